@@ -461,7 +461,9 @@ def test_the_page_of_the_run_folder_lists_every_option_that_starts_no_new_run() 
     assert listed == expected
 
 
-@pytest.mark.parametrize("page", ["tasks", "pipelines", "hop", "memory-test", "memory-eval", "python"])
+@pytest.mark.parametrize(
+    "page", ["tasks", "pipelines", "hop", "memory-test", "memory-eval", "python-reference"]
+)
 def test_the_page_of_a_suite_lists_every_file_of_its_package(page: str) -> None:
     """Its last section names every module and folder, except those that each suite has."""
     section = (ROOT / "docs" / f"{page}.md").read_text().partition("\n## Where the code is\n")[2]

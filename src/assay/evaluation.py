@@ -22,7 +22,7 @@ import msgspec
 from assay import progress
 from assay.core import user_code
 from assay.core.errors import UsageError
-from assay.core.function_identity import describe_callable, parameters_of
+from assay.core.function_source import describe_callable, parameters_of
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
 from assay.core.spec import DEFAULT_SEED, build

@@ -179,6 +179,8 @@ class Run:
             return f"{unanswered:,} of {summary.total:,} cases have no answer ({kinds}); the same call asks them again"
         if summary.report is not None and summary.report.passed is None:
             return "a judge's verdict is missing for some cases"
+        if not summary.ok:
+            return "no case has an answer"
         if summary.report is not None and not any(
             metric.denominator for _, metric in summary.report.metrics()
         ):

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.function_identity import definition_of, identify
+from assay.core.function_identity import identify
+from assay.core.function_source import definition_of
 
 
 def load(folder: Path, source: str, name: str = "app") -> types.ModuleType:
@@ -401,7 +402,7 @@ json.mine = mine
 def f(r): return json.mine(r)
 """,
     "a list instead of a tuple": """
-X = tuple("OLD") if "OLD" == "OLD" else list("OLD")
+X = tuple("ab") if "OLD" == "OLD" else list("ab")
 def f(r): return f"{X}"
 """,
     "a dict with a default": """

@@ -1,4 +1,7 @@
-"""docs/python.md is executed: its blocks are one program, and each prints what the page shows."""
+"""docs/python.md is executed: its blocks are one program, and each prints what the page shows.
+
+The tables of docs/python-reference.md name the parameters, attributes and messages of the code.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from assay.core.report import Metric
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "python.md").read_text()
+REFERENCE = (ROOT / "docs" / "python-reference.md").read_text()
 BLOCK = re.compile(r"(?:`([\w.]+)`:\n\n)?^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 END_OF_BLOCK = "-- end of block --"
 
@@ -54,8 +58,8 @@ def test_the_pytest_example_passes(tmp_path: Path) -> None:
 
 
 def section(heading: str) -> str:
-    """The text below a heading of the page, up to the next one."""
-    return PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    """The text below a heading of the reference, up to the next one."""
+    return REFERENCE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 
 def test_the_page_names_every_parameter_and_no_other() -> None:

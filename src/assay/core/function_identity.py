@@ -25,29 +25,24 @@ from __future__ import annotations
 import argparse
 import ast
 import asyncio
-import builtins
 import collections
 import dataclasses
-import dis
 import enum
 import functools
 import hashlib
 import importlib
 import importlib.util
 import inspect
-import linecache
 import logging
 import marshal
 import math
 import operator
-import os
 import re
 import string
 import sys
-import sysconfig
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import date, time, timedelta, tzinfo
@@ -59,7 +54,18 @@ from uuid import UUID
 
 import msgspec
 
-from assay.core.hashing import file_sha256, fingerprint
+from assay.core.function_source import (
+    assignments,
+    class_definitions,
+    describe_callable,
+    files_read,
+    names_in,
+    names_stored,
+    names_used,
+    source_of,
+)
+from assay.core.hashing import fingerprint
+from assay.core.user_ownership import files_of, is_users_class, is_users_file, is_users_module, is_users_value
 
 # Longer parts are stored as a hash, so that run.json stays readable.
 _MAX_PART = 2_000
@@ -119,8 +125,6 @@ _LOCKS = (
 )
 # Builtins that can use any name at run time, so the names cannot be found in the source.
 _DYNAMIC_BUILTINS = frozenset({"eval", "exec", "globals", "__import__"})
-# Methods that read a file.
-_READERS = frozenset({"read_text", "read_bytes", "read_csv", "read_json", "read_parquet", "read_excel"})
 
 
 # If an installed package wraps a user's function (a decorator), values of these types in the wrapper are described:
@@ -202,7 +206,7 @@ class _Collector:
                 if isinstance(value.pattern, str)
                 else {"repr": repr(value)}
             )
-        if isinstance(value, _PLAIN) and not _is_users_class(type(value)):
+        if isinstance(value, _PLAIN) and not is_users_class(type(value)):
             return {"repr": repr(value)}
         return self._once(value, name)
 
@@ -234,7 +238,7 @@ class _Collector:
                 "type": self.describe(type(value), name),
                 "args": self.describe(value.args, name),
                 "keywords": self.describe(value.keywords, name),
-                "state": self.describe(dict(vars(value)), name) if _is_users_class(type(value)) else {},
+                "state": self.describe(dict(vars(value)), name) if is_users_class(type(value)) else {},
             }
         if isinstance(value, types.MethodType):
             return {"method": self.describe(value.__func__, name), "of": self.describe(value.__self__, name)}
@@ -257,7 +261,7 @@ class _Collector:
 
     def _object(self, value: Any, name: str) -> Any:
         """Describe an object by its class and its state. It is unknown if its state cannot be read completely."""
-        users = _is_users_class(type(value))
+        users = is_users_class(type(value))
         # getattr would run code of the object: it may compute attributes, and a proxy without a target raises.
         wrapped = inspect.getattr_static(value, "__wrapped__", None)
         if isinstance(wrapped, types.FunctionType) and not users:
@@ -283,7 +287,7 @@ class _Collector:
                 return {"array": self.describe(value.tolist(), name), "type": str(value.dtype)}
             content = hashlib.sha256(value.tobytes()).hexdigest()
             return {"array": content, "type": str(value.dtype), "shape": list(value.shape)}
-        bases = [base for base in type(value).__mro__ if not _is_users_class(base)]
+        bases = [base for base in type(value).__mro__ if not is_users_class(base)]
         if users and all(f"{base.__module__}.{base.__qualname__}" in _STATELESS_BASES for base in bases):
             return [kind, self.describe(_state_of(value), name), self._items(value, name)]
         if not users and isinstance(value, (*_CONTAINERS, tuple, set, frozenset)):
@@ -315,9 +319,9 @@ class _Collector:
 
     def _module(self, module: types.ModuleType) -> Any:
         """Describe a module by its name; if the user wrote it, also by the content of its files."""
-        if not _is_users_module(module):
+        if not is_users_module(module):
             return f"module {module.__name__}"
-        return {"module": module.__name__, "files": _files_of(module.__name__)}
+        return {"module": module.__name__, "files": files_of(module.__name__)}
 
     def _definition(self, value: types.FunctionType | type, name: str) -> Any:
         """Describe a function or class. If the user wrote it, it becomes a part; otherwise only its name counts."""
@@ -325,9 +329,9 @@ class _Collector:
         if id(value) in self._described:
             return self._described[id(value)][0]
         if isinstance(value, type):
-            users = _is_users_class(value)
+            users = is_users_class(value)
         else:
-            users = _is_users_file(value.__code__.co_filename)
+            users = is_users_file(value.__code__.co_filename)
         if not users:
             return self._of_library(value, full_name)
         # Two lambdas in one function have the same full name.
@@ -360,7 +364,7 @@ class _Collector:
     @staticmethod
     def _is_followed(content: Any) -> bool:
         """Return whether a value in a wrapper of an installed package comes from the user. Others do not count."""
-        return content is None or isinstance(content, _FOLLOWED_IN_LIBRARIES) or _is_users_value(content)
+        return content is None or isinstance(content, _FOLLOWED_IN_LIBRARIES) or is_users_value(content)
 
     def _class(self, cls: type) -> Any:
         """Describe a class by its source, bases and members. Generated methods, as of a dataclass, are left out."""
@@ -413,15 +417,15 @@ class _Collector:
             for name, annotation in inspect.get_annotations(cls).items()
         }
         namespace = vars(sys.modules.get(cls.__module__) or types.ModuleType(""))
-        nodes = _class_definitions(cls)
+        nodes = class_definitions(cls)
         content["source"] = sorted(ast.unparse(node) for node in nodes)
         # The body of a class may use functions outside of it, for example as `default_factory` of a field.
-        content["uses"] = self._globals(namespace, {path for node in nodes for path in _names_in(node)})
+        content["uses"] = self._globals(namespace, {path for node in nodes for path in names_in(node)})
         return content | {"members": members}
 
     def _function(self, function: types.FunctionType) -> Any:
         code = function.__code__
-        source = _source_of(code, function.__globals__)
+        source = source_of(code, function.__globals__)
         if source is None:
             self.has_source = False
         content: dict[str, Any] = {"source": source}
@@ -438,28 +442,28 @@ class _Collector:
             name: self.describe(value, f"{function.__name__}.{name}")
             for name, value in vars(function).items()
             # An attribute that the function itself assigns changes while it runs, so its value does not count.
-            if name not in set(_names_stored(code, "STORE_ATTR")) and self._is_followed(value)
+            if name not in set(names_stored(code, "STORE_ATTR")) and self._is_followed(value)
         }
         if attributes:
             content["attributes"] = attributes
         # A global that the function itself assigns, such as a counter, changes while it runs. Its value does not count;
         # the statements that give it its first value do.
-        assigned = set(_names_stored(code, "STORE_GLOBAL"))
+        assigned = set(names_stored(code, "STORE_GLOBAL"))
         used = self._globals(
-            function.__globals__, {path for path in _names_used(code) if path[0] not in assigned}
+            function.__globals__, {path for path in names_used(code) if path[0] not in assigned}
         )
         for name in sorted(assigned):
-            nodes = _assignments(code, function.__globals__, name)
+            nodes = assignments(code, function.__globals__, name)
             used[name] = [ast.unparse(node) for node in nodes]
             if not nodes:  # another module assigns the global, so only its value is known
                 used |= self._global(function.__globals__, (name,))
             used |= self._globals(
                 function.__globals__,
-                {path for node in nodes for path in _names_in(node) if path[0] not in assigned},
+                {path for node in nodes for path in names_in(node) if path[0] not in assigned},
             )
         if used:
             content["uses"] = used
-        for reader in _files_read(function):
+        for reader in files_read(function):
             self.unknown[f"{reader} in {function.__name__} (a file)"] = None
         return content
 
@@ -487,9 +491,9 @@ class _Collector:
             if value is sys.modules or value is importlib.import_module:
                 self.unknown[name] = None
                 return {}
-        if isinstance(value, types.ModuleType) and not _is_users_module(value):
+        if isinstance(value, types.ModuleType) and not is_users_module(value):
             return {}
-        if owner is not None and not _is_users_module(owner) and not _is_users_value(value):
+        if owner is not None and not is_users_module(owner) and not is_users_value(value):
             return {}
         return {name: self.describe(value, name)}
 
@@ -505,7 +509,7 @@ class _Collector:
             module_name = ".".join([*package[: len(package) - level + 1], *filter(None, [module_name])])
         files: dict[str, str] = {}
         for each in (module_name, *(f"{module_name}.{name}" for name in names)):
-            files |= _files_of(each)
+            files |= files_of(each)
         return {f"import {module_name}": files} if files else {}
 
 
@@ -532,7 +536,7 @@ def _parts_of(field: Any) -> list[Any]:
     parts = [getattr(default, "factory", default)]
     parts += [getattr(field, name, None) for name in ("default_factory", "validator", "converter")]
     parts += getattr(field, "metadata", ())
-    return [part for part in parts if _is_users_value(part) or dataclasses.is_dataclass(part)]
+    return [part for part in parts if is_users_value(part) or dataclasses.is_dataclass(part)]
 
 
 def _state_of(value: object) -> dict[str, Any]:
@@ -557,355 +561,3 @@ def _json_text(text: str) -> Any:
 
 # Memory addresses in a repr differ between processes.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-
-
-def _names_used(code: types.CodeType) -> Iterator[tuple[str, ...]]:
-    """Yield the global names that code loads, each with the attributes read from it: ("helpers", "clean").
-
-    A module that the code imports while it runs is ("import", name, level, *names). Nested functions are included.
-    """
-    chain: list[str] = []
-    constants: list[Any] = []
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and chain:
-            chain.append(str(instruction.argval))
-            continue
-        if instruction.opname in ("PRECALL", "CACHE"):
-            continue
-        if chain:
-            yield tuple(chain)
-            chain = []
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            chain = [str(instruction.argval)]
-        elif instruction.opname == "IMPORT_NAME":
-            # The two constants loaded before are the level of a relative import and the imported names.
-            level, names = constants[-2:]
-            yield ("import", str(instruction.argval), str(level), *(names or ()))
-        elif "LOAD_CONST" in instruction.opname or instruction.opname == "LOAD_SMALL_INT":
-            constants.append(instruction.argval)
-    if chain:
-        yield tuple(chain)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names_used(constant)
-
-
-def _names_stored(code: types.CodeType, operation: str) -> Iterator[str]:
-    """Yield the names that code assigns: globals (STORE_GLOBAL) or attributes (STORE_ATTR)."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname == operation:
-            yield str(instruction.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names_stored(constant, operation)
-
-
-def _names_in(node: ast.AST) -> Iterator[tuple[str, ...]]:
-    """Yield the names that a piece of source loads, each with its attributes.
-
-    Functions inside are left out, because they are described as members of their class.
-    """
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return
-    chain, inner = [], node
-    while isinstance(inner, ast.Attribute):
-        chain.append(inner.attr)
-        inner = inner.value
-    if isinstance(inner, ast.Name):
-        yield (inner.id, *reversed(chain))
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from _names_in(child)
-
-
-def _files_read(function: types.FunctionType) -> Iterator[str]:
-    """Yield the calls in a function that read a file. The content of the file is not part of the identity."""
-    definition = definition_of(function)
-    for node in ast.walk(definition) if definition else ():
-        if not isinstance(node, ast.Call):
-            continue
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _READERS:
-            yield f"{node.func.attr}()"
-        if isinstance(node.func, ast.Name) and node.func.id == "open":
-            mode = next((word.value for word in node.keywords if word.arg == "mode"), None)
-            mode = node.args[1] if len(node.args) > 1 else mode
-            if mode is None or (isinstance(mode, ast.Constant) and "r" in str(mode.value)):
-                yield "open()"
-
-
-# Which code is the user's
-
-_PACKAGE = str(Path(__file__).parents[1]) + os.sep
-_INSTALLED = tuple(
-    {
-        path + os.sep
-        for key in ("stdlib", "platstdlib", "purelib", "platlib")
-        if (path := sysconfig.get_paths().get(key))
-    }
-    | {str(Path(os.__file__).parent) + os.sep, _PACKAGE}
-)
-
-
-def _is_users_file(file: str) -> bool:
-    """Return False for files of assay, of the standard library and of installed packages, True for all others.
-
-    Notebook cells and code passed to `exec` have no file; they count as written by the user.
-    """
-    if file.startswith("<frozen"):
-        return False
-    path = file if file.startswith("<") else str(Path(file).absolute())
-    return not path.startswith(_INSTALLED) and f"{os.sep}site-packages{os.sep}" not in path
-
-
-def _is_users_module(module: types.ModuleType) -> bool:
-    if module.__name__ in sys.builtin_module_names:
-        return False
-    file = getattr(module, "__file__", None)
-    if file is not None:
-        return _is_users_file(file)
-    # `__main__` of a notebook, a folder without __init__.py, or a module that the user made without a file.
-    folders = list(getattr(module, "__path__", ()))
-    return any(map(_is_users_file, folders)) if folders else getattr(module, "__spec__", None) is None
-
-
-def _is_users_class(cls: type) -> bool:
-    module = sys.modules.get(cls.__module__)
-    if module is None:
-        return True  # its file was loaded without an entry in sys.modules
-    if module is builtins:
-        # A class that `exec` defines in a namespace without `__name__` gets the module name `builtins`.
-        return not hasattr(builtins, cls.__name__) and any(
-            isinstance(member, types.FunctionType) for member in vars(cls).values()
-        )
-    return _is_users_module(module)
-
-
-def _is_users_value(value: Any) -> bool:
-    """Return whether a value is a function or class that the user wrote, or an object of such a class."""
-    if isinstance(value, types.FunctionType):
-        return _is_users_file(value.__code__.co_filename)
-    return _is_users_class(value if isinstance(value, type) else type(value))
-
-
-def _files_of(module_name: str) -> dict[str, str]:
-    """Return the hashes of the user's files that are read when a module is imported, by the name of their module."""
-    hashes: dict[str, str] = {}
-    names = [module_name]
-    while names:
-        name = names.pop()
-        if name in hashes or (path := _file_of(name)) is None:
-            continue
-        hashes[name] = file_sha256(path)
-        tree = _parsed(path.read_bytes())
-        parents = name.split(".")
-        names += [".".join(parents[:length]) for length in range(1, len(parents))]
-        # A relative import starts at the package of the module. For __init__.py the module is the package.
-        package = parents if path.stem == "__init__" else parents[:-1]
-        for node in ast.walk(tree) if tree else ():
-            if isinstance(node, ast.Import):
-                names += [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                base = [*package[: len(package) - node.level + 1]] if node.level else []
-                source = ".".join([*base, *filter(None, [node.module])])
-                names += [source, *(f"{source}.{alias.name}" for alias in node.names)]
-    return hashes
-
-
-def _file_of(module_name: str) -> Path | None:
-    """Return the file of a user's module, loaded or not. Returns None for any other module."""
-    module = sys.modules.get(module_name)
-    if module is not None:
-        file = getattr(module, "__file__", None)
-    elif module_name.partition(".")[0] in sys.stdlib_module_names:
-        return None
-    else:
-        try:
-            spec = importlib.util.find_spec(module_name)
-        except Exception:  # noqa: BLE001 - finding a.b imports a, which may raise anything
-            return None
-        file = spec.origin if spec is not None else None
-    if not file or not _is_users_file(file):
-        return None
-    path = Path(file)
-    return path if path.suffix == ".py" and path.is_file() else None
-
-
-# Source
-
-
-def _source_of(code: types.CodeType, namespace: dict[str, Any]) -> Any:
-    """Return the source of a function without comments and layout, or None if it cannot be found.
-
-    If the file was edited after its import, its source differs from the running code. Then the result also has a hash
-    of the bytecode.
-    """
-    linecache.checkcache(code.co_filename)
-    text = "".join(linecache.getlines(code.co_filename, namespace))
-    if not text:
-        return None
-    nodes = _definitions(text, code)
-    if not nodes:
-        return None
-    sources = sorted({ast.unparse(node) for node in nodes})
-    if len(sources) == 1 and any(_same_code(code, other) for other in _compiled(text, code.co_name)):
-        return sources[0]
-    # The file was edited after its import, an import hook such as pytest's changed the code, or several lambdas are on
-    # one line.
-    return {"source": sources, "bytecode": _code_digest(code)}
-
-
-def definition_of(function: Callable[..., Any]) -> _Definition | None:
-    """Return the syntax tree of a function or lambda, or None if its source cannot be found."""
-    if not isinstance(function, types.FunctionType):
-        return None
-    code = function.__code__
-    linecache.checkcache(code.co_filename)
-    nodes = _definitions("".join(linecache.getlines(code.co_filename, function.__globals__)), code)
-    return nodes[0] if len(nodes) == 1 else None
-
-
-def _class_definitions(cls: type) -> list[ast.ClassDef]:
-    """Return the definitions of a class in its file: several if the name is defined twice, none if not found."""
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-    members = (getattr(member, "__func__", member) for member in vars(cls).values())
-    codes = [member.__code__ for member in members if isinstance(member, types.FunctionType)]
-    # The module of a notebook has no file. The methods of the class then have the name of the cell.
-    files = [file] if file else [code.co_filename for code in codes]
-    for name in files:
-        tree = _parsed("".join(linecache.getlines(name)))
-        if tree is not None:
-            return [
-                node
-                for node in ast.walk(tree)
-                if isinstance(node, ast.ClassDef) and node.name == cls.__name__
-            ]
-    return []
-
-
-def _assignments(code: types.CodeType, namespace: dict[str, Any], name: str) -> list[ast.stmt]:
-    """Return the statements outside of functions that assign a global.
-
-    They are in the function's file, or in the latest notebook cell that assigns the global.
-    """
-    texts = ["".join(linecache.getlines(code.co_filename, namespace))]
-    cells = namespace.get("In")  # IPython's list of the cells that ran
-    texts += reversed(cells) if isinstance(cells, list) else []
-    for text in texts:
-        tree = _parsed(text) if isinstance(text, str) else None
-        if tree is not None and (matches := _assignments_in(tree, name)):
-            return matches
-    return []
-
-
-def _assignments_in(tree: ast.Module, name: str) -> list[ast.stmt]:
-    nodes: list[ast.AST] = list(tree.body)
-    matches: list[ast.stmt] = []
-    for node in nodes:  # grows by the statements inside of `if`, `for`, `with` and `try`
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
-            continue
-        nodes += ast.iter_child_nodes(node)
-        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-                matches.append(node)
-    return matches
-
-
-@functools.lru_cache(256)
-def _parsed(text: str | bytes) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError):
-        return None
-
-
-_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-
-
-def _definitions(text: str, code: types.CodeType) -> list[_Definition]:
-    """Return the definitions that may have produced the code: those with its name that begin on its line."""
-    tree = _parsed(text)
-    nodes: list[_Definition] = []
-    for node in ast.walk(tree) if tree else ():
-        if isinstance(node, ast.Lambda):
-            if code.co_name == "<lambda>" and node.lineno <= code.co_firstlineno <= (node.end_lineno or 0):
-                nodes.append(node)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            if first == code.co_firstlineno:
-                nodes.append(node)
-    if len(nodes) <= 1:
-        return nodes
-    # If several lambdas are on one line, the column positions of the instructions identify the right one.
-    exact: list[_Definition] = [
-        node for node in nodes if isinstance(node, ast.Lambda) and _covers(node, code)
-    ]
-    return exact[-1:] or nodes
-
-
-def _covers(node: ast.Lambda, code: types.CodeType) -> bool:
-    """Return whether all instructions of the code lie inside the body of the lambda."""
-    body = node.body
-    start, end = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
-    seen = False
-    for line, end_line, column, end_column in code.co_positions():
-        if line is None or end_line is None or column is None or end_column is None:
-            continue
-        if (line, column) == (code.co_firstlineno, 0) and end_column == 0:
-            continue  # the instruction RESUME has the position of the first line
-        seen = True
-        if not (start <= (line, column) and (end_line, end_column) <= end):
-            return False
-    return seen
-
-
-@functools.lru_cache(256)
-def _compiled_all(text: str) -> dict[str, list[types.CodeType]]:
-    """Compile a source text and return all its code objects, by name."""
-    by_name: dict[str, list[types.CodeType]] = {}
-    try:
-        waiting = [compile(text, "<source>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)]
-    except (SyntaxError, ValueError):
-        return {}
-    while waiting:
-        code = waiting.pop()
-        by_name.setdefault(code.co_name, []).append(code)
-        waiting += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return by_name
-
-
-def _compiled(text: str, name: str) -> list[types.CodeType]:
-    return _compiled_all(text).get(name, [])
-
-
-def _same_code(left: types.CodeType, right: types.CodeType) -> bool:
-    return left.co_firstlineno == right.co_firstlineno and _code_digest(left) == _code_digest(right)
-
-
-def _code_digest(code: types.CodeType) -> str:
-    """Return a hash of a function's instructions, constants and names. The path of its file does not count."""
-    constants = [
-        _code_digest(constant) if isinstance(constant, types.CodeType) else repr(constant)
-        for constant in code.co_consts
-        # Set constants are sorted below, because the order of a set differs between processes.
-        if not isinstance(constant, frozenset)
-    ]
-    sets = [sorted(map(repr, constant)) for constant in code.co_consts if isinstance(constant, frozenset)]
-    names = [code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, constants, sets]
-    return hashlib.sha256(code.co_code + repr(names).encode(errors="backslashreplace")).hexdigest()[:32]
-
-
-def describe_callable(function: Callable[..., Any]) -> str:
-    """Return the name of a function for messages: `answer`, or the type of a callable object."""
-    if isinstance(function, functools.partial):
-        return describe_callable(function.func)
-    name = getattr(function, "__name__", "") or type(function).__name__
-    return "lambda" if name == "<lambda>" else str(name)
-
-
-def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
-    """Return the parameters by name, or None for a builtin without a readable signature."""
-    try:
-        return dict(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return None

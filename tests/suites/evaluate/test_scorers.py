@@ -294,3 +294,16 @@ class Near:
 def test_a_case_without_an_answer_is_wrong_however_the_scorer_is_built(scorer: Any) -> None:
     run = assay.evaluate(ROWS, answer=one, score=assay.scorer(scorer, name="near"), target="a")
     assert (run["near"].value, run["near"].denominator) == (0.5, 2)
+
+
+def test_a_run_in_which_no_case_has_an_answer_does_not_pass() -> None:
+    """Each of them counts as wrong, but 0 % is no measurement of a function that never answered."""
+
+    def broken(row: dict[str, str]) -> str:
+        raise KeyError("q")
+
+    run = assay.evaluate(ROWS, answer=broken, score="exact_match", target="a")
+    assert run["exact_match"].denominator == 2
+    assert run.exit_code == 1
+    with pytest.raises(assay.CheckFailed, match="no case has an answer"):
+        run.check()

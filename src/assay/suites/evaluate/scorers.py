@@ -32,7 +32,8 @@ from msgspec import Struct, field
 
 from assay.core import registry, user_code
 from assay.core.errors import UsageError
-from assay.core.function_identity import FunctionIdentity, definition_of, identify
+from assay.core.function_identity import FunctionIdentity, identify
+from assay.core.function_source import definition_of
 from assay.core.hashing import fingerprint
 from assay.core.judges import JudgeInfo
 from assay.core.protocols import Context, Scorer, View

@@ -17,7 +17,8 @@ from msgspec import Struct
 from assay.core import files
 from assay.core.connect import Role
 from assay.core.errors import UsageError, cannot_write
-from assay.core.function_identity import FunctionIdentity, describe_callable, identify
+from assay.core.function_identity import FunctionIdentity, identify
+from assay.core.function_source import describe_callable
 from assay.core.hashing import fingerprint
 from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit
@@ -414,8 +415,11 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         passed: bool | None = True
         judged = {name for judge in judges for name in judge.metrics}
         metrics = [metric for entry in entries for metric in entry.metrics]
-        if metrics and not any(metric.denominator for metric in metrics):
-            passed = False  # nothing was measured
+        answered = sum(entry.counts["ok"] for entry in entries)
+        failed = sum(entry.counts["subject_error"] for entry in entries)
+        if (metrics and not any(metric.denominator for metric in metrics)) or (failed and not answered):
+            # Nothing was measured, or no case has an answer: a truth scorer counts those as wrong, but nothing worked.
+            passed = False
         elif any(metric.name in judged and metric.left_out.get("invalid") for metric in metrics):
             passed = None
         return Outcome(Report(entries=entries, entry_word="subject", passed=passed))
