@@ -135,6 +135,8 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             if not self.spec.model:
                 raise UsageError(
                     "--model is missing. Name the model that answers, or only search with --no-answer."
+                    if self._answers
+                    else "--model is missing. A memory of this run calls a model to store or search: name a model."
                 )
             roles[MAIN] = Role(self.spec.model, needs=frozenset({CHAT}))
         for name, model in memory_set.roles.items():
