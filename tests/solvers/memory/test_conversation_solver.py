@@ -124,7 +124,7 @@ def test_a_memory_has_the_options_that_it_knows(noted: Noted) -> None:
 
 
 def test_a_memory_that_asks_needs_a_model_for_searching_alone(noted: Noted) -> None:
-    with pytest.raises(UsageError, match="name a model"):
+    with pytest.raises(UsageError, match="--model is missing: .* calls a model even without"):
         noted.run(model="", no_answer=True)
 
 

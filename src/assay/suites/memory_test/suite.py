@@ -132,6 +132,9 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     def _make_roles(self, memory_set: MemorySet) -> dict[str, Role]:
         roles: dict[str, Role] = {}
         if self._answers or memory_set.asks:
+            if not self.spec.model and not self._answers:
+                asking = ", ".join(name for name, plugin in self.memories.items() if plugin.about.asks)
+                raise UsageError(f"--model is missing: {asking} calls a model even without answers.")
             if not self.spec.model:
                 raise UsageError(
                     "--model is missing. Name the model that answers, or only search with --no-answer."
