@@ -4,6 +4,7 @@ BIN := $(VENV)/bin
 # The real lm-evaluation-harness has an environment of its own: 762 MB that nothing else needs.
 ORACLE ?= .oracle
 ORACLE_EXAMPLES ?= 60
+# One process more than cores: many tests wait for servers and for programs that they start.
 TEST_PROCESSES ?= $(shell $(PYTHON) -c "import os; print(len(os.sched_getaffinity(0)) + 1 if hasattr(os, 'sched_getaffinity') else os.cpu_count())")
 # So has the real mem0, with its 35 packages.
 MEM0 ?= .mem0
@@ -24,7 +25,6 @@ test: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	# One process more than cores: many tests wait for servers and for programs that they start.
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal
 
 # `pip install .` into a fresh environment, with downloads and without extras; then the tests of an installation.
