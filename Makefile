@@ -13,7 +13,7 @@ INSTALL ?= .install
 # Labelled conversations that the judge offline was not made with.
 ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_exp_user_8,locomo_exp_user_9
 
-.PHONY: quickstart test test-install bench oracle bench-lm-eval prove-hop demo-memory locomo judges test-mem0 calibrate-offline pictures clean
+.PHONY: quickstart test test-long test-install bench oracle bench-lm-eval prove-hop demo-memory locomo judges test-mem0 calibrate-offline pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -23,9 +23,16 @@ quickstart: $(VENV)/.local
 test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal
+	@echo "mypy and pytest, side by side: mypy uses one core, and many tests wait"
+	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; \
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal; tests=$$?; \
+	wait $$types; types=$$?; cat $(VENV)/mypy.log; exit $$((tests || types))
+
+# Tests that take half a minute of both cores, and ten times the examples of every property.
+test-long: $(VENV)/.dev
+	$(BIN)/python -m pytest -m long
+	ASSAY_EXAMPLES=500 $(BIN)/python -m pytest -n $(TEST_PROCESSES) tests/core tests/scoring tests/journal
 
 # `pip install .` into a fresh environment, with downloads and without extras; then the tests of an installation.
 test-install: $(VENV)/.dev
@@ -94,7 +101,7 @@ $(VENV)/.local: pyproject.toml
 
 $(VENV)/.dev: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
 	touch $@
 
 clean:

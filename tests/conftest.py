@@ -18,7 +18,10 @@ from assay.core.errors import UsageError
 from assay.models.llama.weights import pull_weights
 
 # A slow minute of the machine is no failure: speed is measured in benchmarks.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+examples = int(os.environ.get("ASSAY_EXAMPLES", "50"))  # `make test-long` tries 500
+settings.register_profile(
+    "untimed", max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("untimed")
 
 TASK = """\
