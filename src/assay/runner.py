@@ -30,7 +30,7 @@ from assay.core.code import code_sha256
 from assay.core.connect import Role, role_of
 from assay.core.diff import differences
 from assay.core.envfile import keys_in
-from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError, cannot_write
+from assay.core.errors import AssayError, DamagedRun, ModelRefused, StopRun, UsageError, cannot_write
 from assay.core.events import Event, Noted, Notify
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model, Upstream
@@ -44,6 +44,7 @@ from assay.journal.calls import ReusableCalls
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
 from assay.journal.journal import Journal
 from assay.journal.redact import Redactor, secrets_from_environment
+from assay.journal.repair import repair_notices
 from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.connect import ReplayOnlyModel, connect
 from assay.models.calling.gateway import Gateway, sdk_environment
@@ -215,7 +216,7 @@ class Runner:
     def finished(self) -> Run | None:
         """Return the run if nothing is left to request, score or write, else None."""
         path = self._find_folder()
-        summary = folders.read_summary(path) if path else None
+        summary = folders.usable_summary(path) if path else None
         if path is None or summary is None or summary.state != "finished" or summary.score != self.score:
             return None
         if self.spec.retry_failed and summary.subject_error:
@@ -251,7 +252,13 @@ class Runner:
         # walks them again and again: 5 % of the CPU time of a run with many rows.
         gc.freeze()
         try:
-            run = await self._run_in(folder, info, cases)
+            try:
+                run = await self._run_in(folder, info, cases)
+            except DamagedRun:
+                # A line that the index's sidecar covers was changed. Without sidecar, every line is verified and the
+                # journal is repaired.
+                folders.forget_indexes(folder.path)
+                run = await self._run_in(folder, info, cases)
             if self._cancelled:
                 raise asyncio.CancelledError
             return run
@@ -332,8 +339,9 @@ class Runner:
         started = time.perf_counter()
         earlier = folders.reopen(folder.path)
         self.suite.prepare(folder.path)
-        journal = Journal(folder.path, [scorer.id for scorer in self.suite.scorers], self._secrets)
+        journal = Journal(folder.path, [scorer.id for scorer in self.suite.scorers], self._secrets, info.id)
         try:
+            self._notice(repair_notices(journal.repairs))
             with chdir("."):  # user code may change the working folder; this changes it back
                 stopped = await self._loop(journal, info, cases)
             if isinstance(stopped, ModelRefused) and not journal.empty:
@@ -477,7 +485,7 @@ class Runner:
             self._notice(self.suite.on_report(outcome.report))
         summary = self._summary(journal, cases, seconds, stopped, outcome)
         try:
-            folders.write_json(folder.path / "summary.json", summary)
+            folders.write_summary(folder.path, summary)
             folders.copy_to_newest(folder.path, summary)
         except StopRun:
             # On a full disk the summary cannot be written either. The first error has the cause.

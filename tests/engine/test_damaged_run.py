@@ -1,4 +1,4 @@
-"""A run whose journal was torn goes on. One whose journal was changed stops, names the place, and can be cut."""
+"""A run whose journal was torn or changed goes on: only the cases of changed lines are run or scored again."""
 
 from __future__ import annotations
 
@@ -97,29 +97,24 @@ def damage(path: Path, mark: bytes) -> int:
         ("calls", b": the answer is"),
     ],
 )
-def test_a_changed_line_stops_the_run_until_it_is_cut_off(
+def test_a_changed_line_costs_its_case_and_nothing_else(
     half: Half, tmp_path: Path, name: str, mark: bytes
 ) -> None:
-    """Nothing is asked, and the message has file, line and byte. After the cut only lost calls are made."""
+    """The line is named, the damaged file is kept, and no reply that was logged is requested again."""
     job = copy_of(half, tmp_path / "out")
     path = journal(job, name)
     offset = damage(path, mark)
     number = path.read_bytes().count(b"\n", 0, offset) + 1
-    half.server.reset()
-    stopped = job.run()
-    assert stopped.code == 2
-    assert f"{name}.jsonl:{number}: the line at byte {offset} was changed" in stopped.err
-    assert f"truncate -s {offset} {path}" in stopped.err
-    assert not half.server.stats().requests
-    path.write_bytes(path.read_bytes()[:offset])
-    continued(half, job, DOCS - STOP)
-    lost_ends = STOP if name == "records" else 0
-    assert job.summary()["this_start"]["replayed"] == lost_ends
+    damaged = path.read_bytes()
+    finished = continued(half, job, DOCS - STOP)
+    assert f"{name}.jsonl:{number}: the line at byte {offset} was changed" in finished.err
+    assert [kept.read_bytes() for kept in (job.folder / "damaged").iterdir()] == [damaged]
+    assert job.summary()["this_start"]["replayed"] == (1 if name == "records" else 0)
 
 
 @pytest.mark.parametrize("command", ["show", "compare"])
 def test_a_changed_line_is_not_shown(half: Half, tmp_path: Path, command: str) -> None:
-    """Readers refuse it with the same words."""
+    """`compare` refuses the run, `show` leaves the case out; both name the line."""
     shutil.copytree(half.whole.out, tmp_path / "out")
     job = task_job(half.task, half.server, tmp_path / "out")
     offset = damage(journal(job, "scores"), b'"metric"')
@@ -136,14 +131,14 @@ def test_a_run_of_another_format_is_refused(half: Half, tmp_path: Path) -> None:
     """The sentence names both formats; `--fresh` starts another run beside it."""
     job = copy_of(half, tmp_path / "out")
     info = job.folder / "run.json"
-    info.write_text(info.read_text().replace('"schema": 2', '"schema": 1'))
+    info.write_text(info.read_text().replace('"schema": 3', '"schema": 2'))
     refused = job.run()
     assert refused.code == 2
-    assert "was written in format 1; this version of assay reads and writes format 2" in refused.err
+    assert "was written in format 2; this version of assay reads and writes format 3" in refused.err
     assert job.run("--fresh").code == 0
     listed = Job(["-m", "assay", "runs", str(job.out)], job.out).run()
     assert (listed.code, listed.out.count("finished")) == (0, 1)
-    assert f"{info}: the run was written in format 1" in listed.err
+    assert f"{info}: the run was written in format 2" in listed.err
 
 
 def test_run_with_an_empty_journal_is_listed_and_continues(half: Half, tmp_path: Path) -> None:

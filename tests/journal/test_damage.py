@@ -1,14 +1,15 @@
-"""A journal that was changed is never believed: it stops with the place of the damage."""
+"""A line that was changed is never believed. It costs its case, and every other case stays."""
 
 from __future__ import annotations
 
-import re
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from assay.core.errors import InputError
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
 from assay.journal import lines
 from assay.journal.journal import Journal
@@ -50,8 +51,8 @@ def read(folder: Path) -> list[tuple[Any, ...]]:
         reader = journal.reader
         return [
             (
-                reader.end(index),
-                reader.records(index),
+                _without_places(reader.end(index)),
+                [replace(record, end=None) for record in reader.records(index)],
                 reader.scores(index, SCORER),
                 journal.replies(index, ASK, 0),
             )
@@ -61,81 +62,122 @@ def read(folder: Path) -> list[tuple[Any, ...]]:
         journal.close()
 
 
-def refused(folder: Path, path: Path, number: int, offset: int, what: str) -> str:
-    """The message with which the journal refuses to open; it names file, line and byte."""
-    before = path.read_bytes()
-    with pytest.raises(InputError) as error:
-        read(folder)
-    message = str(error.value)
-    assert message.startswith(f"{path}:{number}: the line at byte {offset} "), message
-    assert what in message
-    assert f"`truncate -s {offset} {path}`" in message
-    assert "--fresh" in message
-    assert path.read_bytes() == before, "what is damaged is not touched"
-    return message
+def _without_places(end: End | None) -> End | None:
+    """The offsets of lines change when a line before them is lost."""
+    return end and replace(end, lines=[])
+
+
+def cases_read(folder: Path) -> tuple[list[tuple[Any, ...]], list[str], list[int]]:
+    """What a run reads of each case, the damage that it repaired, and the cases that it would run or score again."""
+    journal = Journal(folder, [SCORER], [])
+    damage = [str(line) for repair in journal.repairs for line in repair.damage]
+    done = journal.done_map(CASES, retry_failed=False)
+    journal.close()
+    return read(folder), damage, [index for index in range(CASES) if not done[index]]
+
+
+def case_of_line(path: Path, number: int) -> int:
+    """The case of a line, counted from 1; the header has none."""
+    return -1 if number == 1 else json.loads(path.read_bytes().splitlines()[number - 1])["index"]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_changed_byte_is_found(folder: Path, name: str) -> None:
-    """Whatever byte changes, the line is named. A last line without its end is one that a kill has torn."""
+def test_a_changed_byte_costs_its_case_and_nothing_else(folder: Path, name: str) -> None:
+    """Whatever byte changes, the line is named, its case is open again, and every other case is as it was."""
     path = folder / f"{name}.jsonl"
     whole, intact = path.read_bytes(), read(folder)
-    header = whole.index(b"\n") + 1
-    for place in range(header, len(whole) - 1):
+    for place in range(0, len(whole) - 1, 3):
         byte = BYTES[place % len(BYTES) : place % len(BYTES) + 1]
         if byte == whole[place : place + 1]:
             byte = b"#"
-        path.write_bytes(whole[:place] + byte + whole[place + 1 :])
+        path.write_bytes(whole)
         number = whole.count(b"\n", 0, place) + 1
-        refused(folder, path, number, whole.rfind(b"\n", 0, place) + 1, "")
-    path.write_bytes(whole)
-    assert read(folder) == intact
-
-
-def test_a_changed_value_that_still_parses_is_found(folder: Path) -> None:
-    """One digit of a score: the line is good JSON, and its checksum does not match."""
-    path = folder / "scores.jsonl"
-    whole = path.read_bytes()
-    place = whole.index(b'"value":1.0', whole.index(b"key1")) + len(b'"value":')
-    path.write_bytes(whole[:place] + b"0" + whole[place + 1 :])
-    line = whole.rfind(b"\n", 0, place) + 1
-    refused(folder, path, 3, line, "was changed after it was written: its checksum does not match")
+        case = case_of_line(path, number)
+        path.write_bytes(whole[:place] + byte + whole[place + 1 :])
+        cases, damage, open_again = cases_read(folder)
+        line_begin = whole.rfind(b"\n", 0, place) + 1
+        assert damage, (place, byte)
+        assert damage[0].startswith(f"{path}:{number}: the line at byte {line_begin} "), damage
+        assert open_again == ([case] if case >= 0 and name != "calls" else [])
+        for index in range(CASES):
+            if index != case:
+                assert cases[index] == intact[index]
+        (kept,) = (folder / "damaged").iterdir()
+        assert kept.read_bytes() == whole[:place] + byte + whole[place + 1 :], "the damaged file is kept"
+        shutil.rmtree(folder / "damaged")
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
-    ("order", "number", "what"),
-    [
-        ([0, 1, 2, 2, 3], 4, "has the number 3: lines were repeated, moved or removed"),
-        ([0, 2, 1, 3], 2, "has the number 3: lines were repeated, moved or removed"),
-        ([0, 1, 3], 3, "has the number 4: lines were repeated, moved or removed"),
-        ([0, 3], 2, "has the number 4: lines were repeated, moved or removed"),
-    ],
-    ids=["doubled", "swapped", "removed", "two removed"],
+    ("order", "lost"),
+    [([0, 1, 2, 2, 3], []), ([0, 2, 1, 3], []), ([0, 3, 2, 1], []), ([0, 1, 3], [2]), ([0, 3], [1, 2])],
+    ids=["doubled", "swapped", "turned", "removed", "two removed"],
 )
-def test_lines_in_another_order_are_found(
-    folder: Path, name: str, order: list[int], number: int, what: str
+def test_lines_in_another_order_return_to_their_place(
+    folder: Path, name: str, order: list[int], lost: list[int]
 ) -> None:
-    """Each line is whole, and its number or its neighbour is not that of its place."""
+    """Each line is whole, so only lines that are gone cost their case."""
     path = folder / f"{name}.jsonl"
-    whole = path.read_bytes().splitlines(keepends=True)
-    moved = [whole[at] for at in order] + (whole[4:] if order[-1] == 3 else [])
-    path.write_bytes(b"".join(moved))
-    refused(folder, path, number, sum(map(len, moved[: number - 1])), what)
+    intact, whole = read(folder), path.read_bytes().splitlines(keepends=True)
+    lost_cases = {case_of_line(path, number + 1) for number in lost}
+    path.write_bytes(b"".join([*(whole[place] for place in order), *whole[4:]]))
+    cases, damage, open_again = cases_read(folder)
+    assert "lines were repeated, moved or removed" in damage[0]
+    assert set(open_again) == (set() if name == "calls" else lost_cases)
+    for index in range(CASES):
+        if index not in lost_cases:
+            assert cases[index] == intact[index]
 
 
-def test_a_line_of_another_run_is_found(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """It has the right number, and its checksum continues another file."""
+def test_a_line_of_another_run_is_not_believed(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Its checksum starts from the id of the other run."""
     other = tmp_path_factory.mktemp("other")
-    journal = Journal(other, [SCORER], [])
-    journal.end_case(end(0, ASK), [Record(0, "key9", "set", "model", 1, "answer")])
-    journal.end_case(end(1, ASK), [Record(1, "key8", "set", "model", 1, "answer")])
+    journal = Journal(other, [SCORER], [], run="another")
+    for index in range(2):
+        journal.end_case(end(index, ASK), [Record(index, f"key{index}", "set", "model", 1, "answer")])
     journal.close()
     path = folder / "records.jsonl"
     whole = path.read_bytes().splitlines(keepends=True)
     foreign = (other / "records.jsonl").read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*whole[:2], foreign[2], *whole[3:]]))
-    refused(folder, path, 3, len(whole[0] + whole[1]), "was changed after it was written")
+    _, damage, open_again = cases_read(folder)
+    assert "was changed after it was written" in damage[0]
+    assert open_again == [0]
+
+
+def test_a_score_of_a_lost_answer_is_not_taken_for_a_score_of_the_next(folder: Path) -> None:
+    """The case runs again as its second try; the score of the first does not belong to it."""
+    path = folder / "records.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace("ä1".encode(), "ä7".encode(), 1))
+    journal = Journal(folder, [SCORER], [])
+    assert not journal.solved(1, retry_failed=False)
+    assert journal.last_try(1) == 1
+    again = Record(1, "key1", "set", "model", 2, "answer", data="another")
+    journal.end_case(End(1, "key1", "set", "model", ASK, 2, "ok", []), [again])
+    assert journal.reader.scores(1, SCORER) == []
+    assert not journal.done_map(CASES, retry_failed=False)[1]
+    journal.close()
+
+
+def test_an_end_that_was_superseded_is_not_believed_when_the_later_one_is_lost(tmp_path: Path) -> None:
+    """The first try failed, the second was right and its end is damaged: the calls of the second try show it."""
+    journal = Journal(tmp_path, [SCORER], [])
+    key = (0, "key0", "set", "model")
+    failure = Failure("refusal", "I will not")
+    for number, status in ((1, "subject_error"), (2, "ok")):
+        journal.call(Call(*key, ASK, number, "hash", 0, None, Response("text")))
+        lost = End(*key, ASK, number, status, [], failure if number == 1 else None)  # type: ignore[arg-type]
+        journal.end_case(lost, [Record(*key, number, "answer", data=f"try {number}")])
+    journal.close()
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"try 2", b"try 8"))
+    journal = Journal(tmp_path, [SCORER], [])
+    assert not journal.solved(0, retry_failed=False)
+    assert journal.last_try(0) == 2
+    journal.close()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -155,21 +197,6 @@ def test_a_file_that_ends_early_at_a_line_is_an_interrupted_run(folder: Path, na
     read(folder)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_dropping_the_damaged_line_and_all_after_it_makes_the_journal_whole(folder: Path, name: str) -> None:
-    """What the message advises works."""
-    path = folder / f"{name}.jsonl"
-    whole = path.read_bytes()
-    place = whole.index(b"key1")
-    path.write_bytes(whole[:place] + b"KEY1" + whole[place + 4 :])
-    with pytest.raises(InputError) as error:
-        read(folder)
-    advice = re.search(r"truncate -s (\d+)", str(error.value))
-    assert advice
-    path.write_bytes(path.read_bytes()[: int(advice[1])])
-    assert read(folder)[0][:3] is not None
-
-
 def test_damage_is_found_in_every_block(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are verified in blocks: the checksum goes on from one to the next."""
     monkeypatch.setattr(lines, "BLOCK_BYTES", 100)
@@ -180,4 +207,5 @@ def test_damage_is_found_in_every_block(folder: Path, monkeypatch: pytest.Monkey
     for number in range(2, len(content) + 1):
         begin = sum(map(len, content[: number - 1]))
         path.write_bytes(whole[:begin] + whole[begin:].replace(b'"index"', b'"xndex"', 1))
-        refused(folder, path, number, begin, "was changed")
+        _, damage, _ = cases_read(folder)
+        assert damage[0].startswith(f"{path}:{number}: the line at byte {begin} was changed")

@@ -146,7 +146,7 @@ def test_label_and_tags_stand_on_the_end_of_asking(tmp_path: Path) -> None:
 
 
 def test_a_record_that_cannot_be_written_leaves_no_trace(tmp_path: Path) -> None:
-    """The lines of its group go with it; the next line has the next number, and the journal opens."""
+    """The lines of its group go with it, and the journal opens."""
     journal = open_journal(tmp_path)
     journal.end_case(end(0), [record(0)])
     with pytest.raises(TypeError):
@@ -154,7 +154,8 @@ def test_a_record_that_cannot_be_written_leaves_no_trace(tmp_path: Path) -> None
     journal.end_case(end(1), [record(1)])
     journal.close()
     again = open_journal(tmp_path)
-    assert [line["line"] for line in lines_of(tmp_path / "records.jsonl")] == [1, 2, 3]
+    assert len(lines_of(tmp_path / "records.jsonl")) == 3
+    assert not again.repairs
     assert again.counts(2)["ok"] == 2
     again.close()
 
@@ -163,21 +164,22 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_every_line_is_one_json_object_with_number_and_checksum(tmp_path: Path) -> None:
-    """The checksum is that of the file up to the key `crc`, so that any program can verify it."""
-    journal = open_journal(tmp_path)
+def test_every_line_is_one_json_object_with_its_place_and_checksum(tmp_path: Path) -> None:
+    """The checksum is that of the line up to the key `crc`, so that any program can verify it."""
+    journal = Journal(tmp_path, [SCORER], [], run="5f0c")
     journal.call(call(0, text="é"))
     journal.end_case(end(0), [record(0, "first"), record(0, "sécond")])
     journal.end_scoring(end(0, SCORER), [Score(0, "k0", "set", "m", SCORER, "em", value=1.0)])
     journal.close()
     for path, count in zip(sorted(tmp_path.glob("*.jsonl")), (2, 3, 2), strict=True):
-        content = path.read_bytes()
-        lines = lines_of(path)
-        assert [line["line"] for line in lines] == list(range(1, count + 1))
-        position = 0
-        for line in lines:
-            position = content.index(b',"crc":', position + 1)
-            assert line["crc"] == zlib.crc32(content[:position])
+        start, offset = zlib.crc32(f"5f0c/{path.stem}".encode()), 0
+        raw_lines = path.read_bytes().splitlines(keepends=True)
+        assert len(raw_lines) == count
+        for raw, line in zip(raw_lines, lines_of(path), strict=True):
+            covered = raw.partition(b',"crc":')[0]
+            assert line["at"] == offset
+            assert line["crc"] == f"{zlib.crc32(covered, start):08x}"
+            offset += len(raw)
 
 
 def test_a_run_folder_has_one_writer(tmp_path: Path) -> None:
@@ -191,7 +193,7 @@ def test_a_journal_of_another_version_is_not_touched(tmp_path: Path) -> None:
     """The first line says which format the file has; the message names both."""
     path = tmp_path / "calls.jsonl"
     path.write_text('{"type":"assay","file":"calls","schema":1}\n')
-    with pytest.raises(InputError, match=f"{path}:1: .* format 1; .* reads and writes format 2.*--fresh"):
+    with pytest.raises(InputError, match=f"{path}:1: .* format 1; .* reads and writes format 3.*--fresh"):
         open_journal(tmp_path)
     assert path.read_text() == '{"type":"assay","file":"calls","schema":1}\n'
 
@@ -199,7 +201,7 @@ def test_a_journal_of_another_version_is_not_touched(tmp_path: Path) -> None:
 def test_a_run_folder_of_another_version_is_refused(tmp_path: Path) -> None:
     """`run.json` names its format too, so that a finished run is refused without opening its journal."""
     (tmp_path / "run.json").write_text('{"schema": 1, "suite": "task", "anything": "else"}')
-    with pytest.raises(InputError, match="run.json: .* format 1; .* format 2"):
+    with pytest.raises(InputError, match="run.json: .* format 1; .* format 3"):
         read_info(tmp_path)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from assay.core.report import Report
 from assay.core.types import ASK, End, Failure, Record, Score, ScoreStatus, Status, Usage
-from assay.journal.folder import FILES, RunInfo, Summary, write_json
+from assay.journal.folder import FILES, RunInfo, Summary, write_info, write_summary
 from assay.journal.journal import Journal
 
 
@@ -65,7 +65,7 @@ class Made:
         self._journal.close()
         self._info.score_parts = parts
         total = self._info.total = sum(self._counts.values())
-        write_json(self.folder / "run.json", self._info)
+        write_info(self.folder, self._info)
         summary = Summary(
             state=state,
             score="1",
@@ -81,7 +81,7 @@ class Made:
             subject_error=self._counts["subject_error"],
             infra_error=self._counts["infra_error"],
         )
-        write_json(self.folder / "summary.json", summary)
+        write_summary(self.folder, summary)
         return self.folder
 
 

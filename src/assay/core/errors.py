@@ -4,6 +4,7 @@ AssayError                  exit code
 ├── UsageError              2   wrong flag, wrong value, missing file or run
 │   └── MissingExtra        2   an optional package is not installed
 ├── InputError              2   a file is invalid; has all of its problems
+│   └── DamagedRun          2   a file of a run folder is not as it was written
 ├── RunBusy                 2   another process works on the same run
 ├── ModelRefused            2   the endpoint rejected the first requests (key, model name)
 ├── CheckFailed             1   `run.check()`: the run stopped, or some of its cases failed
@@ -63,6 +64,10 @@ class InputError(AssayError):
     def __init__(self, problems: list[Problem] | Problem) -> None:
         self.problems = [problems] if isinstance(problems, Problem) else problems
         super().__init__("\n".join(map(str, self.problems)))
+
+
+class DamagedRun(InputError):
+    """A file of a run folder is not as assay wrote it. `problems` names the files and lines."""
 
 
 class RunBusy(AssayError):

@@ -1,17 +1,16 @@
-"""Reads `calls.jsonl`: a call by its offset, a reply by its request, and the cost of all calls."""
+"""Reads `calls.jsonl`: a call by its offset, and a reply by its request."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
 
-from assay.core.types import Call, Case, Usage
-from assay.journal.lines import LineFile, read_blocks, read_lines
+from assay.core.types import Call, Case
+from assay.journal.lines import LineFile, read_blocks
 
 _decode_call = msgspec.json.Decoder(Call).decode
 
@@ -31,25 +30,6 @@ class CallReader:
         self._file.close()
 
 
-class CallPlace(msgspec.Struct, tag="call", tag_field="type", gc=False):
-    """Case index and stage of a call. To find the calls of a case, only these two fields are decoded."""
-
-    index: int
-    stage: str
-
-
-call_places = msgspec.json.Decoder(CallPlace)
-
-
-def calls_of_case(folder: Path, index: int) -> Iterator[Call]:
-    """Yield all calls of one case in the order of the log. Reads the whole log."""
-    reader = CallReader(folder)
-    for offset, line in read_lines(folder / "calls.jsonl", call_places):
-        if line.index == index:
-            yield reader.call(offset)
-    reader.close()
-
-
 class ReusableCalls:
     """Finds replies of a run by case, stage and request. Memory: sixteen bytes per call, whatever its length.
 
@@ -61,10 +41,14 @@ class ReusableCalls:
         import numpy as np
 
         digests, offsets = array("Q"), array("q")
-        for offset, line in read_lines(folder / "calls.jsonl", _call_keys):
-            if line.response is not None:
-                digests.append(_digest(line.case, line.stage, line.hash, line.n))
-                offsets.append(offset)
+        # A damaged line is no reply: its request is sent again.
+        for begin, sizes, lines in read_blocks(folder / "calls.jsonl", _call_keys, damage=[]):
+            offset = begin
+            for size, line in zip(sizes, lines, strict=True):
+                if line.response is not None:
+                    digests.append(_digest(line.case, line.stage, line.hash, line.n))
+                    offsets.append(offset)
+                offset += size
         order = np.argsort(np.array(digests, dtype=np.uint64), kind="stable").tolist()
         self._digests = array("Q", (digests[position] for position in order))
         self._offsets = array("q", (offsets[position] for position in order))
@@ -107,32 +91,6 @@ class SharedReplies:
         self._calls.close()
 
 
-def sum_spending(folder: Path) -> dict[str, int]:
-    """Return calls, retries, failed calls and tokens of all starts of a run. Reused replies are not counted.
-
-    It does not verify checksums again: opening the journal has done so.
-    """
-    paid = retries = failed = tokens_in = tokens_out = 0
-    for _, _, lines in read_blocks(folder / "calls.jsonl", _call_costs, verify=False):
-        for line in lines:
-            if line.attempts == 0:
-                continue  # a reply that --reuse copied from another run
-            paid += 1
-            retries += line.attempts - 1
-            if line.response is None:
-                failed += 1
-            elif usage := line.response.usage:
-                tokens_in += usage.input
-                tokens_out += usage.output
-    return {
-        "calls": paid,
-        "retries": retries,
-        "failed": failed,
-        "input_tokens": tokens_in,
-        "output_tokens": tokens_out,
-    }
-
-
 class _NoFields(msgspec.Struct):
     """A response whose fields are skipped. It shows only whether there is one."""
 
@@ -145,17 +103,7 @@ class _CallKey(msgspec.Struct, tag="call", tag_field="type"):
     response: _NoFields | None = None
 
 
-class _ResponseCost(msgspec.Struct, gc=False):
-    usage: Usage | None = None
-
-
-class _CallCost(msgspec.Struct, tag="call", tag_field="type", gc=False):
-    response: _ResponseCost | None = None
-    attempts: int = 1
-
-
 _call_keys = msgspec.json.Decoder(_CallKey)
-_call_costs = msgspec.json.Decoder(_CallCost)
 
 
 def _digest(case: str, stage: str, request_hash: str, n: int) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
+import secrets
 import shutil
 import time
 from collections.abc import Iterator
@@ -11,16 +13,25 @@ from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from zlib import crc32
 
 import msgspec
 
 from assay.core import files
-from assay.core.errors import InputError, Problem, RunBusy, UsageError, cannot_write
+from assay.core.errors import DamagedRun, Problem, RunBusy, UsageError, cannot_write
 from assay.core.registry import short
 from assay.core.report import Report
-from assay.journal.lines import FORMAT, other_format
+from assay.journal.lines import FORMAT, other_format, run_id, seed
 
 FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
+_CHECKSUM_END = re.compile(rb',\n  "crc": "([0-9a-f]{8})"\n\}\n\Z')
+# What is wrong with a file whose checksum does not match, and what to do.
+_ADVICE = {
+    "run.json": "the file was changed after it was written: its checksum does not match. Restore it from a copy; or "
+    "repeat the command of the run with --fresh --reuse RUN_FOLDER, which takes all replies from this run",
+    "summary.json": "the file was changed after it was written: its checksum does not match. Repeat the command of "
+    "the run, which writes it again from the journal",
+}
 # Name of the folder, below the output folder, that has all run folders.
 HOME = "assay"
 
@@ -43,6 +54,8 @@ class RunInfo(msgspec.Struct, kw_only=True):
     facts: dict[str, Any]
     score_parts: Literal["none", "filters", "rows"] = "none"
     """The meaning of `Score.part` in this suite: `Suite.parts`."""
+    id: str = ""
+    """A random text. It is part of every checksum of the run, so files of another run are recognised."""
 
 
 class _Format(msgspec.Struct):
@@ -79,12 +92,33 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     unscored: int = 0
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file completely or not at all. Raises StopRun if the disk is full."""
+def write_info(folder: Path, info: RunInfo) -> None:
+    """Write `run.json`. Raises StopRun if the disk is full."""
+    _write_sealed(folder / "run.json", info)
+
+
+def write_summary(folder: Path, summary: Summary) -> None:
+    """Write `summary.json` completely or not at all. Raises StopRun if the disk is full."""
+    _write_sealed(folder / "summary.json", summary, run_id(folder))
+
+
+def _write_sealed(path: Path, value: RunInfo | Summary, run: str = "") -> None:
+    """Write indented JSON with a checksum as its last key."""
+    body = msgspec.json.format(msgspec.json.encode(value), indent=2)[: -len("\n}")]
+    checksum = crc32(body, seed(run, path.stem))
     try:
-        files.write_json(path, value)
+        files.write_whole(path, b'%b,\n  "crc": "%08x"\n}\n' % (body, checksum))
     except OSError as error:
         raise cannot_write(path, error) from error
+
+
+def _read_sealed(path: Path, run: str = "") -> bytes:
+    """Return the content of a file with a checksum. Raises DamagedRun if it was changed, FileNotFoundError."""
+    content = path.read_bytes()
+    end = _CHECKSUM_END.search(content)
+    if end is None or crc32(content[: end.start()], seed(run, path.stem)) != int(end[1], 16):
+        raise DamagedRun(Problem(str(path), _ADVICE[path.name]))
+    return content
 
 
 def copy_to_newest(folder: Path, summary: Summary) -> None:
@@ -103,28 +137,43 @@ def copy_to_newest(folder: Path, summary: Summary) -> None:
 
 
 def read_info(folder: Path) -> RunInfo:
-    """Read `run.json`. Raises InputError for a run of another format."""
+    """Read `run.json`. Raises InputError for a run of another format, DamagedRun if the file was changed."""
     path = folder / "run.json"
     try:
-        content = path.read_bytes()
-        written = msgspec.json.decode(content, type=_Format).schema
+        # The format first: another format may have no checksum.
+        written = msgspec.json.decode(path.read_bytes(), type=_Format).schema
         if written != FORMAT:
             raise other_format(str(path), written)
-        return msgspec.json.decode(content, type=RunInfo)
+        return msgspec.json.decode(_read_sealed(path), type=RunInfo)
     except FileNotFoundError:
         raise UsageError(f"{folder} is not a run folder: it has no run.json") from None
-    except msgspec.DecodeError as error:
-        raise InputError(Problem(str(path), f"cannot be read: {error}")) from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise DamagedRun(Problem(str(path), _ADVICE[path.name])) from None
 
 
 def read_summary(folder: Path) -> Summary | None:
-    """Read `summary.json`. Returns None if the run has none yet."""
+    """Read `summary.json`. Returns None if the run has none yet. Raises DamagedRun if the file was changed."""
+    path = folder / "summary.json"
     try:
-        return msgspec.json.decode((folder / "summary.json").read_bytes(), type=Summary)
+        return msgspec.json.decode(_read_sealed(path, run_id(folder)), type=Summary)
     except FileNotFoundError:
         return None
-    except msgspec.DecodeError as error:
-        raise InputError(Problem(str(folder / "summary.json"), f"cannot be read: {error}")) from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise DamagedRun(Problem(str(path), _ADVICE[path.name])) from None
+
+
+def usable_summary(folder: Path) -> Summary | None:
+    """Read `summary.json`. Returns None also for a damaged one: the next start writes it again."""
+    try:
+        return read_summary(folder)
+    except DamagedRun:
+        return None
+
+
+def forget_indexes(folder: Path) -> None:
+    """Remove the sidecars of the index, so that the next reader verifies every line of the journal."""
+    for path in folder.glob("*.bin"):
+        path.unlink(missing_ok=True)
 
 
 class FinishedSummary(NamedTuple):
@@ -139,11 +188,11 @@ def reopen(folder: Path) -> FinishedSummary | None:
 
     Returns the summary as it was, for `restore_summary`; None if the run was not finished.
     """
-    summary = read_summary(folder)
+    summary = usable_summary(folder)
     if summary is None:
         return None
     written_ns = _time_finished(folder)
-    write_json(folder / "summary.json", msgspec.structs.replace(summary, state="unfinished"))
+    write_summary(folder, msgspec.structs.replace(summary, state="unfinished"))
     return FinishedSummary(summary, written_ns) if summary.state == "finished" else None
 
 
@@ -153,7 +202,7 @@ def restore_summary(folder: Path, earlier: FinishedSummary, spent: dict[str, int
     `spent` counts the calls of that start too.
     """
     path = folder / "summary.json"
-    write_json(path, msgspec.structs.replace(earlier.summary, spent=spent))
+    write_summary(folder, msgspec.structs.replace(earlier.summary, spent=spent))
     # `is_overwritten` compares these times: this start has written no result file, so it must not look newer.
     os.utime(path, ns=(earlier.written_ns, earlier.written_ns))
 
@@ -165,7 +214,7 @@ def is_overwritten(folder: Path, summary: Summary, suite: str) -> bool:
     for other in runs_of_suite(folder.parent, suite):
         if _time_finished(other) <= finished:
             continue
-        later = read_summary(other)
+        later = usable_summary(other)
         if later is not None and any(Path(file).absolute() in files for file in later.files):
             return True
     return False
@@ -264,9 +313,10 @@ def create_run(home: Path, info: RunInfo) -> RunFolder:
     while any(home.glob(f"{stamp(info.started)}-*")):
         info.started += 1.0
     path = home / f"{stamp(info.started)}-{short(info.suite)}-{info.ask}"
+    info.id = secrets.token_hex(8)
     path.mkdir()
     folder = RunFolder(path, created=True)
     for file in FILES:
         (path / file).touch()
-    write_json(path / "run.json", info)  # last: a folder with this file counts as a run
+    write_info(path, info)  # last: a folder with this file counts as a run
     return folder

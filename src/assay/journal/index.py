@@ -1,78 +1,236 @@
-"""An index of the journal: which cases have ended, with which status, and at which offset.
+"""The index of a run: which cases have ended, with which status, and where the lines of a case are.
 
-It is built in one pass over `records.jsonl` and `scores.jsonl`. It needs nine bytes per case and stage; a stage is the
-solver or one of the scorers. Every reader of a run uses it.
+    index = RunIndex.of_run(folder)          # from the sidecar and the lines that were added since
+    index.ask.code(17), index.ask.offsets[17]
+    index.extend(folder)                     # reads only new lines
+
+It is built in one pass over the three files of the journal. It needs nine bytes per case and stage (a stage is the
+solver or one of the scorers) and thirteen bytes per call. The running process keeps it up to date and saves it in a
+sidecar. `RunColumns` adds the numbers of cases and scores, for tables and comparisons.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self, TypeVar
 
 import msgspec
 
-from assay.core.types import ASK, End, Status
-from assay.journal.lines import read_blocks
+from assay.core.types import ASK, NO_CASE, Call, End, Status, Usage
+from assay.journal import sidecar
+from assay.journal.lines import DamagedLine, read_blocks, run_id
+from assay.journal.sidecar import FilePosition
 
 OK, SUBJECT_ERROR, INFRA_ERROR = 1, 2, 3
-_CODES: dict[Status, int] = {"ok": OK, "subject_error": SUBJECT_ERROR, "infra_error": INFRA_ERROR}
+CODES: dict[Status, int] = {"ok": OK, "subject_error": SUBJECT_ERROR, "infra_error": INFRA_ERROR}
+SIDECAR = "index.bin"
+CALLS, RECORDS, SCORES = "calls.jsonl", "records.jsonl", "scores.jsonl"
+
+# Values of `call_kinds`.
+ASK_CALL, SCORE_CALL, SHARED_CALL = 0, 1, 2
+LineT = TypeVar("LineT")
+
+
+class Spending(msgspec.Struct):
+    """Calls, retries, failed calls and tokens of all starts of a run. Replies taken from another run do not count."""
+
+    calls: int = 0
+    retries: int = 0
+    failed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def add(self, attempts: int, usage: Usage | None, *, failed: bool) -> None:
+        """Count one call. `attempts` is 0 for a reply that --reuse copied from another run."""
+        if attempts == 0:
+            return
+        self.calls += 1
+        self.retries += attempts - 1
+        self.failed += failed
+        if usage is not None:
+            self.input_tokens += usage.input
+            self.output_tokens += usage.output
 
 
 class RunIndex:
-    """The ends of all cases, by stage. `tries` has the last try of cases that failed or ran more than once."""
+    """The ends of all cases, by stage, and the offsets of all calls.
 
-    def __init__(self, scorers: list[str]) -> None:
+    `tries` has the last try of cases that failed or ran more than once.
+    """
+
+    sidecar_name = SIDECAR
+
+    def __init__(self) -> None:
         self.ask = StageIndex()
         self.stages = {ASK: self.ask}
-        for scorer in scorers:
-            self.stages[scorer] = StageIndex()
         self.tries: dict[int, int] = {}
+        self.call_cases = array("i")
+        self.call_kinds = array("B")
+        self.call_offsets = array("q")
+        self.spent = Spending()
+        self.positions = {CALLS: 0, RECORDS: 0, SCORES: 0}
+        self.damage: dict[tuple[Path, int], DamagedLine] = {}
 
     @classmethod
-    def of_run(cls, folder: Path, scorers: list[str]) -> RunIndex:
-        """Build the index of a run on disk. Raises InputError at the first damaged line."""
-        index = cls(scorers)
-        index.scan(folder / "records.jsonl")
-        index.scan(folder / "scores.jsonl")
+    def of_run(cls, folder: Path, *, verify: bool = False) -> Self:
+        """Return the index of a run. Damaged lines are left out and listed in `damage`.
+
+        The lines that the sidecar covers are not read. `verify` reads and verifies all lines.
+        """
+        index = cls()
+        if verify or not index._load(folder):
+            index = cls()
+        index.extend(folder)
         return index
 
-    def scan(self, path: Path) -> None:
-        """Add all ends of one file. Scan records before scores, because a score of an unfinished case is ignored."""
-        ask, stages, tries = self.ask, self.stages, self.tries
-        for begin, sizes, lines in read_blocks(path, _decoder):
+    def extend(self, folder: Path) -> int:
+        """Read the lines that were added since the last call. Returns their number."""
+        run = run_id(folder)
+        # A score is written after the end of its case. If the process writes while we read, a score that is in the
+        # file now has its case in the records that we read next.
+        size = (folder / SCORES).stat().st_size if (folder / SCORES).is_file() else 0
+        return (
+            self._read_records(folder / RECORDS, run)
+            + self._read_scores(folder / SCORES, run, size)
+            + self._read_calls(folder / CALLS, run)
+        )
+
+    def stage(self, name: str) -> StageIndex:
+        """Return the ends of a stage. It is empty if no case of this stage has ended."""
+        stage = self.stages.get(name)
+        if stage is None:
+            stage = self.stages[name] = StageIndex()
+        return stage
+
+    def calls(self, index: int) -> list[int]:
+        """Return the offsets of all calls of a case, in the order of the log."""
+        import numpy as np
+
+        if not self.call_cases:
+            return []
+        rows = np.flatnonzero(np.frombuffer(self.call_cases, dtype=np.int32) == index)
+        return [self.call_offsets[row] for row in rows.tolist()]
+
+    # Building.
+
+    def _read_records(self, path: Path, run: str) -> int:
+        ask, tries, count = self.ask, self.tries, 0
+        for begin, sizes, lines in self._blocks(path, run, _record_lines):
             offset = begin
             for size, line in zip(sizes, lines, strict=True):
-                kind = type(line)
-                if kind is _EndLine:
+                if type(line) is _EndLine:
                     self._take(line.stage, line.index, line, offset)
                 elif (commit := line.end) is not None:
                     index = line.index
-                    name = ASK if kind is _RecordLine else line.scorer
-                    stage = stages.get(name)
                     # Nearly every line is the end of a first try that succeeded. This fast path is for them.
                     if commit.try_ != 1 or commit.status != "ok" or index in tries:
-                        self._take(name, index, commit, offset)
-                    elif stage is not None and (stage is ask or ask.code(index)):
-                        if index == len(stage.codes):
-                            stage.codes.append(OK)
-                            stage.offsets.append(offset)
-                        else:
-                            stage.set(index, "ok", offset)
+                        self._take(ASK, index, commit, offset)
+                    elif index == len(ask.codes):
+                        ask.codes.append(OK)
+                        ask.offsets.append(offset)
+                    else:
+                        ask.set(index, "ok", offset)
+                offset += size
+            count += len(lines)
+        return count
+
+    def _read_scores(self, path: Path, run: str, stop: int) -> int:
+        ask, tries, count = self.ask, self.tries, 0
+        for begin, sizes, lines in self._blocks(path, run, _score_lines, stop):
+            offset = begin
+            for size, line in zip(sizes, lines, strict=True):
+                if type(line) is _EndLine:
+                    self._take(line.stage, line.index, line, offset)
+                elif (commit := line.end) is not None:
+                    index = line.index
+                    stage = self.stage(line.scorer)
+                    if commit.try_ != 1 or commit.status != "ok" or index in tries or not ask.code(index):
+                        self._take(line.scorer, index, commit, offset)
+                    elif index == len(stage.codes):
+                        stage.codes.append(OK)
+                        stage.offsets.append(offset)
+                    else:
+                        stage.set(index, "ok", offset)
+                offset += size
+            count += len(lines)
+        return count
+
+    def _read_calls(self, path: Path, run: str) -> int:
+        cases, kinds, offsets, spent, count = (
+            self.call_cases,
+            self.call_kinds,
+            self.call_offsets,
+            self.spent,
+            0,
+        )
+        for begin, sizes, lines in self._blocks(path, run, _call_lines):
+            offset = begin
+            for size, line in zip(sizes, lines, strict=True):
+                response = line.response
+                cases.append(line.index)
+                kinds.append(_call_kind(line.index, line.stage))
+                offsets.append(offset)
+                spent.add(line.attempts, response.usage if response else None, failed=response is None)
+                offset += size
+            count += len(lines)
+        return count
+
+    def _blocks(
+        self, path: Path, run: str, decoder: msgspec.json.Decoder[LineT], stop: int | None = None
+    ) -> Iterator[tuple[int, list[int], list[LineT]]]:
+        """Yield the blocks after the indexed position, and move the position. Damaged lines go to `damage`."""
+        if not path.is_file():
+            return  # deleted: an empty file for us, and the next start creates it
+        damage: list[DamagedLine] = []
+        start = self.positions[path.name]
+        for block in read_blocks(path, decoder, run=run, start=start, stop=stop, damage=damage):
+            yield block
+            self.positions[path.name] = block[0] + sum(block[1])
+        for line in damage:
+            self.damage[line.path, line.offset] = line
+        if damage and path.name != CALLS:
+            self._forget_incomplete(path, run)
+
+    def _forget_incomplete(self, path: Path, run: str) -> None:
+        """Forget the ends that refer to a damaged line: their case is not complete."""
+        intact: set[int] = set()
+        for begin, sizes, lines in read_blocks(path, _commit_lines, run=run, damage=[]):
+            offset = begin
+            for size, line in zip(sizes, lines, strict=True):
+                intact.add(offset)
+                committed = line.lines if line.end is None else line.end.lines
+                if not intact.issuperset(committed):
+                    for stage in self.stages.values():
+                        if stage.code(line.index) and stage.offsets[line.index] == offset:
+                            stage.forget(line.index)
                 offset += size
 
     def add(self, end: End, offset: int) -> None:
         """Add an end that was just written at this offset."""
         self._take(end.stage, end.index, end, offset)
 
+    def add_call(self, call: Call, offset: int) -> None:
+        """Add a call that was just written at this offset."""
+        self.call_cases.append(call.index)
+        self.call_kinds.append(_call_kind(call.index, call.stage))
+        self.call_offsets.append(offset)
+        response = call.response
+        self.spent.add(call.attempts, response.usage if response else None, failed=response is None)
+
     def _take(self, name: str, index: int, commit: _HasStatus, offset: int) -> None:
-        stage = self.stages.get(name)
-        if stage is None:
-            return
+        stage = self.stage(name)
         if stage is not self.ask:
+            last_try = self.tries.get(index, 1 if self.ask.code(index) else 0)
             # A score counts only if its try is the last one of the case. An older try has other answers.
-            if self.ask.code(index) and commit.try_ == self.tries.get(index, 1):
+            if self.ask.code(index) and commit.try_ == last_try:
                 stage.set(index, commit.status, offset)
+            elif commit.try_ > last_try or not self.ask.code(index):
+                # The records of this try were damaged. The case runs again, as a later try, so that a score of the
+                # lost answer is never taken for a score of the new one.
+                self.tries[index] = max(commit.try_, last_try)
+                self._forget(index)
             return
         stage.set(index, commit.status, offset)
         if commit.try_ > 1 or commit.status != "ok":
@@ -81,6 +239,59 @@ class RunIndex:
             for other in self.stages.values():
                 if other is not stage:
                     other.forget(index)
+
+    def _forget(self, index: int) -> None:
+        for stage in self.stages.values():
+            stage.forget(index)
+
+    # The sidecar.
+
+    def save(self, folder: Path) -> None:
+        """Save the index in its sidecar, if the run is large."""
+        if len(self.call_offsets) + len(self.ask.codes) < sidecar.MIN_LINES:
+            return
+        head, arrays = self._pack(folder)
+        sidecar.save(folder / self.sidecar_name, head, arrays)
+
+    def _pack(self, folder: Path) -> tuple[IndexHead, list[bytes]]:
+        # Positions first: the running process adds lines meanwhile. A line that is in the arrays and after the
+        # position is read again by `extend`, which changes nothing. `_load` cuts such calls off.
+        positions = {name: sidecar.position(folder / name, end) for name, end in self.positions.items()}
+        stages = list(self.stages)
+        head = IndexHead(positions, stages, dict(self.tries), msgspec.structs.replace(self.spent))
+        arrays = [bytes(self.call_cases), bytes(self.call_kinds), bytes(self.call_offsets)]
+        for name in stages:
+            arrays += [bytes(self.stages[name].codes), bytes(self.stages[name].offsets)]
+        return head, arrays
+
+    def _load(self, folder: Path) -> bool:
+        loaded = sidecar.load(folder / self.sidecar_name, IndexHead)
+        if loaded is None:
+            return False
+        head, arrays = loaded
+        if not all(sidecar.is_current(folder / name, at) for name, at in head.positions.items()):
+            return False
+        for name, at in head.positions.items():
+            self.positions[name] = at.end
+        self.tries, self.spent = head.tries, head.spent
+        for column, view in zip(
+            (self.call_cases, self.call_kinds, self.call_offsets), arrays[:3], strict=True
+        ):
+            column.frombytes(view)
+        for number, name in enumerate(head.stages):
+            stage = self.stage(name)
+            stage.codes.extend(arrays[3 + 2 * number])
+            stage.offsets.frombytes(arrays[4 + 2 * number])
+        return True
+
+
+class IndexHead(msgspec.Struct):
+    """The small values of a saved index. Its arrays follow in the sidecar."""
+
+    positions: dict[str, FilePosition]
+    stages: list[str]
+    tries: dict[int, int]
+    spent: Spending
 
 
 class StageIndex:
@@ -94,13 +305,13 @@ class StageIndex:
         """Store how a case ended. A later end replaces an earlier one."""
         missing = index + 1 - len(self.codes)
         if missing == 1:
-            self.codes.append(_CODES[status])
+            self.codes.append(CODES[status])
             self.offsets.append(offset)
             return
         if missing > 1:
             self.codes.extend(bytes(missing))
             self.offsets.extend([-1] * missing if missing < 64 else array("q", [-1]) * missing)
-        self.codes[index] = _CODES[status]
+        self.codes[index] = CODES[status]
         self.offsets[index] = offset
 
     def code(self, index: int) -> int:
@@ -113,7 +324,13 @@ class StageIndex:
             self.codes[index] = 0
 
 
-# The scan decodes only these fields. Decoding the full structs of core.types takes three times as long.
+def _call_kind(index: int, stage: str) -> int:
+    if index == NO_CASE:
+        return SHARED_CALL
+    return ASK_CALL if stage == ASK else SCORE_CALL
+
+
+# The pass decodes only these fields. Decoding the full structs of core.types takes three times as long.
 class _CommitFields(msgspec.Struct, gc=False):
     try_: int = msgspec.field(default=1, name="try")
     status: Status = "ok"
@@ -137,6 +354,29 @@ class _ScoreLine(msgspec.Struct, tag="score", tag_field="type", gc=False):
     end: _CommitFields | None = None
 
 
+class _ResponseCost(msgspec.Struct, gc=False):
+    usage: Usage | None = None
+
+
+class _CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
+    index: int
+    stage: str
+    response: _ResponseCost | None = None
+    attempts: int = 1
+
+
+class _CommittedLines(msgspec.Struct):
+    lines: list[int] = []
+
+
+class _CommitLine(msgspec.Struct):
+    """Any line of records or scores, with the offsets of the lines that it commits."""
+
+    index: int
+    lines: list[int] = []
+    end: _CommittedLines | None = None
+
+
 class _HasStatus(Protocol):
     @property
     def try_(self) -> int: ...
@@ -145,4 +385,7 @@ class _HasStatus(Protocol):
     def status(self) -> Status: ...
 
 
-_decoder = msgspec.json.Decoder(_EndLine | _RecordLine | _ScoreLine)
+_record_lines = msgspec.json.Decoder(_EndLine | _RecordLine)
+_score_lines = msgspec.json.Decoder(_EndLine | _ScoreLine)
+_call_lines = msgspec.json.Decoder(_CallLine)
+_commit_lines = msgspec.json.Decoder(_CommitLine)

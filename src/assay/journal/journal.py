@@ -10,15 +10,18 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
-from assay.core.types import ASK, NO_CASE, Call, Commit, End, Record, Score
-from assay.journal.calls import CallReader, SharedReplies, call_places, sum_spending
+from assay.core.types import Call, Commit, End, Record, Score
+from assay.journal.calls import CallReader, SharedReplies
 from assay.journal.folder import FILES
-from assay.journal.index import INFRA_ERROR, OK, SUBJECT_ERROR, RunIndex
-from assay.journal.lines import JournalFile, SyncThread, read_lines
+from assay.journal.index import ASK_CALL, CALLS, INFRA_ERROR, OK, SHARED_CALL, SUBJECT_ERROR, RunIndex
+from assay.journal.lines import JournalFile, SyncThread
 from assay.journal.reader import RunReader
 from assay.journal.redact import Redactor
+from assay.journal.repair import Repair, repair
+from assay.journal.sidecar import MIN_LINES
 
 # Characters of a failure's message in summary.json. The end of the case has all of it.
 _MAX_FAILURE_MESSAGE = 500
@@ -29,18 +32,25 @@ Replies = dict[tuple[str, str, int], Call]
 class Journal:
     """Appends to a run, and knows which cases have ended. Only one process and one thread may write.
 
-    Opening verifies every line. Raises InputError with the position of the first damaged line.
+    `run` is the id in `run.json`. Opening repairs damaged files; `repairs` says what was damaged. Lines that the
+    index's sidecar covers are not verified now: they are verified when they are read, which raises DamagedRun.
     """
 
-    def __init__(self, folder: Path, scorers: list[str], secrets: list[str]) -> None:
+    def __init__(self, folder: Path, scorers: list[str], secrets: list[str], run: str = "") -> None:
         self.folder = folder
+        self.repairs: list[Repair] = []
+        self.index = RunIndex.of_run(folder)
+        if self.index.damage:
+            self.repairs = repair(folder, self.index)
+            self.index = RunIndex.of_run(folder, verify=True)
         redact = Redactor(secrets)
-        self._calls, self._records, self._scores = [JournalFile(folder / name, redact) for name in FILES]
-        self.index = RunIndex.of_run(folder, scorers)
+        self._calls, self._records, self._scores = [JournalFile(folder / name, redact, run) for name in FILES]
+        self._scorers = [self.index.stage(scorer) for scorer in scorers]
         self._has_replies = False
         self._call_places = self._unfinished_calls()
         self._call_reader = CallReader(folder)
         self._shared_replies: SharedReplies | None = None
+        self._next_save = self._save_after()
         self._syncer = SyncThread([self._calls, self._records, self._scores])
         self.reader = RunReader(folder, self.index)
 
@@ -51,15 +61,16 @@ class Journal:
 
     def _unfinished_calls(self) -> dict[int, list[int]]:
         """Return the offsets of calls that may be replayed, by case index."""
-        offsets: dict[int, list[int]] = {}
-        codes = self.index.ask.codes
-        for offset, line in read_lines(self._calls.path, call_places):
-            if line.index == NO_CASE:
+        places: dict[int, list[int]] = {}
+        index, codes = self.index, self.index.ask.codes
+        ended = len(codes)
+        for case, kind, offset in zip(index.call_cases, index.call_kinds, index.call_offsets, strict=True):
+            if kind == SHARED_CALL:
                 self._has_replies = True  # `shared_replies` finds these by request
             # The solver of a case with status ok never runs again, so its calls are not needed. Its scorers may.
-            elif line.index >= len(codes) or codes[line.index] != OK or line.stage != ASK:
-                offsets.setdefault(line.index, []).append(offset)
-        return offsets
+            elif case >= ended or codes[case] != OK or kind != ASK_CALL:
+                places.setdefault(case, []).append(offset)
+        return places
 
     def replies(self, index: int, stage: str, last_try: int) -> Replies:
         """Return the calls of earlier starts that a new try of a case may replay.
@@ -86,9 +97,8 @@ class Journal:
         """Return a byte per case: 1 if the case is solved and scored, else 0."""
         final = {OK} if retry_failed else {OK, SUBJECT_ERROR}
         done = _ones(self.index.ask.codes, final, total)
-        for name, stage in self.index.stages.items():
-            if name != ASK:
-                done &= _ones(stage.codes, {OK}, total)
+        for stage in self._scorers:
+            done &= _ones(stage.codes, {OK}, total)
         return done.to_bytes(total, "little")
 
     def solved(self, index: int, *, retry_failed: bool) -> bool:
@@ -111,7 +121,8 @@ class Journal:
 
     def spent(self) -> dict[str, int]:
         """Return calls, retries, failed calls and tokens of all starts of this run."""
-        return sum_spending(self.folder)
+        spent: dict[str, int] = to_builtins(self.index.spent)
+        return spent
 
     def failures(self) -> tuple[dict[str, int], dict[str, str]]:
         """Return the number of failed cases by kind of failure, and the message of the first failure of each kind.
@@ -133,8 +144,10 @@ class Journal:
     def call(self, call: Call) -> None:
         """Log one call. The caller must do this before the case gets the reply."""
         self._has_replies = self._has_replies or call.response is not None
-        self._calls.add(call)
+        offset = self._calls.add(call)
         self._calls.write()
+        self.index.add_call(call, offset)
+        self.index.positions[CALLS] = self._calls.size
 
     def write_records(self, records: Sequence[Record]) -> list[int]:
         """Write records of an open try and return their offsets. The case's end refers to them."""
@@ -170,10 +183,21 @@ class Journal:
         else:
             offset = file.add(end)
         file.write()
-        self.index.add(end, offset)
+        index = self.index
+        index.add(end, offset)
+        index.positions[file.path.name] = file.size
+        if len(index.call_offsets) + len(index.ask.codes) >= self._next_save:
+            index.save(self.folder)
+            self._next_save = self._save_after()
+
+    def _save_after(self) -> int:
+        """Return the number of calls and cases at which the index is saved again: a quarter more than it has now."""
+        lines = len(self.index.call_offsets) + len(self.index.ask.codes)
+        return max(MIN_LINES, lines + lines // 4)
 
     def close(self) -> None:
-        """Sync and close the files."""
+        """Save the index of a large run, and sync and close the files."""
+        self.index.save(self.folder)
         self._syncer.close()
         for file in (self._calls, self._records, self._scores):
             file.close()

@@ -14,9 +14,10 @@ import msgspec
 from assay.core.errors import UsageError
 from assay.core.suite import CaseView
 from assay.core.types import JUDGE, Call, End, Score
-from assay.journal.calls import calls_of_case
+from assay.journal.calls import CallReader
 from assay.journal.folder import read_info, read_summary
 from assay.journal.index import RunIndex
+from assay.journal.lines import damage_error
 from assay.journal.reader import RunReader
 
 __all__ = ["CaseView", "RunCases"]
@@ -40,7 +41,9 @@ class RunCases:
             self._neutral = frozenset(
                 metric.name for _, metric in metrics if metric.higher_is_better is False
             )
-        self._index = RunIndex.of_run(folder, self._scorers)
+        self._index = RunIndex.of_run(folder)
+        if self._index.damage:
+            raise damage_error(list(self._index.damage.values()))
         self._reader = RunReader(folder, self._index)
         self._rows: list[bytes] = []
         self._subjects = 1
@@ -106,7 +109,9 @@ class RunCases:
 
     def calls(self, index: int) -> list[Call]:
         """Return every call of a case. Repeats of a request are adjacent, in order of their number."""
-        calls = list(calls_of_case(self.folder, index))
+        reader = CallReader(self.folder)
+        calls = [reader.call(offset) for offset in self._index.calls(index)]
+        reader.close()
         first_seen: dict[tuple[str, str], int] = {}
         for call in calls:
             first_seen.setdefault((call.stage, call.hash), len(first_seen))

@@ -114,8 +114,7 @@ def state_of(folder: Path) -> RunState:
         done = summary.ok + summary.subject_error + summary.infra_error
         return RunState(folder, info, summary, summary.state, done)
     # There is no usable summary, so the finished cases are counted in the journal.
-    index = RunIndex([])
-    index.scan(folder / "records.jsonl")
+    index = RunIndex.of_run(folder)
     done = len(index.ask.codes) - index.ask.codes.count(0)
     return RunState(folder, info, summary, state, done)
 

@@ -17,6 +17,7 @@ from assay.core.report import Report
 from assay.core.types import CLOSING_KINDS, End, Score
 from assay.journal.folder import RunInfo, Summary
 from assay.journal.index import RunIndex
+from assay.journal.lines import damage_error
 from assay.journal.reader import RunReader
 
 if TYPE_CHECKING:
@@ -119,7 +120,9 @@ class RunColumns:
         self.info = info
         self.summary = summary
         self.report = summary.report or Report()
-        self._index = RunIndex.of_run(folder, summary.scorers)
+        self._index = RunIndex.of_run(folder)
+        if self._index.damage:
+            raise damage_error(list(self._index.damage.values()))
         self._reader = RunReader(folder, self._index)
         self.subjects: dict[str, SubjectColumns] = {}
         for index in range(len(self._index.ask.codes)):

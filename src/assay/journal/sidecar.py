@@ -1,0 +1,107 @@
+"""A file with arrays next to the journal, so that a large run opens without reading the journal again.
+
+    save(folder / "index.bin", head, [codes, offsets])
+    loaded = load(folder / "index.bin", Head)  # (head, arrays), or None
+
+A sidecar is never needed and never the truth: every value in it can be computed from the journal. A sidecar that is
+missing, damaged, of another version, or made from another journal is ignored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+from zlib import crc32
+
+import msgspec
+
+from assay.journal.lines import FORMAT
+
+# Change it when the meaning of a sidecar's content changes. Older sidecars are then ignored.
+_VERSION = 1
+# Smaller runs are read faster than a sidecar is worth. At this size, reading takes about a third of a second.
+MIN_LINES = 20_000
+# The bytes before a position that identify the line there: `,"crc":"a55c19f7"}` and the line break.
+_MARK_BYTES = 19
+
+HeadT = TypeVar("HeadT", bound=msgspec.Struct)
+
+
+class FilePosition(msgspec.Struct, frozen=True):
+    """How far a journal file is indexed: the end of a line, and the last bytes of this line, its checksum."""
+
+    end: int
+    mark: str
+
+
+class _Frame(msgspec.Struct):
+    version: int
+    format: int
+    sizes: list[int]
+    head: msgspec.Raw
+
+
+def position(path: Path, end: int) -> FilePosition:
+    """Return the position after the line that ends at this byte."""
+    return FilePosition(end, _mark(path, end))
+
+
+def is_current(path: Path, at: FilePosition) -> bool:
+    """Return whether the file still has the line that ended at this position."""
+    return at.end == 0 or _mark(path, at.end) == at.mark
+
+
+def _mark(path: Path, end: int) -> str:
+    if end < _MARK_BYTES:
+        return ""
+    try:
+        with path.open("rb") as file:
+            file.seek(end - _MARK_BYTES)
+            return file.read(_MARK_BYTES).decode("latin-1")
+    except OSError:
+        return ""
+
+
+def save(path: Path, head: msgspec.Struct, arrays: Sequence[bytes | bytearray | memoryview]) -> None:
+    """Write a sidecar. Does nothing if the folder cannot be written or the disk is full: it is never needed."""
+    views = [memoryview(array).cast("B") if len(array) else memoryview(b"") for array in arrays]
+    frame = _Frame(_VERSION, FORMAT, [len(view) for view in views], msgspec.Raw(msgspec.json.encode(head)))
+    first = msgspec.json.encode(frame) + b"\n"
+    checksum = crc32(first)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(first)
+            for view in views:
+                file.write(view)
+                checksum = crc32(view, checksum)
+            file.write(b"%08x" % checksum)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: Path, head_type: type[HeadT]) -> tuple[HeadT, list[memoryview]] | None:
+    """Return head and arrays of a sidecar, or None if it cannot be used."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    end = content.find(b"\n") + 1
+    view = memoryview(content)
+    if not end or content[-8:] != b"%08x" % crc32(view[:-8]):
+        return None
+    try:
+        frame = msgspec.json.decode(view[:end], type=_Frame)
+        if (frame.version, frame.format) != (_VERSION, FORMAT):
+            return None
+        head = msgspec.json.decode(frame.head, type=head_type)
+    except msgspec.DecodeError:
+        return None
+    arrays = []
+    for size in frame.sizes:
+        arrays.append(view[end : end + size])
+        end += size
+    return head, arrays
