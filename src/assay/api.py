@@ -46,6 +46,7 @@ __all__ = [
     "convert",
     "evaluate",
     "file_schemas",
+    "import_results",
     "instead_of_run",
     "json_schema",
     "load",
@@ -159,6 +160,17 @@ def compare(*runs: str | Path | Run | Sequence[str | Path | Run], flips: int = 1
     if not names:
         raise UsageError("name the runs to compare: assay.compare(before, after)")
     return compare_runs(names, flips)
+
+
+def import_results(path: str | Path, output_dir: str = "", format_name: str = "") -> Run:
+    """Make a run of a result file or folder that another program wrote. Sends no requests.
+
+    `asked` of the returned run is False if the same file was imported before. Raises UsageError or InputError for a
+    file that cannot be read; nothing is written then.
+    """
+    from assay import imports
+
+    return imports.import_results(Path(path), output_dir or imports.DEFAULT_OUTPUT, format_name)
 
 
 def pull_model(name: str, say: Callable[[str], None]) -> Path:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct, field
 
 from assay.core.errors import UsageError
+from assay.core.imported import is_imported_scorer
 from assay.core.judges import JudgeInfo
 from assay.core.registry import short
 from assay.core.report import PairedRow
@@ -184,6 +185,8 @@ def _notes(
     notes = []
     if JUDGE in other_scorers:
         notes.append("the two sides have different judges, so judge scores are not compared")
+    if any(map(is_imported_scorer, (*base.run.summary.scorers, *new.run.summary.scorers))):
+        notes.append("one side is imported: its file does not say with which settings it was scored")
     base_sets = as_numpy(base.columns.sets)[cases.base]
     new_sets = as_numpy(new.columns.sets)[cases.new]
     renamed = int((base_sets != new_sets).sum())
@@ -340,7 +343,9 @@ def check_comparable(base: SelectedSubject, new: SelectedSubject) -> set[str]:
     new_scorers = {scorer_name(scorer): scorer for scorer in new_run.summary.scorers}
     differing = set()
     for name in {*base_scorers, *new_scorers}:
-        if base_scorers.get(name) != new_scorers.get(name):
+        if base_scorers.get(name) != new_scorers.get(name) and not _is_unverified(
+            base_scorers.get(name), new_scorers.get(name)
+        ):
             differing.add(name)
     names_gold = base.columns.names_gold and new.columns.names_gold
     if differing - {JUDGE} and not (names_gold and base_scorers.keys() == new_scorers.keys()):
@@ -350,6 +355,11 @@ def check_comparable(base: SelectedSubject, new: SelectedSubject) -> set[str]:
             "`assay rescore RUN` scores a run with the present settings of its files."
         )
     return differing
+
+
+def _is_unverified(base: str | None, new: str | None) -> bool:
+    """Return whether both sides have a scorer, and one of them was imported without its settings."""
+    return base is not None and new is not None and (is_imported_scorer(base) or is_imported_scorer(new))
 
 
 def _split_subject(name: str) -> tuple[str, str]:
