@@ -27,6 +27,7 @@ COMMANDS = {
     "runs": "List runs with their state, progress and score.",
     "show": "Show the report of a run, or one of its cases with prompts, replies and scores.",
     "compare": "Compare runs case by case: differences with intervals, flipped cases, time and tokens.",
+    "gate": "Decide for CI whether a run meets its requirements: pass, fail or inconclusive.",
     "import": "Make runs of results that other programs wrote: lm-eval, Inspect, promptfoo and more.",
     "check": "List the problems of task files, pipelines, testsets and data files.",
     "convert": "Write a testset as compact v2 records.",
