@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from msgspec import Struct
 
-    from assay.api import Run, RunCase, aevaluate, arun, compare, evaluate, load, run, spec
+    from assay.api import Run, RunCase, aevaluate, arun, compare, evaluate, gate, load, run, spec
     from assay.core.connect import Role
     from assay.core.errors import CaseFailed, CheckFailed, InputError, ModelError, Problem, UsageError
     from assay.core.protocols import Context, Scorer, Solver, View
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from assay.core.types import Call, Failure, Record, Request, Score
     from assay.store.comparison import ComparisonResult
+    from assay.store.gate import GateResult
     from assay.suites.evaluate.scorers import ScorerLike, exact_match, judge, metric, rubric, scorer
     from assay.suites.evaluate.subjects import FunctionContext, SyncFunctionContext
 
@@ -50,7 +51,18 @@ __version__ = "0.1.0"
 
 # The module of each public name. `__getattr__` imports a name on first use, so that `assay --help` starts fast.
 _MODULES = {
-    "assay.api": ("Run", "RunCase", "aevaluate", "arun", "compare", "evaluate", "load", "run", "spec"),
+    "assay.api": (
+        "Run",
+        "RunCase",
+        "aevaluate",
+        "arun",
+        "compare",
+        "evaluate",
+        "gate",
+        "load",
+        "run",
+        "spec",
+    ),
     "assay.core.connect": ("Role",),
     "assay.core.errors": ("CaseFailed", "CheckFailed", "InputError", "ModelError", "Problem", "UsageError"),
     "assay.core.protocols": ("Context", "Scorer", "Solver", "View"),
@@ -64,6 +76,7 @@ _MODULES = {
     ),
     "assay.core.types": ("Call", "Failure", "Record", "Request", "Score"),
     "assay.store.comparison": ("ComparisonResult",),
+    "assay.store.gate": ("GateResult",),
     "assay.suites.evaluate.scorers": ("ScorerLike", "exact_match", "judge", "metric", "rubric", "scorer"),
     "assay.suites.evaluate.subjects": ("FunctionContext", "SyncFunctionContext"),
     "msgspec": ("Struct",),  # for the rows of a user's own suite
@@ -80,6 +93,7 @@ __all__ = [
     "Entry",
     "Failure",
     "FunctionContext",
+    "GateResult",
     "InputError",
     "ListedRows",
     "Match",
@@ -120,6 +134,7 @@ __all__ = [
     "compare",
     "evaluate",
     "exact_match",
+    "gate",
     "how",
     "judge",
     "load",

@@ -34,6 +34,7 @@ from assay.store.runs import find_run, state_of
 from assay.suites import BUILT_IN, command_table, find_suite, is_path, suite_names
 
 if TYPE_CHECKING:
+    from assay.store.gate import GateResult
     from assay.store.hop import BaseDataStore
 
 __all__ = [
@@ -46,6 +47,8 @@ __all__ = [
     "convert",
     "evaluate",
     "file_schemas",
+    "gate",
+    "import_results",
     "instead_of_run",
     "json_schema",
     "load",
@@ -155,10 +158,57 @@ def compare(*runs: str | Path | Run | Sequence[str | Path | Run], flips: int = 1
     names: list[str] = []
     for item in runs:
         some = [item] if isinstance(item, (str, Path, Run)) else item
-        names += [str(run.folder if isinstance(run, Run) else run) for run in some]
+        names += map(_run_name, some)
     if not names:
         raise UsageError("name the runs to compare: assay.compare(before, after)")
     return compare_runs(names, flips)
+
+
+def gate(
+    run: str | Path | Run,
+    require: str | Sequence[str] = (),
+    *,
+    against: str | Path | Run | None = None,
+    max_drop: float | None = None,
+    metrics: Sequence[str] = (),
+    point: bool = False,
+    allow_missing: bool = False,
+    min_kappa: float | None = None,
+) -> GateResult:
+    """Decide whether a run meets its requirements, such as `"exact_match >= 0.8"`. Sends no requests.
+
+    `against` with `max_drop` limits the drop to another run; `metrics` names the numbers of that comparison. The
+    result has `verdict` ("pass", "fail" or "inconclusive") and the decisions with their reasons.
+    """
+    from assay.store.gate import Drop
+    from assay.store.gate import gate as decide
+
+    if (against is None) != (max_drop is None):
+        raise UsageError("a base run and the largest drop belong together: --against BASE --max-drop 0.02")
+    if metrics and against is None:
+        raise UsageError("--metric needs --against; --require names its metric itself")
+    drop = None
+    if against is not None and max_drop is not None:
+        drop = Drop(_run_name(against), max_drop, metrics)
+    requirements = [require] if isinstance(require, str) else require
+    return decide(
+        _run_name(run), requirements, drop, point=point, allow_missing=allow_missing, min_kappa=min_kappa
+    )
+
+
+def _run_name(run: str | Path | Run) -> str:
+    return str(run.folder if isinstance(run, Run) else run)
+
+
+def import_results(path: str | Path, output_dir: str = "", format_name: str = "") -> Run:
+    """Make a run of a result file or folder that another program wrote. Sends no requests.
+
+    `asked` of the returned run is False if the same file was imported before. Raises UsageError or InputError for a
+    file that cannot be read; nothing is written then.
+    """
+    from assay import imports
+
+    return imports.import_results(Path(path), output_dir or imports.DEFAULT_OUTPUT, format_name)
 
 
 def pull_model(name: str, say: Callable[[str], None]) -> Path:

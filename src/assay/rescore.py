@@ -26,6 +26,11 @@ class Rescore:
     def __init__(self, name: str, files: Sequence[str], observers: Sequence[Notify] = ()) -> None:
         self.folder = find_run(name)
         self.info = folders.read_info(self.folder)
+        if self.info.imported is not None:
+            raise UsageError(
+                f"{self.folder} was imported from {self.info.imported.files[0].path}. Only runs that assay made can be "
+                "scored again: the settings of the other program's scorers are not known"
+            )
         summary = folders.read_summary(self.folder)
         if summary is None or summary.state not in ("finished", "incomplete"):
             raise UsageError(f"{self.folder} is not finished. Repeat the run's command to continue it")

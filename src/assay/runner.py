@@ -91,6 +91,8 @@ def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = Tr
 def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> Runner:
     """Open an existing run to score it again. Only its judges are connected; other models send no requests."""
     info = folders.read_info(folder)
+    if info.imported is not None:
+        raise UsageError(f"{folder} was imported; only runs that assay made can be scored again")
     endpoints: dict[str, str] = {name: asked[1] for name, asked in info.parts["ask"]["models"].items()}
     spec = _with_ask_options_of(info, spec)
     suite = find_suite(spec.suite)(replace(spec, base_url=info.spec["base_url"]))

@@ -107,11 +107,6 @@ def rule() -> None:
     click.echo("─" * min(100, shutil.get_terminal_size().columns))
 
 
-def number(value: float | None) -> str:
-    """Return a value with four decimals, or `n/a` for None."""
-    return "n/a" if value is None else f"{value:.4f}"
-
-
 def duration(seconds: float) -> str:
     """Return a duration such as `8.1 s`, `3 m 05 s` or `2 h 10 m`."""
     if seconds < 60:

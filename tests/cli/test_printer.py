@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.cli.printer import metric_cell, print_overview, print_report, print_sections
+from assay.cli.printer import print_overview, print_report, print_sections
 from assay.core.judges import JudgeInfo
 from assay.core.report import (
     Curve,
@@ -26,6 +26,7 @@ from assay.core.report import (
     Table,
 )
 from assay.core.suite import Overview, PlannedCalls, Section
+from assay.store.render.tables import metric_cell
 
 Show = Callable[..., list[list[str]]]
 

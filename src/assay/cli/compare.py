@@ -10,10 +10,10 @@ import click
 import msgspec
 
 from assay.cli.completion import complete_runs
-from assay.cli.printer import judge_lines, pair_cells
 from assay.core.errors import UsageError
 from assay.core.report import PairedRow
 from assay.screen import block, counted, heading, rule, table, tell
+from assay.store.render.tables import comparison_table, cost_table, judge_lines
 
 if TYPE_CHECKING:
     from assay.store.comparison import Comparison, Flip, Flips
@@ -122,7 +122,7 @@ def print_comparison(comparison: Comparison) -> None:
         subject = f"{side.subject} (reference)" if side.reference else side.subject
         cases = counted(side.cases, "case")
         block(f"{name:<4}  {side.run} · {subject}{model} · {started} · {cases}", indent="")
-        for line in judge_lines(side.judges):
+        for line in judge_lines(side.judges, tell):
             block(line, indent="      ")
     click.echo()
     _print_rows(comparison.rows)
@@ -137,11 +137,7 @@ def print_comparison(comparison: Comparison) -> None:
             if more := only.count - len(only.shown):
                 click.echo(f"  … {more:,} more")
     click.echo()
-    rows = []
-    for name, cost in comparison.cost.items():
-        counts = (cost.calls, cost.input_tokens, cost.output_tokens)
-        rows.append([name, f"{cost.seconds_per_case:.3f}", *(f"{count:,}" for count in counts)])
-    table([f"{comparison.paired:,} paired", "seconds a case", "calls", "tokens in", "tokens out"], rows)
+    table(*cost_table(comparison))
     for note in comparison.notes:
         block(f"note: {note}", indent="")
 
@@ -151,15 +147,7 @@ def _print_rows(rows: list[PairedRow]) -> None:
     if not rows:
         click.echo("no case has a score on either side")
         return
-    several_sets = any(row.set for row in rows)
-    cells = []
-    for row in rows:
-        name = f"{row.metric},{row.part}" if row.part else row.metric
-        arrow = "" if row.higher_is_better else " ↓"
-        all_sets = "all sets" if several_sets else ""
-        cells.append([row.set or all_sets, f"{name}{arrow}", *pair_cells(row)])
-    header = ["set", "metric", "base", "new", "difference", "95% interval", "n", "won/lost", "p", ""]
-    table(header, cells, names=2)
+    table(*comparison_table(rows))
     # The row for all sets would repeat what its sets left out.
     for row in [row for row in rows if row.set] or rows:
         for reason, count in row.left_out.items():

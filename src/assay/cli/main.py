@@ -27,6 +27,8 @@ COMMANDS = {
     "runs": "List runs with their state, progress and score.",
     "show": "Show the report of a run, or one of its cases with prompts, replies and scores.",
     "compare": "Compare runs case by case: differences with intervals, flipped cases, time and tokens.",
+    "gate": "Decide for CI whether a run meets its requirements: pass, fail or inconclusive.",
+    "import": "Make runs of results that other programs wrote: lm-eval, Inspect, promptfoo and more.",
     "check": "List the problems of task files, pipelines, testsets and data files.",
     "convert": "Write a testset as compact v2 records.",
     "schema": "Print the JSON Schema of a file format, for editors.",
@@ -34,6 +36,8 @@ COMMANDS = {
     "completion": "Print a script for bash, zsh or fish that completes commands, options, files and runs.",
 }
 """Commands that belong to no suite, each in the module of its name."""
+# Names of modules for commands whose name is a word of Python.
+_MODULES = {"import": "import_results"}
 # How long threads that user code left behind may keep the process alive.
 GRACE_SECONDS = 1.0
 EXAMPLES = """\b
@@ -64,7 +68,9 @@ class CommandGroup(click.Group):
         """The command of this word, or the group of commands that begin with it."""
         words = f"{self.words} {cmd_name}".strip()
         if not self.words and cmd_name in COMMANDS:
-            command: click.Command = importlib.import_module(f"assay.cli.{cmd_name}").command
+            command: click.Command = importlib.import_module(
+                f"assay.cli.{_MODULES.get(cmd_name, cmd_name)}"
+            ).command
             return command
         for built_in, about in BUILT_IN.items():
             if about.command == words:

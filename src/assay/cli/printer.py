@@ -10,7 +10,7 @@ the table by columns and never breaks a number. Also, rich takes 60 ms to import
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,8 +19,21 @@ from msgspec import UNSET
 from assay.cli.footer import print_footer
 from assay.core.chart import sparkline
 from assay.core.errors import UsageError
-from assay.core.report import Cell, Curve, Difference, Entry, Example, Metric, PairedRow, Report, Slice, Table
-from assay.screen import block, counted, heading, number, safe, table, tell
+from assay.core.report import Cell, Curve, Difference, Entry, Example, Metric, Report, Slice, Table
+from assay.screen import block, counted, heading, safe, table, tell
+from assay.store.render.tables import (
+    NOT_MEASURED,
+    PAIR_COLUMNS,
+    count_cell,
+    interval_cell,
+    judge_lines,
+    metric_cell,
+    metric_title,
+    nested,
+    number,
+    pair_cells,
+    plain,
+)
 
 if TYPE_CHECKING:
     from assay.api import Run
@@ -30,10 +43,6 @@ if TYPE_CHECKING:
 # Limits for the terminal. The report itself has more.
 MAX_EXAMPLES = 10
 MAX_CHARS = 300
-# A judge with more metrics than this is described as "judge NAME (8 scores)".
-MAX_METRICS_OF_A_JUDGE = 3
-NOT_MEASURED = "–"
-PAIR_COLUMNS = ["base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""]
 
 
 def print_run(run: Run) -> None:
@@ -79,23 +88,12 @@ def _print_long_table(report: Report) -> None:
     """Print a line per entry, filter and metric. For suites with several filters."""
     rows = []
     for entry, depth in nested(report.entries):
+        title = f"{'  ' * depth}{entry.title}"
         for metric in entry.metrics:
-            bounds = metric.interval
-            count = f"{metric.denominator:,}"
-            if metric.numerator is not None:
-                count = f"{_count(metric.numerator)}/{count}"
-            rows.append(
-                [
-                    f"{'  ' * depth}{entry.title}",
-                    metric.filter,
-                    metric_title(metric),
-                    number(metric.value),
-                    number(metric.stderr),
-                    f"{bounds[0]:.4f} – {bounds[1]:.4f}" if bounds else "",
-                    count,
-                    ", ".join(f"{count:,} {why}" for why, count in metric.left_out.items()),
-                ]
-            )
+            numbers = [number(metric.value), number(metric.stderr), interval_cell(metric.interval)]
+            count = count_cell(metric.numerator, metric.denominator)
+            left_out = ", ".join(f"{count:,} {why}" for why, count in metric.left_out.items())
+            rows.append([title, metric.filter, metric_title(metric), *numbers, count, left_out])
     header = [report.entry_word, "filter", "metric", "value", "stderr", "95% interval", "n", "left out"]
     table(header, rows, names=3)
 
@@ -110,9 +108,7 @@ def _print_main_table(report: Report) -> None:
             [title, *(metric_cell(entry.metric(name)) for entry, _ in entries)]
             for name, title in metrics.items()
         ]
-        rows += [
-            [_plain(name), *(_count_cell(entry.counts, name) for entry, _ in entries)] for name in counts
-        ]
+        rows += [[plain(name), *(_count_cell(entry.counts, name) for entry, _ in entries)] for name in counts]
         table(["metric", *(entry.title for entry, _ in entries)], rows)
         return
     rows = []
@@ -120,48 +116,7 @@ def _print_main_table(report: Report) -> None:
         cells = [metric_cell(entry.metric(name)) for name in metrics]
         cells += [_count_cell(entry.counts, name) for name in counts]
         rows.append([f"{'  ' * depth}{entry.title}", *cells])
-    table([report.entry_word, *metrics.values(), *map(_plain, counts)], rows)
-
-
-def nested(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
-    """Yield every entry with its depth: groups before their members. An entry of two groups occurs once."""
-    by_name = {entry.name: entry for entry in entries}
-    members = {name for entry in entries for name in entry.members}
-    printed: set[str] = set()
-
-    def walk(entry: Entry, depth: int) -> Iterator[tuple[Entry, int]]:
-        if entry.name not in printed:
-            printed.add(entry.name)
-            yield entry, depth
-            for name in entry.members:
-                if name in by_name:
-                    yield from walk(by_name[name], depth + 1)
-
-    for entry in entries:
-        if entry.name not in members:
-            yield from walk(entry, 0)
-
-
-def metric_title(metric: Metric) -> str:
-    """Return the name to print, with an arrow if lower is better."""
-    title = metric.title
-    return f"{title} ↓" if metric.higher_is_better is False and "↓" not in title else title
-
-
-def metric_cell(metric: Metric | None) -> str:
-    """Return `0.812 (0.74–0.88) 29.2/36, 1 invalid`: value, interval, numerator/denominator, left out."""
-    if metric is None:
-        return NOT_MEASURED
-    left_out = "".join(f", {count:,} {_plain(why)}" for why, count in metric.left_out.items() if count)
-    if metric.value is None:
-        return f"{NOT_MEASURED}{left_out}"
-    between = ""
-    if metric.interval:
-        between = f" ({metric.interval[0]:.2f}–{metric.interval[1]:.2f})"
-    count = f"{metric.denominator:,}"
-    if metric.numerator is not None:
-        count = f"{_count(metric.numerator)}/{count}"
-    return f"{metric.value:.3f}{between} {count}{left_out}"
+    table([report.entry_word, *metrics.values(), *map(plain, counts)], rows)
 
 
 def _metric_names(lists: Iterable[Sequence[Metric]]) -> dict[str, str]:
@@ -182,47 +137,13 @@ def _count_cell(counts: dict[str, int], name: str) -> str:
     return f"{counts.get(name, 0):,}" if counts else NOT_MEASURED
 
 
-def _count(value: float) -> str:
-    """Return a numerator as text. A fraction, such as a sum of shares, gets one decimal."""
-    return f"{value:,.1f}" if value % 1 else f"{int(value):,}"
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", " ")
-
-
 # Below the main table.
 
 
 def print_judges(judges: Iterable[JudgeInfo]) -> None:
     """Print a line per judge: its name, its metrics, and its agreement with labels."""
-    for line in judge_lines(judges):
+    for line in judge_lines(judges, tell):
         block(line, indent="")
-
-
-def judge_lines(judges: Iterable[JudgeInfo]) -> list[str]:
-    """Return lines such as `judge offline (answer): calibrated: kappa …`.
-
-    Metrics with the same judge and calibration share a line.
-    """
-    metrics_by_judge: dict[tuple[str, int, str], list[str]] = {}
-    for judge in judges:
-        from assay.store.calibrations import describe_calibration
-        from assay.store.judges import calibration_of
-
-        about = (judge.name, judge.votes, describe_calibration(calibration_of(judge, tell)))
-        metrics_by_judge.setdefault(about, []).extend(judge.metrics)
-    lines = []
-    for (name, votes, calibration), metrics in metrics_by_judge.items():
-        decided = ", ".join(metrics)
-        if len(metrics) > MAX_METRICS_OF_A_JUDGE:
-            decided = f"{len(metrics)} scores"
-        if votes > 1:
-            decided += f", {votes} votes"
-        lines.append(
-            f"judge {name} ({decided}): {calibration}" if metrics else f"judge {name}: {calibration}"
-        )
-    return lines
 
 
 def _print_remarks(report: Report, run: str) -> None:
@@ -267,7 +188,7 @@ def _print_slices(report: Report) -> None:
                     cells = [metric_cell(by_name.get(metric)) for metric in metrics]
                     rows.append([*head, *cells, *(_count_cell(part.counts, count) for count in counts)])
         first = [by, report.entry_word] if len(entries) > 1 else [by]
-        header = [*first, *metrics.values(), *map(_plain, counts)]
+        header = [*first, *metrics.values(), *map(plain, counts)]
         table(header, rows, names=len(first))
         click.echo()
 
@@ -449,30 +370,13 @@ def print_pairs(run: Run) -> None:
                 chosen = chosen or pair.rows[:1]
                 for row in chosen if position == 0 else chosen[:1]:
                     names = [titles.get(side.subject, side.subject) for side in (pair.base, pair.new)]
-                    rows.append([*names, labels.get(row.metric, _plain(row.metric)), *pair_cells(row)])
+                    rows.append([*names, labels.get(row.metric, plain(row.metric)), *pair_cells(row)])
     except UsageError as error:  # the comparison is an extra, so its failure must not fail the run
         block(f"not compared: {error}", indent="")
         return
     table(["base", "new", "score", *PAIR_COLUMNS], rows, names=3)
     click.echo(f"case by case: assay compare {run.folder}")
     click.echo()
-
-
-def pair_cells(row: PairedRow) -> list[str]:
-    """Return the cells of PAIR_COLUMNS: both values, difference, interval, n, wins/losses, p, verdict."""
-    p = ""
-    if row.p is not None:
-        p = f"{row.p:.4f}" if row.p >= 0.0001 else f"{row.p:.1e}"
-    return [
-        number(row.base),
-        number(row.new),
-        "n/a" if row.difference is None else f"{row.difference:+.4f}",
-        f"{row.interval[0]:+.4f} to {row.interval[1]:+.4f}" if row.interval else "",
-        f"{row.n:,}",
-        f"{row.wins:,}/{row.losses:,}",
-        p,
-        row.verdict,
-    ]
 
 
 # Sections and overviews.

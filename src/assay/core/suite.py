@@ -54,6 +54,7 @@ from msgspec import Struct, field
 from assay.core.connect import Role
 from assay.core.errors import Problem, UsageError
 from assay.core.hashing import RepeatFinder, Twins, row_key
+from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
 from assay.core.protocols import Scorer, Solver
 from assay.core.report import Report, Table
@@ -444,6 +445,14 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
         """Return every problem of a file. `beside` is a second file that it belongs to, such as a pipeline."""
         return []
+
+    @classmethod
+    def read_results(cls, path: Path) -> ImportedRun | None:
+        """Return the results in a file or folder of the suite's format, whoever wrote it, for `assay import`.
+
+        Returns None if the path has none. Raises InputError if it has results that cannot be read.
+        """
+        return None
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:

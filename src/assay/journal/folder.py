@@ -19,6 +19,7 @@ import msgspec
 
 from assay.core import files
 from assay.core.errors import DamagedRun, Problem, RunBusy, UsageError, cannot_write
+from assay.core.imported import ImportOrigin
 from assay.core.registry import short
 from assay.core.report import Report
 from assay.journal.lines import FORMAT, other_format, run_id, seed
@@ -34,6 +35,9 @@ _ADVICE = {
 }
 # Name of the folder, below the output folder, that has all run folders.
 HOME = "assay"
+# In the name of an imported run's folder, after its suite. No suite looks for runs with such a name, so an imported run
+# is never continued.
+_IMPORTED = ".imported"
 
 
 class RunInfo(msgspec.Struct, kw_only=True):
@@ -56,6 +60,8 @@ class RunInfo(msgspec.Struct, kw_only=True):
     """The meaning of `Score.part` in this suite: `Suite.parts`."""
     id: str = ""
     """A random text. It is part of every checksum of the run, so files of another run are recognised."""
+    imported: ImportOrigin | None = None
+    """The files of another program that the run was made from. None for a run of assay's own."""
 
 
 class _Format(msgspec.Struct):
@@ -307,12 +313,18 @@ def runs_of_suite(home: Path, suite: str, ask: str = "*") -> list[Path]:
     )
 
 
+def find_imported(home: Path, suite: str, ask: str) -> Path | None:
+    """Return the imported run with this fingerprint, or None."""
+    return find_newest(home, short(suite) + _IMPORTED, ask)
+
+
 def create_run(home: Path, info: RunInfo) -> RunFolder:
     """Create a run folder with its `run.json`."""
     # Result files are named after the start time in seconds, so no two runs may share a second.
     while any(home.glob(f"{stamp(info.started)}-*")):
         info.started += 1.0
-    path = home / f"{stamp(info.started)}-{short(info.suite)}-{info.ask}"
+    suite = short(info.suite) + (_IMPORTED if info.imported else "")
+    path = home / f"{stamp(info.started)}-{suite}-{info.ask}"
     info.id = secrets.token_hex(8)
     path.mkdir()
     folder = RunFolder(path, created=True)

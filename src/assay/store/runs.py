@@ -92,6 +92,30 @@ def _line(folder: Path) -> str:
     )
 
 
+def split_subject(name: str) -> tuple[str, str]:
+    """Split RUN@SUBJECT. Both parts may contain an @ themselves; an existing folder decides where to split."""
+    if Path(name).is_dir():
+        return name, ""
+    for position, character in enumerate(name):
+        if character == "@" and Path(name[:position]).is_dir():
+            return name[:position], name[position + 1 :]
+    run, _, subject = name.partition("@")
+    return run, subject
+
+
+def finished_run(name: str) -> RunState:
+    """Return a run that has ended. Raises UsageError for any other run, because its numbers would still change.
+
+    An incomplete run has ended too; some of its cases have no answer. Reads `run.json` and `summary.json` only.
+    """
+    folder = find_run(name)
+    info, summary = read_info(folder), read_summary(folder)
+    state = "running" if _is_locked(folder) else summary.state if summary else "unfinished"
+    if summary is None or state not in ("finished", "incomplete"):
+        raise UsageError(f"{folder} is not finished ({state}). Repeat its command to continue it.")
+    return RunState(folder, info, summary, state, summary.ok + summary.subject_error + summary.infra_error)
+
+
 def states(root: Path, warn: Callable[[str], object] | None = None) -> Iterator[RunState]:
     """Yield the state of every run below a folder. A run that cannot be read is skipped and passed to `warn`."""
     for folder in run_folders(root):

@@ -74,8 +74,6 @@ class SubjectColumns:
         self.score_value = array("d")
         self.score_state = array("B")
         self.score_gold = array("Q")
-        self.names_gold = False
-        """True if a score has a fingerprint of the expected values that it was scored with."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -99,11 +97,7 @@ class SubjectColumns:
             state = INVALID
         else:
             state = NO_NUMBER if score.value is None else SCORED
-        # In some suites the expected values of single cases are edited between runs. Their scores have a
-        # fingerprint of these values, so that only cases with equal values are compared.
         gold = score.data.get("gold") if isinstance(score.data, dict) else None
-        if gold:
-            self.names_gold = True
         self.score_case.append(len(self.keys) - 1)
         self.score_name.append(name_number)
         self.score_part.append(part_digest(score.vote, score.part))

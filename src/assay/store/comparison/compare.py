@@ -9,12 +9,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 from msgspec import Struct, field
 
 from assay.core.errors import UsageError
+from assay.core.imported import is_imported_scorer
 from assay.core.judges import JudgeInfo
 from assay.core.registry import short
 from assay.core.report import PairedRow
@@ -37,12 +40,14 @@ from assay.store.comparison.rows import (
     table_rows,
 )
 from assay.store.judges import with_calibration
-from assay.store.runs import find_run, state_of
+from assay.store.runs import RunState, finished_run, split_subject
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MAX_NAMES = 10  # subjects that an error message lists
+# Scores of a run that are searched for a fingerprint of their expected values. One test may have none.
+_FIRST_SCORES = 1000
 
 
 class Side(Struct, kw_only=True):
@@ -135,7 +140,7 @@ def compare(names: Sequence[str], flips: int = 10) -> ComparisonResult:
 
 
 def _compare(base: SelectedSubject, new: SelectedSubject, numbers: NameNumbers, flips: int) -> Comparison:
-    other_scorers = check_comparable(base, new)
+    other_scorers = differing_scorers(base.state, new.state)
     columns = base.columns, new.columns
     cases = pair_cases(*columns)
     if not len(cases.base):
@@ -184,6 +189,8 @@ def _notes(
     notes = []
     if JUDGE in other_scorers:
         notes.append("the two sides have different judges, so judge scores are not compared")
+    if any(map(is_imported_scorer, (*base.run.summary.scorers, *new.run.summary.scorers))):
+        notes.append("one side is imported: its file does not say with which settings it was scored")
     base_sets = as_numpy(base.columns.sets)[cases.base]
     new_sets = as_numpy(new.columns.sets)[cases.new]
     renamed = int((base_sets != new_sets).sum())
@@ -199,7 +206,7 @@ class SelectedRun(NamedTuple):
 
     run: RunColumns
     subjects: list[str]
-    state: str
+    state: RunState
 
 
 class SelectedSubject(NamedTuple):
@@ -207,7 +214,7 @@ class SelectedSubject(NamedTuple):
 
     run: RunColumns
     subject: str
-    state: str
+    state: RunState
 
     @property
     def columns(self) -> SubjectColumns:
@@ -227,7 +234,7 @@ class SelectedSubject(NamedTuple):
             subject=self.subject,
             model=str(info.spec.get("model", "")),
             started=info.started,
-            state=self.state,
+            state=self.state.state,
             cases=len(self.columns),
             scorers=self.run.summary.scorers,
             reference=any(entry.reference for entry in entries),
@@ -241,43 +248,38 @@ class RunSelection:
     def __init__(self, names: Sequence[str]) -> None:
         self.numbers = NameNumbers()
         self.notes: list[str] = []
-        self._runs: dict[Path, tuple[RunColumns, str]] = {}
+        self._runs: dict[Path, RunColumns] = {}
         self._selected: list[SelectedRun] = []
+        choices = []
+        for name in names:
+            run_name, subject = split_subject(name)
+            choices.append((finished_run(run_name), subject))
+        # Refuse runs that cannot be compared before the first of them is read: reading a large run takes seconds.
+        for run, _ in choices[1:]:
+            differing_scorers(choices[0][0], run)
         try:
-            for name in names:
-                self._selected.append(self._select(name))
+            for run, subject in choices:
+                self._selected.append(self._select(run, subject))
         except BaseException:
             # Close the runs that were read before the one that failed.
             self.close()
             raise
 
-    def _select(self, name: str) -> SelectedRun:
-        run_name, subject = _split_subject(name)
-        folder = find_run(run_name)
+    def _select(self, state: RunState, subject: str) -> SelectedRun:
+        folder, summary = state.folder, state.summary
+        assert summary is not None
         if folder not in self._runs:
-            self._runs[folder] = self._read(folder)
-        run, state = self._runs[folder]
+            self._runs[folder] = RunColumns(folder, state.info, summary, self.numbers)
+            missing = summary.total - summary.ok - summary.subject_error
+            if missing:
+                self.notes.append(f"{folder.name}: {missing:,} of {summary.total:,} cases have no answer")
+        run = self._runs[folder]
         subjects = list(run.subjects)
-        if not subject:
-            return SelectedRun(run, subjects, state)
-        if subject not in subjects:
-            raise UsageError(f"{folder} has no subject {subject!r}; it has {_list_names(subjects)}")
-        return SelectedRun(run, [subject], state)
-
-    def _read(self, folder: Path) -> tuple[RunColumns, str]:
-        """Read a run. Raises UsageError for an unfinished run, because its numbers would still change."""
-        state = state_of(folder)
-        summary = state.summary
-        # An incomplete run has ended too; some of its cases have no answer.
-        if summary is None or state.state not in ("finished", "incomplete"):
-            raise UsageError(f"{folder} is not finished ({state.state}). Repeat its command to continue it.")
-        run = RunColumns(folder, state.info, summary, self.numbers)
-        if not run.subjects:
+        if not subjects:
             raise UsageError(f"{folder} has no finished case")
-        missing = summary.total - summary.ok - summary.subject_error
-        if missing:
-            self.notes.append(f"{folder.name}: {missing:,} of {summary.total:,} cases have no answer")
-        return run, state.state
+        if subject and subject not in subjects:
+            raise UsageError(f"{folder} has no subject {subject!r}; it has {_list_names(subjects)}")
+        return SelectedRun(run, [subject] if subject else subjects, state)
 
     def pairs(self) -> Iterator[tuple[SelectedSubject, SelectedSubject]]:
         """Yield (base, new) for every comparison of the command."""
@@ -319,48 +321,73 @@ class RunSelection:
 
     def close(self) -> None:
         """Close all files."""
-        for run, _ in self._runs.values():
+        for run in self._runs.values():
             run.close()
 
 
-def check_comparable(base: SelectedSubject, new: SelectedSubject) -> set[str]:
-    """Raise UsageError if the numbers of two runs are not comparable. Returns the names of scorers that differ.
+def differing_scorers(base: RunState, new: RunState) -> set[str]:
+    """Return the names of the scorers that differ between two runs. Raises UsageError if they are not comparable.
 
     The judge may differ or be missing on one side; then only its scores are left out. Another scorer may
-    differ only if its scores have fingerprints of the expected values (see `names_gold`).
+    differ only if its scores have fingerprints of the expected values.
     """
-    base_run, new_run = base.run, new.run
-    base_suite, new_suite = short(base_run.info.suite), short(new_run.info.suite)
+    base_suite, new_suite = short(base.info.suite), short(new.info.suite)
     if base_suite != new_suite:
         raise UsageError(
-            f"{base_run.folder} is a run of {base_suite}, {new_run.folder} one of "
+            f"{base.folder} is a run of {base_suite}, {new.folder} one of "
             f"{new_suite}; only runs of one suite can be compared"
         )
-    base_scorers = {scorer_name(scorer): scorer for scorer in base_run.summary.scorers}
-    new_scorers = {scorer_name(scorer): scorer for scorer in new_run.summary.scorers}
+    assert base.summary is not None
+    assert new.summary is not None
+    base_scorers = {scorer_name(scorer): scorer for scorer in base.summary.scorers}
+    new_scorers = {scorer_name(scorer): scorer for scorer in new.summary.scorers}
     differing = set()
     for name in {*base_scorers, *new_scorers}:
-        if base_scorers.get(name) != new_scorers.get(name):
+        if base_scorers.get(name) != new_scorers.get(name) and not _is_unverified(
+            base_scorers.get(name), new_scorers.get(name)
+        ):
             differing.add(name)
-    names_gold = base.columns.names_gold and new.columns.names_gold
-    if differing - {JUDGE} and not (names_gold and base_scorers.keys() == new_scorers.keys()):
-        raise UsageError(
-            f"{base_run.folder} is scored by {', '.join(base_scorers.values())}, {new_run.folder} by "
-            f"{', '.join(new_scorers.values())}, so their numbers are not comparable. "
-            "`assay rescore RUN` scores a run with the present settings of its files."
-        )
+    if differing - {JUDGE}:
+        same_names = base_scorers.keys() == new_scorers.keys()
+        if not (same_names and names_gold(base.folder) and names_gold(new.folder)):
+            raise UsageError(
+                f"{base.folder} is scored by {', '.join(base_scorers.values())}, {new.folder} by "
+                f"{', '.join(new_scorers.values())}, so their numbers are not comparable. "
+                "`assay rescore RUN` scores a run with the present settings of its files."
+            )
     return differing
 
 
-def _split_subject(name: str) -> tuple[str, str]:
-    """Split RUN@SUBJECT. Both parts may contain an @ themselves; an existing folder decides where to split."""
-    if Path(name).is_dir():
-        return name, ""
-    for position, character in enumerate(name):
-        if character == "@" and Path(name[:position]).is_dir():
-            return name[:position], name[position + 1 :]
-    run, _, subject = name.partition("@")
-    return run, subject
+def _is_unverified(base: str | None, new: str | None) -> bool:
+    """Return whether both sides have a scorer, and one of them was imported without its settings."""
+    return base is not None and new is not None and (is_imported_scorer(base) or is_imported_scorer(new))
+
+
+def names_gold(folder: Path) -> bool:
+    """Return whether the first scores of a run have fingerprints of their expected values (`data.gold`).
+
+    In some suites the expected values of single cases are edited between runs. Their scores have such a fingerprint,
+    so that only cases with equal values are compared.
+    """
+    try:
+        with (folder / "scores.jsonl").open("rb") as file:
+            lines = list(islice(file, 1, 1 + _FIRST_SCORES))  # the first line is the header
+    except OSError:
+        return False
+    for line in lines:
+        try:
+            score = msgspec.json.decode(line, type=_GoldLine)
+        except msgspec.DecodeError:
+            continue  # damage is reported when the run is read
+        if isinstance(score.data, dict) and score.data.get("gold"):
+            return True
+    return False
+
+
+class _GoldLine(Struct):
+    """The part of a score that may have a fingerprint of the expected values."""
+
+    data: Any = None
 
 
 def _list_names(names: list[str]) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError
-from assay.core.hashing import row_key
 from assay.core.spec import build
 from assay.core.templates import TemplateProblem, check_template
 from assay.suites.task.catalog import Catalog, TaskFolder, TaskSelection, read_group, tasks_of
@@ -102,7 +101,7 @@ def check_documents(documents: Documents) -> list[Problem]:
     first: dict[str, str] = {}
     problems = []
     for document in documents.rows():
-        key = row_key(document.raw)
+        key = documents.key(document, documents.parse(document))
         if twins.name(key) != key:
             message = f"this document is the same as {first[key]}"
             problems.append(Problem(document.where, message, "warning"))

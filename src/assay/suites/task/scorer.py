@@ -94,7 +94,7 @@ class TaskScorer(Scorer):
         for name, (value, of) in values.items():
             metric = scoring.metric(name, of)
             metric_data = {**data, "of": of} if of else data
-            yield self._score(case, chain, metric, _scored_value(metric, plain(value), metric_data), expected)
+            yield self._score(case, chain, metric, scored_value(metric, plain(value), metric_data), expected)
             # Only the first score of a filter stores the filtered answers and the target, to keep them once.
             data, expected = {}, None
 
@@ -238,7 +238,7 @@ def _call_metric(metric: TaskMetric, target: Any, answer: Any) -> Any:
             raise keyword_error from None
 
 
-def _scored_value(metric: TaskMetric, value: Any, data: dict[str, Any]) -> ScoredValue:
+def scored_value(metric: TaskMetric, value: Any, data: dict[str, Any]) -> ScoredValue:
     """Store a metric's return value. A number is the score's value; any other object goes to `data["value"]`.
 
     An int is stored in both places, because files show 1 and not 1.0. A scored value of None is NaN, which

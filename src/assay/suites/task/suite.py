@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from sys import float_info
 from typing import Any
 
 import msgspec
@@ -21,6 +20,7 @@ from assay.core.connect import CHAT, LIKELIHOOD
 from assay.core.errors import Problem, UsageError
 from assay.core.files import write_whole
 from assay.core.hashing import fingerprint
+from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
 from assay.core.report import Curve, Entry, Metric, Point, Report, Table
 from assay.core.spec import RunSpec
@@ -58,6 +58,7 @@ from assay.suites.task.check import check_file, looks_like_task_file
 from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
 from assay.suites.task.dataset.documents import DataFacts
 from assay.suites.task.file_schema import file_schemas
+from assay.suites.task.lm_eval_results import find_results
 from assay.suites.task.options import TaskOptions, provider_arguments, resolve_model
 from assay.suites.task.prompts import BadDocument
 from assay.suites.task.quirks import find_quirks
@@ -65,12 +66,12 @@ from assay.suites.task.results import ResultsFile, file_names, sanitise
 from assay.suites.task.samples import SamplesWriter
 from assay.suites.task.scorer import JUDGE_METRIC, TaskJudge, TaskScorer
 from assay.suites.task.tally import (
-    MetricResult,
     MetricScores,
     RepeatMeans,
     TaskNumbers,
     TaskTally,
     group_results,
+    report_metric,
 )
 from assay.suites.task.task import Task, TaskRow
 
@@ -314,7 +315,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             subject=self.spec.model,
             set=task.name,
             alias=task.values.get("task_alias") or "",
-            metrics=[_metric(result) for result in numbers.metrics],
+            metrics=[report_metric(result) for result in numbers.metrics],
             counts={status: count for status, count in numbers.counts.items() if count},
             curves=curves,
             judges=judges,
@@ -327,7 +328,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             subject=self.spec.model,
             alias=group.alias if group.alias != group.name else "",
             members=list(group.children),
-            metrics=[_metric(result) for result in group_results(results)],
+            metrics=[report_metric(result) for result in group_results(results)],
         )
 
     def overview(self, rows: Rows[TaskRow]) -> Overview:
@@ -361,6 +362,11 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
         """Return every problem of a task file, a folder of task files, or a data file."""
         return check_file(path)
+
+    @classmethod
+    def read_results(cls, path: Path) -> ImportedRun | None:
+        """Return the results of the harness in `results_*.json` and `samples_*.jsonl`, or in a folder of them."""
+        return find_results(path)
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:
@@ -412,33 +418,6 @@ def _skip_from(skip: Callable[[int], bool] | None, start: int) -> Callable[[int]
     if skip is None or start == 0:
         return skip
     return lambda position: skip(start + position)
-
-
-def _metric(result: MetricResult) -> Metric:
-    """Return the report's metric. A value that is not a finite number becomes None with a reason.
-
-    The results file shows the value unchanged.
-    """
-    value, reason = result.value, result.reason
-    if isinstance(value, (int, float)) and abs(value) <= float_info.max:
-        value = float(value)
-    elif value is not None:
-        reason = f"{result.aggregation} returned {value!r:.200}, which is not a finite number"
-        value = None
-    return Metric(
-        name=result.metric,
-        value=value,
-        denominator=result.count,
-        numerator=result.numerator,
-        filter=result.filter,
-        aggregation=result.aggregation,
-        higher_is_better=result.higher_is_better,
-        left_out=result.left_out,
-        stderr=result.stderr,
-        interval=result.interval,
-        interval_method=result.interval_method,
-        reason=reason,
-    )
 
 
 def _curve(name: str, part: str, means: RepeatMeans, values: Sequence[float]) -> Curve:

@@ -10,13 +10,14 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from sys import float_info
 from typing import Any
 
 from msgspec import Struct
 
 from assay.core import user_code
 from assay.core.errors import AssayError
-from assay.core.report import Interval
+from assay.core.report import Interval, Metric
 from assay.core.types import End, Score
 from assay.scoring.statistics import left_sum, normal_interval, pass_at_k, stderr, wilson
 from assay.suites.task.catalog import GroupMetric, TaskGroup
@@ -189,7 +190,10 @@ class TaskTally:
 
     def add(self, end: End | None, scores: list[Score], verdicts: Sequence[Score] = ()) -> None:
         """Add one case: its end (None if unfinished), its scores, and the judge's scores."""
-        status = end.status if end else "unfinished"
+        self.add_case(end.status if end else "unfinished", scores, verdicts)
+
+    def add_case(self, status: str, scores: list[Score], verdicts: Sequence[Score] = ()) -> None:
+        """Do what `add` does, for the status of a case."""
         self._counts[status] += 1
         if self._judge_scores is not None:
             for verdict in verdicts:
@@ -286,6 +290,33 @@ def _group_mean(
         return value, "N/A"
     spread = left_sum([(size - 1) * error**2 * size for error, size in zip(errors, sizes, strict=True)])
     return value, math.sqrt(spread / (total - len(sizes)) / total)
+
+
+def report_metric(result: MetricResult) -> Metric:
+    """Return the report's metric. A value that is not a finite number becomes None with a reason.
+
+    The results file shows the value unchanged.
+    """
+    value, reason = result.value, result.reason
+    if isinstance(value, (int, float)) and abs(value) <= float_info.max:
+        value = float(value)
+    elif value is not None:
+        reason = f"{result.aggregation} returned {value!r:.200}, which is not a finite number"
+        value = None
+    return Metric(
+        name=result.metric,
+        value=value,
+        denominator=result.count,
+        numerator=result.numerator,
+        filter=result.filter,
+        aggregation=result.aggregation,
+        higher_is_better=result.higher_is_better,
+        left_out=result.left_out,
+        stderr=result.stderr,
+        interval=result.interval,
+        interval_method=result.interval_method,
+        reason=reason,
+    )
 
 
 def group_results(entry: dict[str, Any]) -> list[MetricResult]:

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from assay.core import registry
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.hashing import row_key
 from assay.core.spec import RunSpec, apply_limit
 from assay.core.types import Failure
 from assay.core.user_code import UserCodeError, call_here
@@ -286,10 +285,10 @@ class Task:
             samples = None if self._samples is None else frozenset(self._samples)
             position = 0
             for document in documents.rows(self.count if samples is None else None):
-                key = twins.name(row_key(document.raw))
+                value = documents.parse(document)
+                key = twins.name(documents.key(document, value))
                 if samples is not None and document.number not in samples:
                     continue
-                value = documents.parse(document)
                 examples = _draw(sampler, value) if draws else []
                 if skip is None or not skip(position):
                     yield TaskRow(position, document, key, value, examples)
@@ -298,7 +297,7 @@ class Task:
         for document in documents.rows(self.count, skip):
             value = documents.parse(document)
             examples = _draw(sampler, value) if draws else []
-            yield TaskRow(document.number, document, row_key(document.raw), value, examples)
+            yield TaskRow(document.number, document, documents.key(document, value), value, examples)
 
     def build(self, row: TaskRow) -> tuple[PromptInputs, TaskGold, Failure | None]:
         """Return the requests, the gold and the failure of a document.

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from assay.core.errors import InputError, MissingExtra
-from assay.core.hashing import row_key
 from assay.suites.task.dataset.documents import Documents, spool_rows
 from assay.suites.task.dataset.hf_dataset import Dataset
 from assay.suites.task.dataset.process_docs import datasets_stand_in, run_process_docs
@@ -40,12 +39,12 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_process_docs_may_return_any_iterable_of_rows(way: str, docs: Documents) -> None:
-    """Rows keep the types of their file; keys and equal rows are computed from the bytes."""
+    """Rows keep the types of their file; keys and equal rows are computed from their content."""
     result = run(docs, WAYS[way])
     assert [*result.values()][:2] == [{"q": "one", "n": 1.0, "m": 1.0}, {"q": "two", "n": 2.5, "m": 2.5}]
     assert (result.facts.total, result.facts.twins, result.facts.columns) == (3, 1, ["q", "n", "m"])
     twins = result.twins()
-    keys = [twins.name(row_key(doc.raw)) for doc in result.rows()]
+    keys = [twins.name(result.key(doc, result.parse(doc))) for doc in result.rows()]
     assert keys[2] == f"{keys[0]}~2"
 
 

@@ -39,6 +39,7 @@ from assay.suites.task.dataset.formats import (
 )
 
 _decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder(order="deterministic").encode
 # The spool writes to its file in pieces of 256 KiB.
 _WRITE_BYTES = 1 << 18
 # A run may have thousands of tasks, each with an open spool. The default limit of macOS is 256 open files.
@@ -84,6 +85,24 @@ class DataFacts(msgspec.Struct):
     code_hashes: list[str] = []
 
 
+def document_key(value: Any) -> str:
+    """Return the key of a document: a hash of its content.
+
+    Spelling does not matter: order of keys, escapes, and keys whose value is null. So the `doc` in the samples file of
+    another program has the key of the row that it was read from.
+    """
+    content = _encode(value)
+    if b"null" in content:
+        content = _encode(_without_nulls(value))
+    return row_key(content)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
 class Documents:
     """One split of a data set, in files of one format (`kind`, a key of FORMATS)."""
 
@@ -115,7 +134,7 @@ class Documents:
                     value = None
                 if type(value) is dict:
                     see(value)
-                    add(row_key(raw))
+                    add(document_key(value))
                     row_count += 1
                 else:
                     # Parses again, to add a message with the exact problem.
@@ -192,6 +211,11 @@ class Documents:
         if list(value) == facts.columns:
             return value
         return {column: value.get(column) for column in facts.columns}
+
+    def key(self, document: RawDocument, value: dict[str, Any]) -> str:
+        """Return the key of a document, without a number for equal ones. `value` is what `parse` returned for it."""
+        # The key ignores the types of columns: the scan finds equal documents before it knows the types.
+        return document_key(_decode(document.raw) if self.facts.changes else value)
 
     def values(self, limit: int | None = None) -> Iterator[dict[str, Any]]:
         """Yield the documents as dicts."""

@@ -1,0 +1,60 @@
+"""`assay import`: makes runs of results that other programs wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.screen import counted, tell
+
+if TYPE_CHECKING:
+    from assay.api import Run
+
+
+@click.command("import", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--output-dir", default="results", show_default=True, help="Folder for the runs.")
+@click.option(
+    "--as",
+    "format_name",
+    metavar="FORMAT",
+    help="Format of the files: lm-eval, pipeline, hop, memory-test or memory-eval. "
+    "Default: recognised from their content.",
+)
+def command(files: tuple[Path, ...], output_dir: str, format_name: str | None) -> int:
+    """Make a run of each result FILE that another program wrote.
+
+    Afterwards `assay runs`, `show`, `compare` and the other commands read the run like one of assay's own. Only
+    `rescore` does not, because the other program's scorers are not known.
+
+    FILE is a results file of lm-evaluation-harness (its samples files are found beside it), or a folder with one.
+    Importing the same file again finds the run that exists.
+
+    \b
+    Examples:
+      assay import out/org__model/results_2026-11-15T18-25-44.744220.json
+      assay import out/org__model --output-dir results
+      assay compare results/assay/2026-11-15T18-25-44-task.imported-0f3c my-run
+    """
+    from assay import api  # imported here because completion and --help do not need it
+
+    for path in files:
+        run = api.import_results(path, output_dir, format_name or "")
+        _print(path, run)
+    return 0
+
+
+def _print(path: Path, run: Run) -> None:
+    origin = run.info.imported
+    assert origin is not None
+    if not run.asked:
+        click.echo(f"{path} was imported before: {run.folder}")
+        return
+    producer = f" of {origin.producer}" if origin.producer else ""
+    click.echo(f"{counted(run.info.total, 'case')} from {origin.format} results{producer}: {run.folder}")
+    if origin.missing:
+        tell(f"not in the file: {', '.join(origin.missing)}")
+    for notice in run.report.notices if run.report else ():
+        tell(notice)

@@ -1,0 +1,252 @@
+"""`assay import`: makes run folders of the results of other programs.
+
+    run = import_results(Path("results_2026-11-15T18-25-44.json"), "results")
+
+The cases go through the journal like those of a native run. The folder gets its final name when it is complete, so an
+import that fails or is killed leaves no run behind.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+import assay
+from assay.core.errors import InputError, Problem, UsageError, cannot_write, unreadable
+from assay.core.hashing import file_sha256, fingerprint, request_hash
+from assay.core.imported import ImportedCase, ImportedFile, ImportedRun, ImportOrigin
+from assay.core.registry import unknown
+from assay.core.report import Report
+from assay.core.types import ASK, Call, End, Score
+from assay.journal import folder as folders
+from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
+from assay.journal.journal import Journal
+from assay.journal.redact import secrets_from_environment
+from assay.results import Run
+from assay.suites import find_suite
+
+DEFAULT_OUTPUT = "results"
+
+
+def _suite_reader(name: str) -> Callable[[Path], ImportedRun | None]:
+    """Return the reader of a suite's own format. The suite is imported when it is used."""
+    return lambda path: find_suite(name).read_results(path)
+
+
+FORMATS: dict[str, Callable[[Path], ImportedRun | None]] = {
+    "lm-eval": _suite_reader("task"),
+    "pipeline": _suite_reader("pipeline"),
+    "hop": _suite_reader("hop"),
+    "memory-test": _suite_reader("memory-test"),
+    "memory-eval": _suite_reader("memory-eval"),
+}
+"""Every format with its reader. A reader returns None for a file of another format, and raises InputError for a broken
+file of its own."""
+
+
+def import_results(path: Path, output_dir: str = DEFAULT_OUTPUT, format_name: str = "") -> Run:
+    """Write a result file or folder as a run folder below `output_dir` and return the run.
+
+    A file with the content of an earlier import returns that run, with `asked` False. Raises UsageError if no format
+    fits, and InputError if the file is broken. Nothing is written then.
+    """
+    source = read_results(path, format_name)
+    try:
+        return _import(source, Path(output_dir) / HOME)
+    finally:
+        source.close()
+
+
+def read_results(path: Path, format_name: str = "") -> ImportedRun:
+    """Return the results of a file or folder. Without a format, every format is tried."""
+    if format_name and format_name not in FORMATS:
+        raise UsageError(unknown("format", format_name, list(FORMATS)))
+    try:
+        if path.is_file() and path.stat().st_size == 0:
+            raise InputError(Problem(str(path), "is empty"))
+        if not path.is_file() and not path.is_dir():
+            # stat names what is wrong: missing, a broken link, no permission.
+            path.stat()
+            raise InputError(Problem(str(path), "is neither a file nor a folder"))
+    except OSError as error:
+        raise InputError(unreadable(path, error)) from None
+    if format_name:
+        source = FORMATS[format_name](path)
+        if source is None:
+            raise UsageError(f"{path} is not in the format {format_name}")
+        return source
+    matches: dict[str, ImportedRun] = {}
+    for name, read in FORMATS.items():
+        match = read(path)
+        if match is not None:
+            matches[name] = match
+    if not matches:
+        raise UsageError(
+            f"{path} has no results that assay can read. The formats are {', '.join(FORMATS)}; "
+            "--as FORMAT says what is missing"
+        )
+    if len(matches) > 1:
+        for match in matches.values():
+            match.close()
+        raise UsageError(f"{path} could be {' or '.join(matches)}. Choose one with --as FORMAT")
+    return next(iter(matches.values()))
+
+
+def _import(source: ImportedRun, home: Path) -> Run:
+    plan = source.plan
+    origin = ImportOrigin(
+        format=plan.format,
+        files=[_described(path) for path in plan.files],
+        producer=plan.producer,
+        missing=plan.missing,
+    )
+    ask = fingerprint([plan.format, [file.sha256 for file in origin.files]])
+    existing = folders.find_imported(home, plan.suite, ask)
+    if existing is not None:
+        summary = folders.read_summary(existing)
+        if summary is not None:
+            return Run(existing, folders.read_info(existing), summary, summary.exit_code, asked=False)
+    info = RunInfo(
+        suite=plan.suite,
+        ask=ask,
+        started=plan.started or time.time(),
+        version=assay.__version__,
+        total=plan.total,
+        command=[word.encode(errors="replace").decode() for word in sys.argv],
+        spec={
+            "suite": plan.suite,
+            "model": plan.model,
+            "base_url": None,
+            "output_dir": str(home.parent),
+            "options": {"name": plan.format},
+        },
+        parts={"ask": {"imported": [file.sha256 for file in origin.files], "models": {}}},
+        facts=plan.facts,
+        score_parts=plan.score_parts,
+        imported=origin,
+    )
+    with folders.selection_lock(home):
+        # Two runs of one second would get one name. Here the time comes from the file, so this is likely.
+        while any(home.glob(f"{folders.stamp(info.started)}-*")):
+            info.started += 1.0
+        with tempfile.TemporaryDirectory(prefix=".import-", dir=home) as temporary:
+            folder = folders.create_run(Path(temporary), info)
+            try:
+                summary = _write(source, folder, info)
+            finally:
+                folder.close()
+            target = home / folder.path.name
+            try:
+                folder.path.rename(target)
+            except OSError as error:
+                raise cannot_write(target, error) from error
+    return Run(target, info, summary, summary.exit_code)
+
+
+def _described(path: Path) -> ImportedFile:
+    try:
+        return ImportedFile(path=str(path), sha256=file_sha256(path), bytes=path.stat().st_size)
+    except OSError as error:
+        raise InputError(unreadable(path, error)) from None
+
+
+def _write(source: ImportedRun, folder: RunFolder, info: RunInfo) -> Summary:
+    """Write the journal and summary.json of an imported run."""
+    plan = source.plan
+    source.prepare(folder.path)
+    journal = Journal(folder.path, plan.scorers, secrets_from_environment(set()))
+    try:
+        count = 0
+        for index, case in enumerate(source.cases()):
+            _write_case(journal, index, case, plan.scorers)
+            count += 1
+        if count != plan.total:
+            raise InputError(
+                Problem(str(plan.files[0]), f"announces {plan.total:,} cases, but has {count:,}")
+            )
+        report = source.report()
+        summary = _summary(journal, info, plan.scorers, plan.seconds, report)
+    finally:
+        journal.close()
+    folders.write_summary(folder.path, summary)
+    return summary
+
+
+def _write_case(journal: Journal, index: int, case: ImportedCase, scorers: Sequence[str]) -> None:
+    head: dict[str, int | str] = {"index": index, "case": case.key, "set": case.set, "subject": case.subject}
+    repeats: Counter[tuple[str, str]] = Counter()
+    for call in case.calls:
+        journal.call(_placed_call(call, head, repeats))
+    status = case.failure.status if case.failure else "ok"
+    end = End(
+        *(index, case.key, case.set, case.subject),
+        stage=ASK,
+        try_=1,
+        status=status,
+        lines=[],
+        failure=case.failure,
+        usage=case.usage,
+        calls=sum(call.stage == ASK for call in case.calls),
+        seconds=case.seconds,
+        label=case.label,
+        tags=case.tags,
+    )
+    journal.end_case(end, [replace(record, **head) for record in case.records])
+    if status == "infra_error" and not case.scores:
+        return  # as in a native run, nothing is scored without an answer
+    for scorer in scorers:
+        scores: list[Score] = [replace(score, **head) for score in case.scores if score.scorer == scorer]
+        journal.end_scoring(
+            replace(
+                end,
+                stage=scorer,
+                status="ok",
+                lines=[],
+                failure=None,
+                usage=None,
+                calls=0,
+                seconds=0.0,
+                label="",
+                tags=(),
+            ),
+            scores,
+        )
+
+
+def _placed_call(call: Call, head: dict[str, int | str], repeats: Counter[tuple[str, str]]) -> Call:
+    """Return the call with its case, hash and number. Of equal requests only the first call keeps its request."""
+    digest = request_hash(call.request) if call.request is not None else fingerprint([call.stage])
+    number = repeats[call.stage, digest]
+    repeats[call.stage, digest] += 1
+    # 0 attempts: this run sent no request, so none of its calls counts as spent.
+    return replace(call, **head, hash=digest, n=number, attempts=0, request=None if number else call.request)
+
+
+def _summary(journal: Journal, info: RunInfo, scorers: list[str], seconds: float, report: Report) -> Summary:
+    counts = journal.counts(info.total)
+    failures, first_failures = journal.failures()
+    exit_codes = {True: 0, False: 1, None: 4}
+    return Summary(
+        # An imported run cannot be continued, so it is finished even if some cases have no answer.
+        state="finished",
+        score="imported",
+        scorers=scorers,
+        total=info.total,
+        ok=counts["ok"],
+        subject_error=counts["subject_error"],
+        infra_error=counts["infra_error"],
+        exit_code=exit_codes[report.passed],
+        seconds=seconds,
+        spent=journal.spent(),
+        this_start={},
+        files=[],
+        report=report,
+        failures=failures,
+        first_failures=first_failures,
+    )

@@ -1,0 +1,427 @@
+"""Decides whether a run meets its requirements: pass, fail or inconclusive.
+
+    result = gate("results", ["exact_match >= 0.8"], Drop(base="results-main", most=0.02))
+    result.verdict, result.decisions[0].reason
+
+A requirement is decided by the 95 % interval of its number. An interval that contains the threshold decides nothing:
+the verdict is "inconclusive", and the reason says how many cases would be needed. `point=True` decides by the value
+alone.
+
+`assay gate --json` prints these structs, so their field names are part of a format.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from msgspec import Struct, field
+
+from assay.core.errors import UsageError
+from assay.core.judges import JudgeInfo
+from assay.core.registry import short, unknown
+from assay.core.report import Entry, Interval, Metric, PairedRow, Report
+from assay.store.comparison import Comparison, compare
+from assay.store.comparison.rows import is_sum_row
+from assay.store.judges import kappa_problem, with_calibration
+from assay.store.runs import RunState, finished_run, split_subject
+
+Verdict = Literal["pass", "fail", "inconclusive"]
+EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "inconclusive": 4}
+
+_REQUIREMENT = re.compile(r"(?P<name>.*?)\s*(?P<operator>>=|<=|>|<)\s*(?P<threshold>\S+)")
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+}
+
+
+class Requirement(NamedTuple):
+    """`set metric,filter@subject >= 0.8`. The name may leave out all but the metric."""
+
+    name: str
+    operator: str
+    threshold: float
+
+    @classmethod
+    def parse(cls, text: str) -> Requirement:
+        """Read a requirement. Raises UsageError if it has no name, no operator or no finite number."""
+        match = _REQUIREMENT.fullmatch(text.strip())
+        try:
+            threshold = float(match["threshold"]) if match else math.nan
+        except ValueError:
+            threshold = math.nan
+        if match is None or not match["name"] or not math.isfinite(threshold):
+            raise UsageError(
+                f"cannot read the requirement {text!r}. Write a metric, one of >= > <= < and a number, "
+                "such as 'exact_match >= 0.8' or 'gsm8k exact_match,strict@concise >= 0.8'"
+            )
+        return cls(" ".join(match["name"].split()), match["operator"], threshold)
+
+
+class Drop(NamedTuple):
+    """The largest drop that is allowed against another run. Without `metrics`, the run's first metric counts."""
+
+    base: str
+    most: float
+    metrics: Sequence[str] = ()
+
+
+class Decision(Struct, kw_only=True):
+    """One requirement with the number that decides it.
+
+    For a drop, `value` and `interval` are those of the paired difference, and `base` and `new` the two means.
+    """
+
+    requirement: str
+    verdict: Verdict
+    reason: str
+    value: float | None
+    interval: Interval | None
+    interval_method: str
+    numerator: float | None
+    denominator: int
+    unit: str
+    left_out: dict[str, int] = field(default_factory=dict)
+    base: float | None = None
+    new: float | None = None
+    metric: str = ""
+    """The name of the metric, without its set, filter and subject."""
+
+
+class GateResult(Struct, kw_only=True):
+    """The decisions about a run. `schema` is the version of the JSON document."""
+
+    schema: int = 1
+    verdict: Verdict
+    run: str
+    folder: str
+    suite: str
+    model: str
+    state: str
+    cases: int
+    point: bool
+    """True if values decided instead of intervals."""
+    against: str = ""
+    """The folder of the run that drops are measured against."""
+    decisions: list[Decision] = field(default_factory=list)
+    judges: list[JudgeInfo] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """0 for pass, 1 for fail, 4 for inconclusive."""
+        return EXIT_CODES[self.verdict]
+
+    def __str__(self) -> str:
+        """`pass: exact_match >= 0.8: the interval lies at or above 0.8`, a line for each requirement."""
+        return "\n".join(f"{each.verdict}: {each.requirement}: {each.reason}" for each in self.decisions)
+
+
+def gate(
+    name: str,
+    requirements: Sequence[str] = (),
+    drop: Drop | None = None,
+    *,
+    point: bool = False,
+    allow_missing: bool = False,
+    min_kappa: float | None = None,
+) -> GateResult:
+    """Decide about a run. `name` is RUN or RUN@SUBJECT.
+
+    A requirement holds for every metric that its name fits. Fail beats inconclusive beats pass. An incomplete run is
+    inconclusive unless `allow_missing`. Raises UsageError for an unfinished run, an unknown metric, and a judge
+    below `min_kappa`.
+    """
+    if not requirements and drop is None:
+        raise UsageError(
+            "name a requirement: --require 'METRIC >= NUMBER', or --against BASE with --max-drop NUMBER"
+        )
+    run_name, subject = split_subject(name)
+    run = finished_run(run_name)
+    assert run.summary is not None
+    report = run.summary.report or Report()
+    judged: list[JudgedDecision] = []
+    for text in requirements:
+        requirement = Requirement.parse(text)
+        for entry, metric in _find_metrics(requirement.name, report, subject, run):
+            decision = decide_level(requirement, _full_name(entry, metric, report), metric, point=point)
+            judged.append(JudgedDecision(decision, _judges_of(entry, metric)))
+    against, notes = "", [missing_note(run)]
+    if drop is not None:
+        base = finished_run(split_subject(drop.base)[0])
+        against = str(base.folder)
+        if base.folder != run.folder:
+            notes.append(missing_note(base))
+        result = compare([drop.base, name], flips=0)
+        for comparison in result.comparisons:
+            judged += _decide_drops(
+                drop, comparison, report, point=point, several=len(result.comparisons) > 1
+            )
+    decisions = [decision for decision, _ in judged]
+    notes = [note for note in notes if note]
+    if notes and not allow_missing:
+        for decision in decisions:
+            decision.verdict = "inconclusive"
+            decision.reason = f"{notes[0]}. Repeat the run's command to ask again, or pass --allow-missing"
+    if drop is not None:
+        notes += [note for comparison in result.comparisons for note in comparison.notes]
+    judges = list({judge.id: with_calibration(judge) for _, some in judged for judge in some}.values())
+    if min_kappa is not None:
+        _require_kappa(judges, min_kappa)
+    verdicts = {decision.verdict for decision in decisions}
+    verdict: Verdict = "pass"
+    if verdicts != {"pass"}:
+        verdict = "fail" if "fail" in verdicts else "inconclusive"
+    return GateResult(
+        verdict=verdict,
+        run=run.folder.name,
+        folder=str(run.folder),
+        suite=short(run.info.suite),
+        model=str(run.info.spec.get("model", "")),
+        state=run.state,
+        cases=run.summary.total,
+        point=point,
+        against=against,
+        decisions=decisions,
+        judges=judges,
+        notes=notes,
+    )
+
+
+class JudgedDecision(NamedTuple):
+    """A decision, and the judges behind its number."""
+
+    decision: Decision
+    judges: list[JudgeInfo]
+
+
+def _decide_drops(
+    drop: Drop, comparison: Comparison, report: Report, *, point: bool, several: bool
+) -> Iterator[JudgedDecision]:
+    """Decide about a comparison. With several comparisons, the names of the metrics have the subject."""
+    judges = [*comparison.base.judges, *comparison.new.judges]
+    for row in _find_rows(drop.metrics, comparison, report):
+        name = f"{row.name}@{comparison.new.subject}" if several else row.name
+        decision = decide_drop(drop.most, name, row, point=point)
+        yield JudgedDecision(decision, [judge for judge in judges if row.metric in judge.metrics])
+
+
+def missing_note(run: RunState) -> str:
+    """Return how many cases of a run have no answer or no score, or ""."""
+    summary = run.summary
+    assert summary is not None
+    if run.state != "incomplete":
+        return ""
+    missing = summary.total - summary.ok - summary.subject_error
+    what = f"{missing:,} of {summary.total:,} cases have no answer" if missing else ""
+    unscored = f"{summary.unscored:,} cases have no score of the judge" if summary.unscored else ""
+    return f"{run.folder.name} is incomplete: " + (
+        ", ".join(filter(None, (what, unscored))) or "cases are missing"
+    )
+
+
+# Decisions
+
+
+def decide_level(requirement: Requirement, name: str, metric: Metric, *, point: bool) -> Decision:
+    """Compare a metric with a threshold."""
+    sign, threshold = requirement.operator, requirement.threshold
+    decision = Decision(
+        requirement=f"{name} {sign} {threshold:g}",
+        verdict="inconclusive",
+        reason="",
+        value=metric.value,
+        interval=metric.interval,
+        interval_method=metric.interval_method,
+        numerator=metric.numerator,
+        denominator=metric.denominator,
+        unit=metric.unit,
+        left_out=metric.left_out,
+        metric=metric.name,
+    )
+    if metric.value is None or not math.isfinite(metric.value):
+        decision.reason = f"not measured{f': {metric.reason}' if metric.reason else ''}"
+        return decision
+    holds = _OPERATORS[sign]
+    if point:
+        decision.verdict = "pass" if holds(metric.value, threshold) else "fail"
+        decision.reason = (
+            f"the value alone decides (--point): {metric.value:.4g} is {_side(metric.value, threshold)}"
+        )
+        return decision
+    problem = _no_interval(metric.interval)
+    if metric.interval is None or problem:
+        decision.reason = problem
+        return decision
+    low, high = holds(metric.interval.low, threshold), holds(metric.interval.high, threshold)
+    if low and high:
+        decision.verdict = "pass"
+        decision.reason = f"the whole interval is {sign} {threshold:g}"
+    elif not low and not high:
+        decision.verdict = "fail"
+        decision.reason = f"no value of the interval is {sign} {threshold:g}"
+    else:
+        decision.reason = f"the interval contains {threshold:g}"
+    return decision
+
+
+def _side(value: float, threshold: float) -> str:
+    if value == threshold:
+        return f"equal to {threshold:g}"
+    return f"{'above' if value > threshold else 'below'} {threshold:g}"
+
+
+def decide_drop(most: float, name: str, row: PairedRow, *, point: bool) -> Decision:
+    """Compare a paired difference with the largest drop that is allowed. If lower is better, a rise is the drop."""
+    limit = -most if row.higher_is_better else most
+    limit += 0.0  # turns -0.0 into 0.0, which prints without a sign
+    word = "above" if row.higher_is_better else "below"
+    decision = Decision(
+        requirement=f"{name} {'drops' if row.higher_is_better else 'rises'} by at most {most:g}",
+        verdict="inconclusive",
+        reason="",
+        value=row.difference,
+        interval=row.interval,
+        interval_method=row.interval_method,
+        numerator=None,
+        denominator=row.n,
+        unit="pair",
+        left_out=row.left_out,
+        base=row.base,
+        new=row.new,
+        metric=row.metric,
+    )
+    if row.difference is None or not math.isfinite(row.difference):
+        decision.reason = "not measured: no pair has two values"
+        return decision
+    sign = 1 if row.higher_is_better else -1
+    if point:
+        decision.verdict = "pass" if sign * row.difference >= -most else "fail"
+        decision.reason = f"the value alone decides (--point): {row.difference:+.4g} against {limit:+g}"
+        return decision
+    problem = _no_interval(row.interval)
+    if row.interval is None or problem:
+        decision.reason = problem
+        return decision
+    worst, best = sorted(sign * bound for bound in row.interval)
+    if worst > -most:
+        decision.verdict = "pass"
+        decision.reason = f"the whole interval is {word} {limit:+g}"
+    elif best < -most:
+        decision.verdict = "fail"
+        decision.reason = f"no value of the interval is {word} {limit:+g}"
+    else:
+        decision.reason = f"the interval contains {limit:+g}"
+    return decision
+
+
+def _no_interval(interval: Interval | None) -> str:
+    """Return why an interval decides nothing, or ""."""
+    if interval is None or not all(map(math.isfinite, interval)):
+        return "there is no interval; --point decides by the value alone"
+    return ""
+
+
+# Names
+
+
+def _find_metrics(name: str, report: Report, subject: str, run: RunState) -> list[tuple[Entry, Metric]]:
+    """Return the metrics that a name fits. A reference such as an oracle counts only if its subject is named."""
+    entries = [entry for entry in report.entries if not subject or subject in (entry.subject, entry.name)]
+    if not entries:
+        subjects = list(dict.fromkeys(entry.subject or entry.name for entry in report.entries))
+        raise UsageError(f"{run.folder}: {unknown('subject', subject, subjects)}")
+    matches: list[tuple[Entry, Metric]] = []
+    choices: dict[str, None] = {}
+    for entry in entries:
+        for metric in entry.metrics:
+            choices[_full_name(entry, metric, report)] = None
+            if name in _spellings(entry, metric) and (not entry.reference or subject or "@" in name):
+                matches.append((entry, metric))
+    if not matches:
+        if not choices:
+            raise UsageError(f"{run.folder} has no metrics: no case was scored")
+        raise UsageError(f"{run.folder}: {unknown('metric', name, list(choices))}")
+    return matches
+
+
+def _spellings(entry: Entry, metric: Metric) -> Iterator[str]:
+    """Yield all names of a metric: `metric`, `metric,filter`, `set metric`, each also with `@subject`."""
+    sets = {"", entry.set, entry.name, entry.alias}
+    subjects = {"", entry.subject, entry.name, entry.alias}
+    for set_name in sets:
+        for own_name in (metric.name, metric.title):
+            for filter_name in {"", metric.filter}:
+                for subject in subjects:
+                    text = f"{set_name} {own_name}{',' if filter_name else ''}{filter_name}".strip()
+                    yield f"{text}@{subject}" if subject else text
+
+
+def _full_name(entry: Entry, metric: Metric, report: Report) -> str:
+    """Return the name that fits one metric of a report only, without the parts that all metrics share."""
+    several = len(report.entries) > 1
+    set_name = entry.set or ("" if entry.subject else entry.name)
+    several_sets = len({each.set or ("" if each.subject else each.name) for each in report.entries}) > 1
+    several_subjects = several and len({each.subject for each in report.entries}) > 1
+    name = f"{metric.name},{metric.filter}" if metric.filter else metric.name
+    if several_sets and set_name:
+        name = f"{set_name} {name}"
+    return f"{name}@{entry.subject}" if several_subjects and entry.subject else name
+
+
+def _find_rows(names: Sequence[str], comparison: Comparison, report: Report) -> list[PairedRow]:
+    """Return the rows of a comparison that decide: those that `names` fit, else those of the report's first metrics.
+
+    A metric without a set means its row over all sets, if there is one, else its rows of all sets.
+    """
+    rows = comparison.rows
+    if not rows:
+        raise UsageError(f"{comparison.new.folder}: no case has a score in both runs")
+    if not names:
+        first = {entry.metrics[0].name for entry in report.entries if entry.metrics}
+        matches = [row for row in rows if row.metric in first] or rows
+        return _sum_rows(matches)
+    matches = []
+    for name in names:
+        wanted = " ".join(name.split())
+        fits = [row for row in rows if wanted in (row.metric, f"{row.metric},{row.part}")]
+        fits = _sum_rows(fits) or [row for row in rows if wanted in (row.name, f"{row.set} {row.metric}")]
+        if not fits:
+            raise UsageError(unknown("metric", name, list(dict.fromkeys(row.name for row in rows))))
+        matches += [row for row in fits if row not in matches]
+    return matches
+
+
+def _sum_rows(rows: list[PairedRow]) -> list[PairedRow]:
+    """Return the rows over all sets, and the rows of the metrics that have none."""
+    sums = {(row.metric, row.part) for row in rows if is_sum_row(row, rows)}
+    return [row for row in rows if not row.set or (row.metric, row.part) not in sums]
+
+
+# Judges
+
+
+def _judges_of(entry: Entry, metric: Metric) -> list[JudgeInfo]:
+    """Return the judges behind a metric.
+
+    A judge names scores. A pipeline's scores are `passed`, its metric is `pass_rate`: a judge whose scores are no
+    metric of the entry counts for all of them.
+    """
+    names = {each.name for each in entry.metrics}
+    return [judge for judge in entry.judges if metric.name in judge.metrics or not names & {*judge.metrics}]
+
+
+def _require_kappa(judges: Sequence[JudgeInfo], floor: float) -> None:
+    """Raise UsageError if a judge has no calibration, or one with a kappa below `floor`."""
+    refusals: dict[str, None] = {}
+    for judge in judges:
+        if why := kappa_problem(judge.name, judge.calibration, floor):
+            refusals[f"{', '.join(judge.metrics)} cannot decide here: {why}; {judge.advice}"] = None
+    if refusals:
+        raise UsageError("\n".join(refusals))

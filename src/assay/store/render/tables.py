@@ -1,0 +1,250 @@
+"""Tables of plain text that all formats share: what stands in which cell, before a format escapes it.
+
+table = report_table({"results": run.report})
+table.header, table.rows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from assay.core.report import Entry, Interval, Metric, PairedRow, Report
+
+if TYPE_CHECKING:
+    from assay.core.judges import JudgeInfo
+    from assay.store.calibrations import Warn
+    from assay.store.comparison import Comparison
+    from assay.store.gate import Decision
+
+NOT_MEASURED = "–"
+PAIR_COLUMNS = ["base's", "new's", "difference", "95% interval", "n", "won/lost", "p", "verdict"]
+# A judge with more metrics than this is described as "judge NAME (8 scores)".
+MAX_METRICS_OF_A_JUDGE = 3
+
+
+class TextTable(NamedTuple):
+    """A table of texts. The first `names` columns name the row; numbers follow, then texts."""
+
+    header: list[str]
+    rows: list[list[str]]
+    names: int = 1
+
+
+# Reports
+
+
+def report_table(reports: Mapping[str, Report]) -> TextTable:
+    """Return the table of a report: a row for each metric. With several reports, a column for each of them."""
+    if len(reports) == 1:
+        (report,) = reports.values()
+        return _single_table(report)
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    # Runs of one subject each differ in their subject, so its name would keep their rows apart.
+    one_subject = all(len(report.entries) == 1 and report.entries[0].subject for report in reports.values())
+    for name, report in reports.items():
+        for entry, _ in nested(report.entries):
+            for metric in entry.metrics:
+                key = ("" if one_subject else entry.title, full_title(metric))
+                cells.setdefault(key, {})[name] = metric_cell(metric)
+    words = list(dict.fromkeys(report.entry_word for report in reports.values()))
+    head = ["metric"] if one_subject else ["/".join(words), "metric"]
+    rows = []
+    for (title, metric_name), by_report in cells.items():
+        names = [metric_name] if one_subject else [title, metric_name]
+        rows.append([*names, *(by_report.get(name, NOT_MEASURED) for name in reports)])
+    return TextTable([*head, *reports], rows, len(head))
+
+
+def _single_table(report: Report) -> TextTable:
+    rows = []
+    for entry, _ in nested(report.entries):
+        for metric in entry.metrics:
+            value = NOT_MEASURED if metric.value is None else number(metric.value)
+            count = count_cell(metric.numerator, metric.denominator)
+            cells = [value, interval_cell(metric.interval), count, left_out_cell(metric.left_out)]
+            rows.append([entry.title, full_title(metric), *cells])
+    header = [report.entry_word, "metric", "value", "95% interval", "n", "left out"]
+    if not any(row[-1] for row in rows):
+        header, rows = header[:-1], [row[:-1] for row in rows]
+    return TextTable(header, rows, names=2)
+
+
+def report_notes(report: Report) -> list[str]:
+    """Return the reasons of missing values, the warnings, the judges and the notes of a report."""
+    notes: dict[str, None] = {}
+    for entry, metric in report.metrics():
+        for text in (metric.reason, metric.warning):
+            if text:
+                notes[f"{entry.title} {full_title(metric)}: {text}"] = None
+    for line in judge_lines(report.judges()):
+        notes[line] = None
+    for entry in report.entries:
+        for note in entry.notes:
+            notes[f"{entry.title}: {note}" if len(report.entries) > 1 else note] = None
+    return list(notes)
+
+
+def nested(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
+    """Yield every entry with its depth: groups before their members. An entry of two groups occurs once."""
+    by_name = {entry.name: entry for entry in entries}
+    members = {name for entry in entries for name in entry.members}
+    printed: set[str] = set()
+
+    def walk(entry: Entry, depth: int) -> Iterator[tuple[Entry, int]]:
+        if entry.name not in printed:
+            printed.add(entry.name)
+            yield entry, depth
+            for name in entry.members:
+                if name in by_name:
+                    yield from walk(by_name[name], depth + 1)
+
+    for entry in entries:
+        if entry.name not in members:
+            yield from walk(entry, 0)
+
+
+# Comparisons and gates
+
+
+def comparison_table(rows: Sequence[PairedRow]) -> TextTable:
+    """Return the rows of a comparison."""
+    several_sets = any(row.set for row in rows)
+    cells = []
+    for row in rows:
+        all_sets = "all sets" if several_sets else ""
+        cells.append([row.set or all_sets, pair_title(row), *pair_cells(row)])
+    return TextTable(["set", "metric", "base", "new", *PAIR_COLUMNS[2:]], cells, names=2)
+
+
+def cost_table(comparison: Comparison) -> TextTable:
+    """Return time, calls and tokens of both sides over the paired cases."""
+    rows = []
+    for name, cost in comparison.cost.items():
+        counts = (cost.calls, cost.input_tokens, cost.output_tokens)
+        rows.append([name, f"{cost.seconds_per_case:.3f}", *(f"{count:,}" for count in counts)])
+    header = [f"{comparison.paired:,} paired", "seconds a case", "calls", "tokens in", "tokens out"]
+    return TextTable(header, rows)
+
+
+def gate_table(decisions: Sequence[Decision]) -> TextTable:
+    """Return the decisions of a gate: requirement, verdict, the number with its interval and denominator, and why."""
+    rows = []
+    for each in decisions:
+        value = NOT_MEASURED if each.value is None else number(each.value)
+        if each.value is not None and each.base is not None and each.new is not None:
+            value = f"{each.value:+.4f} ({each.base:.4f} → {each.new:.4f})"
+        count = count_cell(each.numerator, each.denominator)
+        if each.left_out:
+            count += f", left out: {left_out_cell(each.left_out)}"
+        rows.append([each.requirement, each.verdict, value, interval_cell(each.interval), count, each.reason])
+    return TextTable(["requirement", "verdict", "value", "95% interval", "n", "why"], rows, names=2)
+
+
+# Cells
+
+
+def number(value: float | None) -> str:
+    """Return a value with four decimals, or `n/a` for None."""
+    return "n/a" if value is None else f"{value:.4f}"
+
+
+def interval_cell(interval: Interval | None) -> str:
+    """Return `0.7400 – 0.8800`. Empty without an interval."""
+    return f"{interval[0]:.4f} – {interval[1]:.4f}" if interval else ""
+
+
+def count_cell(numerator: float | None, denominator: int) -> str:
+    """Return `29.2/36`, or only the denominator if the number is no ratio."""
+    if numerator is None:
+        return f"{denominator:,}"
+    # A fraction, such as a sum of shares, gets one decimal.
+    count = f"{numerator:,.1f}" if numerator % 1 else f"{int(numerator):,}"
+    return f"{count}/{denominator:,}"
+
+
+def left_out_cell(left_out: Mapping[str, int]) -> str:
+    """Return `1 invalid, 2 infra error`."""
+    return ", ".join(f"{count:,} {plain(why)}" for why, count in left_out.items() if count)
+
+
+def metric_cell(metric: Metric | None) -> str:
+    """Return `0.812 (0.74–0.88) 29.2/36, 1 invalid`: value, interval, numerator/denominator, left out."""
+    if metric is None:
+        return NOT_MEASURED
+    left_out = left_out_cell(metric.left_out)
+    if left_out:
+        left_out = f", {left_out}"
+    if metric.value is None:
+        return f"{NOT_MEASURED}{left_out}"
+    between = f" ({metric.interval[0]:.2f}–{metric.interval[1]:.2f})" if metric.interval else ""
+    return f"{metric.value:.3f}{between} {count_cell(metric.numerator, metric.denominator)}{left_out}"
+
+
+def pair_cells(row: PairedRow) -> list[str]:
+    """Return the cells of PAIR_COLUMNS: both values, difference, interval, n, wins/losses, p, verdict."""
+    p = ""
+    if row.p is not None:
+        p = f"{row.p:.4f}" if row.p >= 0.0001 else f"{row.p:.1e}"
+    return [
+        number(row.base),
+        number(row.new),
+        "n/a" if row.difference is None else f"{row.difference:+.4f}",
+        f"{row.interval[0]:+.4f} to {row.interval[1]:+.4f}" if row.interval else "",
+        f"{row.n:,}",
+        f"{row.wins:,}/{row.losses:,}",
+        p,
+        row.verdict,
+    ]
+
+
+def metric_title(metric: Metric) -> str:
+    """Return the name to print, with an arrow if lower is better."""
+    title = metric.title
+    return f"{title} ↓" if metric.higher_is_better is False and "↓" not in title else title
+
+
+def full_title(metric: Metric) -> str:
+    """Return the name to print with its filter: `exact_match,strict`."""
+    title = metric_title(metric)
+    if not metric.filter:
+        return title
+    name, arrow, rest = title.partition(" ↓")
+    return f"{name},{metric.filter}{arrow}{rest}"
+
+
+def pair_title(row: PairedRow) -> str:
+    """Return the name of a row's metric, with its filter, and an arrow if lower is better."""
+    name = f"{row.metric},{row.part}" if row.part else row.metric
+    return name if row.higher_is_better else f"{name} ↓"
+
+
+def plain(name: str) -> str:
+    """Return a name in words: `infra error` for `infra_error`."""
+    return name.replace("_", " ")
+
+
+def judge_lines(judges: Iterable[JudgeInfo], warn: Warn | None = None) -> list[str]:
+    """Return lines such as `judge offline (answer): calibrated: kappa …`.
+
+    Metrics with the same judge and calibration share a line.
+    """
+    metrics_by_judge: dict[tuple[str, int, str], list[str]] = {}
+    for judge in judges:
+        # Imported here because most runs have no judge, and the module imports the judges' code.
+        from assay.store.calibrations import describe_calibration
+        from assay.store.judges import calibration_of
+
+        about = (judge.name, judge.votes, describe_calibration(calibration_of(judge, warn)))
+        metrics_by_judge.setdefault(about, []).extend(judge.metrics)
+    lines = []
+    for (name, votes, calibration), metrics in metrics_by_judge.items():
+        decided = ", ".join(metrics)
+        if len(metrics) > MAX_METRICS_OF_A_JUDGE:
+            decided = f"{len(metrics)} scores"
+        if votes > 1:
+            decided += f", {votes} votes"
+        lines.append(
+            f"judge {name} ({decided}): {calibration}" if metrics else f"judge {name}: {calibration}"
+        )
+    return lines

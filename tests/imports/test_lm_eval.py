@@ -1,0 +1,41 @@
+"""Results of lm-evaluation-harness become runs with the same numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assay import api
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "lm_eval" / "out"
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.iterdir()))
+def test_numbers_are_those_of_the_results_file(name: str, tmp_path: Path) -> None:
+    (results,) = (GOLDEN / name).glob("*/results_*.json")
+    run = api.import_results(results, str(tmp_path))
+    assert run.report is not None
+    assert run.report.notices == []  # the samples give the same numbers
+    numbers = json.loads(results.read_bytes())["results"]
+    for entry, metric in run.report.metrics():
+        file_value = numbers[entry.name][f"{metric.name},{metric.filter}"]
+        file_error = numbers[entry.name][f"{metric.name}_stderr,{metric.filter}"]
+        assert (metric.value, metric.stderr) == (file_value, None if file_error == "N/A" else file_error)
+    listed = {(entry.name, f"{metric.name},{metric.filter}") for entry, metric in run.report.metrics()}
+    in_file = {
+        (task, key)
+        for task, values in numbers.items()
+        for key in values
+        if "," in key and "_stderr," not in key
+    }
+    assert listed == in_file
+
+
+def test_second_import_finds_the_first(tmp_path: Path) -> None:
+    first = api.import_results(GOLDEN / "b_em", str(tmp_path))
+    second = api.import_results(GOLDEN / "b_em", str(tmp_path))
+    assert (first.asked, second.asked) == (True, False)
+    assert first.folder == second.folder
+    assert [path.name for path in first.folder.parent.iterdir()] == [first.folder.name]
