@@ -160,7 +160,7 @@ def _write(source: ImportedRun, folder: RunFolder, info: RunInfo) -> Summary:
     """Write the journal and summary.json of an imported run."""
     plan = source.plan
     source.prepare(folder.path)
-    journal = Journal(folder.path, plan.scorers, secrets_from_environment(set()))
+    journal = Journal(folder.path, plan.scorers, secrets_from_environment(set()), info.id)
     try:
         count = 0
         for index, case in enumerate(source.cases()):
