@@ -12,7 +12,7 @@ sidecar. `RunColumns` adds the numbers of cases and scores, for tables and compa
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
@@ -71,6 +71,7 @@ class RunIndex:
         self.call_offsets = array("q")
         self.spent = Spending()
         self.positions = {CALLS: 0, RECORDS: 0, SCORES: 0}
+        self.counts = {RECORDS: LineCounts(), SCORES: LineCounts()}
         self.damage: dict[tuple[Path, int], DamagedLine] = {}
 
     @classmethod
@@ -113,17 +114,31 @@ class RunIndex:
         rows = np.flatnonzero(np.frombuffer(self.call_cases, dtype=np.int32) == index)
         return [self.call_offsets[row] for row in rows.tolist()]
 
+    def every_line_counts(self, file: str, stages: Iterable[str]) -> bool:
+        """Return whether every line of records.jsonl or scores.jsonl belongs to the last end of one of these stages.
+
+        It is False after a retry, a new scoring, damage, or a kill between the lines of a case. Readers of the whole
+        file then have to leave lines out.
+        """
+        counts = self.counts[file]
+        ends = sum(len(codes) - codes.count(0) for codes in (self.stage(name).codes for name in stages))
+        return counts.lines == counts.committed and counts.ends == ends and not self.damage
+
     # Building.
 
     def _read_records(self, path: Path, run: str) -> int:
-        ask, tries, count = self.ask, self.tries, 0
+        ask, tries, count, ends, committed = self.ask, self.tries, 0, 0, 0
         for begin, sizes, lines in self._blocks(path, run, _record_lines):
             offset = begin
             for size, line in zip(sizes, lines, strict=True):
                 if type(line) is _EndLine:
                     self._take(line.stage, line.index, line, offset)
+                    ends += 1
+                    committed += 1 + _length(line.lines)
                 elif (commit := line.end) is not None:
                     index = line.index
+                    ends += 1
+                    committed += 1 + _length(commit.lines)
                     # Nearly every line is the end of a first try that succeeded. This fast path is for them.
                     if commit.try_ != 1 or commit.status != "ok" or index in tries:
                         self._take(ASK, index, commit, offset)
@@ -134,17 +149,22 @@ class RunIndex:
                         ask.set(index, "ok", offset)
                 offset += size
             count += len(lines)
+        self.counts[RECORDS].add(count, ends, committed)
         return count
 
     def _read_scores(self, path: Path, run: str, stop: int) -> int:
-        ask, tries, count = self.ask, self.tries, 0
+        ask, tries, count, ends, committed = self.ask, self.tries, 0, 0, 0
         for begin, sizes, lines in self._blocks(path, run, _score_lines, stop):
             offset = begin
             for size, line in zip(sizes, lines, strict=True):
                 if type(line) is _EndLine:
                     self._take(line.stage, line.index, line, offset)
+                    ends += 1
+                    committed += 1 + _length(line.lines)
                 elif (commit := line.end) is not None:
                     index = line.index
+                    ends += 1
+                    committed += 1 + _length(commit.lines)
                     stage = self.stage(line.scorer)
                     if commit.try_ != 1 or commit.status != "ok" or index in tries or not ask.code(index):
                         self._take(line.scorer, index, commit, offset)
@@ -155,6 +175,7 @@ class RunIndex:
                         stage.set(index, "ok", offset)
                 offset += size
             count += len(lines)
+        self.counts[SCORES].add(count, ends, committed)
         return count
 
     def _read_calls(self, path: Path, run: str) -> int:
@@ -207,9 +228,10 @@ class RunIndex:
                             stage.forget(line.index)
                 offset += size
 
-    def add(self, end: End, offset: int) -> None:
-        """Add an end that was just written at this offset."""
+    def add(self, end: End, offset: int, file: str, lines: int) -> None:
+        """Add an end that was just written at this offset of a file, as the last of so many new lines."""
         self._take(end.stage, end.index, end, offset)
+        self.counts[file].add(lines, 1, 1 + len(end.lines))
 
     def add_call(self, call: Call, offset: int) -> None:
         """Add a call that was just written at this offset."""
@@ -258,7 +280,10 @@ class RunIndex:
         # position is read again by `extend`, which changes nothing. `_load` cuts such calls off.
         positions = {name: sidecar.position(folder / name, end) for name, end in self.positions.items()}
         stages = list(self.stages)
-        head = IndexHead(positions, stages, dict(self.tries), msgspec.structs.replace(self.spent))
+        spent, counts = msgspec.structs.replace(self.spent), {}
+        for name, count in self.counts.items():
+            counts[name] = msgspec.structs.replace(count)
+        head = IndexHead(positions, stages, dict(self.tries), spent, counts)
         arrays = [bytes(self.call_cases), bytes(self.call_kinds), bytes(self.call_offsets)]
         for name in stages:
             arrays += [bytes(self.stages[name].codes), bytes(self.stages[name].offsets)]
@@ -273,7 +298,7 @@ class RunIndex:
             return False
         for name, at in head.positions.items():
             self.positions[name] = at.end
-        self.tries, self.spent = head.tries, head.spent
+        self.tries, self.spent, self.counts = head.tries, head.spent, head.counts
         for column, view in zip(
             (self.call_cases, self.call_kinds, self.call_offsets), arrays[:3], strict=True
         ):
@@ -292,6 +317,24 @@ class IndexHead(msgspec.Struct):
     stages: list[str]
     tries: dict[int, int]
     spent: Spending
+    counts: dict[str, LineCounts]
+
+
+class LineCounts(msgspec.Struct):
+    """The lines of a file after its header, the ends among them, and the lines that these ends commit.
+
+    An end commits its own line too.
+    """
+
+    lines: int = 0
+    ends: int = 0
+    committed: int = 0
+
+    def add(self, lines: int, ends: int, committed: int) -> None:
+        """Count new lines."""
+        self.lines += lines
+        self.ends += ends
+        self.committed += committed
 
 
 class StageIndex:
@@ -330,10 +373,20 @@ def _call_kind(index: int, stage: str) -> int:
     return ASK_CALL if stage == ASK else SCORE_CALL
 
 
+def _length(array_text: msgspec.Raw) -> int:
+    """Return the number of items in a JSON array of numbers. Decoding it would take longer."""
+    text = bytes(array_text)
+    return text.count(b",") + 1 if len(text) > len("[]") else 0
+
+
 # The pass decodes only these fields. Decoding the full structs of core.types takes three times as long.
+_NO_LINES = msgspec.Raw()
+
+
 class _CommitFields(msgspec.Struct, gc=False):
     try_: int = msgspec.field(default=1, name="try")
     status: Status = "ok"
+    lines: msgspec.Raw = _NO_LINES
 
 
 class _EndLine(msgspec.Struct, tag="end", tag_field="type", gc=False):
@@ -341,6 +394,7 @@ class _EndLine(msgspec.Struct, tag="end", tag_field="type", gc=False):
     stage: str
     try_: int = msgspec.field(name="try")
     status: Status
+    lines: msgspec.Raw = _NO_LINES
 
 
 class _RecordLine(msgspec.Struct, tag="record", tag_field="type", gc=False):

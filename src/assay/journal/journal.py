@@ -16,7 +16,16 @@ from msgspec.structs import replace
 from assay.core.types import Call, Commit, End, Record, Score
 from assay.journal.calls import CallReader, SharedReplies
 from assay.journal.folder import FILES
-from assay.journal.index import ASK_CALL, CALLS, INFRA_ERROR, OK, SHARED_CALL, SUBJECT_ERROR, RunIndex
+from assay.journal.index import (
+    ASK_CALL,
+    CALLS,
+    INFRA_ERROR,
+    OK,
+    RECORDS,
+    SHARED_CALL,
+    SUBJECT_ERROR,
+    RunIndex,
+)
 from assay.journal.lines import JournalFile, SyncThread
 from assay.journal.reader import RunReader
 from assay.journal.redact import Redactor
@@ -153,6 +162,7 @@ class Journal:
         """Write records of an open try and return their offsets. The case's end refers to them."""
         offsets = [self._records.add(record) for record in records]
         self._records.write()
+        self.index.counts[RECORDS].add(len(offsets), 0, 0)
         return offsets
 
     def end_case(self, end: End, last: Sequence[Record] = ()) -> None:
@@ -184,7 +194,7 @@ class Journal:
             offset = file.add(end)
         file.write()
         index = self.index
-        index.add(end, offset)
+        index.add(end, offset, file.path.name, max(1, len(last)))
         index.positions[file.path.name] = file.size
         if len(index.call_offsets) + len(index.ask.codes) >= self._next_save:
             index.save(self.folder)
