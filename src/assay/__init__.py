@@ -18,7 +18,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from msgspec import Struct
 
-    from assay.api import Run, RunCase, aevaluate, arun, compare, evaluate, gate, load, run, spec
+    from assay.api import (
+        Run,
+        RunCase,
+        aevaluate,
+        arun,
+        compare,
+        evaluate,
+        export,
+        gate,
+        import_results,
+        load,
+        run,
+        spec,
+    )
     from assay.core.connect import Role
     from assay.core.errors import CaseFailed, CheckFailed, InputError, ModelError, Problem, UsageError
     from assay.core.protocols import Context, Scorer, Solver, View
@@ -58,7 +71,9 @@ _MODULES = {
         "arun",
         "compare",
         "evaluate",
+        "export",
         "gate",
+        "import_results",
         "load",
         "run",
         "spec",
@@ -134,8 +149,10 @@ __all__ = [
     "compare",
     "evaluate",
     "exact_match",
+    "export",
     "gate",
     "how",
+    "import_results",
     "judge",
     "load",
     "metric",

@@ -34,6 +34,7 @@ from assay.store.runs import find_run, state_of
 from assay.suites import BUILT_IN, command_table, find_suite, is_path, suite_names
 
 if TYPE_CHECKING:
+    from assay.exports import Export
     from assay.store.gate import GateResult
     from assay.store.hop import BaseDataStore
 
@@ -46,6 +47,7 @@ __all__ = [
     "compare",
     "convert",
     "evaluate",
+    "export",
     "file_schemas",
     "gate",
     "import_results",
@@ -209,6 +211,16 @@ def import_results(path: str | Path, output_dir: str = "", format_name: str = ""
     from assay import imports
 
     return imports.import_results(Path(path), output_dir or imports.DEFAULT_OUTPUT, format_name)
+
+
+def export(run: str | Path | Run, format_name: str, output: str | Path | None = None) -> Export:
+    """Write a finished run in another program's format: "lm-eval", "csv", "json", "parquet" and more.
+
+    The result has the paths of the files and what the format could not hold. Raises UsageError if `output` exists.
+    """
+    from assay import exports
+
+    return exports.export_run(_run_name(run), format_name, Path(output) if output is not None else None)
 
 
 def pull_model(name: str, say: Callable[[str], None]) -> Path:

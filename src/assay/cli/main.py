@@ -29,6 +29,7 @@ COMMANDS = {
     "compare": "Compare runs case by case: differences with intervals, flipped cases, time and tokens.",
     "gate": "Decide for CI whether a run meets its requirements: pass, fail or inconclusive.",
     "import": "Make runs of results that other programs wrote: lm-eval, Inspect, promptfoo and more.",
+    "export": "Write a run in the format of another program: lm-eval, Inspect, csv, json, parquet and more.",
     "check": "List the problems of task files, pipelines, testsets and data files.",
     "convert": "Write a testset as compact v2 records.",
     "schema": "Print the JSON Schema of a file format, for editors.",

@@ -53,6 +53,7 @@ from msgspec import Struct, field
 
 from assay.core.connect import Role
 from assay.core.errors import Problem, UsageError
+from assay.core.exported import Exporter
 from assay.core.hashing import RepeatFinder, Twins, row_key
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
@@ -247,6 +248,14 @@ class CaseView(NamedTuple):
         for score in self.scores:
             if isinstance(score.data, dict) and "id" in score.data:
                 return score.data["id"]
+        return None
+
+    @property
+    def answer(self) -> Any:
+        """The data of the first record of the kind `answer`. None if the case has no answer."""
+        for record in self.records:
+            if record.kind == "answer":
+                return record.data
         return None
 
     @property
@@ -452,6 +461,11 @@ class Suite(ABC, Generic[OptionsT, DataT]):
 
         Returns None if the path has none. Raises InputError if it has results that cannot be read.
         """
+        return None
+
+    @classmethod
+    def exporter(cls) -> Exporter | None:
+        """Return the exporter that writes runs in the suite's own format, for `assay export`; None if there is none."""
         return None
 
     @classmethod

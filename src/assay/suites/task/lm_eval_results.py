@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from assay.core import registry
 from assay.core.errors import InputError, Problem
 from assay.core.foreign_json import MAX_LINE_BYTES, convert_json, decode_json, json_lines, read_json
 from assay.core.hashing import RepeatFinder, Twins
@@ -38,6 +39,8 @@ from assay.suites.task.scorer import TaskScoring, scored_value
 from assay.suites.task.tally import MetricResult, TaskTally, report_metric
 
 FORMAT = "lm-eval"
+DOCUMENT = "document"
+"""The kind of the record that has a document with its target. Native runs read both from the data."""
 _RESULTS_NAME = re.compile(r"results_?(?P<task>.*?)_?(?P<when>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?)?\.json")
 _SAMPLES_NAME = re.compile(
     r"samples_(?P<task>.+?)(_(?P<when>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?))?\.jsonl"
@@ -143,6 +146,8 @@ class LmEvalRun(ImportedRun):
                 seconds=_number(self._file.seconds) or 0.0,
                 producer=_producer(self._file.lm_eval_version),
                 missing=missing,
+                # `assay export` writes the tasks' settings back.
+                facts={"configs": self._file.configs},
             )
         )
 
@@ -288,13 +293,17 @@ class _TaskSamples:
         scores: list[Score] = []
         for part, row in rows.items():
             scores += self._scores(part, row, failure, scorer, requests)
+        document = {"doc": first.get("doc"), "target": first.get("target")}
+        records = [Record(*UNPLACED, try_=1, kind=DOCUMENT, data=document)]
+        if replies:
+            records.append(Record(*UNPLACED, try_=1, kind="answer", data=replies))
         case = ImportedCase(
             key=self._twins.name(document_key(first.get("doc"))),
             set=self.name,
             subject=subject,
             label=str(first["doc_id"]),
             failure=failure,
-            records=[Record(*UNPLACED, try_=1, kind="answer", data=replies)] if replies else [],
+            records=records,
             scores=scores,
             calls=list(_calls(requests, replies)),
         )
@@ -313,6 +322,9 @@ class _TaskSamples:
         for name in map(str, names):
             if name not in row:
                 continue
+            if name not in self._scoring.metrics and not isinstance(row[name], (int, float)):
+                # Samples without settings: a corpus metric such as bleu has a pair of texts here.
+                self._scoring.metrics[name] = _declared_metric(name, {})
             scored = scored_value(self._scoring.metric(name), row[name], data)
             yield Score(
                 *UNPLACED,
@@ -431,20 +443,30 @@ def _declared_metrics(config: Mapping[str, Any]) -> dict[str, TaskMetric]:
     metrics = {}
     entries = config.get("metric_list")
     for entry in entries if isinstance(entries, list) else ():
-        if not isinstance(entry, dict) or not isinstance(entry.get("metric"), str):
-            continue
-        name, aggregation = entry["metric"], entry.get("aggregation", "mean")
-        if not name.isidentifier():
-            continue  # the source text of a function
-        known = isinstance(aggregation, str) and aggregation in statistics.AGGREGATIONS
-        higher = entry.get("higher_is_better")
-        metrics[name] = TaskMetric(
-            name,
-            aggregation=aggregation if known else "!function",
-            aggregate=statistics.AGGREGATIONS[aggregation] if known else _no_number,
-            higher_is_better=higher if isinstance(higher, bool) else None,
-        )
+        if (
+            isinstance(entry, dict)
+            and isinstance(entry.get("metric"), str)
+            and entry["metric"].isidentifier()
+        ):
+            # Any other text is the source of a function.
+            metrics[entry["metric"]] = _declared_metric(entry["metric"], entry)
     return metrics
+
+
+def _declared_metric(name: str, entry: Mapping[str, Any]) -> TaskMetric:
+    """Return a metric. Where its entry does not say how it is aggregated, the harness takes the metric's default."""
+    default, higher = "mean", entry.get("higher_is_better")
+    if name in registry.built_in("metric"):
+        module = registry.find("metric", name)
+        default, higher = module.AGGREGATIONS[0], entry.get("higher_is_better", module.HIGHER_IS_BETTER)
+    aggregation = entry.get("aggregation", default)
+    known = isinstance(aggregation, str) and aggregation in statistics.AGGREGATIONS
+    return TaskMetric(
+        name,
+        aggregation=aggregation if known else "!function",
+        aggregate=statistics.AGGREGATIONS[aggregation] if known else _no_number,
+        higher_is_better=higher if isinstance(higher, bool) else None,
+    )
 
 
 def _no_number(values: Any) -> None:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from assay.core.connect import CHAT, LIKELIHOOD
 from assay.core.errors import Problem, UsageError
+from assay.core.exported import Exporter
 from assay.core.files import write_whole
 from assay.core.hashing import fingerprint
 from assay.core.imported import ImportedRun
@@ -58,6 +59,7 @@ from assay.suites.task.check import check_file, looks_like_task_file
 from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
 from assay.suites.task.dataset.documents import DataFacts
 from assay.suites.task.file_schema import file_schemas
+from assay.suites.task.lm_eval_export import LmEvalExporter
 from assay.suites.task.lm_eval_results import find_results
 from assay.suites.task.options import TaskOptions, provider_arguments, resolve_model
 from assay.suites.task.prompts import BadDocument
@@ -367,6 +369,11 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     def read_results(cls, path: Path) -> ImportedRun | None:
         """Return the results of the harness in `results_*.json` and `samples_*.jsonl`, or in a folder of them."""
         return find_results(path)
+
+    @classmethod
+    def exporter(cls) -> Exporter:
+        """Return the exporter of the harness's results and samples files."""
+        return LmEvalExporter()
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:

@@ -1,0 +1,128 @@
+"""`assay export`: writes a run in the file format of another program, and names what the format cannot hold.
+
+    export = export_run("results", "lm-eval", Path("out"))
+    export.files, export.lost
+
+The file or folder gets its final name when it is complete, so an export that fails leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from assay.core.errors import UsageError
+from assay.core.exported import ExportedRun, Exporter, RunAbout
+from assay.core.registry import unknown
+from assay.core.report import Report
+from assay.core.suite import CaseView
+from assay.store.cases import RunCases
+from assay.store.runs import RunState, finished_run
+from assay.store.table_files import CsvExporter, JsonLinesExporter, ParquetExporter
+from assay.suites import find_suite
+
+
+def _suite_exporter(name: str) -> Callable[[], Exporter | None]:
+    """Return a function that imports the suite and returns the exporter of its format."""
+    return lambda: find_suite(name).exporter()
+
+
+FORMATS: dict[str, Callable[[], Exporter | None]] = {
+    "lm-eval": _suite_exporter("task"),
+    "pipeline": _suite_exporter("pipeline"),
+    "hop": _suite_exporter("hop"),
+    "memory-test": _suite_exporter("memory-test"),
+    "memory-eval": _suite_exporter("memory-eval"),
+    "csv": CsvExporter,
+    "json": JsonLinesExporter,
+    "parquet": ParquetExporter,
+}
+"""Every format with a function that returns its exporter. None means that no exporter exists yet."""
+
+
+class Export(Struct, kw_only=True):
+    """What an export wrote, and what the format could not hold."""
+
+    run: str
+    format: str
+    files: list[str]
+    lost: list[str]
+
+
+def export_run(name: str, format_name: str, output: Path | None = None) -> Export:
+    """Write a finished run in a format. Without `output`, the file or folder is named after the run.
+
+    Raises UsageError for an unknown format, a run that the format cannot hold, and an output that exists.
+    """
+    exporter = find_exporter(format_name)
+    run = StoredRun(finished_run(name))
+    if refusal := exporter.refusal(run):
+        raise UsageError(f"{run.about.folder} cannot be written as {format_name}: {refusal}")
+    folder = run.about.folder.name
+    target = output or Path(f"{folder}{exporter.suffix}" if exporter.suffix else f"{folder}-{format_name}")
+    if target.exists() and not (target.is_dir() and not exporter.suffix and not any(target.iterdir())):
+        raise UsageError(f"{target} exists. Pass another name with --output, or remove it first")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent) as temporary:
+            written = Path(temporary) / target.name
+            if not exporter.suffix:
+                written.mkdir()
+            files = exporter.write(run, written)
+            if target.is_dir():
+                target.rmdir()  # an empty folder that the user made
+            shutil.move(written, target)
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror}") from None
+    return Export(
+        run=str(run.about.folder),
+        format=format_name,
+        files=[str(target / file.relative_to(written)) for file in files],
+        lost=exporter.loses(run),
+    )
+
+
+def find_exporter(format_name: str) -> Exporter:
+    """Return the exporter of a format. Raises UsageError if there is none."""
+    if format_name not in FORMATS:
+        raise UsageError(unknown("format", format_name, list(FORMATS)))
+    exporter = FORMATS[format_name]()
+    if exporter is None:
+        raise UsageError(f"assay reads the format {format_name}, but cannot write it")
+    return exporter
+
+
+class StoredRun(ExportedRun):
+    """A run of a run folder."""
+
+    def __init__(self, state: RunState) -> None:
+        info, summary = state.info, state.summary
+        assert summary is not None
+        self._cases = RunCases(state.folder)
+        super().__init__(
+            RunAbout(
+                folder=state.folder,
+                suite=info.suite,
+                model=str(info.spec.get("model") or ""),
+                started=info.started,
+                seconds=summary.seconds,
+                total=info.total,
+                report=summary.report or Report(),
+                scorers=summary.scorers,
+                score_parts=info.score_parts,
+                files=[Path(name) for name in summary.files],
+                imported=info.imported,
+                spec=info.spec,
+                facts=info.facts,
+                gold_columns=self._cases.gold_columns,
+            )
+        )
+
+    def cases(self, *, calls: bool = True) -> Iterator[CaseView]:
+        """Yield the cases in data order, with their calls unless `calls` is False."""
+        for view in self._cases:
+            yield view._replace(calls=self._cases.calls(view.end.index)) if calls else view

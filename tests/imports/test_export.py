@@ -1,0 +1,156 @@
+"""Exported runs have the numbers of the run, and import reads them back."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import assay
+from assay import api
+from assay.core.errors import UsageError
+from assay.core.report import Metric
+from assay.results import Run
+
+from support.commands import typed
+from support.stored import run_stored
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "lm_eval" / "out"
+
+
+def numbers(run: Run) -> dict[tuple[str, str, str], tuple[Any, ...]]:
+    """Every number of a report, by entry, metric and filter."""
+    assert run.report is not None
+    return {
+        (entry.name, metric.name, metric.filter): _values(metric) for entry, metric in run.report.metrics()
+    }
+
+
+def _values(metric: Metric) -> tuple[Any, ...]:
+    return (
+        metric.value,
+        metric.stderr,
+        metric.numerator,
+        metric.denominator,
+        metric.interval,
+        metric.higher_is_better,
+        metric.left_out,
+    )
+
+
+def scores(run: Run) -> list[tuple[Any, ...]]:
+    """Every score of every case, with the key by which runs are compared."""
+    return [
+        (case.key, case.set, name, score.status, score.value, score.expected)
+        for case in run.cases()
+        for name, score in case.scores.items()
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.iterdir()))
+def test_imported_run_exported_and_imported_again_keeps_every_number(name: str, tmp_path: Path) -> None:
+    first = api.import_results(GOLDEN / name, str(tmp_path / "first"))
+    export = api.export(first, "lm-eval", tmp_path / "files")
+    assert all(Path(file).is_file() for file in export.files)
+    second = api.import_results(tmp_path / "files", str(tmp_path / "second"))
+    assert numbers(second) == numbers(first)
+    assert scores(second) == scores(first)
+    samples = sorted((GOLDEN / name).glob("*/samples_*.jsonl"))
+    for path in samples:
+        task = path.name.removeprefix("samples_").rpartition("_")[0]
+        (copy,) = (tmp_path / "files").glob(f"*/samples_{task}_2*.jsonl")
+        for before, after in zip(_lines(path), _lines(copy), strict=True):
+            assert {**before, "arguments": None} == {**after, "arguments": None}
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def test_native_task_run_is_exported_byte_for_byte(tmp_path: Path) -> None:
+    assert run_stored("b_em", tmp_path / "out").returncode == 0
+    native = api.load(tmp_path / "out")
+    export = api.export(native, "lm-eval", tmp_path / "files")
+    assert [Path(file).read_bytes() for file in export.files] == [file.read_bytes() for file in native.files]
+    imported = api.import_results(tmp_path / "files", str(tmp_path / "again"))
+    assert numbers(imported) == numbers(native)
+    assert [case.key for case in imported.cases()] == [case.key for case in native.cases()]
+    native.files[0].unlink()
+    with pytest.raises(UsageError, match="Repeat the command of the run"):
+        api.export(native, "lm-eval", tmp_path / "more")
+    assert not (tmp_path / "more").exists()
+
+
+@pytest.fixture
+def quiz(tmp_path: Path) -> Run:
+    """An evaluation of three rows: one right, one wrong, one that fails."""
+    rows = [
+        {"question": "1+1", "gold": "2"},
+        {"question": '2, "two"\nlines', "gold": "4"},
+        {"question": "fail", "gold": "1"},
+    ]
+
+    def answer(question: str) -> str:
+        if question == "fail":
+            raise ValueError("no idea")
+        return "2"
+
+    return assay.evaluate(
+        rows,
+        answer=answer,
+        score=["exact_match"],
+        target="gold",
+        name="quiz",
+        output_dir=str(tmp_path / "quiz"),
+    )
+
+
+def test_tables_have_a_row_for_each_case(quiz: Run, tmp_path: Path) -> None:
+    for name in ("csv", "json", "parquet"):
+        api.export(quiz, name, tmp_path / f"table.{name}")
+    with (tmp_path / "table.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    objects = _lines(tmp_path / "table.json")
+    columns = "answer, expected, exact_match, status, input_tokens"
+    query = f"select {columns} from '{tmp_path / 'table.parquet'}' order by \"case\""
+    parquet = duckdb.connect().execute(query).fetchall()
+    assert [line["answer"] for line in lines] == ["2", "2", ""]
+    assert [line["exact_match"] for line in lines] == ["1.0", "0.0", "0.0"]
+    assert json.loads(lines[1]["row"])["question"] == '2, "two"\nlines'
+    assert [line["scores"].get("exact_match") for line in objects] == [1.0, 0.0, 0.0]
+    assert objects[2]["error"].startswith("user_code: ")
+    assert parquet == [
+        ("2", "2", 1.0, "ok", None),
+        ("2", "4", 0.0, "ok", None),
+        (None, "1", 0.0, "subject_error", None),
+    ]
+
+
+def test_run_of_another_suite_becomes_harness_files_with_its_numbers(quiz: Run, tmp_path: Path) -> None:
+    export = api.export(quiz, "lm-eval", tmp_path / "files")
+    assert "reasons of scores" in export.lost
+    imported = api.import_results(tmp_path / "files", str(tmp_path / "again"))
+    assert imported["exact_match"].value == quiz["exact_match"].value
+    assert [case.label for case in imported.cases()] == ["0", "1", "2"]
+
+
+def test_command_prints_files_and_names_what_is_lost(
+    quiz: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = str(tmp_path / "t.csv")
+    assert typed("export", str(quiz.folder), "--to", "csv", "--output", target) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{target}\n"
+    assert "not in this format: prompts and replies of each call" in err
+    assert typed("export", str(quiz.folder), "--to", "csv", "--output", target) == 2
+    assert "exists. Pass another name with --output" in capsys.readouterr().err
+    assert typed("export", str(quiz.folder), "--to", "json", "--output", f"{target}l", "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["files"] == [f"{target}l"]
+    assert "reasons of scores" in printed["lost"]
+    assert typed("export", str(quiz.folder), "--to", "xml") == 2
+    assert "there is no format named 'xml'" in capsys.readouterr().err
