@@ -202,7 +202,9 @@ def _run_name(run: str | Path | Run) -> str:
     return str(run.folder if isinstance(run, Run) else run)
 
 
-def import_results(path: str | Path, output_dir: str = "", format_name: str = "") -> Run:
+def import_results(
+    path: str | Path, output_dir: str = "", format_name: str = "", data: str | Path | None = None
+) -> Run:
     """Make a run of a result file or folder that another program wrote. Sends no requests.
 
     `asked` of the returned run is False if the same file was imported before. Raises UsageError or InputError for a
@@ -210,7 +212,12 @@ def import_results(path: str | Path, output_dir: str = "", format_name: str = ""
     """
     from assay import imports
 
-    return imports.import_results(Path(path), output_dir or imports.DEFAULT_OUTPUT, format_name)
+    return imports.import_results(
+        Path(path),
+        output_dir or imports.DEFAULT_OUTPUT,
+        format_name,
+        Path(data) if data is not None else None,
+    )
 
 
 def export(run: str | Path | Run, format_name: str, output: str | Path | None = None) -> Export:

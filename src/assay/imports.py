@@ -50,14 +50,19 @@ FORMATS: dict[str, Callable[[Path], ImportedRun | None]] = {
 file of its own."""
 
 
-def import_results(path: Path, output_dir: str = DEFAULT_OUTPUT, format_name: str = "") -> Run:
+def import_results(
+    path: Path, output_dir: str = DEFAULT_OUTPUT, format_name: str = "", data: Path | None = None
+) -> Run:
     """Write a result file or folder as a run folder below `output_dir` and return the run.
 
-    A file with the content of an earlier import returns that run, with `asked` False. Raises UsageError if no format
-    fits, and InputError if the file is broken. Nothing is written then.
+    `data` is the data file of the evaluation, for formats that do not repeat their data. A file with the content of an
+    earlier import returns that run, with `asked` False. Raises UsageError if no format fits, and InputError if the file
+    is broken. Nothing is written then.
     """
     source = read_results(path, format_name)
     try:
+        if data is not None:
+            source.use_data(data)
         return _import(source, Path(output_dir) / HOME)
     finally:
         source.close()

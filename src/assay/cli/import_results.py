@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     help="Format of the files: lm-eval, pipeline, hop, memory-test or memory-eval. "
     "Default: recognised from their content.",
 )
-def command(files: tuple[Path, ...], output_dir: str, format_name: str | None) -> int:
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="The data file of a memory test or memory evaluation. Its result files do not repeat the messages, so "
+    "without it `assay compare` does not pair the run with one of assay's own.",
+)
+def command(files: tuple[Path, ...], output_dir: str, format_name: str | None, data: Path | None) -> int:
     """Make a run of each result FILE that another program wrote.
 
     Afterwards `assay runs`, `show`, `compare` and the other commands read the run like one of assay's own. Only
@@ -36,12 +42,14 @@ def command(files: tuple[Path, ...], output_dir: str, format_name: str | None) -
     Examples:
       assay import out/org__model/results_2026-11-15T18-25-44.744220.json
       assay import out/org__model --output-dir results
+      assay import .sage/benchmarks/benchmark_memory/locomo/251120_1430 --data locomo10.json
+      assay import results/FUMemory --data samples/
       assay compare results/assay/2026-11-15T18-25-44-task.imported-0f3c my-run
     """
     from assay import api  # imported here because completion and --help do not need it
 
     for path in files:
-        run = api.import_results(path, output_dir, format_name or "")
+        run = api.import_results(path, output_dir, format_name or "", data)
         _print(path, run)
     return 0
 

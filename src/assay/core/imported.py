@@ -34,6 +34,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from assay.core.errors import UsageError
 from assay.core.report import Report
 from assay.core.types import NO_CASE, Call, Failure, Record, Score, Usage
 
@@ -122,6 +123,14 @@ class ImportedRun(ABC):
     @abstractmethod
     def report(self) -> Report:
         """Return the numbers of the run. Called once, after all cases were read."""
+
+    def use_data(self, path: Path) -> None:
+        """Take what the results lack from the data file of the evaluation, for `--data`. Called before `cases`.
+
+        Some formats do not repeat their data. The key of a native case is made of that data, so `compare` pairs an
+        imported run with a native one only if the importer gets it.
+        """
+        raise UsageError(f"results in the format {self.plan.format} are complete: remove --data {path}")
 
     def prepare(self, folder: Path) -> None:  # noqa: B027 - most formats need nothing
         """Write what readers of the run folder need besides the journal, as `Suite.prepare`."""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.core.memory import AboutMemory, MemoryPlugin
 from assay.core.types import Record, Score
-from assay.memories import none
-from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.tally import MemoryTally
 
 
 def tally_of(name: str = "m", *, reference: bool = False) -> MemoryTally:
     """Return an empty tally of a memory."""
-    return MemoryTally(MemoryPlugin(AboutMemory(summary="", reference=reference), none.make, name))
+    return MemoryTally(name, f"{name} (reference)" if reference else name, reference=reference)
 
 
 def score(test: int, question: int, value: float | None, metric: str = "f1", category: Any = 1) -> Score:
@@ -104,7 +101,7 @@ def test_seconds_and_tokens_are_by_stage() -> None:
 
 def test_failed_conversations_are_named() -> None:
     tally = tally_of()
-    tally.add_failure(Conversation(3, "conv-x", (), ()), "it fell")
+    tally.add_failure("0003", "conv-x", "it fell")
     summary = tally.summary()
     assert summary["failures"] == [{"task_id": "0003", "sample_id": "conv-x", "reason": "it fell"}]
     assert (summary["counts"]["failed"], summary["counts"]["conversations"], summary["curve"]) == (1, 0, [])
@@ -124,7 +121,7 @@ def test_the_report_has_the_numbers_of_the_summary() -> None:
     tally = tally_of()
     tally.add_conversation(0, [10, 20, 30], [], [score(1, 1, 1.0), score(2, 1, 1.0), score(3, 1, 0.0)])
     tally.add_conversation(1, [50, 90], [], [score(1, 1, 0.0), score(2, 1, 1.0, "exact_match")])
-    tally.add_failure(Conversation(3, "conv-x", (), ()), "it fell")
+    tally.add_failure("0003", "conv-x", "it fell")
     summary, entry = tally.summary(), tally.entry("f1", {"1": "multi-hop"}, [])
     assert [metric.name for metric in entry.metrics] == [values["metric"] for values in summary["metrics"]]
     for metric, values in zip(entry.metrics, summary["metrics"], strict=True):

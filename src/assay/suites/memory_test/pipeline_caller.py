@@ -11,13 +11,16 @@ A data set that needs other statistics has a subclass:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
+
+import msgspec
 
 from assay.core import user_code
 from assay.core.errors import InputError, Problem
 from assay.core.user_code import UserCodeError
-from assay.solvers.memory.conversation import ConversationTest
+from assay.solvers.memory.conversation import ConversationInputs, ConversationTest, QuestionInput
 from assay.suites.memory_test.conversation import Conversation, ConversationQuestion
 from assay.suites.memory_test.schedule import ScheduleOptions, ordered_questions, plan_tests
 
@@ -70,3 +73,30 @@ class PipelineCaller:
             message = f"returned {type(statistics).__name__}; it must return a dict"
             raise InputError(Problem(f"{name}._get_dataset_stats", message))
         return statistics
+
+
+def conversation_inputs(
+    conversation: Conversation,
+    questions: Sequence[ConversationQuestion],
+    tests: Sequence[ConversationTest],
+    memory: str,
+) -> ConversationInputs:
+    """Return what the solver gets of a conversation with one memory."""
+    return ConversationInputs(
+        memory,
+        tuple(session.messages for session in conversation.sessions),
+        tuple(
+            QuestionInput(index, question.text, question.places)
+            for index, question in enumerate(questions, 1)
+        ),
+        tuple(tests),
+    )
+
+
+def row_bytes(
+    conversation: Conversation, questions: Sequence[ConversationQuestion], tests: Sequence[ConversationTest]
+) -> bytes:
+    """Return the bytes whose hash is the key of a row: messages, questions and tests, but no answers."""
+    return msgspec.json.encode(
+        [conversation.sample_id, conversation_inputs(conversation, questions, tests, "")]
+    )

@@ -68,31 +68,41 @@ class WordScorer(Scorer):
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Return a score for each answer and each metric that applies to it."""
-        scores: list[Score] = []
-        for record, answer in read_answers(view.records):
-            for metric, value in self._values(answer, view.case.gold):
-                scores.append(_score(view.case, self.id, metric, record, answer, value=value))
-        return scores
+        return word_scores(view.case, view.records, self.id, answers=self._answers)
 
-    def _values(self, answer: AnswerRecord, gold: ConversationGold) -> list[tuple[str, float]]:
+
+def word_scores(
+    case: Case, records: Sequence[Record], scorer: str, *, answers: bool, retrieved: bool = True
+) -> list[Score]:
+    """Return the word scores of all answers of a case. `answers` and `retrieved` tell what the records contain."""
+    gold: ConversationGold = case.gold
+    scores: list[Score] = []
+    for record, answer in read_answers(records):
         question = gold.question(answer)
-        values: list[tuple[str, float]] = []
         evidence = [place for place in question.places if place in gold.message_ids]
-        share = recall(_retrieved_places(answer), evidence)
+        share = recall(_retrieved_places(answer), evidence) if retrieved else None
         # None: the question has no evidence in this conversation.
         if share is not None:
-            values.append((RECALL, share))
-        if not self._answers:
-            return values
-        if question.abstention:
-            values.append((ABSTENTION, float(abstains(answer.answer))))
-            return values
-        reference = gold.reference(question)
-        if reference is not None:
-            f1 = list_f1 if gold.rules.get(question.category) == LIST_PARTS else token_f1
-            values.append((F1, f1(answer.answer, reference)))
-            values.append((EXACT, exact_match(answer.answer, reference)))
-        return values
+            # `assay show RUN --question` prints the evidence beside the retrieved items.
+            data = None if is_interim(gold, answer) else {"evidence": evidence}
+            scores.append(_score(case, scorer, RECALL, record, answer, value=share, data=data))
+        if not answers:
+            continue
+        for metric, value in _answer_values(answer, question, gold):
+            scores.append(_score(case, scorer, metric, record, answer, value=value))
+    return scores
+
+
+def _answer_values(
+    answer: AnswerRecord, question: ConversationQuestion, gold: ConversationGold
+) -> list[tuple[str, float]]:
+    if question.abstention:
+        return [(ABSTENTION, float(abstains(answer.answer)))]
+    reference = gold.reference(question)
+    if reference is None:
+        return []
+    f1 = list_f1 if gold.rules.get(question.category) == LIST_PARTS else token_f1
+    return [(F1, f1(answer.answer, reference)), (EXACT, exact_match(answer.answer, reference))]
 
 
 def _retrieved_places(answer: AnswerRecord) -> list[str]:

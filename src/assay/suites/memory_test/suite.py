@@ -20,6 +20,7 @@ from assay.core.connect import CHAT, Role
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.files import write_json, write_whole
 from assay.core.hashing import file_sha256, fingerprint
+from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
 from assay.core.judges import JudgeInfo
 from assay.core.memory import BUNDLE
@@ -46,20 +47,15 @@ from assay.core.suite import (
 from assay.core.types import Case, Score
 from assay.scoring.panel import Panel, panel_from_spec
 from assay.solvers.memory.answers import ANSWER_PROMPT, prompt_fingerprint
-from assay.solvers.memory.conversation import (
-    ConversationInputs,
-    ConversationSolver,
-    QuestionInput,
-    read_answers,
-    read_insertion,
-)
+from assay.solvers.memory.conversation import ConversationSolver, read_answers, read_insertion
 from assay.solvers.memory.timed_memory import MemorySet, find_memories
 from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.file_schema import file_schemas
 from assay.suites.memory_test.loaders import check_file, find_loader, find_other_format, recognise_dataset
 from assay.suites.memory_test.options import MemoryTestOptions
-from assay.suites.memory_test.pipeline_caller import PipelineCaller
+from assay.suites.memory_test.pipeline_caller import PipelineCaller, conversation_inputs, row_bytes
+from assay.suites.memory_test.sage_results import find_results
 from assay.suites.memory_test.schedule import ScheduleOptions
 from assay.suites.memory_test.scorers import (
     F1,
@@ -81,7 +77,6 @@ _SCORE_VERSION = 2
 _MOST_HITS, _MOST_ANSWER = 4, 60
 # Rule of thumb for English text. Only the estimates of --dry-run use it.
 _CHARACTERS_PER_TOKEN = 4
-_encode = msgspec.json.Encoder().encode
 
 
 class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
@@ -214,7 +209,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         """
         return ListedRows(
             self._callers,
-            key=lambda caller: _encode([caller.conversation.sample_id, _inputs(caller, "")]),
+            key=lambda caller: row_bytes(caller.conversation, caller.questions, caller.tests),
             set=self._loader.name,
             facts={
                 "dataset": self._loader.name,
@@ -242,7 +237,8 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             caller.conversation.sample_id,
             len(caller.tests),
         )
-        return CaseContent(_inputs(caller, subject), gold, label=caller.conversation.sample_id)
+        inputs = conversation_inputs(caller.conversation, caller.questions, caller.tests, subject)
+        return CaseContent(inputs, gold, label=caller.conversation.sample_id)
 
     def overview(self, rows: Rows[PipelineCaller]) -> Overview:
         """Return the sizes of the data and the planned calls, for --dry-run."""
@@ -315,7 +311,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         tallies: dict[str, MemoryTally] = {}
         judges = self._judges()
         for name, plugin in self.memories.items():
-            tally = tallies[name] = MemoryTally(plugin)
+            tally = tallies[name] = MemoryTally(name, plugin.title, reference=plugin.about.reference)
             # Written first, because it marks the folder as ours: a run killed after this line finds the folder again.
             write_json(folders[name] / SUMMARY, {"run": run.folder.name})
             for result in results.of(name):
@@ -345,7 +341,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             reason = "not all messages were inserted"
             if end is not None and end.failure is not None:
                 reason = end.failure.message
-            tally.add_failure(caller.conversation, reason)
+            tally.add_failure(caller.conversation.task_id, caller.conversation.sample_id, reason)
             return False
         content = self.case(result.row, result.subject)
         gold: ConversationGold = content.gold
@@ -442,6 +438,11 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         return check_file(path)
 
     @classmethod
+    def read_results(cls, path: Path) -> ImportedRun | None:
+        """Return the results in the file of a conversation, or in a folder of such files."""
+        return find_results(path)
+
+    @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:
         """Return the schemas of the files of this format."""
         return file_schemas()
@@ -485,18 +486,6 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             Section(table=Table(name="tests", columns=["test", *titles], rows=tests)),
             Section(table=Table(name="last_test", columns=columns, rows=questions)),
         ]
-
-
-def _inputs(caller: PipelineCaller, memory: str) -> ConversationInputs:
-    return ConversationInputs(
-        memory,
-        tuple(session.messages for session in caller.conversation.sessions),
-        tuple(
-            QuestionInput(index, question.text, question.places)
-            for index, question in enumerate(caller.questions, 1)
-        ),
-        tuple(caller.tests),
-    )
 
 
 def _choose(conversations: Sequence[Conversation], names: Sequence[str]) -> list[Conversation]:

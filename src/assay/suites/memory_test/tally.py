@@ -12,14 +12,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from assay.core.judges import JudgeInfo
-from assay.core.memory import MemoryPlugin
 from assay.core.report import Cell, Curve, Entry, Example, Examples, Metric, Point, Slice, Table
 from assay.core.types import Record, Score
 from assay.scoring.metric_builders import ClusteredValues
 from assay.scoring.statistics import percentiles
 from assay.solvers.memory.conversation import read_answers, read_insertion
 from assay.solvers.memory.timed_memory import RETRIEVAL, STORAGE
-from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.scorers import JUDGED, METRICS
 
 COUNTS = ("conversations", "failed", "answers", "errors", "without_evidence", "unknown_places")
@@ -38,8 +36,10 @@ def _values_by_metric() -> ValuesByMetric:
 class MemoryTally:
     """Collects the numbers of one memory, conversation by conversation."""
 
-    def __init__(self, plugin: MemoryPlugin) -> None:
-        self._plugin = plugin
+    def __init__(self, name: str, alias: str = "", *, reference: bool = False) -> None:
+        self._name = name
+        self._alias = alias or name
+        self._reference = reference
         self.counts = dict.fromkeys(COUNTS, 0)
         self._last: ValuesByMetric = _values_by_metric()
         self._tests: dict[int, ValuesByMetric] = defaultdict(_values_by_metric)
@@ -74,12 +74,10 @@ class MemoryTally:
             for stage, tokens in usage.tokens.items():
                 self._add_tokens(stage, tokens)
 
-    def add_failure(self, conversation: Conversation, reason: str) -> None:
+    def add_failure(self, task_id: str, sample_id: str, reason: str) -> None:
         """Add a conversation that failed before its end. It has no file and no scores."""
         self.counts["failed"] += 1
-        self._failures.append(
-            {"task_id": conversation.task_id, "sample_id": conversation.sample_id, "reason": reason}
-        )
+        self._failures.append({"task_id": task_id, "sample_id": sample_id, "reason": reason})
 
     def count_evidence(self, places: Sequence[str], message_ids: Collection[str]) -> None:
         """Count one question of the last test whose evidence names missing messages, and those messages.
@@ -166,19 +164,23 @@ class MemoryTally:
             mean, values = self._values_until(test)
             curve.append({"dialogs_inserted": mean, **_summaries(values)})
         return {
-            "alias": self._plugin.title,
-            "reference": self._plugin.about.reference,
+            "alias": self._alias,
+            "reference": self._reference,
             "metrics": metrics,
             "counts": self.counts,
             "failures": self._failures,
             "categories": {name: _summaries(values) for name, values in sorted(self._categories.items())},
             "tests": tests,
             "curve": curve,
-            "seconds": {stage: percentiles(seconds) for stage, seconds in self._seconds.items()},
-            "tokens": {
-                stage: {"input": tokens[0], "output": tokens[1]} for stage, tokens in self._tokens.items()
-            },
+            "seconds": self._seconds_by_stage(),
+            "tokens": self._tokens_by_stage(),
         }
+
+    def _seconds_by_stage(self) -> dict[str, dict[str, Any]]:
+        return {stage: percentiles(seconds) for stage, seconds in self._seconds.items()}
+
+    def _tokens_by_stage(self) -> dict[str, dict[str, int]]:
+        return {stage: {"input": tokens[0], "output": tokens[1]} for stage, tokens in self._tokens.items()}
 
     # The report.
 
@@ -199,26 +201,21 @@ class MemoryTally:
             if self.counts[name]:
                 counts[name] = self.counts[name]
         return Entry(
-            name=self._plugin.name,
-            subject=self._plugin.name,
-            alias=self._plugin.title,
-            reference=self._plugin.about.reference,
+            name=self._name,
+            subject=self._name,
+            alias=self._alias,
+            reference=self._reference,
             metrics=_metrics(self._last),
             counts=counts,
             slices=slices,
-            tables=self._usage_tables(),
+            tables=usage_tables(self._seconds_by_stage(), self._tokens_by_stage()),
             curves=self._curves(headline) if headline else [],
             examples=self._failure_examples(),
             judges=list(judges),
         )
 
     def _curves(self, metric: str) -> list[Curve]:
-        """Return two curves of the metric over the tests.
-
-        A short conversation has fewer tests than a long one. In the first curve it keeps the value of its last test.
-        In the second curve each point covers only the conversations that have this test. The second curve is left out
-        if it equals the first.
-        """
+        """Return the curves of the metric over the tests, see `curves_of`."""
         all_points: list[Point] = []
         own_points: list[Point] = []
         for test in range(1, self._test_count + 1):
@@ -229,28 +226,7 @@ class MemoryTally:
             if metric in self._tests[test]:
                 mean = sum(inserted) / len(inserted)
                 own_points.append(Point(mean, _metric(metric, self._tests[test][metric])))
-        title = f"{METRICS[metric]}, test by test"
-        curves = [Curve(name=metric, x="messages inserted", points=all_points, title=title)]
-        if own_points != all_points:
-            title = f"{METRICS[metric]} of the conversations that have the test"
-            curves.append(
-                Curve(name=f"{metric}_of_tests", x="messages inserted", points=own_points, title=title)
-            )
-        return [curve for curve in curves if curve.points]
-
-    def _usage_tables(self) -> list[Table]:
-        """Return a table of seconds and tokens by stage, or no table if no stage ran."""
-        rows: list[list[Cell]] = []
-        for stage, tokens_stage in _STAGES.items():
-            seconds = percentiles(self._seconds[stage])
-            if not seconds["n"]:
-                continue
-            tokens: list[int] | list[None] = self._tokens.get(tokens_stage) or [None, None]
-            rows.append([stage, seconds["p50"], seconds["p95"], *tokens])
-        if not rows:
-            return []
-        columns = ["stage", "p50 s", "p95 s", "tokens in", "tokens out"]
-        return [Table(name="usage", columns=columns, rows=rows)]
+        return curves_of(metric, all_points, own_points)
 
     def _failure_examples(self) -> list[Examples]:
         if not self._failures:
@@ -262,6 +238,36 @@ class MemoryTally:
             for failure in self._failures[:MOST_FAILURES]
         ]
         return [Examples(title="conversations without a file", total=len(self._failures), shown=examples)]
+
+
+def curves_of(metric: str, all_points: list[Point], own_points: list[Point]) -> list[Curve]:
+    """Return two curves of a metric over the tests.
+
+    A short conversation has fewer tests than a long one. In the first curve it keeps the value of its last test. In the
+    second curve each point covers only the conversations that have this test. The second curve is left out if it equals
+    the first.
+    """
+    title = f"{METRICS[metric]}, test by test"
+    curves = [Curve(name=metric, x="messages inserted", points=all_points, title=title)]
+    if own_points != all_points:
+        title = f"{METRICS[metric]} of the conversations that have the test"
+        curves.append(Curve(name=f"{metric}_of_tests", x="messages inserted", points=own_points, title=title))
+    return [curve for curve in curves if curve.points]
+
+
+def usage_tables(
+    seconds: Mapping[str, Mapping[str, Any]], tokens: Mapping[str, Mapping[str, int]]
+) -> list[Table]:
+    """Return a table of seconds and tokens by stage, or no table if no stage ran. The arguments are as in `summary`."""
+    rows: list[list[Cell]] = []
+    for stage, tokens_stage in _STAGES.items():
+        times, counts = seconds.get(stage, {}), tokens.get(tokens_stage, {})
+        if times.get("n"):
+            rows.append([stage, times["p50"], times["p95"], counts.get("input"), counts.get("output")])
+    if not rows:
+        return []
+    columns = ["stage", "p50 s", "p95 s", "tokens in", "tokens out"]
+    return [Table(name="usage", columns=columns, rows=rows)]
 
 
 def _summaries(values: Mapping[str, ClusteredValues]) -> dict[str, Any]:

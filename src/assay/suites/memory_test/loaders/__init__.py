@@ -5,8 +5,9 @@ A loader module has a function that returns a list of conversations:
     def conversations(path: Path) -> list[Conversation]:
         return read_conversations(path, _build)
 
-It may also have `CATEGORIES`, labels for its categories, and `RULES`, the comparison rule of a category (see
-`scorers.py`). `read_conversations` reads the records of a JSON file and reports all problems at once.
+It may also have `CATEGORIES`, labels for its categories, `RULES`, the comparison rule of a category (see
+`scorers.py`), and `is_abstention`, which recognises by its metadata a question that should not be answered.
+`read_conversations` reads the records of a JSON file and reports all problems at once.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class ConversationLoader(Struct, frozen=True):
     """Labels for categories that are only numbers in the data."""
     rules: Mapping[Any, str] = {}
     """Categories with their own comparison rule, see `scorers.py`."""
+    is_abstention: Callable[[Mapping[str, Any]], bool] | None = None
+    """Whether the right reply to a question is to abstain, by its metadata. None: the metadata does not tell."""
 
 
 def dataset_names() -> list[str]:
@@ -71,7 +74,13 @@ def find_loader(name: str) -> ConversationLoader:
     module = importlib.import_module(f"{__name__}.{name}")
     categories = getattr(module, "CATEGORIES", {})
     rules = getattr(module, "RULES", {})
-    return ConversationLoader(name, module.conversations, categories=categories, rules=rules)
+    return ConversationLoader(
+        name,
+        module.conversations,
+        categories=categories,
+        rules=rules,
+        is_abstention=getattr(module, "is_abstention", None),
+    )
 
 
 def _find_user_loader(name: str) -> ConversationLoader:

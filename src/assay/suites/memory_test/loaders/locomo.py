@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,6 +66,11 @@ def conversations(path: Path) -> list[Conversation]:
     return read_conversations(path, _build)
 
 
+def is_abstention(metadata: Mapping[str, Any]) -> bool:
+    """Return whether a question is adversarial: it asks for something that nobody said."""
+    return metadata.get("category") == _ADVERSARIAL
+
+
 def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversation | None:
     sample = convert(record.value, LocomoSample, record, problems)
     sessions = _read_sessions(record, problems)
@@ -76,14 +82,15 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
     questions: list[ConversationQuestion] = []
     for place, question in enumerate(sample.qa):
         raw: dict[str, Any] = record.value["qa"][place]
+        metadata = {key: value for key, value in raw.items() if key not in ("question", "answer")}
         questions.append(
             ConversationQuestion.of(
                 question.question,
                 text_list(question.evidence),
-                {key: value for key, value in raw.items() if key not in ("question", "answer")},
+                metadata,
                 reference=question.answer,
                 source_index=place,
-                abstention=question.category == _ADVERSARIAL,
+                abstention=is_abstention(metadata),
             )
         )
     return Conversation.of(index, sample.sample_id, sessions, questions)

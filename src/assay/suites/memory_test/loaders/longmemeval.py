@@ -6,6 +6,7 @@ after the last message.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,11 @@ def conversations(path: Path) -> list[Conversation]:
     return read_conversations(path, _build)
 
 
+def is_abstention(metadata: Mapping[str, Any]) -> bool:
+    """Return whether the chats do not answer a question. LongMemEval marks it in the question's id."""
+    return str(metadata.get("question_id")).endswith(ABSTENTION)
+
+
 def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversation | None:
     entry = convert(record.value, LongMemEvalEntry, record, problems)
     if not _same_lengths(record, problems) or entry is None:
@@ -88,7 +94,7 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
         evidence,
         metadata,
         reference=entry.answer,
-        abstention=entry.question_id.endswith(ABSTENTION),
+        abstention=is_abstention(metadata),
     )
     # The question refers to all chats, so it is asked at the end, not after its last piece of evidence.
     if evidence:
