@@ -302,7 +302,8 @@ class _MemoryResults:
     @property
     def metrics(self) -> list[str]:
         """The names of the metrics that the report will have."""
-        return [*self.tally.metric_names, *(each.metric for each in self.summary.metrics if self.summary)]
+        in_summary = [each.metric for each in self.summary.metrics] if self.summary else []
+        return [*self.tally.metric_names, *in_summary]
 
 
 def _others(path: Path) -> list[Path]:
