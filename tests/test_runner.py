@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import assay
 from assay.core.errors import StopRun, UsageError
+from assay.journal.folder import write_summary
 from assay.rescore import Rescore
 
 QUIZ = Path(__file__).parents[1] / "examples" / "suites" / "quiz.py"
@@ -93,8 +95,8 @@ def test_a_run_that_was_moved_is_rescored_where_it_is() -> None:
 def test_a_run_that_was_killed_while_it_went_on_is_not_rescored() -> None:
     """Its own command asks for the rest."""
     run = run_quiz()
-    summary = json.loads((run.folder / "summary.json").read_text())
-    (run.folder / "summary.json").write_text(json.dumps({**summary, "state": "unfinished"}))
+    assert run.summary is not None
+    write_summary(run.folder, replace(run.summary, state="unfinished"))
     with pytest.raises(UsageError, match="is not finished"):
         Rescore(str(run.folder), [])
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -25,7 +25,6 @@ from assay.journal.sidecar import FilePosition
 
 OK, SUBJECT_ERROR, INFRA_ERROR = 1, 2, 3
 CODES: dict[Status, int] = {"ok": OK, "subject_error": SUBJECT_ERROR, "infra_error": INFRA_ERROR}
-SIDECAR = "index.bin"
 CALLS, RECORDS, SCORES = "calls.jsonl", "records.jsonl", "scores.jsonl"
 
 # Values of `call_kinds`.
@@ -54,13 +53,41 @@ class Spending(msgspec.Struct):
             self.output_tokens += usage.output
 
 
+class LineCounts(msgspec.Struct):
+    """The lines of a file after its header, the ends among them, and the lines that these ends commit.
+
+    An end commits its own line too.
+    """
+
+    lines: int = 0
+    ends: int = 0
+    committed: int = 0
+
+    def add(self, lines: int, ends: int, committed: int) -> None:
+        """Count new lines."""
+        self.lines += lines
+        self.ends += ends
+        self.committed += committed
+
+
+class IndexHead(msgspec.Struct):
+    """The small values of a saved index. Its arrays follow in the sidecar."""
+
+    positions: dict[str, FilePosition]
+    stages: list[str]
+    tries: dict[int, int]
+    spent: Spending
+    counts: dict[str, LineCounts]
+
+
 class RunIndex:
     """The ends of all cases, by stage, and the offsets of all calls.
 
     `tries` has the last try of cases that failed or ran more than once.
     """
 
-    sidecar_name = SIDECAR
+    sidecar_name = "index.bin"
+    head_type: ClassVar[type[IndexHead]] = IndexHead
 
     def __init__(self) -> None:
         self.ask = StageIndex()
@@ -269,72 +296,45 @@ class RunIndex:
     # The sidecar.
 
     def save(self, folder: Path) -> None:
-        """Save the index in its sidecar, if the run is large."""
-        if len(self.call_offsets) + len(self.ask.codes) < sidecar.MIN_LINES:
-            return
-        head, arrays = self._pack(folder)
-        sidecar.save(folder / self.sidecar_name, head, arrays)
-
-    def _pack(self, folder: Path) -> tuple[IndexHead, list[bytes]]:
-        # Positions first: the running process adds lines meanwhile. A line that is in the arrays and after the
-        # position is read again by `extend`, which changes nothing. `_load` cuts such calls off.
-        positions = {name: sidecar.position(folder / name, end) for name, end in self.positions.items()}
-        stages = list(self.stages)
-        spent, counts = msgspec.structs.replace(self.spent), {}
-        for name, count in self.counts.items():
-            counts[name] = msgspec.structs.replace(count)
-        head = IndexHead(positions, stages, dict(self.tries), spent, counts)
-        arrays = [bytes(self.call_cases), bytes(self.call_kinds), bytes(self.call_offsets)]
-        for name in stages:
-            arrays += [bytes(self.stages[name].codes), bytes(self.stages[name].offsets)]
-        return head, arrays
+        """Save the index in its sidecar. That is worth it for large runs only: see `sidecar.MIN_LINES`."""
+        sidecar.save(folder / self.sidecar_name, self._head(folder), self._arrays())
 
     def _load(self, folder: Path) -> bool:
-        loaded = sidecar.load(folder / self.sidecar_name, IndexHead)
+        """Fill an empty index from its sidecar. Returns False if that is not possible."""
+        loaded = sidecar.load(folder / self.sidecar_name, self.head_type)
         if loaded is None:
             return False
         head, arrays = loaded
-        if not all(sidecar.is_current(folder / name, at) for name, at in head.positions.items()):
+        if not self._is_current(folder, head):
             return False
+        self._fill(head, iter(arrays))
+        return True
+
+    def _is_current(self, folder: Path, head: IndexHead) -> bool:
+        """Return whether the journal still begins with the lines that the sidecar covers."""
+        return all(sidecar.is_current(folder / name, at) for name, at in head.positions.items())
+
+    def _head(self, folder: Path) -> IndexHead:
+        positions = {name: sidecar.position(folder / name, end) for name, end in self.positions.items()}
+        return IndexHead(positions, list(self.stages), self.tries, self.spent, self.counts)
+
+    def _arrays(self) -> list[array[Any] | bytearray]:
+        """Return the arrays of the sidecar, in the order in which `_fill` reads them."""
+        arrays: list[array[Any] | bytearray] = [self.call_cases, self.call_kinds, self.call_offsets]
+        for stage in self.stages.values():
+            arrays += [stage.codes, stage.offsets]
+        return arrays
+
+    def _fill(self, head: IndexHead, arrays: Iterator[memoryview]) -> None:
         for name, at in head.positions.items():
             self.positions[name] = at.end
         self.tries, self.spent, self.counts = head.tries, head.spent, head.counts
-        for column, view in zip(
-            (self.call_cases, self.call_kinds, self.call_offsets), arrays[:3], strict=True
-        ):
-            column.frombytes(view)
-        for number, name in enumerate(head.stages):
+        for column in (self.call_cases, self.call_kinds, self.call_offsets):
+            column.frombytes(next(arrays))
+        for name in head.stages:
             stage = self.stage(name)
-            stage.codes.extend(arrays[3 + 2 * number])
-            stage.offsets.frombytes(arrays[4 + 2 * number])
-        return True
-
-
-class IndexHead(msgspec.Struct):
-    """The small values of a saved index. Its arrays follow in the sidecar."""
-
-    positions: dict[str, FilePosition]
-    stages: list[str]
-    tries: dict[int, int]
-    spent: Spending
-    counts: dict[str, LineCounts]
-
-
-class LineCounts(msgspec.Struct):
-    """The lines of a file after its header, the ends among them, and the lines that these ends commit.
-
-    An end commits its own line too.
-    """
-
-    lines: int = 0
-    ends: int = 0
-    committed: int = 0
-
-    def add(self, lines: int, ends: int, committed: int) -> None:
-        """Count new lines."""
-        self.lines += lines
-        self.ends += ends
-        self.committed += committed
+            stage.codes.extend(next(arrays))
+            stage.offsets.frombytes(next(arrays))
 
 
 class StageIndex:

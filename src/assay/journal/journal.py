@@ -207,7 +207,8 @@ class Journal:
 
     def close(self) -> None:
         """Save the index of a large run, and sync and close the files."""
-        self.index.save(self.folder)
+        if len(self.index.call_offsets) + len(self.index.ask.codes) >= MIN_LINES:
+            self.index.save(self.folder)
         self._syncer.close()
         for file in (self._calls, self._records, self._scores):
             file.close()

@@ -16,6 +16,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 from zlib import crc32
@@ -276,7 +277,7 @@ def read_blocks(
             raw_lines = chunk.split(b"\n")
             raw_lines.pop()
             sizes = [len(line) + 1 for line in raw_lines]
-            if _all_intact(raw_lines, offset, checksum_start):
+            if _all_intact(raw_lines, sizes, offset, checksum_start):
                 yield offset, sizes, decoder.decode_lines(chunk)
             else:
                 begin, number = offset, _line_number(path, offset)
@@ -358,14 +359,19 @@ def _split_place(sentence: str) -> tuple[str, str]:
     return where, message
 
 
-def _all_intact(lines: list[bytes], offset: int, start: int) -> bool:
-    # `is_intact`, written in place: a call for each of a million lines takes a third longer.
-    for line in lines:
-        checksum = b',"crc":"%08x"}' % crc32(line[:-_TAIL], start)
-        if line[-_TAIL:] != checksum or not line.endswith(b',"at":%d' % offset, 0, -_TAIL):
-            return False
-        offset += len(line) + 1
-    return True
+def _all_intact(lines: list[bytes], sizes: list[int], offset: int, start: int) -> bool:
+    """Return whether all lines of a block are as they were written. `is_intact` for a whole block, twice as fast."""
+    offsets = list(accumulate(sizes, initial=offset))
+    end = offsets.pop()
+    digits = len(str(offset))
+    if len(str(end)) > digits:
+        # The lines have places of different lengths. That happens once in each power of ten.
+        places = zip(lines, offsets, strict=True)
+        return all(is_intact(line, place, start) for line, place in places)
+    checksums = [crc32(line[:-_TAIL], start) for line in lines]
+    tail = len(',"at":') + digits + _TAIL
+    expected = (b',"at":%d,"crc":"%08x"}' * len(lines)) % tuple(chain(*zip(offsets, checksums, strict=True)))
+    return b"".join([line[-tail:] for line in lines]) == expected
 
 
 def _what(line: bytes, start: int) -> str:

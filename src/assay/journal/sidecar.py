@@ -10,9 +10,10 @@ missing, damaged, of another version, or made from another journal is ignored.
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -64,9 +65,10 @@ def _mark(path: Path, end: int) -> str:
         return ""
 
 
-def save(path: Path, head: msgspec.Struct, arrays: Sequence[bytes | bytearray | memoryview]) -> None:
+def save(path: Path, head: msgspec.Struct, arrays: Sequence[array[Any] | bytearray]) -> None:
     """Write a sidecar. Does nothing if the folder cannot be written or the disk is full: it is never needed."""
-    views = [memoryview(array).cast("B") if len(array) else memoryview(b"") for array in arrays]
+    # Views, because copies would double the memory of a large index.
+    views = [memoryview(column).cast("B") if len(column) else memoryview(b"") for column in arrays]
     frame = _Frame(_VERSION, FORMAT, [len(view) for view in views], msgspec.Raw(msgspec.json.encode(head)))
     first = msgspec.json.encode(frame) + b"\n"
     checksum = crc32(first)

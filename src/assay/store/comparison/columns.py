@@ -1,38 +1,43 @@
-"""Loads runs as columns of numbers, and pairs the cases and scores of two runs.
+"""Selects the columns of one subject of a run, and pairs the cases and scores of two runs.
 
-A case takes 45 bytes and a score 33, so runs of a million cases fit in memory. Texts are not loaded. They are
-read from the journal when they are needed, by the index of the case.
+Texts are not loaded. They are read from the journal when they are needed, by the index of the case.
 """
 
 from __future__ import annotations
 
-from array import array
 from functools import lru_cache
-from hashlib import blake2b
-from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.core.report import Report
 from assay.core.types import CLOSING_KINDS, End, Score
+from assay.journal.columns import INVALID, NO_NUMBER, NOT_APPLICABLE, SCORED, RunColumns, as_numpy
 from assay.journal.folder import RunInfo, Summary
-from assay.journal.index import RunIndex
+from assay.journal.index import INFRA_ERROR
 from assay.journal.lines import damage_error
 from assay.journal.reader import RunReader
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SCORED, NO_NUMBER, NOT_APPLICABLE, INVALID, NOT_SCORED, NO_ANSWER = range(6)
-STATES = ("scored", "no number", "not_applicable", "invalid", "not scored", "infra_error")
-"""Names of the codes in the column `score_state`, for reports."""
+# Further states of a pair, after those of `journal.columns`.
+NOT_SCORED, NO_ANSWER = 4, 5
+STATES = {
+    SCORED: "scored",
+    NO_NUMBER: "no number",
+    NOT_APPLICABLE: "not_applicable",
+    INVALID: "invalid",
+    NOT_SCORED: "not scored",
+    NO_ANSWER: "infra_error",
+}
+"""Names of the values of `SubjectColumns.score_state`, for reports."""
 
 # Large odd factors that combine several numbers into one 64-bit key, so that one sort finds all pairs. Odd
 # factors keep different numbers different, and large ones spread the keys.
 _MIX_SET, _MIX_NAME, _MIX_PAIR = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 
 
-class ScoreName(NamedTuple):
+class ComparedScore(NamedTuple):
     """Identifies a row of the table within a set. `part` is the filter, or "" if the suite has no filters."""
 
     scorer: str
@@ -45,68 +50,44 @@ class NameNumbers:
 
     def __init__(self) -> None:
         self.sets: dict[str, int] = {}
-        self.scores: dict[ScoreName, int] = {}
+        self.scores: dict[ComparedScore, int] = {}
 
     def of_set(self, name: str) -> int:
         """Return the number of a set."""
         return self.sets.setdefault(name, len(self.sets))
 
-    def of_score(self, name: ScoreName) -> int:
+    def of_score(self, name: ComparedScore) -> int:
         """Return the number of a score name."""
         return self.scores.setdefault(name, len(self.scores))
 
 
-class SubjectColumns:
-    """The cases and scores of one subject of a run, in the order of the data."""
+class SubjectColumns(NamedTuple):
+    """The cases and scores of one subject of a run, in the order of the data. All fields are numpy arrays.
 
-    def __init__(self) -> None:
-        self.keys = array("Q")
-        self.sets = array("I")
-        self.indexes = array("I")
-        self.no_answer = array("B")
-        self.seconds = array("d")
-        self.input = array("Q")
-        self.output = array("Q")
-        self.calls = array("I")
-        self.score_case = array("I")
-        self.score_name = array("I")
-        self.score_part = array("Q")
-        self.score_value = array("d")
-        self.score_state = array("B")
-        self.score_gold = array("Q")
+    `indexes` are the numbers of the cases in the run. `score_case` is a position in the columns of the cases.
+    """
 
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def add_case(self, end: End, set_number: int) -> None:
-        """Add a finished case."""
-        self.keys.append(_digest(end.case))
-        self.sets.append(set_number)
-        self.indexes.append(end.index)
-        self.no_answer.append(end.status == "infra_error")
-        self.seconds.append(end.seconds)
-        self.input.append(end.usage.input if end.usage else 0)
-        self.output.append(end.usage.output if end.usage else 0)
-        self.calls.append(end.calls)
-
-    def add_score(self, score: Score, name_number: int) -> None:
-        """Add a score to the last case."""
-        if score.status == "not_applicable":
-            state = NOT_APPLICABLE
-        elif score.status == "invalid":
-            state = INVALID
-        else:
-            state = NO_NUMBER if score.value is None else SCORED
-        gold = score.data.get("gold") if isinstance(score.data, dict) else None
-        self.score_case.append(len(self.keys) - 1)
-        self.score_name.append(name_number)
-        self.score_part.append(part_digest(score.vote, score.part))
-        self.score_value.append(nan if score.value is None else score.value)
-        self.score_state.append(state)
-        self.score_gold.append(_digest(str(gold)) if gold else 0)
+    keys: NDArray[Any]
+    sets: NDArray[Any]
+    indexes: NDArray[Any]
+    no_answer: NDArray[Any]
+    seconds: NDArray[Any]
+    input: NDArray[Any]
+    output: NDArray[Any]
+    calls: NDArray[Any]
+    tags: NDArray[Any]
+    """Numbers of `ComparedRun.tag_names`."""
+    score_case: NDArray[Any]
+    score_name: NDArray[Any]
+    score_part: NDArray[Any]
+    score_value: NDArray[Any]
+    score_state: NDArray[Any]
+    score_gold: NDArray[Any]
+    score_tags: NDArray[Any]
+    """Tags of the part, in suites whose parts are rows; else those of the case."""
 
 
-class RunColumns:
+class ComparedRun:
     """One run: its columns by subject and its report. Texts are read on demand."""
 
     def __init__(self, folder: Path, info: RunInfo, summary: Summary, numbers: NameNumbers) -> None:
@@ -114,25 +95,65 @@ class RunColumns:
         self.info = info
         self.summary = summary
         self.report = summary.report or Report()
-        self._index = RunIndex.of_run(folder)
-        if self._index.damage:
-            raise damage_error(list(self._index.damage.values()))
-        self._reader = RunReader(folder, self._index)
-        self.subjects: dict[str, SubjectColumns] = {}
-        for index in range(len(self._index.ask.codes)):
-            end = self._reader.end(index)
-            if end is None:
+        self._columns = columns = RunColumns.open(folder, info.score_parts)
+        if columns.damage:
+            raise damage_error(list(columns.damage.values()))
+        self._reader = RunReader(folder, columns)
+        self.tag_names = columns.tags.names
+        self.subjects = self._by_subject(numbers)
+
+    def _by_subject(self, numbers: NameNumbers) -> dict[str, SubjectColumns]:
+        import numpy as np
+
+        columns = self._columns
+        codes = np.frombuffer(bytes(columns.ask.codes), dtype=np.uint8)
+        indexes = np.flatnonzero(codes)
+        subject_numbers = as_numpy(columns.subjects.numbers)
+        set_numbers = np.array([numbers.of_set(name) for name in columns.sets.names], dtype=np.uint64)
+        name_numbers = np.array(
+            [
+                numbers.of_score(ComparedScore(scorer_name(name.scorer), name.metric, name.filter))
+                for name in columns.score_names.names
+            ],
+            dtype=np.uint64,
+        )
+        scores = columns.scores(self.summary.scorers)
+        # An interim score is replaced by a later score of the same question.
+        counted = np.flatnonzero(~scores.interim)
+        case_tags = as_numpy(columns.tags.numbers)
+        if self.info.score_parts == "rows":
+            score_tags = as_numpy(columns.score_tags)[scores.position]
+        else:
+            score_tags = case_tags[scores.case]
+        subjects = {}
+        for number, name in enumerate(columns.subjects.names):
+            own = indexes[subject_numbers[indexes] == number]
+            if not len(own):
                 continue
-            columns = self.subjects.get(end.subject)
-            if columns is None:
-                columns = self.subjects[end.subject] = SubjectColumns()
-            columns.add_case(end, numbers.of_set(end.set))
-            for score in self.scores(index):
-                # An interim score is replaced by a later score of the same question.
-                if not score.interim:
-                    part = score.part if info.score_parts == "filters" else ""
-                    name = ScoreName(scorer_name(score.scorer), score.metric, part)
-                    columns.add_score(score, numbers.of_score(name))
+            position_of_case = np.full(len(codes), -1, dtype=np.int32)
+            position_of_case[own] = np.arange(len(own), dtype=np.int32)
+            # Sorted by case: scores are in the file in the order in which cases ended.
+            own_scores = counted[position_of_case[scores.case[counted]] >= 0]
+            own_scores = own_scores[np.argsort(scores.case[own_scores], kind="stable")]
+            subjects[name] = SubjectColumns(
+                keys=as_numpy(columns.keys)[own],
+                sets=set_numbers[as_numpy(columns.sets.numbers)[own]],
+                indexes=own,
+                no_answer=codes[own] == INFRA_ERROR,
+                seconds=as_numpy(columns.seconds)[own],
+                input=as_numpy(columns.input)[own],
+                output=as_numpy(columns.output)[own],
+                calls=as_numpy(columns.calls_made)[own],
+                tags=case_tags[own],
+                score_case=position_of_case[scores.case[own_scores]],
+                score_name=name_numbers[scores.name[own_scores]],
+                score_part=scores.part[own_scores],
+                score_value=scores.value[own_scores],
+                score_state=scores.state[own_scores],
+                score_gold=scores.gold[own_scores],
+                score_tags=score_tags[own_scores],
+            )
+        return subjects
 
     def scores(self, index: int) -> list[Score]:
         """Return the scores of a case by all scorers."""
@@ -164,31 +185,10 @@ class RunColumns:
         self._reader.close()
 
 
-def as_numpy(column: array[Any]) -> NDArray[Any]:
-    """Return a numpy view of the column, without a copy. Do not write to it."""
-    import numpy as np
-
-    if not column:
-        # frombuffer refuses an empty buffer.
-        return np.empty(0, dtype=column.typecode)
-    return np.frombuffer(column, dtype=column.typecode)
-
-
 @lru_cache(maxsize=64)
 def scorer_name(scorer: str) -> str:
     """Return the name of a scorer without its fingerprint: `task` for `task@0123`."""
     return scorer.partition("@")[0]
-
-
-@lru_cache(maxsize=1024)
-def part_digest(vote: int, part: str) -> int:
-    """Return a 64-bit number for vote and part of a score. Cached, because the same filters repeat in every case."""
-    return _digest(f"{vote}/{part}")
-
-
-def _digest(text: str) -> int:
-    # 64 bits are enough: among a million different texts a collision has a probability of 3 in 100 million.
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 class CasePairs(NamedTuple):
@@ -208,22 +208,24 @@ def pair_cases(base: SubjectColumns, new: SubjectColumns) -> CasePairs:
     import numpy as np
 
     base_in_set, new_in_set = _match_unique(_keys_in_sets(base), _keys_in_sets(new))
-    base_rest, new_rest = _others(len(base), base_in_set), _others(len(new), new_in_set)
+    base_rest, new_rest = _others(len(base.keys), base_in_set), _others(len(new.keys), new_in_set)
     # Renaming a data file renames its set. The key is a hash of the content, so it stays the same.
-    by_key = _match_unique(as_numpy(base.keys)[base_rest], as_numpy(new.keys)[new_rest])
+    by_key = _match_unique(base.keys[base_rest], new.keys[new_rest])
     base_cases = np.concatenate([base_in_set, base_rest[by_key[0]]])
     new_cases = np.concatenate([new_in_set, new_rest[by_key[1]]])
     order = np.argsort(base_cases, kind="stable")
     return CasePairs(
-        base_cases[order], new_cases[order], _others(len(base), base_cases), _others(len(new), new_cases)
+        base_cases[order],
+        new_cases[order],
+        _others(len(base.keys), base_cases),
+        _others(len(new.keys), new_cases),
     )
 
 
 def _keys_in_sets(columns: SubjectColumns) -> NDArray[Any]:
     import numpy as np
 
-    mixed: NDArray[Any] = as_numpy(columns.sets) * np.uint64(_MIX_SET)
-    mixed += as_numpy(columns.keys)
+    mixed: NDArray[Any] = columns.sets * np.uint64(_MIX_SET) + columns.keys
     return mixed
 
 
@@ -291,17 +293,17 @@ class _SideScores:
     def __init__(self, columns: SubjectColumns, cases: NDArray[Any]) -> None:
         import numpy as np
 
-        pair_of_case = np.full(len(columns), -1, dtype=np.int32)
+        pair_of_case = np.full(len(columns.keys), -1, dtype=np.int32)
         pair_of_case[cases] = np.arange(len(cases), dtype=np.int32)
-        pairs = pair_of_case[as_numpy(columns.score_case)]
+        pairs = pair_of_case[columns.score_case]
         self.rows = np.flatnonzero(pairs >= 0).astype(np.int32)
         self.pair = pairs[self.rows]
-        self.name = as_numpy(columns.score_name)[self.rows]
-        self.state = as_numpy(columns.score_state)[self.rows]
-        self.keys = as_numpy(columns.score_part)[self.rows]
+        self.name = columns.score_name[self.rows]
+        self.state = columns.score_state[self.rows]
+        self.keys = columns.score_part[self.rows]
         self.keys += self.name * np.uint64(_MIX_NAME)
         self.keys += self.pair.astype(np.uint64) * np.uint64(_MIX_PAIR)
-        self._no_answer = as_numpy(columns.no_answer)[cases]
+        self._no_answer = columns.no_answer[cases]
 
     def missing_states(self, pairs: NDArray[Any]) -> NDArray[Any]:
         """Return the state of each pair that has no score on this side: no answer, or not scored."""

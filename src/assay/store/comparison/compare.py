@@ -22,12 +22,12 @@ from assay.core.judges import JudgeInfo
 from assay.core.registry import short
 from assay.core.report import PairedRow
 from assay.core.types import JUDGE
+from assay.journal.columns import UNKNOWN_TOKENS
 from assay.store.comparison.columns import (
     CasePairs,
+    ComparedRun,
     NameNumbers,
-    RunColumns,
     SubjectColumns,
-    as_numpy,
     pair_cases,
     scorer_name,
 )
@@ -79,8 +79,9 @@ class Cost(Struct, kw_only=True):
     """Time, tokens and calls of the paired cases of one side, without scoring."""
 
     seconds_per_case: float
-    input_tokens: int
-    output_tokens: int
+    input_tokens: int | None
+    output_tokens: int | None
+    """None if the endpoint counted no tokens."""
     calls: int
 
 
@@ -175,11 +176,17 @@ def _one_sided(reader: FlipReader, side: int, positions: NDArray[Any], most: int
 
 def _cost(columns: SubjectColumns, positions: NDArray[Any]) -> Cost:
     return Cost(
-        seconds_per_case=float(as_numpy(columns.seconds)[positions].mean()),
-        input_tokens=int(as_numpy(columns.input)[positions].sum()),
-        output_tokens=int(as_numpy(columns.output)[positions].sum()),
-        calls=int(as_numpy(columns.calls)[positions].sum()),
+        seconds_per_case=float(columns.seconds[positions].mean(dtype="float64")),
+        input_tokens=_tokens(columns.input[positions]),
+        output_tokens=_tokens(columns.output[positions]),
+        calls=int(columns.calls[positions].sum()),
     )
+
+
+def _tokens(counts: NDArray[Any]) -> int | None:
+    """Return the sum of the counts that are known, or None if none is."""
+    known = counts[counts != UNKNOWN_TOKENS]
+    return int(known.sum(dtype="uint64")) if len(known) else None
 
 
 def _notes(
@@ -191,8 +198,8 @@ def _notes(
         notes.append("the two sides have different judges, so judge scores are not compared")
     if any(map(is_imported_scorer, (*base.run.summary.scorers, *new.run.summary.scorers))):
         notes.append("one side is imported: its file does not say with which settings it was scored")
-    base_sets = as_numpy(base.columns.sets)[cases.base]
-    new_sets = as_numpy(new.columns.sets)[cases.new]
+    base_sets = base.columns.sets[cases.base]
+    new_sets = new.columns.sets[cases.new]
     renamed = int((base_sets != new_sets).sum())
     if renamed:
         notes.append(
@@ -204,7 +211,7 @@ def _notes(
 class SelectedRun(NamedTuple):
     """A run of the command, with the subjects to compare."""
 
-    run: RunColumns
+    run: ComparedRun
     subjects: list[str]
     state: RunState
 
@@ -212,7 +219,7 @@ class SelectedRun(NamedTuple):
 class SelectedSubject(NamedTuple):
     """One side of one comparison."""
 
-    run: RunColumns
+    run: ComparedRun
     subject: str
     state: RunState
 
@@ -235,7 +242,7 @@ class SelectedSubject(NamedTuple):
             model=str(info.spec.get("model", "")),
             started=info.started,
             state=self.state.state,
-            cases=len(self.columns),
+            cases=len(self.columns.keys),
             scorers=self.run.summary.scorers,
             reference=any(entry.reference for entry in entries),
             judges=[with_calibration(judge) for judge in judges],
@@ -248,7 +255,7 @@ class RunSelection:
     def __init__(self, names: Sequence[str]) -> None:
         self.numbers = NameNumbers()
         self.notes: list[str] = []
-        self._runs: dict[Path, RunColumns] = {}
+        self._runs: dict[Path, ComparedRun] = {}
         self._selected: list[SelectedRun] = []
         choices = []
         for name in names:
@@ -269,7 +276,7 @@ class RunSelection:
         folder, summary = state.folder, state.summary
         assert summary is not None
         if folder not in self._runs:
-            self._runs[folder] = RunColumns(folder, state.info, summary, self.numbers)
+            self._runs[folder] = ComparedRun(folder, state.info, summary, self.numbers)
             missing = summary.total - summary.ok - summary.subject_error
             if missing:
                 self.notes.append(f"{folder.name}: {missing:,} of {summary.total:,} cases have no answer")

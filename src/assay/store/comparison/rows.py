@@ -10,18 +10,16 @@ from msgspec import Struct, field
 
 from assay.core.report import PairedRow, Report
 from assay.core.types import Score
+from assay.journal.columns import SCORED, score_part_digest
 from assay.scoring.paired import fill_row, paired
 from assay.store.comparison.columns import (
-    SCORED,
     STATES,
     CasePairs,
+    ComparedRun,
+    ComparedScore,
     NameNumbers,
-    RunColumns,
-    ScoreName,
     SubjectColumns,
-    as_numpy,
     pair_scores,
-    part_digest,
     scorer_name,
 )
 
@@ -51,15 +49,15 @@ class PairedScores:
         base, new = sides
         self.set_names, self.score_names = list(numbers.sets), list(numbers.scores)
         self.pairs = pairs = pair_scores(base, new, cases)
-        self.set = as_numpy(base.sets)[cases.base][pairs.pair]
-        self.cluster = as_numpy(base.keys)[cases.base][pairs.pair]
-        self.base = _take(as_numpy(base.score_value), pairs.base)
-        self.new = _take(as_numpy(new.score_value), pairs.new)
+        self.set = base.sets[cases.base][pairs.pair]
+        self.cluster = base.keys[cases.base][pairs.pair]
+        self.base = _take(base.score_value, pairs.base)
+        self.new = _take(new.score_value, pairs.new)
         both = (pairs.base >= 0) & (pairs.new >= 0)
         scored = both & (pairs.base_state == SCORED) & (pairs.new_state == SCORED)
         # Scores of different scorer versions are comparable only if both have equal gold fingerprints.
-        base_gold = _take(as_numpy(base.score_gold), pairs.base)
-        new_gold = _take(as_numpy(new.score_gold), pairs.new)
+        base_gold = _take(base.score_gold, pairs.base)
+        new_gold = _take(new.score_gold, pairs.new)
         other = [number for number, name in enumerate(self.score_names) if name.scorer in other_scorers]
         unknown_gold = np.isin(pairs.name, other) & (base_gold == 0)
         self.other_gold = scored & ((base_gold != new_gold) | unknown_gold)
@@ -122,7 +120,7 @@ def _group(first: NDArray[Any], second: NDArray[Any]) -> Iterator[tuple[int, int
 
 
 def _higher_is_better(
-    set_name: str, name: ScoreName, reports: tuple[Report, Report], subjects: tuple[str, str]
+    set_name: str, name: ComparedScore, reports: tuple[Report, Report], subjects: tuple[str, str]
 ) -> bool:
     """Return the direction of a metric: from the report's entry of this set, of the subject, or any. Default True."""
     for report, subject in zip(reports, subjects, strict=True):
@@ -235,7 +233,7 @@ class FlipReader:
     """Reads the texts of flips from the journals of both sides."""
 
     def __init__(
-        self, runs: tuple[RunColumns, RunColumns], columns: tuple[SubjectColumns, SubjectColumns]
+        self, runs: tuple[ComparedRun, ComparedRun], columns: tuple[SubjectColumns, SubjectColumns]
     ) -> None:
         self._runs = runs
         self._columns = columns
@@ -265,7 +263,7 @@ class FlipReader:
         end = self._runs[side].end(self._columns[side].indexes[position])
         return f"{end.set}/{end.case}"
 
-    def _flip(self, base_row: int, new_row: int, name: ScoreName) -> Flip:
+    def _flip(self, base_row: int, new_row: int, name: ComparedScore) -> Flip:
         base, base_scores = self._scores(0, base_row, name)
         new, new_scores = self._scores(1, new_row, name)
         scores = [*base_scores, *new_scores]
@@ -284,13 +282,19 @@ class FlipReader:
             id=_first_field(("id",), scores),
         )
 
-    def _scores(self, side: int, row: int, name: ScoreName) -> tuple[Score, list[Score]]:
+    def _scores(self, side: int, row: int, name: ComparedScore) -> tuple[Score, list[Score]]:
         """Return the score of a row, and all scores of its part. The first of them has the filtered answer."""
         columns = self._columns[side]
-        digest = columns.score_part[row]
-        scores = self._runs[side].scores(columns.indexes[columns.score_case[row]])
-        scorer_scores = [score for score in scores if scorer_name(score.scorer) == name.scorer]
-        part_scores = [score for score in scorer_scores if part_digest(score.vote, score.part) == digest]
+        digest = int(columns.score_part[row])
+        scores = self._runs[side].scores(int(columns.indexes[columns.score_case[row]]))
+        score_parts = self._runs[side].info.score_parts
+        part_scores = [
+            score
+            for score in scores
+            if scorer_name(score.scorer) == name.scorer
+            and score_part_digest(score_parts, score.vote, score.part) == digest
+            and (score_parts != "filters" or score.part == name.part)
+        ]
         (row_score,) = [score for score in part_scores if score.metric == name.metric]
         return row_score, part_scores
 

@@ -122,7 +122,13 @@ def cost_table(comparison: Comparison) -> TextTable:
     rows = []
     for name, cost in comparison.cost.items():
         counts = (cost.calls, cost.input_tokens, cost.output_tokens)
-        rows.append([name, f"{cost.seconds_per_case:.3f}", *(f"{count:,}" for count in counts)])
+        rows.append(
+            [
+                name,
+                f"{cost.seconds_per_case:.3f}",
+                *(NOT_MEASURED if count is None else f"{count:,}" for count in counts),
+            ]
+        )
     header = [f"{comparison.paired:,} paired", "seconds a case", "calls", "tokens in", "tokens out"]
     return TextTable(header, rows)
 

@@ -1,0 +1,536 @@
+"""The index of a run with its numbers: what tables, comparisons and searches need of every case and every score.
+
+    columns = RunColumns.of_run(folder)     # from the sidecar and the lines that were added since
+    columns.seconds[17], columns.tags.name(17)
+    scores = columns.scores(["task@0123"])  # numpy arrays, one element per score that counts
+
+Texts are not loaded. They are read from the journal by the offsets of `RunIndex`. A case takes about 60 bytes and a
+score 15, so runs of a million cases fit in memory. The engine needs none of this to continue a run, so it keeps the
+smaller `RunIndex` only.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from math import nan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from assay.core.types import ASK, ScoreStatus, Status, Usage
+from assay.journal import sidecar
+from assay.journal.index import RECORDS, SCORES, IndexHead, RunIndex
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+UNKNOWN_TOKENS = 0xFFFFFFFF
+"""In the columns `input` and `output`: the endpoint did not count the tokens."""
+
+SCORED, NO_NUMBER, NOT_APPLICABLE, INVALID = range(4)
+_STATES: dict[ScoreStatus, int] = {"scored": SCORED, "not_applicable": NOT_APPLICABLE, "invalid": INVALID}
+# Added to a score's state. An interim score counts in no metric, because a later score of the same question does.
+_INTERIM = 0x80
+
+_MAX_SHORT = 0xFFFF
+NameT = TypeVar("NameT")
+
+
+class ScoreName(NamedTuple):
+    """The scores of one column of a table. `filter` is the part of a suite whose parts are filters, else ""."""
+
+    scorer: str
+    metric: str
+    filter: str = ""
+
+
+class Names(Generic[NameT]):
+    """A column of names that repeat: a number per element, and each name once. Two bytes are enough for most runs."""
+
+    def __init__(self) -> None:
+        self.numbers = array("H")
+        self.names: list[NameT] = []
+        self._number_of: dict[NameT, int] = {}
+
+    def number(self, name: NameT) -> int:
+        """Return the number of a name. A new name gets the next number."""
+        number = self._number_of.get(name)
+        if number is None:
+            number = self._number_of[name] = len(self.names)
+            self.names.append(name)
+            if number == _MAX_SHORT + 1:
+                self.numbers = array("I", self.numbers)
+        return number
+
+    def set(self, positions: list[int], names: list[NameT]) -> None:
+        """Set the names at these positions, which exist. Of equal positions the last one counts."""
+        number = self.number
+        # The numbers first: a new name may replace the array.
+        numbers = [number(name) for name in names]
+        _set(self.numbers, positions, numbers)
+
+    def name(self, position: int) -> NameT:
+        """Return the name at this position."""
+        return self.names[self.numbers[position]]
+
+    def add_names(self, names: Iterable[NameT]) -> None:
+        """Number these names in their order."""
+        for name in names:
+            self.number(name)
+
+
+class SparseColumn:
+    """A column whose values are all 0 in most runs. It takes no memory until the first other value."""
+
+    def __init__(self, typecode: str) -> None:
+        self.values = array(typecode)
+
+    def set(self, position: int, value: int) -> None:
+        """Set the value at a position that is after all positions that have a value."""
+        self.values.frombytes(bytes((position - len(self.values)) * self.values.itemsize))
+        self.values.append(value)
+
+    def take(self, positions: NDArray[Any]) -> NDArray[Any]:
+        """Return the values at these positions."""
+        import numpy as np
+
+        if len(self.values) == 0:
+            return np.zeros(len(positions), dtype=self.values.typecode)
+        values = as_numpy(self.values)
+        missing = positions.max(initial=0) + 1 - len(values)
+        if missing > 0:
+            values = np.pad(values, (0, missing))
+        taken: NDArray[Any] = values[positions]
+        return taken
+
+
+class ScoreArrays(NamedTuple):
+    """The scores that count, one element per score. `position` is their place in the columns of `RunColumns`.
+
+    `name` is a number in `RunColumns.score_names`. `part` is a digest of the vote and, in suites whose parts are rows,
+    of the part. `gold` is a digest of the expected values, 0 if the scorer wrote none.
+    """
+
+    position: NDArray[Any]
+    case: NDArray[Any]
+    name: NDArray[Any]
+    part: NDArray[Any]
+    value: NDArray[Any]
+    state: NDArray[Any]
+    gold: NDArray[Any]
+    interim: NDArray[Any]
+
+
+class ColumnsHead(IndexHead, kw_only=True):
+    """The small values of saved columns. Their arrays follow in the sidecar."""
+
+    score_parts: str
+    sets: list[str]
+    subjects: list[str]
+    tags: list[tuple[str, ...]]
+    failures: list[str]
+    score_names: list[ScoreName]
+    first_scores: list[tuple[str, int, int]]
+    open_records: dict[int, int]
+
+
+class RunColumns(RunIndex):
+    """The columns of all cases and scores of a run, extended as the journal grows.
+
+    Columns of cases are indexed by the number of the case. A case that has not ended has arbitrary values:
+    `ask.code(index)` is 0. Columns of scores contain superseded scores too; `scores` leaves them out.
+    """
+
+    sidecar_name = "columns.bin"
+    head_type = ColumnsHead
+
+    def __init__(self, score_parts: str = "none") -> None:
+        super().__init__()
+        self.score_parts = score_parts
+        self.keys = array("Q")
+        self.seconds = array("f")
+        self.input = array("I")
+        self.output = array("I")
+        self.calls_made = array("H")
+        self.sets: Names[str] = Names()
+        self.subjects: Names[str] = Names()
+        self.tags: Names[tuple[str, ...]] = Names()
+        self.failures: Names[str] = Names()
+        """The kind of failure of each case, "" for none."""
+        self.score_names: Names[ScoreName] = Names()
+        self.score_case = array("i")
+        self.score_value = array("d")
+        self.score_state = array("B")
+        self.score_part = SparseColumn("Q")
+        self.score_gold = SparseColumn("Q")
+        # Only in suites whose parts are rows. Elsewhere a case is the row, and its lines are found by its end.
+        self.score_offset = array("q")
+        self.score_tags = array("I")
+        self.record_case = array("i")
+        self.record_part = array("Q")
+        self.record_offset = array("q")
+        self._open_records: dict[int, int] = {}
+        # Numbers of `score_names` by plain tuples: a ScoreName for each of a million lookups takes a second.
+        self._score_numbers: dict[tuple[str, str, str], int] = {}
+        # The first score that counts of cases that were scored more than once, by scorer and case.
+        self._first_score: dict[tuple[str, int], int] = {}
+
+    @classmethod
+    def open(cls, folder: Path, score_parts: str) -> RunColumns:
+        """Return the columns of a run and save them, if that took long, for the next reader.
+
+        `score_parts` is that of run.json. Damaged lines are left out and listed in `damage`.
+        """
+        columns = cls(score_parts)
+        if not columns._load(folder):
+            columns = cls(score_parts)
+        added = columns.extend(folder)
+        if added >= sidecar.MIN_LINES and not columns.damage:
+            columns.save(folder)
+        return columns
+
+    # Building.
+
+    def _read_records(self, path: Path, run: str) -> int:
+        has_rows = self.score_parts == "rows"
+        count = ends = committed_lines = 0
+        for begin, sizes, lines in self._blocks(path, run, _record_lines):
+            offset = begin
+            ended: list[_CaseEnd | _CaseRecord] = []
+            commits: list[_CaseCommit] = []
+            for size, line in zip(sizes, lines, strict=True):
+                if has_rows and type(line) is _CaseRecord:
+                    self._open_records[offset] = part_digest(0, line.part)
+                commit = line if type(line) is _CaseEnd else line.end
+                if commit is not None:
+                    self._take(ASK, line.index, commit, offset)
+                    ended.append(line)
+                    commits.append(commit)
+                    if has_rows:
+                        self._commit_records(line.index, [*commit.lines, offset])
+                offset += size
+            self._set_cases(ended, commits)
+            count += len(lines)
+            ends += len(commits)
+            committed_lines += sum(1 + len(commit.lines) for commit in commits)
+        self.counts[RECORDS].add(count, ends, committed_lines)
+        return count
+
+    def _set_cases(self, lines: list[_CaseEnd | _CaseRecord], commits: list[_CaseCommit]) -> None:
+        """Set the columns of cases that have ended. A case that is here twice gets the values of its last end."""
+        if not lines:
+            return
+        cases = [line.index for line in lines]
+        missing = max(cases) + 1 - len(self.keys)
+        if missing > 0:
+            for column in self._case_columns():
+                # Cases end in another order than they began. The gaps are filled when those cases end.
+                column.frombytes(bytes(missing * column.itemsize))
+        usages = [commit.usage for commit in commits]
+        # Whole columns at a time: an assignment for each value would take four times as long.
+        _set(self.keys, cases, [key_digest(line.case) for line in lines])
+        _set(self.seconds, cases, [commit.seconds for commit in commits])
+        _set(self.input, cases, [_tokens(usage.input) if usage else UNKNOWN_TOKENS for usage in usages])
+        _set(self.output, cases, [_tokens(usage.output) if usage else UNKNOWN_TOKENS for usage in usages])
+        _set(self.calls_made, cases, [min(commit.calls, _MAX_SHORT) for commit in commits])
+        self.sets.set(cases, [line.set for line in lines])
+        self.subjects.set(cases, [line.subject for line in lines])
+        self.tags.set(cases, [commit.tags for commit in commits])
+        self.failures.set(cases, [commit.failure.kind if commit.failure else "" for commit in commits])
+
+    def _case_columns(self) -> tuple[array[Any], ...]:
+        names = (self.sets, self.subjects, self.tags, self.failures)
+        numbers = (self.keys, self.seconds, self.input, self.output, self.calls_made)
+        return (*numbers, *(column.numbers for column in names))
+
+    def _commit_records(self, index: int, offsets: list[int]) -> None:
+        for offset in offsets:
+            part = self._open_records.pop(offset, None)
+            if part is not None:
+                self.record_case.append(index)
+                self.record_part.append(part)
+                self.record_offset.append(offset)
+
+    def _read_scores(self, path: Path, run: str, stop: int) -> int:
+        count = ends = committed_lines = 0
+        # Lines whose commit has not come yet. All lines of a commit are written together, but a block may end in it.
+        pending: dict[int, _CaseScore] = {}
+        for begin, sizes, lines in self._blocks(path, run, _score_lines, stop):
+            offset = begin
+            committed: list[_CaseScore] = []
+            offsets: list[int] = []
+            for size, line in zip(sizes, lines, strict=True):
+                commit = line if type(line) is _CaseEnd else line.end
+                if type(line) is _CaseScore:
+                    pending[offset] = line
+                if commit is not None:
+                    stage = line.scorer if type(line) is _CaseScore else line.stage
+                    self._begin_scores(stage, line.index, len(committed))
+                    for place in (*commit.lines, offset):
+                        # A missing one is damaged. `_forget_incomplete` then forgets the whole commit.
+                        if place in pending:
+                            committed.append(pending[place])
+                            offsets.append(place)
+                    pending.clear()
+                    self._take(stage, line.index, commit, offset)
+                    ends += 1
+                    committed_lines += 1 + len(commit.lines)
+                offset += size
+            self._add_scores(committed, offsets)
+            count += len(lines)
+        if pending:
+            # The rest of this commit is still being written. The next call reads these lines again.
+            self.positions[path.name] = min(pending)
+            count -= len(pending)
+        self.counts[SCORES].add(count, ends, committed_lines)
+        return count
+
+    def _begin_scores(self, scorer: str, index: int, added: int) -> None:
+        """Supersede the earlier scores of a case by this scorer. `added` scores are not in the columns yet."""
+        stage = self.stages.get(scorer)
+        # A case with several tries may have scores of an earlier try, whose end `_take` has already forgotten.
+        if self.tries.get(index, 1) > 1 or (stage is not None and stage.code(index)):
+            self._first_score[scorer, index] = len(self.score_case) + added
+
+    def _add_scores(self, scores: list[_CaseScore], offsets: list[int]) -> None:
+        first, numbers = len(self.score_case), self._score_numbers
+        parts_are_filters = self.score_parts == "filters"
+        self.score_case.extend([score.index for score in scores])
+        self.score_value.extend([nan if score.value is None else score.value for score in scores])
+        self.score_state.extend(map(_state, scores))
+        for position, score in enumerate(scores, first):
+            filter_name, part = (score.part, "") if parts_are_filters else ("", score.part)
+            number = numbers.get((score.scorer, score.metric, filter_name))
+            if number is None:
+                name = ScoreName(score.scorer, score.metric, filter_name)
+                number = numbers[name] = self.score_names.number(name)
+            self.score_names.numbers.append(number)
+            if part or score.vote:
+                self.score_part.set(position, part_digest(score.vote, part))
+            if gold := _gold_digest(score.data):
+                self.score_gold.set(position, gold)
+        if self.score_parts == "rows":
+            self.score_offset.extend(offsets)
+            self.score_tags.extend([self.tags.number(score.tags) for score in scores])
+
+    # Reading.
+
+    def scores(self, scorers: Sequence[str]) -> ScoreArrays:
+        """Return the scores of these scorers that count: of the last try and the last scoring of each case."""
+        import numpy as np
+
+        case, name = as_numpy(self.score_case), as_numpy(self.score_names.numbers)
+        none = np.empty(0, dtype=np.int64)
+        position = np.concatenate([none, *(self._positions(scorer, case, name) for scorer in scorers)])
+        if len(scorers) > 1:
+            position.sort()
+        state = as_numpy(self.score_state)[position]
+        return ScoreArrays(
+            position=position,
+            case=case[position],
+            name=name[position],
+            part=self.score_part.take(position),
+            value=as_numpy(self.score_value)[position],
+            state=state & ~np.uint8(_INTERIM),
+            gold=self.score_gold.take(position),
+            interim=state >= _INTERIM,
+        )
+
+    def _positions(self, scorer: str, case: NDArray[Any], name: NDArray[Any]) -> NDArray[Any]:
+        """Return the positions of the scores of a scorer that count."""
+        import numpy as np
+
+        ended = np.zeros(len(self.ask.codes), dtype=bool)
+        stage = self.stages.get(scorer)
+        if stage is not None:
+            codes = np.frombuffer(bytes(stage.codes[: len(ended)]), dtype=np.uint8)
+            ended[: len(codes)] = codes > 0
+        is_of_scorer = np.array([each.scorer == scorer for each in self.score_names.names], dtype=bool)
+        positions = np.flatnonzero(is_of_scorer[name]) if len(name) else np.empty(0, dtype=np.int64)
+        positions = positions[case[positions] < len(ended)]
+        positions = positions[ended[case[positions]]]
+        first = np.zeros(len(ended), dtype=np.int64)
+        for (each, index), position in self._first_score.items():
+            if each == scorer and index < len(first):
+                first[index] = position
+        counted: NDArray[Any] = positions[positions >= first[case[positions]]]
+        return counted
+
+    # The sidecar.
+
+    def _is_current(self, folder: Path, head: IndexHead) -> bool:
+        return (
+            isinstance(head, ColumnsHead)
+            and head.score_parts == self.score_parts
+            and super()._is_current(folder, head)
+        )
+
+    def _head(self, folder: Path) -> IndexHead:
+        head = super()._head(folder)
+        return ColumnsHead(
+            head.positions,
+            head.stages,
+            head.tries,
+            head.spent,
+            head.counts,
+            score_parts=self.score_parts,
+            sets=self.sets.names,
+            subjects=self.subjects.names,
+            tags=self.tags.names,
+            failures=self.failures.names,
+            score_names=self.score_names.names,
+            first_scores=[(*key, first) for key, first in self._first_score.items()],
+            open_records=self._open_records,
+        )
+
+    def _arrays(self) -> list[array[Any] | bytearray]:
+        return [*super()._arrays(), *self._all_columns()]
+
+    def _all_columns(self) -> list[array[Any]]:
+        return [
+            *self._case_columns(),
+            *(self.score_names.numbers, self.score_case, self.score_value, self.score_state),
+            *(self.score_part.values, self.score_gold.values, self.score_offset, self.score_tags),
+            *(self.record_case, self.record_part, self.record_offset),
+        ]
+
+    def _fill(self, head: IndexHead, arrays: Iterator[memoryview]) -> None:
+        super()._fill(head, arrays)
+        assert isinstance(head, ColumnsHead)
+        self.sets.add_names(head.sets)
+        self.subjects.add_names(head.subjects)
+        self.tags.add_names(head.tags)
+        self.failures.add_names(head.failures)
+        self.score_names.add_names(head.score_names)
+        self._score_numbers = {name: number for number, name in enumerate(head.score_names)}
+        for column in self._all_columns():
+            column.frombytes(next(arrays))
+        self._first_score = {(scorer, index): first for scorer, index, first in head.first_scores}
+        self._open_records = head.open_records
+
+
+def as_numpy(column: array[Any]) -> NDArray[Any]:
+    """Return a numpy view of the column, without a copy. Do not write to it, and do not keep it: it blocks growth."""
+    import numpy as np
+
+    # frombuffer refuses an empty buffer.
+    view: NDArray[Any] = (
+        np.frombuffer(column, dtype=column.typecode) if column else np.empty(0, column.typecode)
+    )
+    return view
+
+
+def score_part_digest(score_parts: str, vote: int, part: str) -> int:
+    """Return the value of `score_part` for a score. 0 for the first vote on a whole case."""
+    if score_parts == "filters":
+        part = ""  # it is in the score's name
+    return part_digest(vote, part) if vote or part else 0
+
+
+@lru_cache(maxsize=4096)
+def part_digest(vote: int, part: str) -> int:
+    """Return a 64-bit number for vote and part of a score. Cached, because the parts of a case repeat."""
+    return text_digest(f"{vote}/{part}")
+
+
+def text_digest(text: str) -> int:
+    """Return a 64-bit number for a text.
+
+    64 bits are enough: among a million different texts a collision has a probability of 3 in 100 million.
+    """
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _set(column: array[Any], positions: list[int], values: list[Any]) -> None:
+    """Set several values of a column. Of equal positions the last one counts."""
+    as_numpy(column)[positions] = values
+
+
+def _tokens(count: int) -> int:
+    return min(count, UNKNOWN_TOKENS - 1)
+
+
+def _state(score: _CaseScore) -> int:
+    state = _STATES[score.status]
+    if state == SCORED and score.value is None:
+        state = NO_NUMBER
+    return state | _INTERIM if score.interim else state
+
+
+def key_digest(key: str) -> int:
+    """Return a 64-bit number for the key of a case. Most keys are 16 hexadecimal digits, which are this number."""
+    if len(key) == 16:
+        try:
+            return int(key, 16)
+        except ValueError:
+            pass
+    return text_digest(key)
+
+
+def _gold_digest(data: msgspec.Raw) -> int:
+    """Return a digest of the fingerprint of the expected values in a score's data, or 0."""
+    text = bytes(data)
+    if b'"gold"' not in text or not text.startswith(b"{"):
+        return 0
+    gold = _decode_gold(text).gold
+    return text_digest(str(gold)) if gold else 0
+
+
+# The pass decodes only these fields.
+class _CaseCommit(msgspec.Struct, gc=False):
+    try_: int = msgspec.field(default=1, name="try")
+    status: Status = "ok"
+    lines: list[int] = []
+    failure: _FailureKind | None = None
+    usage: Usage | None = None
+    calls: int = 0
+    seconds: float = 0.0
+    tags: tuple[str, ...] = ()
+
+
+class _FailureKind(msgspec.Struct, gc=False):
+    kind: str
+
+
+class _CaseEnd(_CaseCommit, tag="end", tag_field="type", gc=False, kw_only=True):
+    index: int
+    case: str
+    set: str
+    subject: str
+    stage: str
+
+
+class _CaseRecord(msgspec.Struct, tag="record", tag_field="type", gc=False):
+    index: int
+    case: str
+    set: str
+    subject: str
+    part: str = ""
+    end: _CaseCommit | None = None
+
+
+class _CaseScore(msgspec.Struct, tag="score", tag_field="type", gc=False):
+    index: int
+    scorer: str
+    metric: str
+    part: str = ""
+    vote: int = 0
+    status: ScoreStatus = "scored"
+    value: float | None = None
+    data: msgspec.Raw = msgspec.Raw()
+    tags: tuple[str, ...] = ()
+    interim: bool = False
+    end: _CaseCommit | None = None
+
+
+class _GoldData(msgspec.Struct):
+    gold: Any = None
+
+
+_record_lines = msgspec.json.Decoder(_CaseEnd | _CaseRecord)
+_score_lines = msgspec.json.Decoder(_CaseEnd | _CaseScore)
+_decode_gold = msgspec.json.Decoder(_GoldData).decode

@@ -1,0 +1,188 @@
+"""The columns of a run agree with its journal, however it was written and however often they were extended."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from assay.core.types import ASK, Call, End, Failure, Record, Response, Score, ScoreStatus, Usage
+from assay.journal.columns import INVALID, SCORED, UNKNOWN_TOKENS, RunColumns, score_part_digest
+from assay.journal.folder import FILES
+from assay.journal.index import RunIndex
+from assay.journal.journal import Journal
+from assay.journal.reader import RunReader
+
+OLD, NEW, JUDGE = "task@1", "task@2", "judge@1"
+Parts = Literal["none", "filters", "rows"]
+
+
+class Writer:
+    """Writes a journal in a random order: retries, new scorings, and lines of tries that never ended."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.folder = folder
+        folder.mkdir()
+        for name in FILES:
+            (folder / name).touch()
+        self.draw = random.Random(seed)
+        self.tries: dict[int, int] = {}
+
+    def write(self, steps: int) -> None:
+        """Open the run, write some cases and scores, and close it."""
+        journal = Journal(self.folder, [OLD, NEW, JUDGE], [])
+        for _ in range(steps):
+            index = self.draw.randrange(25)
+            head = (
+                index,
+                f"{index:016x}" if index % 3 else f"key {index}",
+                f"set{index % 2}",
+                f"m{index % 3}",
+            )
+            if index not in self.tries or self.draw.random() < 0.2:
+                self.tries[index] = self.tries.get(index, 0) + 1
+                self._end_case(journal, head)
+            elif self.draw.random() < 0.1:
+                # A start that is killed here leaves these lines without an end.
+                journal.write_records([Record(*head, 9, "answer", f"q{index}", "lost")])
+            else:
+                self._score(journal, head, self.draw.choice([OLD, NEW, JUDGE]))
+        journal.close()
+
+    def _end_case(self, journal: Journal, head: tuple[int, str, str, str]) -> None:
+        failure = self.draw.choice([None, None, None, Failure("refusal", "no"), Failure("timeout", "slow")])
+        usage = Usage(self.draw.randrange(100), 3) if self.draw.random() < 0.7 else None
+        number = self.tries[head[0]]
+        journal.call(Call(*head, ASK, number, "hash", 0, None, Response("text")))
+        status = failure.status if failure else "ok"
+        tags = tuple(self.draw.sample(["a", "b", "category:2"], self.draw.randrange(3)))
+        end = End(*head, ASK, number, status, [], failure, usage, 2, 0.5 * number, "label", tags)
+        records = [
+            Record(*head, number, "answer", f"q{part}", part) for part in range(self.draw.randrange(3))
+        ]
+        if records and self.draw.random() < 0.5:
+            end.lines.extend(journal.write_records(records[:1]))
+            records = records[1:]
+        journal.end_case(end, records)
+
+    def _score(self, journal: Journal, head: tuple[int, str, str, str], scorer: str) -> None:
+        scores = []
+        for part in range(self.draw.randrange(4)):
+            status: ScoreStatus = self.draw.choice(["scored", "scored", "invalid"])
+            scores.append(
+                Score(
+                    *head,
+                    scorer,
+                    self.draw.choice(["right", "f1"]),
+                    f"q{part}",
+                    vote=self.draw.randrange(2),
+                    status=status,
+                    value=self.draw.random() if status == "scored" else None,
+                    data=self.draw.choice([None, "text", {"gold": "x"}, {"other": [1]}]),
+                    tags=("part", f"category:{part}"),
+                    interim=self.draw.random() < 0.2,
+                )
+            )
+        journal.end_scoring(End(*head, scorer, self.tries[head[0]], "ok", []), scores)
+
+
+def check(columns: RunColumns, folder: Path, parts: Parts) -> None:
+    """Compare every column with what the reader of single cases returns."""
+    reader = RunReader(folder, RunIndex.of_run(folder, verify=True))
+    assert not columns.damage
+    ended = [index for index, code in enumerate(columns.ask.codes) if code]
+    for index in ended:
+        end = reader.end(index)
+        assert end is not None
+        usage = end.usage or Usage(UNKNOWN_TOKENS, UNKNOWN_TOKENS)
+        assert columns.sets.name(index) == end.set
+        assert columns.subjects.name(index) == end.subject
+        assert columns.tags.name(index) == end.tags
+        assert columns.failures.name(index) == (end.failure.kind if end.failure else "")
+        numbers = columns.seconds[index], columns.input[index], columns.calls_made[index]
+        assert numbers == (end.seconds, usage.input, end.calls)
+    for scorers in ([OLD], [NEW, JUDGE], []):
+        expected = []
+        for index in range(len(columns.ask.codes)):
+            for scorer in scorers:
+                for score in reader.scores(index, scorer):
+                    name = (score.scorer, score.metric, score.part if parts == "filters" else "")
+                    digest = score_part_digest(parts, score.vote, score.part)
+                    state = SCORED if score.status == "scored" else INVALID
+                    gold = isinstance(score.data, dict) and "gold" in score.data
+                    expected.append((index, name, digest, score.value, state, gold, score.interim))
+        arrays = columns.scores(scorers)
+        found = [
+            (
+                int(case),
+                columns.score_names.names[name],
+                int(part),
+                None if state == INVALID else float(value),
+                int(state),
+                bool(gold),
+                bool(interim),
+            )
+            for _, case, name, part, value, state, gold, interim in zip(*arrays, strict=True)
+        ]
+        assert sorted(found, key=repr) == sorted(expected, key=repr)
+    reader.close()
+
+
+@pytest.mark.parametrize("parts", ["none", "filters", "rows"])
+@pytest.mark.parametrize("seed", range(8))
+def test_columns_agree_with_the_journal_while_it_grows(tmp_path: Path, seed: int, parts: Parts) -> None:
+    folder = tmp_path / "run"
+    writer = Writer(folder, seed)
+    growing = RunColumns(parts)
+    for _ in range(4):
+        writer.write(40)
+        growing.extend(folder)
+        check(growing, folder, parts)
+        check(RunColumns.open(folder, parts), folder, parts)
+        growing.save(folder)
+        loaded = RunColumns(parts)
+        assert loaded._load(folder)
+        check(loaded, folder, parts)
+
+
+def test_a_commit_that_is_half_written_is_read_when_it_is_complete(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    writer = Writer(folder, 3)
+    writer.write(200)
+    whole = (folder / "scores.jsonl").read_bytes()
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    columns = RunColumns("rows")
+    # Cuts in the middle of a commit and in the middle of a line, as a reader of a live run sees them.
+    for cut in (*range(0, len(whole), 997), len(whole)):
+        (copy / "scores.jsonl").write_bytes(whole[:cut])
+        columns.extend(copy)
+    check(columns, folder, "rows")
+
+
+def test_columns_of_other_parts_or_of_another_journal_are_not_loaded(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    Writer(folder, 5).write(60)
+    columns = RunColumns.open(folder, "rows")
+    columns.save(folder)
+    assert not RunColumns("filters")._load(folder)
+    scores = (folder / "scores.jsonl").read_bytes()
+    (folder / "scores.jsonl").write_bytes(scores[: scores.rfind(b"\n", 0, -1) + 1])
+    assert not RunColumns("rows")._load(folder)
+    check(RunColumns.open(folder, "rows"), folder, "rows")
+
+
+def test_offsets_of_rows_lead_to_their_lines(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    Writer(folder, 7).write(150)
+    columns = RunColumns.open(folder, "rows")
+    scores = columns.scores([OLD])
+    raw = (folder / "scores.jsonl").read_bytes()
+    assert len(scores.position)
+    for position, case in zip(scores.position.tolist(), scores.case.tolist(), strict=True):
+        line = raw[columns.score_offset[position] :]
+        assert line.startswith(b'{"type":"score","index":%d,' % case)
+        assert columns.tags.names[columns.score_tags[position]][0] == "part"
