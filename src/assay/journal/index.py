@@ -105,12 +105,14 @@ class RunIndex:
     def of_run(cls, folder: Path, *, verify: bool = False) -> Self:
         """Return the index of a run. Damaged lines are left out and listed in `damage`.
 
-        The lines that the sidecar covers are not read. `verify` reads and verifies all lines.
+        The lines that the sidecar covers are not read. `verify` reads and verifies all lines. If many lines were read,
+        the index is saved for the next reader.
         """
         index = cls()
         if verify or not index._load(folder):
             index = cls()
-        index.extend(folder)
+        if index.extend(folder) >= sidecar.MIN_LINES and not index.damage:
+            index.save(folder)
         return index
 
     def extend(self, folder: Path) -> int:

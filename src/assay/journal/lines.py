@@ -31,8 +31,10 @@ FORMAT = 3
 SYNC_SECONDS = 0.1
 # Bytes to read, verify and decode at once.
 BLOCK_BYTES = 1 << 20
-# Bytes to read for a single line. Cases are read in order, so the next lines are usually among them.
+# Bytes to read for a line after the last one. Cases are usually read in order, so the next lines are among them.
 WINDOW_BYTES = 1 << 16
+# Bytes to read for a line elsewhere in the file. Most lines are shorter.
+_JUMP_BYTES = 1 << 12
 
 # The last bytes of a line without its line break. Their number is fixed, so no search is needed to verify a line.
 _TAIL = len(',"crc":"00000000"}')
@@ -212,7 +214,7 @@ class LineFile:
         # Cases are usually read in the order of the file, so the line may be in the bytes of the last read.
         begin = offset - self._start
         end = self._window.find(b"\n", begin) if 0 <= begin < len(self._window) else -1
-        size = WINDOW_BYTES
+        size = WINDOW_BYTES if 0 <= begin <= len(self._window) else _JUMP_BYTES
         while end < 0:
             self._start, begin = offset, 0
             self._window = os.pread(self._fd, size, offset)

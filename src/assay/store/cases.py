@@ -34,7 +34,7 @@ class RunCases:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         summary = read_summary(folder)
-        self._scorers = summary.scorers if summary and summary.scorers else _latest_scorers(folder)
+        self._scorers = summary.scorers if summary and summary.scorers else latest_scorers(folder)
         self._neutral: frozenset[str] = frozenset()
         if summary is not None and summary.report is not None:
             metrics = summary.report.metrics()
@@ -142,7 +142,7 @@ class RunCases:
         return ends
 
 
-def _latest_scorers(folder: Path) -> list[str]:
+def latest_scorers(folder: Path) -> list[str]:
     """Return the scorers of a run without a summary. If a scorer has several versions, the last one counts."""
     path = folder / "scores.jsonl"
     with path.open("rb") as file:

@@ -1,0 +1,294 @@
+"""The rows of a run that people read, as columns: filtered, sorted and paged without reading the journal.
+
+    rows = RowTable(folder)
+    slowest = rows.sort(rows.select(failed=True), "seconds", descending=True)
+    for row in rows.read(slowest[:50]):
+        row.name, row.scores, row.records
+
+A row is a case, or a part of a case in suites whose parts are rows: a test of a pipeline, a question about a
+conversation. run.json says which (`score_parts`). The columns come from the index; only `read` reads lines of the
+journal, and only those of the rows that it returns.
+"""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from assay.core.errors import UsageError
+from assay.core.registry import unknown
+from assay.core.types import End, Record, Score
+from assay.journal.columns import INVALID, SCORED, UNKNOWN_TOKENS, RunColumns, ScoreName, as_numpy
+from assay.journal.folder import read_info, read_summary
+from assay.journal.index import CODES, OK
+from assay.journal.lines import LineFile, damage_error
+from assay.journal.reader import RunReader
+from assay.store.cases import latest_scorers
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NOT_SCORED = 255
+"""In the state column of a metric: the row has no score of it."""
+
+_COLUMNS = ("index", "seconds", "input", "output", "calls")
+_records = msgspec.json.Decoder(Record | End)
+_scores = msgspec.json.Decoder(Score | End)
+
+
+class TableRow(NamedTuple):
+    """One row with its texts. `part` is empty if the row is a whole case."""
+
+    end: End
+    part: str
+    label: str
+    tags: tuple[str, ...]
+    records: list[Record]
+    scores: list[Score]
+
+    @property
+    def name(self) -> str:
+        """The row as reports name it: `set/key`, then the part."""
+        return "/".join(filter(None, (self.end.set, self.end.case, self.part)))
+
+
+class MetricColumn(NamedTuple):
+    """The values of one metric, one element per row. `value` is NaN where `state` is not SCORED."""
+
+    value: NDArray[Any]
+    state: NDArray[Any]
+
+
+class RowTable:
+    """The rows of a run in the order of the data. Damaged runs are refused with DamagedRun."""
+
+    def __init__(self, folder: Path) -> None:
+        import numpy as np
+
+        info, summary = read_info(folder), read_summary(folder)
+        scorers = summary.scorers if summary and summary.scorers else latest_scorers(folder)
+        self._columns = columns = RunColumns.open(folder, info.score_parts)
+        if columns.damage:
+            raise damage_error(list(columns.damage.values()))
+        self._has_parts = info.score_parts == "rows"
+        self._scorers = scorers
+        self._reader = RunReader(folder, columns)
+        self._record_lines, self._score_lines = (
+            LineFile(folder / "records.jsonl"),
+            LineFile(folder / "scores.jsonl"),
+        )
+        metrics = summary.report.metrics() if summary and summary.report else []
+        self._neutral = {metric.name for _, metric in metrics if metric.higher_is_better is False}
+        codes = np.frombuffer(bytes(columns.ask.codes), dtype=np.uint8)
+        arrays = columns.scores(scorers)
+        if self._has_parts:
+            row_of_score = self._rows_of_parts(codes, arrays.case, arrays.part)
+        else:
+            self.case = np.flatnonzero(codes)
+            row_of_case = np.cumsum(codes > 0) - 1
+            row_of_score = row_of_case[arrays.case]
+        self._status = codes[self.case]
+        self._score_positions = arrays.position
+        self._row_of_score = row_of_score
+        self._scores_by_row = _Groups(row_of_score)
+        self._records_by_part = _Groups(
+            _part_keys(as_numpy(columns.record_case), as_numpy(columns.record_part))
+        )
+        self.metrics: dict[ScoreName, MetricColumn] = {}
+        for number in np.unique(arrays.name).tolist():
+            chosen = np.flatnonzero(arrays.name == number)
+            value = np.full(len(self.case), np.nan)
+            state = np.full(len(self.case), NOT_SCORED, dtype=np.uint8)
+            value[row_of_score[chosen]] = arrays.value[chosen]
+            state[row_of_score[chosen]] = arrays.state[chosen]
+            self.metrics[columns.score_names.names[number]] = MetricColumn(value, state)
+
+    def _rows_of_parts(self, codes: NDArray[Any], cases: NDArray[Any], parts: NDArray[Any]) -> NDArray[Any]:
+        """Set `case` to one element per row, and return the row of each score.
+
+        Rows are in the order of their cases, and within a case in the order of their first score. A case without scores
+        is one row.
+        """
+        import numpy as np
+
+        order = np.lexsort((np.arange(len(cases)), cases))
+        keys = _part_keys(cases, parts)
+        _, first, inverse = np.unique(keys[order], return_index=True, return_inverse=True)
+        rank = np.empty(len(first), dtype=np.int64)
+        rank[np.argsort(first)] = np.arange(len(first))
+        scored_cases = cases[order][np.sort(first)]
+        without = np.setdiff1d(np.flatnonzero(codes), scored_cases)
+        self.case = np.concatenate([scored_cases, without])
+        by_case = np.argsort(self.case, kind="stable")
+        new_place = np.empty(len(by_case), dtype=np.int64)
+        new_place[by_case] = np.arange(len(by_case))
+        self.case = self.case[by_case]
+        row_of_score = np.empty(len(cases), dtype=np.int64)
+        row_of_score[order] = new_place[rank[inverse]]
+        return row_of_score
+
+    def __len__(self) -> int:
+        return len(self.case)
+
+    def select(
+        self,
+        *,
+        failed: bool = False,
+        status: str = "",
+        tag: str = "",
+        subject: str = "",
+        set_name: str = "",
+        slower_than: float | None = None,
+    ) -> NDArray[Any]:
+        """Return the positions of the rows that meet all conditions, in the order of the data."""
+        import numpy as np
+
+        columns, chosen = self._columns, np.ones(len(self), dtype=bool)
+        if failed:
+            chosen &= self.failed()
+        if status:
+            chosen &= self._status == CODES[status]  # type: ignore[index]  # a wrong word is a KeyError
+        if tag:
+            chosen &= self._has_tag(tag)
+        if subject:
+            chosen &= self._is_named(columns.subjects.numbers, columns.subjects.names, subject, "subject")
+        if set_name:
+            chosen &= self._is_named(columns.sets.numbers, columns.sets.names, set_name, "set")
+        if slower_than is not None:
+            chosen &= as_numpy(columns.seconds)[self.case] > slower_than
+        return np.flatnonzero(chosen)
+
+    def failed(self) -> NDArray[Any]:
+        """Return for each row whether it has no answer, or a score that is 0 or invalid."""
+        failed: NDArray[Any] = self._status != OK
+        for name, column in self.metrics.items():
+            failed = failed | (column.state == INVALID)
+            if name.metric not in self._neutral:
+                failed |= (column.state == SCORED) & (column.value == 0)
+        return failed
+
+    def _is_named(self, numbers: Any, names: list[str], wanted: str, what: str) -> NDArray[Any]:
+        if wanted not in names:
+            raise UsageError(unknown(what, wanted, names))
+        chosen: NDArray[Any] = as_numpy(numbers)[self.case] == names.index(wanted)
+        return chosen
+
+    def _has_tag(self, tag: str) -> NDArray[Any]:
+        import numpy as np
+
+        columns = self._columns
+        numbers = [number for number, tags in enumerate(columns.tags.names) if tag in tags]
+        if not numbers:
+            tags = sorted({each for names in columns.tags.names for each in names})
+            raise UsageError(unknown("tag", tag, tags))
+        chosen = np.isin(as_numpy(columns.tags.numbers)[self.case], numbers)
+        if self._has_parts and len(self._score_positions):
+            of_part = np.isin(as_numpy(columns.score_tags)[self._score_positions], numbers)
+            chosen[self._row_of_score[of_part]] = True
+        return chosen
+
+    def sort(self, positions: NDArray[Any], by: str, *, descending: bool = False) -> NDArray[Any]:
+        """Return positions in the order of a column: `seconds`, `input`, `output`, `calls`, `index` or a metric.
+
+        Rows without a value come last. A metric is named as `metric` or `metric,filter`.
+        """
+        import numpy as np
+
+        values = self.column(by)[positions].astype(np.float64)
+        missing = np.isnan(values)
+        order = np.argsort(-values if descending else values, kind="stable")
+        order = np.concatenate([order[~missing[order]], order[missing[order]]])
+        ordered: NDArray[Any] = positions[order]
+        return ordered
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a column as numbers, NaN where a value is missing. Raises UsageError for an unknown name."""
+        import numpy as np
+
+        columns = self._columns
+        if name == "index":
+            return self.case
+        if name in _COLUMNS:
+            sources: dict[str, array[Any]] = {
+                "seconds": columns.seconds,
+                "input": columns.input,
+                "output": columns.output,
+                "calls": columns.calls_made,
+            }
+            values = as_numpy(sources[name])[self.case].astype(np.float64)
+            if name in ("input", "output"):
+                values[values == UNKNOWN_TOKENS] = np.nan
+            return values
+        for metric, column in self.metrics.items():
+            if name in (metric.metric, f"{metric.metric},{metric.filter}"):
+                return column.value
+        names = [f"{each.metric},{each.filter}".rstrip(",") for each in self.metrics]
+        raise UsageError(unknown("column", name, [*_COLUMNS, *names]))
+
+    def read(self, positions: NDArray[Any]) -> list[TableRow]:
+        """Return rows with their texts. Reads the lines of these rows only, and verifies each of them."""
+        return [self._row(position) for position in positions.tolist()]
+
+    def _row(self, position: int) -> TableRow:
+
+        columns, index = self._columns, int(self.case[position])
+        end = self._reader.end(index)
+        assert end is not None
+        if not self._has_parts:
+            scores = [score for scorer in self._scorers for score in self._reader.scores(index, scorer)]
+            return TableRow(end, "", end.label, end.tags, self._reader.records(index), scores)
+        places = self._score_positions[self._scores_by_row.positions(position)]
+        scores = [
+            _scores.decode(self._score_lines.line(columns.score_offset[place])) for place in places.tolist()
+        ]
+        if not scores:
+            return TableRow(end, "", end.label, end.tags, [], [])
+        key = _part_keys(self.case[position : position + 1], columns.score_part.take(places[:1]))[0]
+        offsets = as_numpy(columns.record_offset)[self._records_by_part.positions(key)].tolist()
+        if columns.tries.get(index, 1) > 1:
+            # Records of earlier tries are in the columns too.
+            committed = {*end.lines, columns.ask.offsets[index]}
+            offsets = [offset for offset in offsets if offset in committed]
+        records = [_records.decode(self._record_lines.line(offset)) for offset in offsets]
+        first = scores[0]
+        return TableRow(end, first.part, first.label, first.tags, records, scores)
+
+    def close(self) -> None:
+        """Close the files."""
+        self._reader.close()
+        self._record_lines.close()
+        self._score_lines.close()
+
+
+class _Groups:
+    """Finds the positions of equal values in an array by binary search. Sorts the array at the first search."""
+
+    def __init__(self, values: NDArray[Any]) -> None:
+        self._values = values
+        self._order: NDArray[Any] | None = None
+
+    def positions(self, value: Any) -> NDArray[Any]:
+        """Return the positions that have this value, in ascending order."""
+        import numpy as np
+
+        if self._order is None:
+            self._order = np.argsort(self._values, kind="stable")
+            self._values = self._values[self._order]
+        first, last = (
+            np.searchsorted(self._values, value, "left"),
+            np.searchsorted(self._values, value, "right"),
+        )
+        found: NDArray[Any] = self._order[first:last]
+        return found
+
+
+def _part_keys(cases: NDArray[Any], parts: NDArray[Any]) -> NDArray[Any]:
+    """Return one number for each case and part."""
+    import numpy as np
+
+    # An odd factor keeps different cases different.
+    keys: NDArray[Any] = cases.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + parts
+    return keys

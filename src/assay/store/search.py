@@ -1,0 +1,130 @@
+"""Finds a text in the prompts, replies and records of a run, without an index of words.
+
+    for hit in search(folder, "Eiffel"):
+        hit.case, hit.place, hit.excerpt
+
+The bytes of the journal are searched first; only lines that contain the text are decoded. So a word that is nowhere
+costs one pass over the bytes, and a common word yields its first hits at once. Any script works, also Chinese.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.core.errors import UsageError
+from assay.core.registry import unknown
+from assay.journal.index import CALLS, RECORDS, SCORES
+
+# Bytes to search at once. A progress bar moves after each of them.
+_BLOCK_BYTES = 1 << 22
+_EXCERPT_CHARS = 60
+PLACES = {"prompt": CALLS, "reply": CALLS, "record": RECORDS, "score": SCORES}
+"""Where to search, with the file that has it."""
+# The keys of a line that have the texts of a place.
+_KEYS = {
+    "prompt": ("request",),
+    "reply": ("response", "failure"),
+    "record": ("data",),
+    "score": ("reason", "data", "expected", "label"),
+}
+
+
+class Hit(NamedTuple):
+    """A line with the text: its case, where it is, the byte at which it begins, and what stands around the text."""
+
+    case: int
+    place: str
+    offset: int
+    excerpt: str
+
+
+def search(
+    folder: Path,
+    text: str,
+    places: Sequence[str] = ("prompt", "reply", "record"),
+    progress: Callable[[float], object] | None = None,
+) -> Iterator[Hit]:
+    """Yield the lines that contain a text, in upper or lower case, in the order of the files.
+
+    `progress` gets the share of the bytes that were searched. Raises UsageError for an empty text or an unknown place.
+    """
+    if not text.strip():
+        raise UsageError("the text to search for is empty")
+    for place in places:
+        if place not in PLACES:
+            raise UsageError(unknown("place", place, list(PLACES)))
+    # As the text stands in JSON: escaped, and without the quotes. `lower` of bytes changes ASCII letters only, so other
+    # letters are searched as they were typed, in lower case, in upper case and as in a title.
+    spellings = {text, text.lower(), text.upper(), text.title()}
+    needles = {json.dumps(each, ensure_ascii=False)[1:-1].encode().lower() for each in spellings}
+    files = list(dict.fromkeys(PLACES[place] for place in places))
+    sizes = {name: (folder / name).stat().st_size if (folder / name).is_file() else 0 for name in files}
+    total, done = sum(sizes.values()) or 1, 0
+    for name in files:
+        if not sizes[name]:
+            continue
+        chosen = [place for place in places if PLACES[place] == name]
+        with (folder / name).open("rb") as file:
+            offset = len(file.readline())  # the header
+            while block := file.read(_BLOCK_BYTES):
+                block += file.readline()
+                for start, line in _lines_with(block, needles):
+                    for place in chosen:
+                        if excerpt := _excerpt(line, _KEYS[place], text):
+                            yield Hit(line["index"], place, offset + start, excerpt)
+                            break
+                offset += len(block)
+                if progress is not None:
+                    progress(min(1.0, (done + offset) / total))
+        done += sizes[name]
+
+
+def _lines_with(block: bytes, needles: set[bytes]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the decoded lines of a block that contain one of the needles, with their positions."""
+    lowered = block.lower()
+    starts = set()
+    for needle in needles:
+        begin = 0
+        while (found := lowered.find(needle, begin)) >= 0:
+            end = block.find(b"\n", found)
+            if end < 0:
+                break  # a line that is still being written
+            starts.add((block.rfind(b"\n", 0, found) + 1, end))
+            begin = end + 1
+    for start, end in sorted(starts):
+        try:
+            line = msgspec.json.decode(block[start:end])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue  # a damaged line; `assay check` names it
+        if isinstance(line, dict) and isinstance(line.get("index"), int):
+            yield start, line
+
+
+def _excerpt(line: dict[str, Any], keys: Sequence[str], text: str) -> str:
+    """Return the text with what stands around it, in one line. Empty if it is only in other keys of the line."""
+    wanted = text.casefold()
+    for key in keys:
+        for value in _texts(line.get(key)):
+            found = value.casefold().find(wanted)
+            if found >= 0:
+                start, end = max(0, found - _EXCERPT_CHARS), found + len(text) + _EXCERPT_CHARS
+                cut = " ".join(value[start:end].split())
+                return ("…" if start else "") + cut + ("…" if end < len(value) else "")
+    return ""
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text in a JSON value. Keys of objects are not searched."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
