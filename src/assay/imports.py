@@ -39,12 +39,19 @@ def _suite_reader(name: str) -> Callable[[Path], ImportedRun | None]:
     return lambda path: find_suite(name).read_results(path)
 
 
+def _read_inspect(path: Path) -> ImportedRun | None:
+    from assay.suites.evaluate.inspect_results import read_inspect
+
+    return read_inspect(path)
+
+
 FORMATS: dict[str, Callable[[Path], ImportedRun | None]] = {
     "lm-eval": _suite_reader("task"),
     "pipeline": _suite_reader("pipeline"),
     "hop": _suite_reader("hop"),
     "memory-test": _suite_reader("memory-test"),
     "memory-eval": _suite_reader("memory-eval"),
+    "inspect": _read_inspect,
 }
 """Every format with its reader. A reader returns None for a file of another format, and raises InputError for a broken
 file of its own."""
@@ -129,7 +136,7 @@ def _import(source: ImportedRun, home: Path) -> Run:
             "model": plan.model,
             "base_url": None,
             "output_dir": str(home.parent),
-            "options": {"name": plan.format},
+            "options": {"name": plan.name or plan.format},
         },
         parts={"ask": {"imported": [file.sha256 for file in origin.files], "models": {}}},
         facts=plan.facts,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "--as",
     "format_name",
     metavar="FORMAT",
-    help="Format of the files: lm-eval, pipeline, hop, memory-test or memory-eval. "
+    help="Format of the files: lm-eval, pipeline, hop, memory-test, memory-eval or inspect. "
     "Default: recognised from their content.",
 )
 @click.option(
@@ -35,7 +35,8 @@ def command(files: tuple[Path, ...], output_dir: str, format_name: str | None, d
     Afterwards `assay runs`, `show`, `compare` and the other commands read the run like one of assay's own. Only
     `rescore` does not, because the other program's scorers are not known.
 
-    FILE is a results file of lm-evaluation-harness (its samples files are found beside it), or a folder with one.
+    FILE is a results file of lm-evaluation-harness (its samples files are found beside it), a folder with one, or a
+    `.eval` or `.json` log of Inspect.
     Importing the same file again finds the run that exists.
 
     \b

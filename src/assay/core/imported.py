@@ -86,6 +86,8 @@ class ImportPlan(Struct, kw_only=True):
     format: str
     """The name of the format, as `--as` takes it."""
     suite: str
+    name: str = ""
+    """The name of the evaluation, where a format has one: the task of an Inspect log. `assay runs` shows it."""
     files: list[Path]
     """Every file that was read. Their content identifies the run."""
     total: int

@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 _MAX_ROW_BYTES = 1 << 30
 
 
-class TableRow(Struct, kw_only=True):
+class ExportRow(Struct, kw_only=True):
     """One line of the table."""
 
     case: int
@@ -69,7 +69,7 @@ _COLUMNS = {
 }
 
 
-def table_rows(run: ExportedRun) -> Iterator[TableRow]:
+def export_rows(run: ExportedRun) -> Iterator[ExportRow]:
     """Yield the rows of a run, in data order."""
     parts_are_rows = run.about.score_parts == "rows"
     for view in run.cases(calls=False):
@@ -85,14 +85,14 @@ def table_rows(run: ExportedRun) -> Iterator[TableRow]:
             yield _row(view, part, scores, answers.get(part), with_part=False)
 
 
-def _row(view: CaseView, part: str, scores: list[Score], answer: Any, *, with_part: bool) -> TableRow:
+def _row(view: CaseView, part: str, scores: list[Score], answer: Any, *, with_part: bool) -> ExportRow:
     end = view.end
     usage = end.usage
     first = scores[0] if part and scores else None
     expected = next((score.expected for score in scores if score.expected is not None), None)
     while isinstance(answer, list) and len(answer) == 1:
         answer = answer[0]  # a task with one request and one repeat has its reply in two lists
-    return TableRow(
+    return ExportRow(
         case=end.index,
         key=end.case,
         set=end.set,
@@ -138,7 +138,7 @@ class JsonLinesExporter(TableExporter):
     def write(self, run: ExportedRun, target: Path) -> list[Path]:
         """Write the table to a file."""
         with target.open("wb") as file:
-            for row in table_rows(run):
+            for row in export_rows(run):
                 file.write(_encode(row) + b"\n")
         return [target]
 
@@ -200,7 +200,7 @@ class _FlatRows:
         self._file: IO[bytes] = NamedTemporaryFile(suffix=".jsonl")  # noqa: SIM115 - closed by __exit__
         self.path = self._file.name
         keys: dict[str, str] = {}
-        for row in table_rows(run):
+        for row in export_rows(run):
             flat = {name: value for name, value in msgspec.structs.asdict(row).items() if name != "scores"}
             flat["tags"] = "; ".join(row.tags)
             for name in ("row", "answer", "expected"):
