@@ -30,7 +30,7 @@ from assay.core.code import code_sha256
 from assay.core.connect import Role, role_of
 from assay.core.diff import differences
 from assay.core.envfile import keys_in
-from assay.core.errors import AssayError, DamagedRun, ModelRefused, StopRun, UsageError, cannot_write
+from assay.core.errors import AssayError, DamagedRun, ModelRefused, Problem, StopRun, UsageError, cannot_write
 from assay.core.events import Event, Noted, Notify
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model, Upstream
@@ -42,7 +42,9 @@ from assay.engine.loop import Loop, Setup
 from assay.journal import folder as folders
 from assay.journal.calls import ReusableCalls
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
+from assay.journal.integrity import file_problems, is_damaged
 from assay.journal.journal import Journal
+from assay.journal.lines import forget_sidecars
 from assay.journal.redact import Redactor, secrets_from_environment
 from assay.journal.repair import repair_notices
 from assay.models.calling.caller import Caller, CallLedger
@@ -228,6 +230,9 @@ class Runner:
             return None
         if folders.is_overwritten(path, summary, self.spec.suite):
             return None
+        # A damaged journal is repaired by `run`. The numbers of the summary are right, but no case could be shown.
+        if is_damaged(path, summary):
+            return None
         folders.copy_to_newest(path, summary)
         if summary.report is not None:
             self._notice(self.suite.on_report(summary.report))
@@ -259,7 +264,7 @@ class Runner:
             except DamagedRun:
                 # A line that the index's sidecar covers was changed. Without sidecar, every line is verified and the
                 # journal is repaired.
-                folders.forget_indexes(folder.path)
+                forget_sidecars(folder.path)
                 run = await self._run_in(folder, info, cases)
             if self._cancelled:
                 raise asyncio.CancelledError
@@ -284,7 +289,11 @@ class Runner:
     def _open(self) -> tuple[RunFolder, RunInfo, Cases]:
         """Return the run's folder, locked, with its cases. Reads the data first: bad data creates no folder."""
         path = self._find_folder()
-        facts = folders.read_info(path).facts if path else None
+        facts = None
+        if path is not None:
+            info = folders.read_info(path)
+            folders.check_owner(path, info, "" if self._folder else self.ask)
+            facts = info.facts
         rows = self.suite.rows(facts)
         cases = Cases(self.suite, rows)
         with folders.selection_lock(self.home):
@@ -339,9 +348,14 @@ class Runner:
 
     async def _run_in(self, folder: RunFolder, info: RunInfo, cases: Cases) -> Run:
         started = time.perf_counter()
+        problems: list[Problem] = []
+        if not folder.created:
+            problems = file_problems(folder.path, folders.usable_summary(folder.path))
+            self._notice([f"{problem}. assay goes on with the lines that are left" for problem in problems])
         earlier = folders.reopen(folder.path)
         self.suite.prepare(folder.path)
-        journal = Journal(folder.path, [scorer.id for scorer in self.suite.scorers], self._secrets, info.id)
+        scorers = [scorer.id for scorer in self.suite.scorers]
+        journal = Journal(folder.path, scorers, self._secrets, info.id, lost_lines=bool(problems))
         try:
             self._notice(repair_notices(journal.repairs))
             with chdir("."):  # user code may change the working folder; this changes it back
@@ -486,6 +500,8 @@ class Runner:
             # Only the suite's notices: the printer prints report.notices each time it prints the report.
             self._notice(self.suite.on_report(outcome.report))
         summary = self._summary(journal, cases, seconds, stopped, outcome)
+        if outcome is not None:
+            summary.digests = folders.result_digests(folder.path, outcome.files)
         try:
             folders.write_summary(folder.path, summary)
             folders.copy_to_newest(folder.path, summary)

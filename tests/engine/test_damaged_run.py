@@ -131,7 +131,8 @@ def test_a_run_of_another_format_is_refused(half: Half, tmp_path: Path) -> None:
     """The sentence names both formats; `--fresh` starts another run beside it."""
     job = copy_of(half, tmp_path / "out")
     info = job.folder / "run.json"
-    info.write_text(info.read_text().replace('"schema": 3', '"schema": 2'))
+    without_checksum = info.read_text().rpartition(",\n")[0] + "\n}\n"
+    info.write_text(without_checksum.replace('"schema": 3', '"schema": 2'))
     refused = job.run()
     assert refused.code == 2
     assert "was written in format 2; this version of assay reads and writes format 3" in refused.err

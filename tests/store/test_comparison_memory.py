@@ -6,6 +6,7 @@ import tracemalloc
 from pathlib import Path
 
 from assay.core.types import Commit, Record, Score
+from assay.journal.folder import read_summary, write_summary
 from assay.journal.lines import JournalFile
 from assay.store.comparison import compare
 
@@ -30,6 +31,9 @@ def large_run(folder: Path, *, wrong: int) -> str:
     for file in (records, scores):
         file.write()
         file.close()
+    summary = read_summary(folder)
+    assert summary is not None
+    write_summary(folder, summary)  # it has the sizes of the journal
     return str(folder)
 
 

@@ -1,15 +1,19 @@
-"""`assay check`: lists the problems of data and configuration files, without a run."""
+"""`assay check`: lists the problems of data and configuration files, and verifies run folders."""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 import click
+import msgspec
 
 from assay.cli.completion import complete_suites
 from assay.core.errors import Problem
 from assay.screen import block, counted
+from assay.store.check import RunCheck, check_run, find_run_folder
 from assay.suites import absolute
 
 # Levels of problems and their plurals, most urgent first.
@@ -26,12 +30,16 @@ LEVELS = {"error": "errors", "warning": "warnings", "advice": "advice"}
     shell_complete=complete_suites,
     help="Suite whose rules apply to the files. Default: recognised from their content.",
 )
-def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
+def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None, as_json: bool) -> int:
     """List every problem in files and folders, with its line. Exit code 1 if a problem is an error.
 
     FILES can be task YAML files, folders of them, and their data; pipelines and testsets; HOP task folders,
     settings, contracts and rows; conversations with questions; samples of memory evaluations; and files of
     installed suites or of a suite passed with --as FILE.py:NAME.
+
+    A run folder, or the beginning of a run's name, is verified as a whole: every line of its journal, run.json,
+    summary.json, and the result files. Damage is named with file, line and byte.
 
     Warnings, such as duplicate documents, and advice on testsets do not change the exit code.
 
@@ -42,22 +50,65 @@ def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None) -
       assay check Tasks/Verify
       assay check examples/memory/talks.json examples/memory-eval
       assay check rows.jsonl --as hop
+      assay check results/assay/*
     """
+    checks = [_check(path, pipeline, suite) for path in files]
+    if as_json:
+        click.echo(msgspec.json.encode([_as_json(check) for check in checks]).decode())
+    else:
+        for check in checks:
+            _print(check)
+    return 1 if any(problem.level == "error" for check in checks for problem in check.problems) else 0
+
+
+class Checked(NamedTuple):
+    """The problems of a file, or of a run folder with what was verified in it."""
+
+    path: Path
+    suite: str
+    problems: list[Problem]
+    run: RunCheck | None = None
+
+
+def _check(path: Path, pipeline: Path | None, suite: str | None) -> Checked:
     from assay import api  # imported here because completion and --help do not need it
 
-    failed = False
-    for path in files:
-        name = absolute(suite) if suite else api.recognise(path, pipeline)
-        problems = api.check(path, pipeline, name)
-        failed = failed or any(problem.level == "error" for problem in problems)
-        if name == "pipeline" and path.suffix == ".jsonl":
-            _print_by_level(problems)
-        else:
-            for problem in problems:
-                word = "warning: " if problem.level == "warning" else ""
-                block(f"{problem.where}: {word}{problem.message}", indent="")
-        click.echo(f"{path}: {_counts(problems) or 'fine'}")
-    return 1 if failed else 0
+    run = find_run_folder(path) if not suite and not pipeline else None
+    if run is not None:
+        check = check_run(run)
+        return Checked(run, "", check.problems, check)
+    name = absolute(suite) if suite else api.recognise(path, pipeline)
+    return Checked(path, name, api.check(path, pipeline, name))
+
+
+def _as_json(check: Checked) -> dict[str, object]:
+    problems = [problem._asdict() for problem in check.problems]
+    if check.run is None:
+        return {"path": str(check.path), "suite": check.suite, "problems": problems}
+    document: dict[str, object] = msgspec.to_builtins(check.run)
+    return document | {"path": str(check.path), "damaged": check.run.damaged, "problems": problems}
+
+
+def _print(check: Checked) -> None:
+    if check.suite == "pipeline" and check.path.suffix == ".jsonl":
+        _print_by_level(check.problems)
+    else:
+        for problem in check.problems:
+            word = "warning: " if problem.level == "warning" else ""
+            block(f"{problem.where}: {word}{problem.message}", indent="")
+    counts = _counts(check.problems)
+    if check.run is None:
+        click.echo(f"{check.path}: {counts or 'fine'}")
+        return
+    run = check.run
+    verified = (
+        f"{counted(run.lines, 'line')} of the journal intact, {counted(run.cases, 'case')} ended, "
+        f"{counted(run.result_files, 'result file')} as written"
+    )
+    click.echo(f"{check.path}: {f'damaged, {counts}' if run.damaged else 'fine'}: {verified}")
+    if run.advice:
+        command = f"\n  {shlex.join(run.command)}" if run.command else ""
+        block(run.advice + command, indent="")
 
 
 def _print_by_level(problems: list[Problem]) -> None:

@@ -8,8 +8,8 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,25 +19,40 @@ import msgspec
 
 from assay.core import files
 from assay.core.errors import DamagedRun, Problem, RunBusy, UsageError, cannot_write
+from assay.core.hashing import file_sha256
 from assay.core.imported import ImportOrigin
 from assay.core.registry import short
 from assay.core.report import Report
-from assay.journal.lines import FORMAT, other_format, run_id, seed
+from assay.journal.lines import (
+    FORMAT,
+    IMPORTED,
+    DamagedLine,
+    is_imported,
+    other_format,
+    read_header,
+    run_id,
+    seed,
+)
 
 FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
+ROWS = "rows.jsonl"
+"""The rows of an evaluation from Python, which has no data file."""
 _CHECKSUM_END = re.compile(rb',\n  "crc": "([0-9a-f]{8})"\n\}\n\Z')
+_STAMP = "%Y-%m-%dT%H-%M-%S"
+_NAME = re.compile(r"(?P<started>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)-(?P<suite>.+)-(?P<ask>[^-]+)")
 # What is wrong with a file whose checksum does not match, and what to do.
-_ADVICE = {
-    "run.json": "the file was changed after it was written: its checksum does not match. Restore it from a copy; or "
-    "repeat the command of the run with --fresh --reuse RUN_FOLDER, which takes all replies from this run",
-    "summary.json": "the file was changed after it was written: its checksum does not match. Repeat the command of "
-    "the run, which writes it again from the journal",
-}
+_CHANGED = "the file was changed after it was written: its checksum does not match. "
+_RUN_ADVICE = (
+    "Restore it from a copy; or repeat the command of the run with --fresh --reuse {folder}, which starts another run "
+    "and takes all replies from this one"
+)
+_SUMMARY_ADVICE = "Repeat the command of the run, which writes it again from the journal"
+_IMPORTED_ADVICE = "The run was imported: delete its folder and import the file again"
+_OTHER_RUN = "the file belongs to another run than the journal beside it. "
+# A file of the journal that is longer than this has lines after its header.
+MAX_HEADER = 120
 # Name of the folder, below the output folder, that has all run folders.
 HOME = "assay"
-# In the name of an imported run's folder, after its suite. No suite looks for runs with such a name, so an imported run
-# is never continued.
-_IMPORTED = ".imported"
 
 
 class RunInfo(msgspec.Struct, kw_only=True):
@@ -96,6 +111,10 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The message of the first failure of each kind in `failures`."""
     newest: str = ""
     unscored: int = 0
+    journal: dict[str, int] = {}
+    """The size in bytes of each file of the journal. Lines that are missing at the end of a file are found by it."""
+    digests: dict[str, str] = {}
+    """The SHA-256 of each file in `files`, and of `rows.jsonl` if the run folder has one."""
 
 
 def write_info(folder: Path, info: RunInfo) -> None:
@@ -104,8 +123,17 @@ def write_info(folder: Path, info: RunInfo) -> None:
 
 
 def write_summary(folder: Path, summary: Summary) -> None:
-    """Write `summary.json` completely or not at all. Raises StopRun if the disk is full."""
-    _write_sealed(folder / "summary.json", summary, run_id(folder))
+    """Write `summary.json`, with the sizes of the journal, completely or not at all. Raises StopRun on a full disk."""
+    sizes = {name: (folder / name).stat().st_size for name in FILES if (folder / name).is_file()}
+    _write_sealed(folder / "summary.json", msgspec.structs.replace(summary, journal=sizes), run_id(folder))
+
+
+def result_digests(folder: Path, paths: Sequence[Path] = ()) -> dict[str, str]:
+    """Return the SHA-256 of result files by their paths, and of the run's stored rows, if there are any."""
+    digests = {str(path): file_sha256(path) for path in paths if path.is_file()}
+    if (folder / ROWS).is_file():
+        digests[ROWS] = file_sha256(folder / ROWS)
+    return digests
 
 
 def _write_sealed(path: Path, value: RunInfo | Summary, run: str = "") -> None:
@@ -118,13 +146,17 @@ def _write_sealed(path: Path, value: RunInfo | Summary, run: str = "") -> None:
         raise cannot_write(path, error) from error
 
 
-def _read_sealed(path: Path, run: str = "") -> bytes:
-    """Return the content of a file with a checksum. Raises DamagedRun if it was changed, FileNotFoundError."""
-    content = path.read_bytes()
+def _seal_matches(content: bytes, file: str, run: str) -> bool:
     end = _CHECKSUM_END.search(content)
-    if end is None or crc32(content[: end.start()], seed(run, path.stem)) != int(end[1], 16):
-        raise DamagedRun(Problem(str(path), _ADVICE[path.name]))
-    return content
+    return end is not None and crc32(content[: end.start()], seed(run, file)) == int(end[1], 16)
+
+
+def _changed(path: Path, what: str = _CHANGED) -> DamagedRun:
+    """Return the error for a damaged `run.json` or `summary.json`, with what to do."""
+    advice = _SUMMARY_ADVICE if path.name == "summary.json" else _RUN_ADVICE
+    if is_imported(path.parent):
+        advice = _IMPORTED_ADVICE
+    return DamagedRun(Problem(str(path), what + advice.format(folder=path.parent)))
 
 
 def copy_to_newest(folder: Path, summary: Summary) -> None:
@@ -146,26 +178,87 @@ def read_info(folder: Path) -> RunInfo:
     """Read `run.json`. Raises InputError for a run of another format, DamagedRun if the file was changed."""
     path = folder / "run.json"
     try:
-        # The format first: another format may have no checksum.
-        written = msgspec.json.decode(path.read_bytes(), type=_Format).schema
+        content = path.read_bytes()
+        if not _seal_matches(content, path.stem, ""):
+            # Formats 1 and 2 had no checksum. A later format has one that matches.
+            written = msgspec.json.decode(content, type=_Format).schema
+            if written != FORMAT and _CHECKSUM_END.search(content) is None:
+                raise other_format(str(path), written)
+            raise _changed(path)
+        written = msgspec.json.decode(content, type=_Format).schema
         if written != FORMAT:
             raise other_format(str(path), written)
-        return msgspec.json.decode(_read_sealed(path), type=RunInfo)
+        return msgspec.json.decode(content, type=RunInfo)
     except FileNotFoundError:
+        if _has_journal(folder):
+            raise _changed(path, "the file is missing. ") from None
         raise UsageError(f"{folder} is not a run folder: it has no run.json") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise DamagedRun(Problem(str(path), _ADVICE[path.name])) from None
+        raise _changed(path) from None
+
+
+def is_run_folder(folder: Path) -> bool:
+    """Return whether a folder is a run folder: it has a `run.json`, or it lost it and has a journal with lines.
+
+    A new folder gets its `run.json` last and is no run folder before.
+    """
+    return (folder / "run.json").is_file() or _has_journal(folder)
+
+
+def _has_journal(folder: Path) -> bool:
+    return any((folder / name).is_file() and (folder / name).stat().st_size > MAX_HEADER for name in FILES)
+
+
+def info_from_name(folder: Path) -> RunInfo:
+    """Return the little that the name of a run folder tells, for a run whose `run.json` cannot be read."""
+    parts = _NAME.fullmatch(folder.name)
+    suite, ask = (parts["suite"], parts["ask"]) if parts else ("", "")
+    started = 0.0
+    if parts:
+        with suppress(ValueError):  # a folder of this form that assay did not name
+            started = time.mktime(time.strptime(parts["started"], _STAMP))
+    return RunInfo(
+        suite=suite, ask=ask, started=started, version="", total=0, command=[], spec={}, parts={}, facts={}
+    )
 
 
 def read_summary(folder: Path) -> Summary | None:
     """Read `summary.json`. Returns None if the run has none yet. Raises DamagedRun if the file was changed."""
     path = folder / "summary.json"
     try:
-        return msgspec.json.decode(_read_sealed(path, run_id(folder)), type=Summary)
+        content = path.read_bytes()
+        if not _seal_matches(content, path.stem, run_id(folder)):
+            # If the checksum matches with the id that the journal has, `run.json` is the wrong file.
+            if any(_seal_matches(content, path.stem, run) for run in _journal_ids(folder)):
+                raise _changed(folder / "run.json", _OTHER_RUN)
+            raise _changed(path)
+        return msgspec.json.decode(content, type=Summary)
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise DamagedRun(Problem(str(path), _ADVICE[path.name])) from None
+        raise _changed(path) from None
+
+
+def check_owner(folder: Path, info: RunInfo, ask: str = "") -> None:
+    """Raise DamagedRun if `run.json` belongs to another run than the journal beside it.
+
+    `ask` is the fingerprint that the run must have, if it is known.
+    """
+    ids = _journal_ids(folder)
+    if (info.id and ids and info.id not in ids) or (ask and info.ask != ask):
+        raise _changed(folder / "run.json", _OTHER_RUN)
+
+
+def _journal_ids(folder: Path) -> set[str]:
+    """Return the ids of the run in the first lines of the journal's files. Damaged first lines are left out."""
+    ids = set()
+    for name in FILES:
+        path, damage = folder / name, list[DamagedLine]()
+        if path.is_file() and path.stat().st_size:
+            header = read_header(path, damage=damage)
+            if not damage:
+                ids.add(header.run)
+    return ids
 
 
 def usable_summary(folder: Path) -> Summary | None:
@@ -174,12 +267,6 @@ def usable_summary(folder: Path) -> Summary | None:
         return read_summary(folder)
     except DamagedRun:
         return None
-
-
-def forget_indexes(folder: Path) -> None:
-    """Remove the sidecars of the index, so that the next reader verifies every line of the journal."""
-    for path in folder.glob("*.bin"):
-        path.unlink(missing_ok=True)
 
 
 class FinishedSummary(NamedTuple):
@@ -208,7 +295,9 @@ def restore_summary(folder: Path, earlier: FinishedSummary, spent: dict[str, int
     `spent` counts the calls of that start too.
     """
     path = folder / "summary.json"
-    write_summary(folder, msgspec.structs.replace(earlier.summary, spent=spent))
+    # A start may have replaced the stored rows, because gold values have changed.
+    digests = earlier.summary.digests | result_digests(folder)
+    write_summary(folder, msgspec.structs.replace(earlier.summary, spent=spent, digests=digests))
     # `is_overwritten` compares these times: this start has written no result file, so it must not look newer.
     os.utime(path, ns=(earlier.written_ns, earlier.written_ns))
 
@@ -233,7 +322,7 @@ def _time_finished(folder: Path) -> int:
 
 def stamp(started: float) -> str:
     """Return the time as it is written in names of files and folders, such as 2026-01-28T03-22-54."""
-    return time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
+    return time.strftime(_STAMP, time.localtime(started))
 
 
 class RunFolder:
@@ -308,14 +397,12 @@ def find_newest(home: Path, suite: str, ask: str) -> Path | None:
 
 def runs_of_suite(home: Path, suite: str, ask: str = "*") -> list[Path]:
     """Return the run folders of a suite, oldest first."""
-    return sorted(
-        path for path in home.glob(f"*-{escape(short(suite))}-{ask}") if (path / "run.json").is_file()
-    )
+    return sorted(path for path in home.glob(f"*-{escape(short(suite))}-{ask}") if is_run_folder(path))
 
 
 def find_imported(home: Path, suite: str, ask: str) -> Path | None:
     """Return the imported run with this fingerprint, or None."""
-    return find_newest(home, short(suite) + _IMPORTED, ask)
+    return find_newest(home, short(suite) + IMPORTED, ask)
 
 
 def create_run(home: Path, info: RunInfo) -> RunFolder:
@@ -323,7 +410,7 @@ def create_run(home: Path, info: RunInfo) -> RunFolder:
     # Result files are named after the start time in seconds, so no two runs may share a second.
     while any(home.glob(f"{stamp(info.started)}-*")):
         info.started += 1.0
-    suite = short(info.suite) + (_IMPORTED if info.imported else "")
+    suite = short(info.suite) + (IMPORTED if info.imported else "")
     path = home / f"{stamp(info.started)}-{suite}-{info.ask}"
     info.id = secrets.token_hex(8)
     path.mkdir()

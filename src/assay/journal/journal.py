@@ -26,10 +26,10 @@ from assay.journal.index import (
     SUBJECT_ERROR,
     RunIndex,
 )
-from assay.journal.lines import JournalFile, SyncThread
+from assay.journal.lines import JournalFile, SyncThread, run_id
 from assay.journal.reader import RunReader
 from assay.journal.redact import Redactor
-from assay.journal.repair import Repair, repair
+from assay.journal.repair import Repair, reopen_cases, repair
 from assay.journal.sidecar import MIN_LINES
 
 # Characters of a failure's message in summary.json. The end of the case has all of it.
@@ -41,16 +41,30 @@ Replies = dict[tuple[str, str, int], Call]
 class Journal:
     """Appends to a run, and knows which cases have ended. Only one process and one thread may write.
 
-    `run` is the id in `run.json`. Opening repairs damaged files; `repairs` says what was damaged. Lines that the
-    index's sidecar covers are not verified now: they are verified when they are read, which raises DamagedRun.
+    `run` is the id of the run, if there is no `run.json`. Opening repairs damaged files; `repairs` says what was wrong.
+    Lines that the index's sidecar covers are not verified now: they are verified when they are read, which raises
+    DamagedRun.
     """
 
-    def __init__(self, folder: Path, scorers: list[str], secrets: list[str], run: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        scorers: list[str],
+        secrets: list[str],
+        run: str = "",
+        *,
+        lost_lines: bool = False,
+    ) -> None:
+        """With `lost_lines`, lines are missing at the end of a file: see `reopen_cases`."""
         self.folder = folder
+        run = run or run_id(folder)
         self.repairs: list[Repair] = []
         self.index = RunIndex.of_run(folder)
         if self.index.damage:
             self.repairs = repair(folder, self.index)
+        if lost_lines and not self.repairs and (folder / RECORDS).is_file():
+            reopen_cases(folder)
+        if self.repairs or lost_lines:
             self.index = RunIndex.of_run(folder, verify=True)
         redact = Redactor(secrets)
         self._calls, self._records, self._scores = [JournalFile(folder / name, redact, run) for name in FILES]

@@ -16,6 +16,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import accumulate, chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -29,6 +30,11 @@ from assay.core.errors import DamagedRun, InputError, Problem, cannot_write
 FORMAT = 3
 # Interval of fdatasync. Writes do not wait for the disk, so a power cut loses at most the lines of this interval.
 SYNC_SECONDS = 0.1
+# In the name of an imported run's folder, after its suite. No suite looks for runs with such a name, so an imported run
+# is never continued.
+IMPORTED = ".imported"
+# Damaged lines that messages name. A missing line displaces all lines after it.
+MAX_LISTED = 5
 # Bytes to read, verify and decode at once.
 BLOCK_BYTES = 1 << 20
 # Bytes to read for a line after the last one. Cases are usually read in order, so the next lines are among them.
@@ -60,13 +66,18 @@ class DamagedLine(NamedTuple):
     what: str
     """`changed`, `moved` (or a copy, or displaced because bytes before it are missing), or `foreign`."""
 
-    def __str__(self) -> str:
+    @property
+    def problem(self) -> Problem:
+        """The damage as a sentence, with the place of the line."""
         sentences = {
             "changed": "was changed after it was written: its checksum does not match",
             "moved": "is not at its place: lines were repeated, moved or removed",
-            "foreign": "belongs to another run",
+            "foreign": "belongs to another run or to another file",
         }
-        return f"{self.path}:{self.number}: the line at byte {self.offset} {sentences[self.what]}"
+        return Problem(f"{self.path}:{self.number}", f"the line at byte {self.offset} {sentences[self.what]}")
+
+    def __str__(self) -> str:
+        return str(self.problem)
 
 
 def seed(run: str, file: str) -> int:
@@ -86,12 +97,19 @@ def is_intact(line: bytes, offset: int, start: int) -> bool:
     return line[-_TAIL:] == checksum and line.endswith(b',"at":%d' % offset, 0, -_TAIL)
 
 
-def place_of(line: bytes, start: int) -> int | None:
-    """Return the offset at which an unchanged line was written, or None for a changed line."""
+class UnchangedLine(NamedTuple):
+    """A line as it was written: the offset at which it was written, and its JSON without place and checksum."""
+
+    place: int
+    content: bytes
+
+
+def unchanged_line(line: bytes, start: int) -> UnchangedLine | None:
+    """Return place and content of a line, without its line break, wherever it is now; None for a changed line."""
     end = _LINE_END.search(line)
     if end is None or crc32(line[: end.end(1)], start) != int(end[2], 16):
         return None
-    return int(end[1])
+    return UnchangedLine(int(end[1]), line[: end.start()] + b"}")
 
 
 class JournalFile:
@@ -135,6 +153,14 @@ class JournalFile:
         block = b'%b,"crc":"%08x"}\n' % (content, crc32(content, self._seed))
         self._added.append(block)
         self._next_offset = begin + len(block)
+        return begin
+
+    def add_encoded(self, content: bytes) -> int:
+        """Add a line that is JSON already, without place and checksum. Secrets are not redacted."""
+        begin = self._next_offset
+        line = sealed(content, begin, self._seed)
+        self._added.append(line)
+        self._next_offset = begin + len(line)
         return begin
 
     def write(self) -> None:
@@ -225,7 +251,10 @@ class LineFile:
             size *= 4
         line = self._window[begin:end]
         if not is_intact(line, offset, self._seed):
-            number = _line_number(self._path, offset)
+            number = line_number(self._path, offset)
+            # The index promised this line. Without its sidecar, the next reader verifies every line, and the next
+            # start of the run finds the damage and repairs it.
+            forget_sidecars(self._path.parent)
             raise damage_error([DamagedLine(self._path, number, offset, _what(line, self._seed))])
         return line
 
@@ -282,7 +311,7 @@ def read_blocks(
             if _all_intact(raw_lines, sizes, offset, checksum_start):
                 yield offset, sizes, decoder.decode_lines(chunk)
             else:
-                begin, number = offset, _line_number(path, offset)
+                begin, number = offset, line_number(path, offset)
                 for line, size in zip(raw_lines, sizes, strict=True):
                     if is_intact(line, begin, checksum_start):
                         yield begin, [size], [decoder.decode(line)]
@@ -310,9 +339,9 @@ def read_header(path: Path, run: str = "", damage: list[DamagedLine] | None = No
         header = None
     if header is not None and header.schema != FORMAT and b'"crc":"' not in line:
         raise other_format(f"{path}:1", header.schema)
-    if header is None or not is_intact(line, 0, seed(header.run, path.stem)) or header.file != path.stem:
+    if header is None or not is_intact(line, 0, seed(header.run, header.file)):
         what = "changed"
-    elif run and header.run != run:
+    elif header.file != path.stem or (run and header.run != run):
         what = "foreign"
     else:
         return header
@@ -347,18 +376,35 @@ def other_format(where: str, written: int) -> InputError:
 
 
 def damage_error(damage: list[DamagedLine]) -> DamagedRun:
-    """Return the error for damaged lines of a run."""
-    advice = (
-        "Repeat the command of the run: it keeps the damaged file, and runs and scores again only the cases of these "
-        "lines. `assay check RUN` lists all damage"
+    """Return the error for damaged lines of a run, with what to do. It names the first lines only."""
+    problems = [line.problem for line in damage[:MAX_LISTED]]
+    if len(damage) > MAX_LISTED:
+        more = len(damage) - MAX_LISTED
+        problems.append(Problem(str(damage[0].path.parent), f"{more:,} more lines are damaged"))
+    last = problems.pop()
+    return DamagedRun([*problems, Problem(last.where, f"{last.message}. {advice(damage[0].path.parent)}")])
+
+
+def advice(folder: Path) -> str:
+    """Return what a user can do about a damaged journal."""
+    if is_imported(folder):
+        return "The run was imported: delete its folder and import the file again"
+    return (
+        "Repeat the command of the run: it keeps the damaged file, and runs or scores again only the cases of "
+        f"changed or lost lines. `assay check {folder}` lists all damage"
     )
-    problems = [Problem(*_split_place(str(line))) for line in damage]
-    return DamagedRun([*problems[:-1], Problem(problems[-1].where, f"{problems[-1].message}. {advice}")])
 
 
-def _split_place(sentence: str) -> tuple[str, str]:
-    where, _, message = sentence.partition(": ")
-    return where, message
+def is_imported(folder: Path) -> bool:
+    """Return whether a run folder has the name of an imported run. Such a run cannot be continued."""
+    return f"{IMPORTED}-" in folder.name
+
+
+def forget_sidecars(folder: Path) -> None:
+    """Remove the sidecars of the index, so that the next reader verifies every line of the journal."""
+    with suppress(OSError):  # a folder that cannot be written
+        for path in folder.glob("*.bin"):
+            path.unlink(missing_ok=True)
 
 
 def _all_intact(lines: list[bytes], sizes: list[int], offset: int, start: int) -> bool:
@@ -377,10 +423,11 @@ def _all_intact(lines: list[bytes], sizes: list[int], offset: int, start: int) -
 
 
 def _what(line: bytes, start: int) -> str:
-    return "changed" if place_of(line, start) is None else "moved"
+    return "changed" if unchanged_line(line, start) is None else "moved"
 
 
-def _line_number(path: Path, offset: int) -> int:
+def line_number(path: Path, offset: int) -> int:
+    """Return the number, from 1, of the line at this offset. Reads the file up to there."""
     number = 1
     with path.open("rb") as file:
         while offset > 0 and (block := file.read(min(BLOCK_BYTES, offset))):

@@ -13,34 +13,33 @@ from __future__ import annotations
 
 import os
 import shutil
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.errors import cannot_write
-from assay.core.types import ASK, Call, Commit, End, Failure, Record, Score
+from assay.core.errors import DamagedRun, Problem, cannot_write
+from assay.core.types import ASK, End, Failure, Record, Score
 from assay.journal.index import CALLS, RECORDS, SCORES, RunIndex
 from assay.journal.lines import (
+    MAX_LISTED,
     DamagedLine,
-    Header,
     JournalFile,
-    place_of,
     read_blocks,
-    read_header,
     run_id,
     seed,
+    unchanged_line,
 )
 
 DAMAGED = "damaged"
 """Folder in the run folder that keeps damaged journal files."""
 
-# Damaged lines that the notices list by name. A missing line displaces all lines after it.
-_MAX_LISTED = 5
-_decoder = msgspec.json.Decoder(Call | Record | Score | End | Header)
-Line = Call | Record | Score | End
+# Lines of a rewritten file that are written at once.
+_LINES_PER_WRITE = 1000
 
 
 class Repair(NamedTuple):
@@ -54,7 +53,7 @@ def repair_notices(repairs: Sequence[Repair]) -> list[str]:
     """Return the sentences that tell the user what was damaged, and what happens now."""
     notices = []
     for damage, kept in repairs:
-        notices += [str(line) for line in damage[:_MAX_LISTED]]
+        notices += [str(line) for line in damage[:MAX_LISTED]]
         count = "1 damaged line" if len(damage) == 1 else f"{len(damage):,} damaged lines"
         notices.append(
             f"{damage[0].path.name} had {count}. The damaged file is kept as {kept}. assay goes on with the intact "
@@ -66,135 +65,185 @@ def repair_notices(repairs: Sequence[Repair]) -> list[str]:
 def repair(folder: Path, index: RunIndex) -> list[Repair]:
     """Rewrite each journal file in which `index` has damage. Raises StopRun if the disk is full.
 
+    Raises DamagedRun for a whole file of another run: two files were mixed up, and the right one probably still exists.
     Only the process that holds the run's lock may call it.
     """
-    by_path: dict[Path, list[DamagedLine]] = {}
+    damage: dict[Path, list[DamagedLine]] = {}
     for line in index.damage.values():
-        by_path.setdefault(line.path, []).append(line)
-    run = run_id(folder) or _run_of_headers(folder)
+        damage.setdefault(line.path, []).append(line)
+    run = run_id(folder)
+    lines = {path: _unchanged_lines(path, seed(run, path.stem)) for path in damage}
+    for path, damaged_lines in damage.items():
+        if damaged_lines[0].what == "foreign" and not lines[path].places:
+            message = (
+                "the file belongs to another run, or is another file of this run. Put the right file back; or delete "
+                "this one and repeat the command of the run, which goes on without its lines"
+            )
+            raise DamagedRun(Problem(str(path), message))
     repairs = []
-    for path, damage in by_path.items():
+    for path, damaged_lines in damage.items():
         try:
-            repairs.append(Repair(damage, _rewrite(path, run)))
+            repairs.append(Repair(damaged_lines, _rewrite(path, run, lines[path])))
         except OSError as error:
             raise cannot_write(path, error) from error
-    if any(path.name == RECORDS for path in by_path):
-        _reopen_cases(folder, run)
+    if any(path.name == RECORDS for path in damage):
+        reopen_cases(folder)
     return repairs
 
 
-def _run_of_headers(folder: Path) -> str:
-    """Return the run's id from the header of any journal file, for a run whose `run.json` is damaged too."""
-    for name in (CALLS, RECORDS, SCORES):
-        damage: list[DamagedLine] = []
-        if (folder / name).is_file():
-            header = read_header(folder / name, damage=damage)
-            if not damage:
-                return header.run
-    return ""
+class _UnchangedLines(NamedTuple):
+    """The unchanged lines of a file: where each was written, in ascending order, and where it is now."""
+
+    places: array[int]
+    offsets: array[int]
 
 
-def _rewrite(path: Path, run: str) -> Path:
-    """Replace a file by one with its intact lines, in the order in which they were written. Keeps the old file."""
-    work, damaged = path.parent / ".repair", path.parent / DAMAGED
+def _unchanged_lines(path: Path, start: int) -> _UnchangedLines:
+    """Find the unchanged lines after the header. Of several copies of a line, the first one counts."""
+    lines = _UnchangedLines(array("q"), array("q"))
+    offset = 0
+    with path.open("rb") as file:
+        for raw in file:
+            line = unchanged_line(raw.rstrip(b"\n"), start)
+            if line is not None and line.place > 0:  # the header, at 0, is written anew
+                lines.places.append(line.place)
+                lines.offsets.append(offset)
+            offset += len(raw)
+    order = sorted(range(len(lines.places)), key=lines.places.__getitem__)
+    in_order = _UnchangedLines(array("q"), array("q"))
+    for number in order:
+        if not in_order.places or in_order.places[-1] != lines.places[number]:
+            in_order.places.append(lines.places[number])
+            in_order.offsets.append(lines.offsets[number])
+    return in_order
+
+
+def _rewrite(path: Path, run: str, lines: _UnchangedLines) -> Path:
+    """Replace a file by one with these lines, in the order in which they were written. Returns the kept old file."""
+    work = path.parent / ".repair"
     shutil.rmtree(work, ignore_errors=True)  # an earlier repair was killed
     work.mkdir()
-    damaged.mkdir(exist_ok=True)
     target = JournalFile(work / path.name, run=run)
-    places: dict[int, int] = {}
-    added = 0
-    for place, line in _intact_lines(path, run):
-        moved = _with_new_places(line, places)
-        if moved is None:
-            continue  # one of the lines that it commits is lost
-        places[place] = target.add(moved)
-        added += 1
-        if added % 1000 == 0:
-            target.write()
+    start = seed(run, path.stem)
+    new_places = array("q")
+    with path.open("rb") as file:
+        for offset in lines.offsets:
+            file.seek(offset)
+            line = unchanged_line(file.readline().rstrip(b"\n"), start)
+            content = _with_new_places(line.content, lines.places, new_places) if line else None
+            # -1: one of the lines that it commits is lost.
+            new_places.append(-1 if content is None else target.add_encoded(content))
+            if len(new_places) % _LINES_PER_WRITE == 0:
+                target.write()
     target.write()
     target.close()
-    kept = damaged / f"{path.stem}-{len(list(damaged.iterdir())) + 1}.jsonl"
-    # The old file gets a second name before the new one takes its place, so a kill between the two loses nothing.
-    os.link(path, kept)
+    kept = _keep(path)
     (work / path.name).replace(path)
     work.rmdir()
     return kept
 
 
-def _intact_lines(path: Path, run: str) -> Iterator[tuple[int, Line]]:
-    """Yield (place, line) of every unchanged line in the order of their places. Copies of a line are left out."""
-    start = seed(run, path.stem)
-    found: dict[int, tuple[int, int]] = {}
-    with path.open("rb") as file:
-        offset = 0
-        for raw in file:
-            place = place_of(raw.rstrip(b"\n"), start)
-            if place:  # not 0: the header is written anew
-                found.setdefault(place, (offset, len(raw)))
-            offset += len(raw)
-        for place in sorted(found):
-            offset, size = found[place]
-            file.seek(offset)
-            line = _decoder.decode(file.read(size))
-            if not isinstance(line, Header):
-                yield place, line
+def _keep(path: Path) -> Path:
+    """Give a damaged file a second name in the folder `damaged`. A kill before its replacement loses nothing."""
+    folder = path.parent / DAMAGED
+    folder.mkdir(exist_ok=True)
+    number = 1
+    while (kept := folder / f"{path.stem}-{number}.jsonl").exists():
+        number += 1
+    try:
+        os.link(path, kept)
+    except OSError:  # a file system without hard links
+        shutil.copyfile(path, kept)
+    return kept
 
 
-def _with_new_places(line: Line, places: dict[int, int]) -> Line | None:
+class _EndPlaces(msgspec.Struct):
+    lines: list[int] = []
+
+
+class _LineWithPlaces(msgspec.Struct):
+    """The offsets of the lines that a line of records or scores commits."""
+
+    lines: list[int] = []
+    end: _EndPlaces | None = None
+
+
+_decode_commit = msgspec.json.Decoder(_LineWithPlaces).decode
+_decode_line = msgspec.json.Decoder(Record | Score | End).decode
+
+
+def _with_new_places(content: bytes, places: array[int], new_places: array[int]) -> bytes | None:
     """Return the line with the new offsets of the lines that it commits; None if one of them is lost."""
-    if isinstance(line, Call):
-        return line
-    commit: Commit | End | None = line if isinstance(line, End) else line.end
-    if commit is None:
-        return line
-    if not all(place in places for place in commit.lines):
-        return None
-    lines = [places[place] for place in commit.lines]
+    commit = _decode_commit(content)
+    old = commit.lines if commit.end is None else commit.end.lines
+    if not old:
+        return content
+    new = []
+    for place in old:
+        number = bisect_left(places, place)
+        # A commit follows its lines, so their new places are known.
+        if number >= len(new_places) or places[number] != place or new_places[number] < 0:
+            return None
+        new.append(new_places[number])
+    line = _decode_line(content)
     if isinstance(line, End):
-        return replace(line, lines=lines)
-    return replace(line, end=replace(commit, lines=lines))
+        return msgspec.json.encode(replace(line, lines=new))
+    assert line.end is not None
+    return msgspec.json.encode(replace(line, end=replace(line.end, lines=new)))
 
 
-def _reopen_cases(folder: Path, run: str) -> None:
-    """Mark the cases whose last try lost its end.
+class _TryFields(msgspec.Struct):
+    try_: int = msgspec.field(default=1, name="try")
+
+
+class _TryLine(msgspec.Struct):
+    """The case and the try of any line. The try of a score is in its `end`."""
+
+    index: int
+    case: str
+    set: str
+    subject: str
+    stage: str = ""
+    try_: int = msgspec.field(default=0, name="try")
+    end: _TryFields | None = None
+    type: str = ""
+
+
+_try_lines = msgspec.json.Decoder(_TryLine)
+
+
+def reopen_cases(folder: Path) -> None:
+    """Mark the cases whose last try lost its end in `records.jsonl`.
 
     An earlier try of such a case may have an end that was superseded. Calls and scores of a later try show it. The
     case gets the end `infra_error` for that later try, so the next start runs it again.
     """
-    last_end: dict[int, End | Record] = {}
-    for _, line in _lines(folder / RECORDS):
-        if isinstance(line, End) or (isinstance(line, Record) and line.end is not None):
-            last_end[line.index] = line
-    later: dict[int, int] = {}
+    last_tries = array("l")
+    for line in _lines(folder / RECORDS):
+        if line.type == "end" or line.end is not None:
+            last_tries.extend([0] * (line.index + 1 - len(last_tries)))
+            last_tries[line.index] = max(last_tries[line.index], line.end.try_ if line.end else line.try_)
+    later: dict[int, _TryLine] = {}
     for name in (CALLS, SCORES):
-        for _, line in _lines(folder / name):
-            end = last_end.get(line.index)
-            if end is None or (isinstance(line, Call) and line.stage != ASK):
+        for line in _lines(folder / name):
+            if not 0 <= line.index < len(last_tries) or (name == CALLS and line.stage != ASK):
                 continue
-            tried = line.end.try_ if isinstance(line, Score) and line.end else 0
-            if isinstance(line, (Call, End)):
-                tried = line.try_
-            if tried > _try_of(end):
-                later[line.index] = max(tried, later.get(line.index, 0))
+            line.try_ = line.end.try_ if line.end else line.try_
+            known = later[line.index].try_ if line.index in later else last_tries[line.index]
+            if known and line.try_ > known:
+                later[line.index] = line
     if not later:
         return
-    file = JournalFile(folder / RECORDS, run=run)
+    file = JournalFile(folder / RECORDS)
     failure = Failure("damaged", "the end of this case was damaged in records.jsonl")
-    for index, tried in later.items():
-        end = last_end[index]
-        file.add(End(end.index, end.case, end.set, end.subject, ASK, tried, "infra_error", [], failure))
+    for line in later.values():
+        head = (line.index, line.case, line.set, line.subject)
+        file.add(End(*head, ASK, line.try_, "infra_error", [], failure))
     file.write()
     file.close()
 
 
-def _try_of(line: End | Record) -> int:
-    return line.end.try_ if isinstance(line, Record) and line.end else line.try_
-
-
-def _lines(path: Path) -> Iterator[tuple[int, Any]]:
+def _lines(path: Path) -> Iterator[_TryLine]:
     if path.is_file():
-        for begin, sizes, lines in read_blocks(path, _decoder, damage=[]):
-            offset = begin
-            for size, line in zip(sizes, lines, strict=True):
-                yield offset, line
-                offset += size
+        for _, _, lines in read_blocks(path, _try_lines, damage=[]):
+            yield from lines

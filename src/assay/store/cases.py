@@ -7,17 +7,17 @@ view = cases.find("question-17")
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
-from assay.core.errors import UsageError
+from assay.core.errors import DamagedRun, Problem, UsageError
 from assay.core.suite import CaseView
 from assay.core.types import JUDGE, Call, End, Score
 from assay.journal.calls import CallReader
-from assay.journal.folder import read_info, read_summary
-from assay.journal.index import RunIndex
-from assay.journal.lines import damage_error
+from assay.journal.folder import ROWS, Summary, read_info, read_summary
+from assay.journal.integrity import FINAL_STATES, intact_index
 from assay.journal.reader import RunReader
 
 __all__ = ["CaseView", "RunCases"]
@@ -25,7 +25,6 @@ __all__ = ["CaseView", "RunCases"]
 # Bytes at the end of scores.jsonl that are searched for scorers. A line with a judge's reasons can be long.
 _TAIL_BYTES = 1 << 20
 _MAX_CHOICES = 10  # cases that an error message lists
-_ROWS_FILE = "rows.jsonl"
 
 
 class RunCases:
@@ -41,18 +40,16 @@ class RunCases:
             self._neutral = frozenset(
                 metric.name for _, metric in metrics if metric.higher_is_better is False
             )
-        self._index = RunIndex.of_run(folder)
-        if self._index.damage:
-            raise damage_error(list(self._index.damage.values()))
+        self._index = intact_index(folder, summary)
         self._reader = RunReader(folder, self._index)
         self._rows: list[bytes] = []
         self._subjects = 1
         self.gold_columns: frozenset[str] = frozenset()
         """Columns of a row that the evaluated function, prompt or model never received."""
-        if (folder / _ROWS_FILE).is_file():
+        if (folder / ROWS).is_file():
             # An evaluation from Python stores its rows here, because there is no data file to read them from.
             facts = read_info(folder).facts
-            self._rows = (folder / _ROWS_FILE).read_bytes().splitlines()
+            self._rows = _read_rows(folder / ROWS, summary)
             self._subjects = facts["subjects"]
             self.gold_columns = frozenset(facts["gold"])
 
@@ -142,9 +139,21 @@ class RunCases:
         return ends
 
 
+def _read_rows(path: Path, summary: Summary | None) -> list[bytes]:
+    """Return the stored rows of an evaluation. Raises DamagedRun if they are not those of the finished run."""
+    content = path.read_bytes()
+    digest = summary.digests.get(ROWS) if summary and summary.state in FINAL_STATES else None
+    if digest is not None and sha256(content).hexdigest() != digest:
+        message = "the file was changed after it was written. Run the program again, which writes it again"
+        raise DamagedRun(Problem(str(path), message))
+    return content.splitlines()
+
+
 def latest_scorers(folder: Path) -> list[str]:
     """Return the scorers of a run without a summary. If a scorer has several versions, the last one counts."""
     path = folder / "scores.jsonl"
+    if not path.is_file():
+        return []  # a damaged run; `intact_index` says so
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         lines = file.read().split(b"\n")

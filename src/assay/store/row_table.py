@@ -24,7 +24,8 @@ from assay.core.types import End, Record, Score
 from assay.journal.columns import INVALID, SCORED, UNKNOWN_TOKENS, RunColumns, ScoreName, as_numpy
 from assay.journal.folder import read_info, read_summary
 from assay.journal.index import CODES, OK
-from assay.journal.lines import LineFile, damage_error
+from assay.journal.integrity import refuse_damage
+from assay.journal.lines import LineFile
 from assay.journal.reader import RunReader
 from assay.store.cases import latest_scorers
 
@@ -71,8 +72,7 @@ class RowTable:
         info, summary = read_info(folder), read_summary(folder)
         scorers = summary.scorers if summary and summary.scorers else latest_scorers(folder)
         self._columns = columns = RunColumns.open(folder, info.score_parts)
-        if columns.damage:
-            raise damage_error(list(columns.damage.values()))
+        refuse_damage(folder, summary, columns)
         self._has_parts = info.score_parts == "rows"
         self._scorers = scorers
         self._reader = RunReader(folder, columns)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from assay.core.errors import InputError, UsageError
-from assay.journal.folder import HOME, RunInfo, Summary, read_info, read_summary
-from assay.journal.index import RunIndex
+from assay.core.errors import DamagedRun, InputError, UsageError
+from assay.journal.folder import (
+    HOME,
+    RunInfo,
+    Summary,
+    info_from_name,
+    is_run_folder,
+    read_info,
+    read_summary,
+    usable_summary,
+)
+from assay.journal.integrity import intact_index, refuse_lost_lines
 
 # Levels of folders that are searched for output folders. A deeper search could walk a whole disk.
 _DEPTH = 4
@@ -26,6 +35,8 @@ class RunState(NamedTuple):
     summary: Summary | None
     state: str
     done: int
+    problem: str = ""
+    """What is wrong with a run in the state `damaged` or `unreadable`, and what to do."""
 
     @property
     def headline(self) -> str:
@@ -44,28 +55,28 @@ class RunState(NamedTuple):
 def run_folders(root: Path) -> Iterator[Path]:
     """Yield the run folders at or below a folder, sorted by name, which starts with the date.
 
-    A run folder is one that matches `assay/*/run.json`.
+    A run folder is one that matches `assay/*/run.json`. A folder that lost its `run.json` is one too.
     """
-    if (root / "run.json").is_file():
+    if is_run_folder(root):
         yield root
         return
     # The folder may be the `assay` folder itself, or any folder above it.
-    patterns = ["*/run.json"] if root.name == HOME else []
-    patterns += [f"{'*/' * depth}{HOME}/*/run.json" for depth in range(_DEPTH)]
-    folders = {path.parent for pattern in patterns for path in root.glob(pattern)}
+    patterns = ["*/"] if root.name == HOME else []
+    patterns += [f"{'*/' * depth}{HOME}/*/" for depth in range(_DEPTH)]
+    folders = {path for pattern in patterns for path in root.glob(pattern) if is_run_folder(path)}
     yield from sorted(folders, key=lambda folder: folder.name)
 
 
 def find_run(name: str, other_than: str = "") -> Path:
     """Return the folder of a run. `name` is a run folder, an output folder with one run, or the start of a run's name.
 
-    `other_than` is a fingerprint at the end of run names. Runs with it are left out of an output folder:
-    `--reuse` must not find the run itself. Raises UsageError if no run matches, or more than one.
+    `other_than` is a fingerprint at the end of run names. In an output folder, runs with it are left out: `--reuse`
+    must not find the run itself. Raises UsageError if no run matches, or more than one.
     """
     path = Path(name)
     if path.is_dir():
         folders = list(run_folders(path))
-        if other_than:
+        if other_than and folders != [path]:
             folders = [folder for folder in folders if not folder.name.endswith(other_than)]
         none_message = f"there is no run in {name!r}"
         several_message = f"{name!r} has {len(folders)} runs. Pass one of them:\n"
@@ -110,24 +121,47 @@ def finished_run(name: str) -> RunState:
     """
     folder = find_run(name)
     info, summary = read_info(folder), read_summary(folder)
+    refuse_lost_lines(folder, summary)
     state = "running" if _is_locked(folder) else summary.state if summary else "unfinished"
     if summary is None or state not in ("finished", "incomplete"):
         raise UsageError(f"{folder} is not finished ({state}). Repeat its command to continue it.")
     return RunState(folder, info, summary, state, summary.ok + summary.subject_error + summary.infra_error)
 
 
-def states(root: Path, warn: Callable[[str], object] | None = None) -> Iterator[RunState]:
-    """Yield the state of every run below a folder. A run that cannot be read is skipped and passed to `warn`."""
+def states(root: Path) -> Iterator[RunState]:
+    """Yield the state of every run below a folder.
+
+    A run with a damaged file has the state `damaged`, a run of another format `unreadable`. Their `problem` says more.
+    Of finished runs only the sizes of the journal's files are looked at; `assay check RUN` reads every line.
+    """
     for folder in run_folders(root):
         try:
-            yield state_of(folder)
+            run = state_of(folder)
+            if run.state != "running":
+                refuse_lost_lines(folder, run.summary)
+        except DamagedRun as error:
+            run = _damaged_state(folder, "damaged", str(error))
         except (InputError, UsageError) as error:
-            if warn is not None:
-                warn(str(error))
+            run = _damaged_state(folder, "unreadable", str(error))
+        yield run
+
+
+def _damaged_state(folder: Path, state: str, problem: str) -> RunState:
+    """Return what can still be said about a run that cannot be read as a whole."""
+    try:
+        info = read_info(folder)
+    except (InputError, UsageError):
+        info = info_from_name(folder)
+    summary = usable_summary(folder)
+    done = summary.ok + summary.subject_error + summary.infra_error if summary else 0
+    return RunState(folder, info, summary, state, done, problem)
 
 
 def state_of(folder: Path) -> RunState:
-    """Return the state of a run: running, finished, incomplete, stopped, or unfinished after a crash."""
+    """Return the state of a run: running, finished, incomplete, stopped, or unfinished after a crash.
+
+    Raises DamagedRun if `run.json`, `summary.json` or, in an unfinished run, a line of the journal is damaged.
+    """
     info = read_info(folder)
     summary = read_summary(folder)
     if _is_locked(folder):
@@ -138,7 +172,7 @@ def state_of(folder: Path) -> RunState:
         done = summary.ok + summary.subject_error + summary.infra_error
         return RunState(folder, info, summary, summary.state, done)
     # There is no usable summary, so the finished cases are counted in the journal.
-    index = RunIndex.of_run(folder)
+    index = intact_index(folder, summary)
     done = len(index.ask.codes) - index.ask.codes.count(0)
     return RunState(folder, info, summary, state, done)
 

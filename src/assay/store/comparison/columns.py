@@ -14,7 +14,7 @@ from assay.core.types import CLOSING_KINDS, End, Score
 from assay.journal.columns import INVALID, NO_NUMBER, NOT_APPLICABLE, SCORED, RunColumns, as_numpy
 from assay.journal.folder import RunInfo, Summary
 from assay.journal.index import INFRA_ERROR
-from assay.journal.lines import damage_error
+from assay.journal.integrity import refuse_damage
 from assay.journal.reader import RunReader
 
 if TYPE_CHECKING:
@@ -96,8 +96,7 @@ class ComparedRun:
         self.summary = summary
         self.report = summary.report or Report()
         self._columns = columns = RunColumns.open(folder, info.score_parts)
-        if columns.damage:
-            raise damage_error(list(columns.damage.values()))
+        refuse_damage(folder, summary, columns)
         self._reader = RunReader(folder, columns)
         self.tag_names = columns.tags.names
         self.subjects = self._by_subject(numbers)

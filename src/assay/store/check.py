@@ -1,0 +1,332 @@
+"""Verifies a whole run folder for `assay check RUN`: every line, and that the files fit together.
+
+    check = check_run(folder)
+    check.problems, check.lines, check.command
+
+It reads the journal once, in blocks, and needs five bytes for each case and scorer. It changes nothing, with one
+exception: if a line is damaged, it removes the sidecars of the index, so that the next start finds the damage too.
+"""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from assay.core.errors import DamagedRun, Problem
+from assay.core.hashing import file_sha256
+from assay.core.types import ASK, Status
+from assay.journal import sidecar
+from assay.journal.folder import (
+    ROWS,
+    RunInfo,
+    Summary,
+    check_owner,
+    is_overwritten,
+    is_run_folder,
+    read_info,
+    read_summary,
+)
+from assay.journal.index import CALLS, CODES, RECORDS, SCORES
+from assay.journal.integrity import FINAL_STATES, file_problems
+from assay.journal.lines import (
+    DamagedLine,
+    advice,
+    forget_sidecars,
+    line_number,
+    read_blocks,
+)
+from assay.journal.repair import DAMAGED
+from assay.store.runs import find_run, run_folders
+
+# Problems of one kind in one file that are listed. A missing line displaces all lines after it.
+_MAX_LISTED = 20
+
+
+class RunCheck(msgspec.Struct, kw_only=True):
+    """The problems of a run folder, and what was verified."""
+
+    folder: str
+    problems: list[Problem] = []
+    lines: int = 0
+    """Intact lines in the journal, without the first line of each file."""
+    cases: int = 0
+    """Cases that have ended."""
+    result_files: int = 0
+    """Result files that are as they were written."""
+    command: list[str] = []
+    """The command of the run. Empty if `run.json` cannot be read."""
+    advice: str = ""
+    """What to do about damage of the journal. Empty if there is none."""
+
+    @property
+    def damaged(self) -> bool:
+        """Whether a problem is an error. Warnings concern files that assay writes again by itself, or never reads."""
+        return any(problem.level == "error" for problem in self.problems)
+
+
+def check_run(folder: Path) -> RunCheck:
+    """Verify a run folder. Raises InputError for a run of another format."""
+    check = RunCheck(folder=str(folder), problems=[])
+    info, summary = _read_info(folder, check), _read_summary(folder, check)
+    if info is not None:
+        check.command = info.command
+    journal = _JournalCheck(folder, info, summary)
+    check.problems += journal.problems
+    check.lines, check.cases = journal.lines, journal.cases
+    if journal.problems:
+        check.advice = advice(folder).partition(" `assay check")[0]
+    if journal.damaged_lines:
+        forget_sidecars(folder)
+    check.problems += _sidecar_problems(folder)
+    if summary is not None:
+        problems, check.result_files = _result_files(folder, summary, info)
+        check.problems += problems
+    if (folder / DAMAGED).is_dir():
+        kept = len(list((folder / DAMAGED).iterdir()))
+        message = (
+            f"assay has repaired the run and keeps the damaged files here: {kept:,}. It does not read them"
+        )
+        check.problems.append(Problem(str(folder / DAMAGED), message, "advice"))
+    return check
+
+
+def find_run_folder(path: Path) -> Path | None:
+    """Return the run folder that a path or the beginning of a run's name means; None for any other file or folder."""
+    if path.is_dir():
+        return path if is_run_folder(path) else None
+    if path.exists() or not any(folder.name.startswith(str(path)) for folder in run_folders(Path())):
+        return None
+    return find_run(str(path))
+
+
+def _read_info(folder: Path, check: RunCheck) -> RunInfo | None:
+    try:
+        info = read_info(folder)
+        check_owner(folder, info)
+    except DamagedRun as error:
+        check.problems += error.problems
+        return None
+    return info
+
+
+def _read_summary(folder: Path, check: RunCheck) -> Summary | None:
+    try:
+        return read_summary(folder)
+    except DamagedRun as error:
+        check.problems += [problem for problem in error.problems if problem not in check.problems]
+        return None
+
+
+class _JournalCheck:
+    """One pass over the three files of a journal."""
+
+    def __init__(self, folder: Path, info: RunInfo | None, summary: Summary | None) -> None:
+        self.problems = file_problems(folder, summary)
+        self.damaged_lines = 0
+        self.lines = 0
+        self._run = info.id if info else ""
+        self._codes = bytearray()
+        """How the last try of each case ended, 0 for a case without an end."""
+        self._tries: dict[str, array[int]] = {}
+        """The last try of each case that ended, by stage."""
+        for path in (folder / name for name in (RECORDS, SCORES, CALLS)):
+            if path.is_file():
+                self._read(path)
+        self.cases = len(self._codes) - self._codes.count(0)
+        if info is not None and self.cases > info.total:
+            message = f"has the ends of {self.cases:,} cases, but the run has {info.total:,}"
+            self.problems.append(Problem(str(folder / RECORDS), message))
+        if not self.problems and summary is not None and summary.state in FINAL_STATES:
+            self._compare_counts(folder / "summary.json", summary)
+
+    def _read(self, path: Path) -> None:
+        damage = _FirstDamage()
+        others = _FirstProblems(path)
+        if path.name == CALLS:
+            for _, sizes, _ in read_blocks(path, _call_lines, run=self._run, damage=damage):
+                self.lines += len(sizes)
+        else:
+            self._read_commits(path, damage, others)
+        self.damaged_lines += damage.total
+        self.problems += [line.problem for line in damage]
+        if damage.total > len(damage):
+            self.problems.append(Problem(str(path), f"{damage.total - len(damage):,} more lines are damaged"))
+        # Lost lines leave references without a target. These are listed only if nothing else explains them.
+        if not self.problems:
+            self.problems += others.problems()
+
+    def _read_commits(self, path: Path, damage: _FirstDamage, others: _FirstProblems) -> None:
+        # Lines that no end has committed yet, with their cases. Those of interrupted tries stay here.
+        open_lines: dict[int, int] = {}
+        for begin, sizes, lines in read_blocks(path, _commit_lines, run=self._run, damage=damage):
+            self.lines += len(lines)
+            offset = begin
+            for size, line in zip(sizes, lines, strict=True):
+                if line.type == "end":
+                    self._end(line, line.stage, line.try_, offset, others)
+                    committed = line.lines
+                elif line.end is not None:
+                    self._end(line, line.scorer or ASK, line.end.try_, offset, others)
+                    committed = line.end.lines
+                else:
+                    open_lines[offset] = line.index
+                    committed = []
+                for place in committed:
+                    if open_lines.pop(place, None) != line.index:
+                        others.add(
+                            offset, f"ends case {line.index} with a line at byte {place}, which is missing"
+                        )
+                offset += size
+
+    def _end(self, line: _AnyLine, stage: str, try_: int, offset: int, others: _FirstProblems) -> None:
+        """Take the end of a stage of a case. `line` has the status of the case if the stage is the solver."""
+        tries = self._tries.setdefault(stage, array("i"))
+        missing = line.index + 1 - len(tries)
+        if missing > 0:
+            tries.extend(array("i", [0]) * missing)
+        if tries[line.index] == try_:
+            others.add(offset, f"ends try {try_} of case {line.index} a second time")
+        tries[line.index] = max(tries[line.index], try_)
+        if stage == ASK:
+            self._codes.extend(bytes(max(0, line.index + 1 - len(self._codes))))
+            status = line.status if line.type == "end" else line.end.status if line.end else "ok"
+            self._codes[line.index] = CODES[cast("Status", status)]
+            return
+        answered = self._tries.get(ASK, array("i"))
+        if line.index >= len(answered) or answered[line.index] < try_:
+            others.add(offset, f"scores try {try_} of case {line.index}, which has no end in {RECORDS}")
+
+    def _compare_counts(self, path: Path, summary: Summary) -> None:
+        for status, code in CODES.items():
+            count = {"ok": summary.ok, "subject_error": summary.subject_error}.get(
+                status, summary.infra_error
+            )
+            if self._codes.count(code) != count:
+                message = (
+                    f"counts {count:,} cases as {status}, but the journal has {self._codes.count(code):,}"
+                )
+                self.problems.append(Problem(str(path), message))
+
+
+class _FirstDamage(list[DamagedLine]):
+    """The first damaged lines of a file, and the number of all: a missing line displaces all lines after it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+
+    def append(self, line: DamagedLine) -> None:
+        """Count a line, and keep it if it is one of the first."""
+        self.total += 1
+        if len(self) < _MAX_LISTED:
+            super().append(line)
+
+
+class _FirstProblems:
+    """The first lines of a file that do not fit the rest of the journal, and the number of all."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._first: list[tuple[int, str]] = []
+        self._count = 0
+
+    def add(self, offset: int, message: str) -> None:
+        """Count a line, and keep it if it is one of the first."""
+        self._count += 1
+        if len(self._first) < _MAX_LISTED:
+            self._first.append((offset, message))
+
+    def problems(self) -> list[Problem]:
+        """Return a problem for each kept line, and one for all others."""
+        problems = [
+            Problem(f"{self._path}:{line_number(self._path, offset)}", f"the line at byte {offset} {message}")
+            for offset, message in self._first
+        ]
+        if self._count > len(problems):
+            problems.append(
+                Problem(str(self._path), f"{self._count - len(problems):,} more lines do not fit the journal")
+            )
+        return problems
+
+
+def _sidecar_problems(folder: Path) -> list[Problem]:
+    """Return a warning for each sidecar of the index that cannot be read. Readers ignore it and read the journal."""
+    message = "this copy of the index cannot be used and is ignored. It can be deleted"
+    return [
+        Problem(str(path), message, "warning")
+        for path in sorted(folder.glob("*.bin"))
+        if sidecar.load(path, _AnyHead) is None
+    ]
+
+
+def _result_files(folder: Path, summary: Summary, info: RunInfo | None) -> tuple[list[Problem], int]:
+    """Return a problem for each result file that is not as it was written, and the number of the others."""
+    problems: list[Problem] = []
+    intact = 0
+    if summary.state not in FINAL_STATES:
+        return problems, intact
+    overwritten = info is not None and is_overwritten(folder, summary, info.suite)
+    for name, digest in summary.digests.items():
+        path = _find_file(folder, name)
+        level = "error"
+        if path is None:
+            # Result files can be moved or deleted by their owner.
+            message, level = (
+                "the file is not there. Repeat the command of the run, which writes it again",
+                "warning",
+            )
+        elif file_sha256(path) == digest:
+            intact += 1
+            continue
+        elif overwritten:
+            message, level = "a later run has overwritten the file", "warning"
+        else:
+            message = (
+                "the file was changed after the run. Delete it and repeat the command, which writes it again"
+            )
+        problems.append(Problem(str(path or name), message, level))
+    return problems, intact
+
+
+def _find_file(folder: Path, name: str) -> Path | None:
+    """Return a result file. Its name may be relative to the folder in which the command of the run was started."""
+    path = Path(name)
+    output = folder.parent.parent
+    for choice in (folder / name if name == ROWS else path, folder / path.name, output / path.name):
+        if choice.is_file():
+            return choice
+    return None
+
+
+class _AnyHead(msgspec.Struct):
+    """The head of any sidecar. Its fields are skipped."""
+
+
+class _LineEnd(msgspec.Struct, gc=False):
+    try_: int = msgspec.field(default=1, name="try")
+    status: Status = "ok"
+    lines: list[int] = []
+
+
+class _AnyLine(msgspec.Struct, gc=False):
+    """Any line of `records.jsonl` or `scores.jsonl`. A line of the type `end` has the fields of a commit itself."""
+
+    type: str
+    index: int
+    stage: str = ASK
+    scorer: str = ""
+    try_: int = msgspec.field(default=1, name="try")
+    status: str = "ok"
+    lines: list[int] = []
+    end: _LineEnd | None = None
+
+
+class _AnyCall(msgspec.Struct, gc=False):
+    index: int
+
+
+_commit_lines = msgspec.json.Decoder(_AnyLine)
+_call_lines = msgspec.json.Decoder(_AnyCall)
