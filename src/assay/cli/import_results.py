@@ -36,7 +36,8 @@ def command(files: tuple[Path, ...], output_dir: str, format_name: str | None, d
     `rescore` does not, because the other program's scorers are not known.
 
     FILE is a results file of lm-evaluation-harness (its samples files are found beside it), a folder with one, or a
-    `.eval` or `.json` log of Inspect.
+    `.eval` or `.json` log of Inspect. It may also be a folder with the files of a memory test (0000.json and so on) or
+    of a memory evaluation (qa_records.jsonl and its neighbours), for one memory or several.
     Importing the same file again finds the run that exists.
 
     \b

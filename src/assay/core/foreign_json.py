@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -108,6 +109,15 @@ def convert_json(value: Any, schema: type[T], where: str) -> T:
         return msgspec.convert(value, schema, strict=True)
     except msgspec.ValidationError as error:
         raise InputError(Problem(where, str(error))) from None
+
+
+def without_nan(value: Any) -> Any:
+    """Return a JSON value with null in place of NaN and infinite numbers, which no journal can store."""
+    if isinstance(value, dict):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_nan(item) for item in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _decode_leniently(raw: bytes, error: Exception) -> Any:

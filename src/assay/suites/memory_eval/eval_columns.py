@@ -43,7 +43,8 @@ from assay.suites.memory_eval.rows import (
     written_texts,
 )
 
-_NOT_JUDGED = "not judged"
+NOT_JUDGED = "not judged"
+"""The reasoning of an eval that no judge made."""
 _QUESTION_METRICS = (scorers.ANSWER, scorers.EVIDENCE, scorers.RETRIEVED)
 # Other tools write `error` where the format's description has `irrelevant`.
 _IRRELEVANT_LABELS = frozenset({IRRELEVANT, "error"})
@@ -169,7 +170,7 @@ def _labels(score: Score | None) -> list[str]:
 
 
 def _reason(score: Score | None) -> str:
-    return score.reason if score else _NOT_JUDGED
+    return score.reason if score else NOT_JUDGED
 
 
 # aggregate_metrics.json

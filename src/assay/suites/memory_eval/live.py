@@ -241,7 +241,7 @@ class LiveSource(RowSource):
                     "type": question.abbrev,
                     "difficulty": question.difficulty,
                 }
-                answers.append(AnswerRow(part, texts[part], question.answer, about))
+                answers.append(AnswerRow(part, question.text, texts[part], question.answer, about))
         return answers
 
     def lines(self, result: CaseResult[Sample]) -> SampleLines | None:

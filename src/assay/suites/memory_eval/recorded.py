@@ -18,7 +18,7 @@ from msgspec import UNSET, Struct
 
 from assay.core.errors import InputError, Problem, UsageError, unreadable
 from assay.core.files import write_json
-from assay.core.hashing import file_sha256, fingerprint, row_key
+from assay.core.hashing import file_sha256, fingerprint
 from assay.core.memory import find_memory
 from assay.core.protocols import Context, Solver
 from assay.core.registry import names, short
@@ -29,12 +29,14 @@ from assay.store.runs import run_folders, state_of
 from assay.suites.memory_eval.options import MemoryEvalOptions
 from assay.suites.memory_eval.row_source import Baseline, RowSource, SampleLines
 from assay.suites.memory_eval.rows import (
+    FILES_SET,
     AnswerRow,
     QaRow,
     SampleRows,
     SessionRow,
     answer_rows,
     encode,
+    rows_key,
 )
 
 SESSIONS, QUESTIONS = "pipeline_sessions.jsonl", "pipeline_qa.jsonl"
@@ -67,7 +69,7 @@ class RecordedSource(RowSource):
         if self._own_run:
             # Cases are numbered by sample and baseline, so the baselines must have the order of that run.
             self.folders = {name: self.folders[name] for name in self._own_run.subjects}
-        self.baselines = {name: _baseline(name) for name in self.folders}
+        self.baselines = {name: baseline_named(name) for name in self.folders}
         self.roles = {}
         self.solver = RecordedSolver()
 
@@ -115,7 +117,7 @@ class RecordedSource(RowSource):
                 problems += lines.problems()
                 # The key needs valid lines. After a problem the rows are not used anyway.
                 if not problems:
-                    rows.append(Row(len(rows), lines.key(), "files", RecordedSample(name, baseline)))
+                    rows.append(Row(len(rows), lines.key(), FILES_SET, RecordedSample(name, baseline)))
         if problems:
             raise InputError(problems)
         if not rows:
@@ -209,7 +211,7 @@ class RecordedSolver(Solver):
         ctx.emit("imported", {"sample_id": inputs})
 
 
-def _baseline(name: str) -> Baseline:
+def baseline_named(name: str) -> Baseline:
     """Return the title of a built-in memory. A memory of another tool keeps the name in its files."""
     if name not in names("memory"):
         return Baseline(name)
@@ -259,13 +261,8 @@ class RecordedLines(NamedTuple):
         )
 
     def key(self) -> str:
-        """Return the key of the sample: its gold and questions, which are the same for every memory."""
-        rows = self.rows()
-        gold = [[row.sample_id, row.session_id, row.gold_state] for row in rows.sessions]
-        questions = [
-            [row.sample_id, row.checkpoint_id, row.question, row.gold_answer] for row in rows.questions
-        ]
-        return row_key(encode([gold, questions]))
+        """Return the key of the sample, see `rows_key`."""
+        return rows_key(self.rows())
 
     def problems(self) -> list[Problem]:
         """Return a problem for each line that is not a valid row."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from assay.core.hashing import Twins
+from assay.core.hashing import Twins, row_key
 
 
 class SnapshotMemory(Struct, frozen=True):
@@ -171,6 +171,16 @@ class SampleRows(NamedTuple):
 
 encode = msgspec.json.Encoder().encode
 
+FILES_SET = "files"
+"""The set of samples that are known from result files only, not from their data."""
+
+
+def rows_key(rows: SampleRows) -> str:
+    """Return the key of a sample in result files: its gold and questions, which are the same for every memory."""
+    gold = [[row.sample_id, row.session_id, row.gold_state] for row in rows.sessions]
+    questions = [[row.sample_id, row.checkpoint_id, row.question, row.gold_answer] for row in rows.questions]
+    return row_key(encode([gold, questions]))
+
 
 # What scorers extract from rows.
 
@@ -271,9 +281,10 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 class AnswerRow(NamedTuple):
-    """An answer with its reference. `part` and `about` become the fields `part` and `data` of its scores."""
+    """An answer with its reference. `part`, `question` and `about` become `part`, `label` and `data` of its scores."""
 
     part: str
+    question: str
     answer: str
     reference: str
     about: dict[str, Any]
@@ -282,7 +293,7 @@ class AnswerRow(NamedTuple):
 def answer_rows(rows: Sequence[QaRow]) -> list[AnswerRow]:
     """Return the answers of one sample, in order."""
     return [
-        AnswerRow(part, row.generated_answer, row.gold_answer, score_data(row))
+        AnswerRow(part, row.question, row.generated_answer, row.gold_answer, score_data(row))
         for part, row in zip(question_parts(rows), rows, strict=True)
     ]
 

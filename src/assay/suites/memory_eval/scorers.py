@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Context, Scorer, View
@@ -79,6 +80,10 @@ METRICS_BY_KIND: dict[str, tuple[str, ...]] = {
 # Part of the scorers' ids. Increase it when the same rows get other scores: then finished runs are scored again.
 _VERSION = 1
 
+NOTHING_TO_JUDGE = "nothing to judge"
+"""The reason of a score whose session or question has nothing that could be judged."""
+
+ScoreHead = tuple[int, str, str, str, str]
 RowsOf = Callable[[View], SampleRows]
 AnswersOf = Callable[[View], Iterable[AnswerRow]]
 
@@ -114,6 +119,8 @@ class JudgeTask(Struct, frozen=True):
     about: dict[str, Any]
     expected: str | None = None
     tags: tuple[str, ...] = ()
+    label: str = ""
+    """The question or the memory point."""
 
 
 def judge_tasks(rows: SampleRows) -> list[JudgeTask]:
@@ -142,21 +149,32 @@ def _session_tasks(part: str, row: SessionRow) -> Iterator[JudgeTask]:
     yield JudgeTask(part, (CORRECTNESS, HALLUCINATION), correctness, about)
     for point in updates:
         update = UpdateQuestion(point.content, point.original, active)
-        yield JudgeTask(f"{part}/{point.name}", (UPDATE,), update, about | {"point": point.name})
+        yield JudgeTask(
+            f"{part}/{point.name}", (UPDATE,), update, about | {"point": point.name}, label=point.content
+        )
     for point in gold_points(gold.session_interference_memories):
         interference = InterferenceQuestion(point.content, active)
-        yield JudgeTask(f"{part}/{point.name}", (INTERFERENCE,), interference, about | {"point": point.name})
+        yield JudgeTask(
+            f"{part}/{point.name}",
+            (INTERFERENCE,),
+            interference,
+            about | {"point": point.name},
+            label=point.content,
+        )
 
 
 def _question_tasks(part: str, row: QaRow) -> Iterator[JudgeTask]:
     about, evidence = score_data(row), tuple(row.gold_evidence_contents)
     answer = AnswerQuestion(row.question, row.gold_answer, row.generated_answer, evidence)
-    tags = question_tags(about)
-    yield JudgeTask(part, (ANSWER,), answer, about | {"answer": row.generated_answer}, row.gold_answer, tags)
+    tags, label = question_tags(about), row.question
+    yield JudgeTask(
+        part, (ANSWER,), answer, about | {"answer": row.generated_answer}, row.gold_answer, tags, label
+    )
     cited = EvidenceQuestion(evidence, tuple(row.cited_memories))
-    yield JudgeTask(part, (EVIDENCE,), cited, about, tags=tags)
+    # `assay show RUN --question` prints the evidence beside the retrieved items.
+    yield JudgeTask(part, (EVIDENCE,), cited, about | {"evidence": evidence}, tags=tags, label=label)
     retrieved = EvidenceQuestion(evidence, tuple(item.text for item in row.retrieval.items))
-    yield JudgeTask(part, (RETRIEVED,), retrieved, about, tags=tags)
+    yield JudgeTask(part, (RETRIEVED,), retrieved, about, tags=tags, label=label)
 
 
 def question_tags(about: Mapping[str, Any]) -> tuple[str, ...]:
@@ -215,19 +233,13 @@ class EvalScorer(Scorer):
                 counts = question.updates
             total = sum(counts)
             data["denominator"] = total
-            head = (*view.case.head, self.id, metric, task.part)
+            score = Score(
+                *(*view.case.head, self.id, metric, task.part), data=data, label=task.label, tags=task.tags
+            )
             if not total:
-                reason = "nothing to judge"
-                yield Score(*head, status="not_applicable", reason=reason, data=data, tags=task.tags)
+                yield replace(score, status="not_applicable", reason=NOTHING_TO_JUDGE)
             elif not verdict.valid:
-                yield Score(
-                    *head,
-                    status="invalid",
-                    reason=verdict.reason,
-                    data=data,
-                    expected=task.expected,
-                    tags=task.tags,
-                )
+                yield replace(score, status="invalid", reason=verdict.reason, expected=task.expected)
             else:
                 worth = LABEL_WORTH[metric]
                 numerator = sum(
@@ -236,14 +248,7 @@ class EvalScorer(Scorer):
                     if is_counted
                 )
                 data["numerator"] = numerator
-                yield Score(
-                    *head,
-                    value=numerator / total,
-                    reason=verdict.reason,
-                    data=data,
-                    expected=task.expected,
-                    tags=task.tags,
-                )
+                yield replace(score, value=numerator / total, reason=verdict.reason, expected=task.expected)
 
 
 class LexicalScorer(Scorer):
@@ -256,22 +261,34 @@ class LexicalScorer(Scorer):
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Return two scores for each question, with the same part as the judged answer."""
-        scores: list[Score] = []
-        head = (*view.case.head, self.id)
-        for part, answer, reference, about in self._answers_of(view):
-            tags = question_tags(about)
-            # Without a reference F1 would be 0 for every answer.
-            if not reference.strip():
-                reason = "the question has no reference"
-                scores += [
-                    Score(*head, metric, part, status="not_applicable", reason=reason, data=about, tags=tags)
-                    for metric in (F1, BLEU1)
-                ]
-                continue
-            answer_tokens, reference_tokens = tokens(answer), tokens(reference)
-            f1 = overlap_f1(answer_tokens, reference_tokens)
-            bleu1 = overlap_bleu1(answer_tokens, reference_tokens)
-            data = about | {"answer": answer}
-            scores.append(Score(*head, F1, part, value=f1, data=data, expected=reference, tags=tags))
-            scores.append(Score(*head, BLEU1, part, value=bleu1, data=about, tags=tags))
-        return scores
+        return lexical_scores((*view.case.head, self.id), self._answers_of(view))
+
+
+def lexical_scores(head: ScoreHead, answers: Iterable[AnswerRow]) -> list[Score]:
+    """Return token F1 and BLEU-1 of each answer. `head` has the first five fields of the scores."""
+    scores: list[Score] = []
+    for part, question, answer, reference, about in answers:
+        tags = question_tags(about)
+        # Without a reference F1 would be 0 for every answer.
+        if not reference.strip():
+            scores += [
+                Score(
+                    *(*head, metric, part),
+                    status="not_applicable",
+                    reason="the question has no reference",
+                    data=about,
+                    label=question,
+                    tags=tags,
+                )
+                for metric in (F1, BLEU1)
+            ]
+            continue
+        answer_tokens, reference_tokens = tokens(answer), tokens(reference)
+        f1 = overlap_f1(answer_tokens, reference_tokens)
+        bleu1 = overlap_bleu1(answer_tokens, reference_tokens)
+        data = about | {"answer": answer}
+        scores.append(
+            Score(*head, F1, part, value=f1, data=data, expected=reference, label=question, tags=tags)
+        )
+        scores.append(Score(*head, BLEU1, part, value=bleu1, data=about, label=question, tags=tags))
+    return scores

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from assay.core.errors import Problem, UsageError
+from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
 from assay.core.judges import ANSWER as ANSWER_KIND
 from assay.core.judges import JudgeInfo
@@ -43,6 +44,7 @@ from assay.scoring.panel import Panel, judge_name, with_provider
 from assay.solvers.memory.sessions import SESSION
 from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_eval.eval_columns import sample_evals
+from assay.suites.memory_eval.eval_results import find_results
 from assay.suites.memory_eval.file_schema import file_schemas
 from assay.suites.memory_eval.live import LiveSource
 from assay.suites.memory_eval.options import MemoryEvalOptions
@@ -268,6 +270,11 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
         """Return all problems of a file or folder of samples, also those that a run accepts."""
         return check_samples(path)
+
+    @classmethod
+    def read_results(cls, path: Path) -> ImportedRun | None:
+        """Return the results in a folder with the files of a baseline, or of several in subfolders."""
+        return find_results(path)
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:

@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta, Struct, field
 
 from assay.core.errors import InputError, Problem
-from assay.core.foreign_json import convert_json, read_object
+from assay.core.foreign_json import convert_json, read_object, without_nan
 from assay.core.schema import Scalar
 from assay.solvers.memory.conversation import AnswerRecord
 from assay.suites.memory_test.conversation import RESERVED, ConversationQuestion
@@ -195,7 +195,7 @@ def _seconds(value: float | None) -> float:
 
 
 def _question(question: SageQuestion, raw: Mapping[str, Any]) -> ConversationQuestion:
-    metadata = {key: _finite(value) for key, value in raw.items() if key not in RESERVED}
+    metadata = {key: without_nan(value) for key, value in raw.items() if key not in RESERVED}
     if isinstance(metadata.get("category"), (dict, list)):
         # Categories are names of groups.
         metadata["category"] = json.dumps(metadata["category"], ensure_ascii=False)
@@ -203,18 +203,9 @@ def _question(question: SageQuestion, raw: Mapping[str, Any]) -> ConversationQue
         question.question_text,
         text_list(question.evidence),
         metadata,
-        reference=_finite(question.reference_answer),
+        reference=without_nan(question.reference_answer),
         source_index=question.source_index or 0,
     )
-
-
-def _finite(value: Any) -> Any:
-    """Return the value without NaN and infinite numbers: JSON has none, so the journal could not store them."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 # Numbers of questions

@@ -1,0 +1,353 @@
+"""Reads results of the memory evaluation for `assay import`: the files of one or more baselines, from any tool.
+
+The numbers of the report come from the record files. The aggregate file is compared with them, and gives the numbers
+that they lack. The files do not have the dialogues. With the samples (`--data`) the run gets the keys of a native run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from assay.core.errors import InputError, Problem
+from assay.core.hashing import row_key
+from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
+from assay.core.memory import find_memory
+from assay.core.registry import names as plugin_names
+from assay.core.report import Report
+from assay.core.types import Record, Score
+from assay.solvers.memory.sessions import ANSWER, SESSION
+from assay.solvers.memory.snapshots import ItemChange
+from assay.suites.memory_eval.aggregate_file import AggregateFile, read_aggregate, with_aggregate
+from assay.suites.memory_eval.eval_scores import EvalReader
+from assay.suites.memory_eval.output_files import AGGREGATE, QA_RECORDS, SESSION_RECORDS
+from assay.suites.memory_eval.record_files import (
+    RecordFile,
+    RecordLine,
+    read_qa_verdicts,
+    read_session_verdicts,
+    sample_places,
+)
+from assay.suites.memory_eval.recorded import QUESTIONS, SESSIONS, baseline_named
+from assay.suites.memory_eval.rows import (
+    FILES_SET,
+    QaRow,
+    SampleRows,
+    SessionRow,
+    answer_rows,
+    encode,
+    question_parts,
+    rows_key,
+    session_parts,
+)
+from assay.suites.memory_eval.sample import Sample, sample_inputs
+from assay.suites.memory_eval.sample_files import load_samples
+from assay.suites.memory_eval.scorers import lexical_scores
+from assay.suites.memory_eval.tally import BaselineTally
+
+FORMAT = "memory-eval"
+IMPORTED = "imported"
+"""The kind of the records with the lines of the files, for `assay export`: `{"session": …}` or `{"question": …}`."""
+_FILES = (SESSION_RECORDS, QA_RECORDS, SESSIONS, QUESTIONS, AGGREGATE)
+_UNNAMED = "baseline"
+# Names that a message lists.
+_MOST_NAMES = 5
+
+
+def find_results(path: Path) -> ImportedRun | None:
+    """Return the results at a path: a folder with the files of a baseline, or of several in subfolders, or one file.
+
+    One file stands for its whole folder. Returns None if the path has no such file.
+    """
+    if path.is_file():
+        return EvalRun([path.parent]) if path.name in _FILES else None
+    folders = (
+        [path] if _has_results(path) else [each for each in sorted(path.glob("*")) if _has_results(each)]
+    )
+    return EvalRun(folders) if folders else None
+
+
+def _has_results(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in _FILES)
+
+
+class EvalRun(ImportedRun):
+    """The results of one or more baselines, each in its own folder."""
+
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._baselines: dict[str, _BaselineResults] = {}
+        for folder in folders:
+            baseline = _BaselineResults(folder)
+            other = self._baselines.get(baseline.name)
+            if other is not None:
+                raise InputError(
+                    Problem(
+                        str(folder),
+                        f"has results of {baseline.name!r}, and so has {other.folder}. Import each one",
+                    )
+                )
+            self._baselines[baseline.name] = baseline
+        self._samples: dict[str, Sample] | None = None
+        self._set = FILES_SET
+        scorers = ["words"]
+        if any(baseline.is_judged for baseline in self._baselines.values()):
+            scorers.append("judged")
+        super().__init__(
+            ImportPlan(
+                format=FORMAT,
+                suite="memory-eval",
+                files=[path for baseline in self._baselines.values() for path in baseline.paths],
+                total=sum(len(baseline.samples) for baseline in self._baselines.values()),
+                subjects=list(self._baselines),
+                scorers=[imported_scorer(name) for name in scorers],
+                score_parts="rows",
+                missing=self._missing(),
+                facts={"baselines": list(self._baselines)},
+            )
+        )
+
+    def _missing(self) -> list[str]:
+        missing = ["dialogues", "requests", "times", "tokens", "failed samples", "errors of single answers"]
+        baselines = self._baselines.values()
+        if any(baseline.is_judged for baseline in baselines):
+            missing += [
+                "the judge and its votes",
+                "which points and pieces of evidence are covered",
+                "evidence in all retrieved items",
+            ]
+        for baseline in baselines:
+            if baseline.sessions is None:
+                missing.append(f"the sessions of {baseline.name}")
+            if baseline.questions is None:
+                missing.append(f"the questions of {baseline.name}")
+            if not baseline.is_judged:
+                missing.append(f"verdicts on {baseline.name}: `assay memory eval --eval-only` can judge it")
+        return missing
+
+    def use_data(self, path: Path) -> None:
+        """Read the samples. Raises InputError if the results belong to other samples."""
+        self._samples = {sample.sample_id: sample for sample in load_samples(path).samples}
+        self._set = path.resolve().stem
+        plan = self.plan
+        plan.files += sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+        plan.missing.remove("dialogues")
+
+    def cases(self) -> Iterator[ImportedCase]:
+        """Yield the samples in the order of the files, each with all baselines."""
+        order = dict.fromkeys(name for baseline in self._baselines.values() for name in baseline.samples)
+        for number, sample in enumerate(order):
+            for baseline in self._baselines.values():
+                if sample in baseline.samples:
+                    yield self._case(number, sample, baseline)
+
+    def _case(self, number: int, sample: str, baseline: _BaselineResults) -> ImportedCase:
+        sessions = list(baseline.sessions.of(sample)) if baseline.sessions else []
+        questions = list(baseline.questions.of(sample)) if baseline.questions else []
+        _refuse_repeated_sessions(sessions)
+        baseline.tell_repeated_questions(questions)
+        rows = SampleRows([line.row for line in sessions], [line.row for line in questions])
+        words = imported_scorer("words")
+        scores = lexical_scores((*UNPLACED, words), answer_rows(rows.questions))
+        records: list[Record] = []
+        for part, session in zip(session_parts(rows.sessions), sessions, strict=True):
+            scores += baseline.session_scores(part, session)
+            records += _session_records(part, session)
+        for part, question in zip(question_parts(rows.questions), questions, strict=True):
+            scores += baseline.question_scores(part, question)
+            records += _question_records(part, question)
+        baseline.tally.add_sample(number, len(sessions), rows.questions, (), scores)
+        return ImportedCase(
+            key=rows_key(rows) if self._samples is None else self._data_key(sample, sessions, questions),
+            set=self._set,
+            subject=baseline.name,
+            label=sample,
+            records=records,
+            scores=scores,
+        )
+
+    def _data_key(
+        self, name: str, sessions: Sequence[RecordLine[SessionRow]], questions: Sequence[RecordLine[QaRow]]
+    ) -> str:
+        """Return the key that a native run gives a sample. Raises InputError if the data has other sessions."""
+        assert self._samples is not None
+        where = [*(line.where for line in sessions), *(line.where for line in questions)][0]
+        sample = self._samples.get(name)
+        if sample is None:
+            raise InputError(Problem(where, f"the data has no sample {name!r}"))
+        if sessions:
+            # --max-sessions inserts only the first ones.
+            sample, _ = sample.first_sessions(len(sessions))
+            ids = [line.row.session_id for line in sessions]
+            if ids != [session.id for session in sample.sessions]:
+                raise InputError(Problem(where, f"the data has other sessions of the sample {name!r}"))
+        texts = {
+            asked.part: asked.question.text
+            for session in sample.sessions
+            for asked in sample.questions_after(session.id)
+        }
+        for part, line in zip(question_parts([line.row for line in questions]), questions, strict=True):
+            if texts.get(part) != line.row.question:
+                raise InputError(
+                    Problem(
+                        line.where, f"the data of {name!r} has no question {line.row.question!r} at {part}"
+                    )
+                )
+        # A native run adds the evidence to the key if one of its memories, such as `oracle`, sees it.
+        built_in = [name for name in self._baselines if name in plugin_names("memory")]
+        evidence = any(find_memory(name).about.needs_evidence for name in built_in)
+        return row_key(encode([sample.sample_id, sample_inputs(sample, "", evidence=evidence)]))
+
+    def report(self) -> Report:
+        """Return an entry for each baseline: computed from the records, and completed by its aggregate file."""
+        notices = []
+        entries = []
+        for baseline in self._baselines.values():
+            entry = baseline.tally.entry()
+            notices += baseline.notices
+            if baseline.aggregate is not None:
+                entry = with_aggregate(entry, baseline.aggregate, notices)
+            entries.append(entry)
+        return Report(entries=entries, entry_word="memory", notices=notices)
+
+
+class _BaselineResults:
+    """The files of one baseline."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        sessions, questions = (
+            _first_file(folder, SESSION_RECORDS, SESSIONS),
+            _first_file(folder, QA_RECORDS, QUESTIONS),
+        )
+        self.sessions = RecordFile(sessions, SessionRow) if sessions else None
+        self.questions = RecordFile(questions, QaRow) if questions else None
+        self.aggregate: AggregateFile | None = None
+        self.paths = [path for path in (sessions, questions) if path]
+        if (folder / AGGREGATE).is_file():
+            self.aggregate = read_aggregate(folder / AGGREGATE)
+            self.paths.append(folder / AGGREGATE)
+        self.is_judged = any(path.name in (SESSION_RECORDS, QA_RECORDS) for path in self.paths)
+        self._reader = EvalReader(imported_scorer("judged"))
+        self._warnings: list[str] = []
+        self.samples = self._sample_ids()
+        self.name = self._name()
+        about = baseline_named(self.name)
+        self.tally = BaselineTally(self.name, about.alias, reference=about.reference)
+
+    def _sample_ids(self) -> list[str]:
+        """Return the samples in order. A sample that one of the files lacks is told."""
+        by_path: dict[Path, list[str]] = {}
+        if self.sessions is not None:
+            by_path[self.sessions.path] = self.sessions.samples
+        if self.questions is not None:
+            by_path[self.questions.path] = self.questions.samples
+        samples = list(dict.fromkeys(name for names in by_path.values() for name in names))
+        # Samples that were run, but not judged.
+        for name in (SESSIONS, QUESTIONS):
+            path = self.folder / name
+            if self.is_judged and path not in by_path and path.is_file():
+                unjudged = [sample for sample in sample_places(path) if sample not in samples]
+                if unjudged:
+                    self._warnings.append(f"{path} has {_counted(unjudged)} that the record files lack")
+        for path, names in by_path.items():
+            lacking = [sample for sample in samples if sample not in names]
+            if lacking:
+                self._warnings.append(f"{path} lacks {_counted(lacking)}")
+        return samples
+
+    def _name(self) -> str:
+        """Return the name in the aggregate file, else in the first line that has one."""
+        if self.aggregate is not None and self.aggregate.baseline_id:
+            return self.aggregate.baseline_id
+        for question in self.questions.of(self.samples[0]) if self.questions else ():
+            if name := question.row.retrieval.raw_trace.get("baseline"):
+                return str(name)
+        for session in self.sessions.of(self.samples[0]) if self.sessions else ():
+            sources = [item.source for item in session.row.memory_snapshot if item.source]
+            if sources:
+                return sources[0]
+        return _UNNAMED
+
+    @property
+    def notices(self) -> list[str]:
+        """Contradictions in the files. Complete after all samples were read."""
+        return [*self._warnings, *self._reader.notices]
+
+    def tell_repeated_questions(self, lines: Sequence[RecordLine[QaRow]]) -> None:
+        """Add a warning for each question that has two equal lines. Both count, because the data may repeat it."""
+        seen: dict[bytes, str] = {}
+        for line in lines:
+            first = seen.setdefault(encode(line.value), line.where)
+            if first != line.where:
+                self._warnings.append(f"{line.where} repeats {first}: the question counts twice")
+
+    def session_scores(self, part: str, line: RecordLine[SessionRow]) -> list[Score]:
+        """Return the judged scores of a session."""
+        verdicts = read_session_verdicts(line)
+        return list(self._reader.session(part, line.row, verdicts, line.where)) if verdicts else []
+
+    def question_scores(self, part: str, line: RecordLine[QaRow]) -> list[Score]:
+        """Return the judged scores of a question."""
+        verdicts = read_qa_verdicts(line)
+        return list(self._reader.question(part, line.row, verdicts, line.where)) if verdicts else []
+
+
+def _first_file(folder: Path, *names: str) -> Path | None:
+    """Return the first of these files that exists."""
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def _counted(samples: Sequence[str]) -> str:
+    noun = "sample" if len(samples) == 1 else "samples"
+    more = ", …" if len(samples) > _MOST_NAMES else ""
+    return f"{len(samples):,} {noun} ({', '.join(samples[:_MOST_NAMES])}{more})"
+
+
+def _refuse_repeated_sessions(lines: Sequence[RecordLine[SessionRow]]) -> None:
+    seen: dict[str, str] = {}
+    for line in lines:
+        first = seen.setdefault(line.row.session_id, line.where)
+        if first != line.where:
+            raise InputError(
+                Problem(
+                    line.where,
+                    f"the sample {line.row.sample_id!r} has the session {line.row.session_id!r} at {first} too",
+                )
+            )
+
+
+def _session_records(part: str, line: RecordLine[SessionRow]) -> list[Record]:
+    changes = [
+        ItemChange(
+            change.op,
+            "" if change.raw_backend_id is None else str(change.raw_backend_id),
+            change.text,
+            change.session_id,
+            linked=tuple(change.linked_previous),
+        )
+        for change in line.row.memory_delta
+    ]
+    return [
+        Record(*UNPLACED, try_=1, kind=SESSION, part=part, data={"delta": changes}),
+        Record(*UNPLACED, try_=1, kind=IMPORTED, part=part, data={"session": _whole(line)}),
+    ]
+
+
+def _question_records(part: str, line: RecordLine[QaRow]) -> list[Record]:
+    items = line.row.retrieval.items
+    data = {
+        "found": [(item.memory_id, item.score) for item in items],
+        "texts": {item.memory_id: item.text for item in items},
+        "answer": line.row.generated_answer,
+        "cited": line.row.cited_memories,
+    }
+    return [
+        Record(*UNPLACED, try_=1, kind=ANSWER, part=part, data=data),
+        Record(*UNPLACED, try_=1, kind=IMPORTED, part=part, data={"question": _whole(line)}),
+    ]
+
+
+def _whole(line: RecordLine[Any]) -> dict[str, Any]:
+    """Return the line as it is in the file. Its `eval` has counts and reasons that no score has."""
+    return line.value if line.verdicts is None else line.value | {"eval": line.verdicts}
