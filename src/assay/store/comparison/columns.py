@@ -152,7 +152,8 @@ class ComparedRun:
                 score_gold=scores.gold[own_scores],
                 score_tags=score_tags[own_scores],
             )
-        return subjects
+        # In data order: the first subject is the base, and names are numbered in the order in which cases ended.
+        return dict(sorted(subjects.items(), key=lambda item: int(item[1].indexes[0])))
 
     def scores(self, index: int) -> list[Score]:
         """Return the scores of a case by all scorers."""
