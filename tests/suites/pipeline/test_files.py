@@ -26,6 +26,8 @@ KEYS = [
     "first_wrong",
     "seconds",
     "tokens",
+    "depends_on",
+    "gold",
 ]
 NEWEST = Path("out/p")
 

@@ -59,8 +59,10 @@ class PairedScores:
         base_gold = _take(base.score_gold, pairs.base)
         new_gold = _take(new.score_gold, pairs.new)
         other = [number for number, name in enumerate(self.score_names) if name.scorer in other_scorers]
-        unknown_gold = np.isin(pairs.name, other) & (base_gold == 0)
-        self.other_gold = scored & ((base_gold != new_gold) | unknown_gold)
+        # 0 means that a score has no fingerprint. An imported score may have none, and still counts.
+        unknown = (base_gold == 0) | (new_gold == 0)
+        differing = np.where(unknown, np.isin(pairs.name, other), base_gold != new_gold)
+        self.other_gold = scored & differing
         self.counts = scored & ~self.other_gold
 
 

@@ -145,6 +145,12 @@ def is_range(values: list[Any]) -> bool:
 
 def find_contract(folder: Path) -> Contract | None:
     """Return the contract of a folder, or None. Raises InputError if it is invalid or if there are two."""
+    yaml = contract_file(folder)
+    return read_contract(yaml) if yaml is not None else None
+
+
+def contract_file(folder: Path) -> YamlFile | None:
+    """Return the file of a folder's contract, or None. Raises InputError if there are two."""
     files = []
     if (folder / MARKDOWN).is_file() and (yaml := markdown_contract(folder / MARKDOWN)) is not None:
         files.append(yaml)
@@ -152,7 +158,7 @@ def find_contract(folder: Path) -> Contract | None:
     if len(files) > 1:
         names = " and ".join(yaml.path.name for yaml in files)
         raise InputError(Problem(str(folder), f"there is more than one contract, in {names}; keep one"))
-    return read_contract(files[0]) if files else None
+    return files[0] if files else None
 
 
 def read_contract(yaml: YamlFile) -> Contract:

@@ -18,11 +18,12 @@ from assay.core import jsonl
 from assay.core.errors import UsageError
 from assay.core.hop_records import expectations, view_record
 from assay.core.report import Report
+from assay.core.yamlfile import YamlFile
 from assay.store.hop import BaseDataStore
 from assay.store.hop.audit import Audit, read_audit, read_json
 from assay.store.hop.data_store import Aggregation, FieldAggregation, ViewConfig
 from assay.suites.hop.analysis import NO_PROFILE, Analysis, RowResult, retry_count
-from assay.suites.hop.contract import Contract, find_contract
+from assay.suites.hop.contract import Contract, contract_file, read_contract
 from assay.suites.hop.rows import UNTAGGED, HopRow
 from assay.suites.hop.scorer import RowVerdict, check_row
 from assay.suites.hop.settings import LlmSettings
@@ -157,10 +158,16 @@ def _contract(path: Path, target: str) -> Contract:
 
 def contract_beside(path: Path) -> Contract | None:
     """Return the contract of the task to which a file or folder of results belongs, or None."""
+    yaml = contract_file_beside(path)
+    return read_contract(yaml) if yaml is not None else None
+
+
+def contract_file_beside(path: Path) -> YamlFile | None:
+    """Return the file of the contract to which a file or folder of results belongs, or None."""
     folder = path if path.is_dir() else path.parent
     for candidate in (folder.parent / HOPLET, folder.parent, folder):
-        if candidate.is_dir() and (contract := find_contract(candidate)):
-            return contract
+        if candidate.is_dir() and (yaml := contract_file(candidate)) is not None:
+            return yaml
     return None
 
 
@@ -177,10 +184,11 @@ def read_results(path: Path, contract: Contract) -> Iterator[tuple[RowResult, Ro
             if audit is not None:
                 expected = expectations(audit.row, tuple(contract.inputs))
                 fields = None if audit.failed else audit.fields
-                yield _row_result(audit), check_row(expected, fields, contract.outputs)
+                yield file_result(audit), check_row(expected, fields, contract.outputs)
 
 
-def _row_result(audit: Audit) -> RowResult:
+def file_result(audit: Audit) -> RowResult:
+    """Return the result of a line, for an analysis."""
     row, stats = audit.row, audit.stats
     error = audit.error or ""
     # With a status such as FAIL, a text that is not JSON is an explanation by the function, not an error.

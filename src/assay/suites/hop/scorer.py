@@ -21,6 +21,8 @@ from assay.suites.hop.rows import HopRow
 
 METRIC = "correct"
 OUTSIDE = "(no band)"
+NOT_RUN = "it did not run"
+"""The error of a row in the result file of a run that was stopped before it."""
 _EXACT_MATCHING = Matching()
 
 
@@ -61,30 +63,35 @@ class HopScorer(Scorer):
         self._fields = fields
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """Return the score of a row, with every check in its data."""
+        """Return the score of a row."""
         case = view.case
         row = case.gold
         audit = audit_case(view.end, result_text(view.records))
         verdict = check_row(row.expected, None if audit.failed else audit.fields, self._fields)
-        wrong, correct = verdict.wrong, verdict.correct
-        return [
-            Score(
-                *case.head,
-                self.id,
-                METRIC,
-                status="not_applicable" if correct is None else "scored",
-                value=None if correct is None else float(correct),
-                reason=audit.error or (wrong[0].why if wrong else ""),
-                data=ScoreData(verdict.checks, verdict.bands, verdict.near, id=row.id, gold=row.gold),
-                expected=row.expected or None,
-            )
-        ]
+        return [row_score(case.head, self.id, row, audit, verdict)]
 
     def verdict(self, row: HopRow, scores: list[Score]) -> RowVerdict:
         """Return the verdict in a row's score. A row without a score fails all its checks."""
         if scores:
             return msgspec.convert(scores[0].data, ScoreData)
         return check_row(row.expected, None, self._fields)
+
+
+def row_score(
+    head: tuple[int, str, str, str], scorer: str, row: HopRow, audit: Audit, verdict: RowVerdict
+) -> Score:
+    """Return the score of a row, with every check in its data. `head` is the case's."""
+    wrong, correct = verdict.wrong, verdict.correct
+    return Score(
+        *head,
+        scorer,
+        METRIC,
+        status="not_applicable" if correct is None else "scored",
+        value=None if correct is None else float(correct),
+        reason=audit.error or (wrong[0].why if wrong else ""),
+        data=ScoreData(verdict.checks, verdict.bands, verdict.near, id=row.id, gold=row.gold),
+        expected=row.expected or None,
+    )
 
 
 def result_text(records: list[Record]) -> str | None:
@@ -106,7 +113,7 @@ def audit_case(end: End | None, text: str | None) -> Audit:
             return Audit({}, msgspec.json.decode(text))
         record: dict[str, Any] = {"hop_result": text, "hop_stats": {"status": "OK"}}
     else:
-        error = "it did not run"
+        error = NOT_RUN
         if end is not None:
             error = end.failure.message if end.failure else ""
         record = {"hop_result": None, "hop_stats": {"status": "ERROR", "error": error}}

@@ -19,6 +19,7 @@ from assay.core.connect import Role
 from assay.core.envfile import keys_in
 from assay.core.errors import Problem, UsageError
 from assay.core.hashing import fingerprint
+from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
 from assay.core.protocols import Scorer
 from assay.core.report import Report
@@ -49,6 +50,7 @@ from assay.suites.hop import check
 from assay.suites.hop.analysis import Analysis, RowResult, retry_count
 from assay.suites.hop.file_schema import file_schemas
 from assay.suites.hop.files import RESULT_KEYS, ResultFile, analyse, file_name
+from assay.suites.hop.hop_results import find_results
 from assay.suites.hop.options import HopOptions
 from assay.suites.hop.rows import HopRow, HopRows, RowFile, read_rows
 from assay.suites.hop.scorer import HopScorer, audit_case, result_text
@@ -286,6 +288,11 @@ class HopSuite(Suite[HopOptions, HopRow]):
         return check.check_file(path)
 
     @classmethod
+    def read_results(cls, path: Path) -> ImportedRun | None:
+        """Return the results in a result file of HOP, flat or of the View, or in a folder with one."""
+        return find_results(path)
+
+    @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:
         """Return the schemas of the files of this format."""
         return file_schemas()
@@ -297,11 +304,14 @@ class HopSuite(Suite[HopOptions, HopRow]):
         for record in case.records:
             data = record.data
             if record.kind == "step":
-                retries = f", {data['retry_count']:,} × retried" if data["retry_count"] else ""
-                took = f"({data['duration']:.3f} s{retries})"
-                heading = f"step {data['step']} {data['op']}: {data['status']} {took}"
-                sections.append(Section(heading=heading, text=data["task"], max_chars=300))
-                lines = [f"{name}: {value}" for name, value in data["metadata"].items()]
+                # A step of an imported run may have neither a duration nor a task.
+                facts = [f"{data['duration']:.3f} s"] if data.get("duration") is not None else []
+                if data.get("retry_count"):
+                    facts.append(f"{data['retry_count']:,} × retried")
+                heading = f"step {data['step']} {data['op']}: {data['status']}"
+                heading += f" ({', '.join(facts)})" if facts else ""
+                sections.append(Section(heading=heading, text=data.get("task", ""), max_chars=300))
+                lines = [f"{name}: {value}" for name, value in data.get("metadata", {}).items()]
                 sections.append(Section(text="\n".join(lines), indent=1))
             elif record.kind == "answer":
                 sections.append(

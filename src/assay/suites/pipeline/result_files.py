@@ -41,6 +41,8 @@ class TestResult(msgspec.Struct, frozen=True):
     output: TestOutput
     end: End | None
     score: Score | None
+    depends_on: list[str] = []
+    """The tests that must pass before this one runs."""
 
     @property
     def verdict(self) -> str:
@@ -76,6 +78,10 @@ class TestResult(msgspec.Struct, frozen=True):
             "first_wrong": data.get("first_wrong"),
             "seconds": round(output.seconds, 6),
             "tokens": {"input": sum(pair[0] for pair in tokens), "output": sum(pair[1] for pair in tokens)},
+            # For `assay import`: tests that depend on each other are one case, and `assay compare` leaves out tests
+            # that expect something else.
+            "depends_on": self.depends_on,
+            "gold": data.get("gold"),
         }
 
 

@@ -100,25 +100,12 @@ class PipelineScorer(Scorer):
         return item._replace(check=replace(check, passed=judged.passed, why=judged.reason))
 
     def _score(self, case: Case, test: TestCase, result: str, reason: str, data: dict[str, Any]) -> Score:
-        value = _VALUES.get(result)
-        status: ScoreStatus = "not_applicable"
-        if value is not None:
-            status = "scored"
-        elif result == INVALID:
-            status = "invalid"
         expected = [test.expected_outputs, test.expected_aggregation, test.reference]
-        return Score(
-            *case.head,
-            scorer=self.id,
-            metric=METRIC,
-            part=test.key,
-            status=status,
-            value=value,
-            reason=reason,
-            data={"verdict": result, "gold": fingerprint(test.expectations()), **data},
+        return replace(
+            verdict_score(
+                case.head, self.id, test, result, reason, {"gold": fingerprint(test.expectations()), **data}
+            ),
             expected=next((value for value in expected if value), None),
-            label=test.key,
-            tags=tuple(test.tags),
         )
 
     def passed(self, case: Case, records: Sequence[Record], part: str) -> bool:
@@ -131,6 +118,35 @@ class PipelineScorer(Scorer):
         if evaluation.error(output):
             return False
         return all(item.check.passed is not False for item in evaluation.checks(test, output))
+
+
+def verdict_score(
+    head: tuple[int, str, str, str],
+    scorer: str,
+    test: TestCase,
+    result: str,
+    reason: str,
+    data: dict[str, Any],
+) -> Score:
+    """Return the score of a test with this verdict. `head` is the case's. Only some verdicts have a value."""
+    value = _VALUES.get(result)
+    status: ScoreStatus = "not_applicable"
+    if value is not None:
+        status = "scored"
+    elif result == INVALID:
+        status = "invalid"
+    return Score(
+        *head,
+        scorer=scorer,
+        metric=METRIC,
+        part=test.key,
+        status=status,
+        value=value,
+        reason=reason,
+        data={"verdict": result, **data},
+        label=test.key,
+        tags=tuple(test.tags),
+    )
 
 
 def _check_data(item: StepCheck) -> dict[str, Any]:

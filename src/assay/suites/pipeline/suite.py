@@ -16,9 +16,9 @@ from assay.core.code import imported_sha256
 from assay.core.connect import CHAT, Role
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import fingerprint
+from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
 from assay.core.judges import JudgeInfo
-from assay.core.report import Report
 from assay.core.schema import refuse
 from assay.core.spec import RunSpec
 from assay.core.suite import (
@@ -51,10 +51,12 @@ from assay.suites.pipeline.evaluation import Evaluation, read_output, records_by
 from assay.suites.pipeline.file_schema import file_schemas
 from assay.suites.pipeline.options import PipelineOptions, split_names
 from assay.suites.pipeline.pipeline_file import ALL, BASELINE, PipelineFile
+from assay.suites.pipeline.pipeline_results import find_results
 from assay.suites.pipeline.preflight import Preflight
+from assay.suites.pipeline.prompt_lab_results import find_prompt_lab_results
 from assay.suites.pipeline.result_files import JunitFile, ResultFiles, TestResult
-from assay.suites.pipeline.scorer import INVALID, METRIC, PipelineScorer
-from assay.suites.pipeline.tally import VariantTally
+from assay.suites.pipeline.scorer import METRIC, PipelineScorer
+from assay.suites.pipeline.tally import VariantTally, build_report
 from assay.suites.pipeline.testset.scan import check_testset, is_testset
 from assay.suites.pipeline.testset.testsets import CaseGroup, CaseSelection, LoadedTests, Testsets
 
@@ -257,17 +259,11 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         files.close()
         junit.close({name: tally.sets for name, tally in tallies.items()})
         judges = [with_calibration(self._judge)] if self._judge else []
-        passed: bool | None = True
-        if any(tally.check_failed for tally in tallies.values()):
-            passed = False
-        elif any(tally.counts[INVALID] for tally in tallies.values()):
-            passed = None
-        report = Report(
-            entries=[tally.entry(name, judges) for name, tally in tallies.items()],
-            entry_word="variant",
-            passed=passed,
+        return Outcome(
+            build_report(tallies, judges),
+            [*files.paths, junit.path],
+            Path(self.spec.output_dir) / self.file.id,
         )
-        return Outcome(report, [*files.paths, junit.path], Path(self.spec.output_dir) / self.file.id)
 
     def overview(self, rows: Rows[CaseGroup]) -> Overview:
         """Return the planned calls of each step that calls a model, for `--dry-run`.
@@ -353,6 +349,11 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         return check_testset(path, file.known_steps, file.declared, preflight.check)
 
     @classmethod
+    def read_results(cls, path: Path) -> ImportedRun | None:
+        """Return the results in `results.jsonl`, in a folder with it, or in a result file of Prompt Lab."""
+        return find_results(path) or find_prompt_lab_results(path)
+
+    @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:
         """Return the schemas of the files of this format."""
         return file_schemas()
@@ -433,6 +434,7 @@ def _test_results(result: CaseResult[CaseGroup]) -> list[TestResult]:
             read_output(records[test.key], test.key),
             result.end,
             scores.get(test.key),
+            group.waits_for(test),
         )
         for test in group.cases
     ]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heappush, heapreplace
 from typing import Any
 
 from msgspec import UNSET
 
 from assay.core.judges import JudgeInfo
-from assay.core.report import Cell, Difference, Entry, Example, Examples, Metric, Slice, Table
+from assay.core.report import Cell, Difference, Entry, Example, Examples, Metric, Report, Slice, Table
 from assay.core.types import Score
 from assay.scoring.metric_builders import proportion_metric
 from assay.scoring.statistics import percentile
 from assay.suites.pipeline.evaluation import TestOutput
-from assay.suites.pipeline.scorer import ERRORED, FAILED, PASSED, VERDICTS
+from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, PASSED, VERDICTS
 from assay.suites.pipeline.testset.case import TestCase
 
 NO_ANSWER = "no_answer"
@@ -26,6 +26,20 @@ _MOST_EXAMPLES = 10
 _STEP_COLUMNS = [
     *("step", "ok", "failed", "skipped", "wrong first", "p50 s", "p95 s", "calls", "tokens in", "out"),
 ]
+
+
+def build_report(tallies: Mapping[str, VariantTally], judges: list[JudgeInfo]) -> Report:
+    """Return the report of a run. It has not passed if a check failed; None if a judge's verdict is missing."""
+    passed: bool | None = True
+    if any(tally.check_failed for tally in tallies.values()):
+        passed = False
+    elif any(tally.counts[INVALID] for tally in tallies.values()):
+        passed = None
+    return Report(
+        entries=[tally.entry(name, judges) for name, tally in tallies.items()],
+        entry_word="variant",
+        passed=passed,
+    )
 
 
 class VariantTally:

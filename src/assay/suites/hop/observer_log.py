@@ -1,0 +1,84 @@
+"""Reads `observer.jsonl`, the log that a batch appends to: how long each call of the function took, and its steps.
+
+    log = ObserverLog(Path("TestCases/observer.jsonl"), since=1771497000.0)
+    call = log.find({"question": "2+2?"}, {"answer": 4})
+    call.seconds, call.steps
+
+A line of the log names neither the row nor the profile. A call belongs to a row if input and result are equal.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from assay.core.errors import InputError
+from assay.core.foreign_json import decode_json, json_lines
+from assay.core.hop_records import is_observer_line
+
+FILE_NAME = "observer.jsonl"
+# A result file has whole seconds, and assay moves the time of a run ahead if another one has it.
+_TOLERANCE = 60.0
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class ObservedCall(Struct):
+    """One call of the function. `began` is when it started."""
+
+    input: bytes
+    began: float
+    seconds: float | None = None
+    steps: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+
+class ObserverLog:
+    """The calls in a log, for the batch that began at `since`. Lines that cannot be read are skipped."""
+
+    def __init__(self, path: Path, since: float | None) -> None:
+        self._since = since or 0.0
+        running: dict[str, ObservedCall] = {}
+        self._calls: dict[tuple[bytes, bytes], list[ObservedCall]] = defaultdict(list)
+        for line in json_lines(path):
+            try:
+                record = decode_json(line.raw, "")
+            except InputError:
+                continue  # a killed batch leaves a torn line, and the log is only an addition to the results
+            if not isinstance(record, dict) or not is_observer_line(record):
+                continue
+            run_id = str(record["run_id"])
+            if record["type"] == "run_start":
+                began = _number(record.get("timestamp")) or self._since
+                if began >= self._since - _TOLERANCE:
+                    running[run_id] = ObservedCall(_encode(record.get("input")), began)
+            elif record["type"] == "step":
+                if run_id in running:
+                    running[run_id].steps.append(_step(record))
+            elif (call := running.pop(run_id, None)) is not None:
+                metadata = record.get("metadata")
+                error = metadata.get("error") if isinstance(metadata, dict) else None
+                call.seconds = _number(record.get("duration"))
+                self._calls[call.input, _encode(record.get("result", error))].append(call)
+
+    def find(self, fields: dict[str, Any], result: Any) -> ObservedCall | None:
+        """Return the call of this batch with this input and result; None if there is none. An error is its message.
+
+        It is the first call since the batch began, else the last one before: later batches append to the log too.
+        """
+        calls = self._calls.get((_encode(fields), _encode(result)), [])
+        since = [call for call in calls if call.began >= self._since]
+        return since[0] if since else calls[-1] if calls else None
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and isfinite(value) and value >= 0 else None
+
+
+def _step(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name not in ("type", "run_id")}

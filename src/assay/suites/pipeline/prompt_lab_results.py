@@ -1,0 +1,303 @@
+"""Reads result files of Prompt Lab itself for `assay import`.
+
+- A baseline snapshot or an evaluation as JSON: `evaluation_results` or `sample_results`, a list of samples.
+- The CSV file of `eval`, a row per sample, and that of a comparison, with columns for each variant.
+
+Prompt Lab gives a sample `must_have_pass`, which becomes the verdict, and `overall_score`, a judge's points.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
+
+from assay.core.errors import InputError, Problem, unreadable
+from assay.core.foreign_json import convert_json, read_json
+from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
+from assay.core.report import Report
+from assay.core.types import Failure, Record, Score
+from assay.scoring.metric_builders import mean_metric
+from assay.suites.pipeline.evaluation import TestOutput
+from assay.suites.pipeline.pipeline_file import BASELINE
+from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, PASSED, verdict_score
+from assay.suites.pipeline.tally import VariantTally, build_report
+from assay.suites.pipeline.testset.case import TestCase
+from assay.suites.pipeline.testset.testsets import group_key
+
+FORMAT = "pipeline"
+POINTS = "overall_score"
+_SCORER = imported_scorer("pipeline")
+_LISTS = ("evaluation_results", "sample_results")
+# One of these keys is at the beginning of every JSON file of Prompt Lab that has samples.
+_MARKS = (b'"entity_type"', b'"pipeline_id"', b'"sample_id"')
+_SNIFFED_BYTES = 4096
+_CSV_COLUMNS = frozenset({"id", "variant", POINTS, "must_have_pass"})
+# Texts that Prompt Lab writes into `judge_feedback`: the pipeline failed, the evaluation failed, no such sample.
+_PIPELINE_FAILED, _EVALUATION_FAILED, _NOT_FOUND = "Pipeline 执行失败", "评估失败", "未找到结果"
+
+# Also refuses NaN and infinity, which JSON of Python programs may have.
+_LARGEST = 1e15
+_Seconds = Annotated[float, Meta(ge=0, le=_LARGEST)]
+_Points = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
+
+
+class SampleResult(Struct, kw_only=True):
+    """The result of one sample with one variant. The keys are Prompt Lab's."""
+
+    sample_id: int | str
+    must_have_pass: bool
+    variant: str = BASELINE
+    overall_score: _Points = 0.0
+    entity_id: str = ""
+    rule_violations: list[str] = field(default_factory=list)
+    judge_feedback: str = ""
+    execution_time: _Seconds = 0.0
+    step_outputs: dict[str, Any] = field(default_factory=dict)
+    failed_steps: list[str] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in the words of a pipeline run."""
+        if self.judge_feedback.startswith(_PIPELINE_FAILED):
+            return ERRORED
+        if self.judge_feedback.startswith(_EVALUATION_FAILED):
+            return INVALID
+        return PASSED if self.must_have_pass else FAILED
+
+    @property
+    def reason(self) -> str:
+        """Why the sample did not pass; empty if it passed."""
+        if self.verdict == PASSED:
+            return ""
+        rules = f"rules violated: {', '.join(self.rule_violations)}" if self.rule_violations else ""
+        return "; ".join(filter(None, (rules, self.judge_feedback)))
+
+
+def find_prompt_lab_results(path: Path) -> ImportedRun | None:
+    """Return the results in a JSON or CSV file of Prompt Lab. None if the file is not one."""
+    if path.suffix == ".csv" and path.is_file():
+        samples = _csv_samples(path)
+        return None if samples is None else PromptLabRun(path, samples, None)
+    if path.suffix != ".json" or not path.is_file() or not _looks_like_prompt_lab(path):
+        return None
+    value = read_json(path)
+    if isinstance(value, dict):
+        name = next((name for name in _LISTS if isinstance(value.get(name), list)), None)
+        if name is None:
+            return None
+        default = str(value.get("variant") or value.get("baseline_name") or BASELINE)
+        samples = _json_samples(path, value[name], f"$.{name}", default)
+        return PromptLabRun(path, samples, _seconds(value.get("created_at")))
+    if isinstance(value, list) and value and isinstance(value[0], dict) and "sample_id" in value[0]:
+        return PromptLabRun(path, _json_samples(path, value, "$", BASELINE), None)
+    return None
+
+
+class PromptLabRun(ImportedRun):
+    """The samples of one file. The file has no inputs and no tags, so a key is made of the id alone."""
+
+    def __init__(self, path: Path, samples: list[SampleResult], started: float | None) -> None:
+        if not samples:
+            raise InputError(Problem(str(path), "has no samples"))
+        variants = list(dict.fromkeys(sample.variant for sample in samples))
+        self._rows: dict[str, dict[str, SampleResult]] = {}
+        for sample in samples:
+            row = self._rows.setdefault(str(sample.sample_id), {})
+            if sample.variant in row:
+                raise InputError(
+                    Problem(
+                        str(path),
+                        f"has the sample {str(sample.sample_id)!r} twice with the variant {sample.variant!r}",
+                    )
+                )
+            row[sample.variant] = sample
+        # Without a judge, Prompt Lab writes 0.0 for every sample. This is no measured number.
+        self._has_points = any(sample.overall_score for sample in samples)
+        self._points: dict[str, list[float]] = {variant: [] for variant in variants}
+        self._tallies = {variant: VariantTally([]) for variant in variants}
+        self._set = samples[0].entity_id or path.name.partition(".")[0]
+        self._count = 0
+        missing = [
+            "inputs",
+            "tags",
+            "expected values",
+            "models",
+            "requests and replies",
+            "tokens",
+            "times of steps",
+        ]
+        if not self._has_points:
+            missing.append("a judge's points")
+        super().__init__(
+            ImportPlan(
+                format=FORMAT,
+                suite="pipeline",
+                files=[path],
+                total=len(samples),
+                subjects=variants,
+                scorers=[_SCORER],
+                score_parts="rows",
+                started=started,
+                seconds=sum(sample.execution_time for sample in samples),
+                producer="Prompt Lab",
+                missing=missing,
+                facts={"sets": {self._set: len(self._rows)}, "variants": variants},
+            )
+        )
+
+    def cases(self) -> Iterator[ImportedCase]:
+        """Yield the samples in the order of the file, each with all its variants."""
+        for row in self._rows.values():
+            for variant in self.plan.subjects:
+                if variant in row:
+                    yield self._case(row[variant])
+
+    def _case(self, sample: SampleResult) -> ImportedCase:
+        test = TestCase(sample.sample_id)
+        data: dict[str, Any] = {"checks": []}
+        if sample.rule_violations:
+            data["rule_violations"] = sample.rule_violations
+        score = verdict_score(UNPLACED, _SCORER, test, sample.verdict, sample.reason, data)
+        output = TestOutput(outputs=sample.step_outputs, seconds=sample.execution_time)
+        self._tallies[sample.variant].add(self._set, test, output, replace(score, index=self._count))
+        self._count += 1
+        scores = [score]
+        if self._has_points and sample.verdict in (PASSED, FAILED):
+            self._points[sample.variant].append(sample.overall_score)
+            scores.append(
+                Score(
+                    *UNPLACED,
+                    scorer=_SCORER,
+                    metric=POINTS,
+                    part=test.key,
+                    value=sample.overall_score,
+                    reason=sample.judge_feedback,
+                    label=test.key,
+                )
+            )
+        failure = None
+        if sample.verdict == ERRORED:
+            failure = Failure("failed_step", sample.judge_feedback, ", ".join(sample.failed_steps))
+        return ImportedCase(
+            key=group_key([test]),
+            set=self._set,
+            subject=sample.variant,
+            label=test.key,
+            failure=failure,
+            records=list(_records(sample, test.key)),
+            scores=scores,
+            seconds=sample.execution_time,
+        )
+
+    def report(self) -> Report:
+        """Return the pass rate and the mean of the points, by variant. Steps have no numbers in these files."""
+        report = build_report(self._tallies, [])
+        for entry in report.entries:
+            entry.tables = []
+            if self._has_points:
+                entry.metrics.append(
+                    mean_metric(POINTS, self._points[entry.name], label="overall score", unit="test")
+                )
+        return replace(report, passed=all(not tally.counts[FAILED] for tally in self._tallies.values()))
+
+
+def _records(sample: SampleResult, key: str) -> Iterator[Record]:
+    for step in sample.failed_steps:
+        data = {"status": "failed", "error": sample.judge_feedback}
+        yield Record(*UNPLACED, try_=1, kind="step", part=f"{key}/{step}", data=data)
+    yield Record(*UNPLACED, try_=1, kind="answer", part=key, data={"outputs": sample.step_outputs})
+
+
+def _looks_like_prompt_lab(path: Path) -> bool:
+    """Return whether the beginning of a file has a key of Prompt Lab. Other JSON files may be large."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(_SNIFFED_BYTES)
+    except OSError as error:
+        raise InputError(unreadable(path, error)) from None
+    return any(mark in start for mark in _MARKS)
+
+
+def _json_samples(path: Path, values: list[Any], place: str, default_variant: str) -> list[SampleResult]:
+    samples = []
+    for number, value in enumerate(values):
+        named = value
+        if isinstance(value, dict) and not value.get("variant"):
+            named = {**value, "variant": default_variant}
+        samples.append(convert_json(named, SampleResult, f"{path} {place}[{number}]"))
+    return samples
+
+
+def _csv_samples(path: Path) -> list[SampleResult] | None:
+    """Return the samples of a CSV file; None if its columns are not Prompt Lab's."""
+    samples: list[SampleResult] = []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            table = csv.DictReader(file)
+            columns = table.fieldnames or []
+            variants = [
+                name.removeprefix("must_have__") for name in columns if name.startswith("must_have__")
+            ]
+            if not columns or not (set(columns) >= _CSV_COLUMNS or ("id" in columns and variants)):
+                return None
+            for row in table:
+                where = f"{path}:{table.line_num}"
+                if None in row or None in row.values():
+                    raise InputError(Problem(where, f"expected {len(columns)} cells, as in the first line"))
+                if variants:
+                    samples += _compared_samples(row, variants, where)
+                else:
+                    samples.append(_csv_sample(row, row["variant"], "", where))
+    except OSError as error:
+        raise InputError(unreadable(path, error)) from None
+    except UnicodeDecodeError as error:
+        raise InputError(Problem(str(path), f"expected UTF-8; byte {error.start:,} is not UTF-8")) from None
+    except csv.Error as error:
+        raise InputError(Problem(str(path), f"is not CSV: {error}")) from None
+    return samples
+
+
+def _compared_samples(row: Mapping[str, str], variants: list[str], where: str) -> Iterator[SampleResult]:
+    for variant in variants:
+        if row.get(f"judge_feedback__{variant}") != _NOT_FOUND:
+            yield _csv_sample(row, variant, f"__{variant}", where)
+
+
+def _csv_sample(row: Mapping[str, str], variant: str, ending: str, where: str) -> SampleResult:
+    """Return the sample of a row. In the file of a comparison, the columns of a variant end with its name."""
+    points = "score" if ending else POINTS
+    passed = row["must_have" + ending if ending else "must_have_pass"]
+    outputs = f"output{ending}__"
+    if passed not in ("0", "1", "True", "False"):
+        raise InputError(Problem(where, f"expected 0 or 1 for must_have, found {passed!r}"))
+    try:
+        value = {
+            "sample_id": row["id"],
+            "variant": variant or BASELINE,
+            "must_have_pass": passed in ("1", "True"),
+            "overall_score": float(row.get(points + ending) or 0.0),
+            "rule_violations": [
+                name for name in (row.get("rule_violations" + ending) or "").split(",") if name
+            ],
+            "judge_feedback": row.get("judge_feedback" + ending) or "",
+            "execution_time": float(row.get("execution_time") or 0.0),
+            "step_outputs": {
+                name.removeprefix(outputs): text for name, text in row.items() if name.startswith(outputs)
+            },
+        }
+    except ValueError as error:
+        raise InputError(Problem(where, f"expected a number: {error}")) from None
+    return convert_json(value, SampleResult, where)
+
+
+def _seconds(created_at: Any) -> float | None:
+    try:
+        return datetime.fromisoformat(created_at).timestamp() if isinstance(created_at, str) else None
+    except (ValueError, OverflowError):
+        return None
