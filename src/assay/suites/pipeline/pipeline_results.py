@@ -113,7 +113,7 @@ class PipelineRun(ImportedRun):
 
     def __init__(self, path: Path) -> None:
         self._lines = ResultLines(path)
-        self._groups = _Groups()
+        self._groups = _TestGroups()
         self._steps: dict[str, dict[str, None]] = {}  # by variant: its steps, in the order of the file
         self._is_judged = False
         self._index()
@@ -243,7 +243,7 @@ class _TestLine(NamedTuple):
         return Failure(match["kind"], match["message"]) if match else None
 
 
-class _Groups:
+class _TestGroups:
     """Tests that depend on each other. A run has them as one case, whose key covers all of them."""
 
     def __init__(self) -> None:
