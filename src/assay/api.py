@@ -149,13 +149,16 @@ def load(name: str | Path) -> Run:
     return Run(state.folder, state.info, summary, summary.exit_code, asked=False)
 
 
-def compare(*runs: str | Path | Run | Sequence[str | Path | Run], flips: int = 10) -> ComparisonResult:
+def compare(
+    *runs: str | Path | Run | Sequence[str | Path | Run], flips: int = 10, by: str = ""
+) -> ComparisonResult:
     """Compare the first of these runs with each other one. A name is RUN or RUN@SUBJECT. Sends no requests.
 
     `compare(before, after)` and `compare([before, after])` are the same.
 
     With a single run, its first subject is compared with each other subject. `print` shows a line for each metric.
-    `flips` limits the cases that are listed because they changed between right and wrong.
+    `flips` limits the cases that are listed because they changed between right and wrong. `by` compares groups of cases
+    too: "tag", "set", "subject", or the first word of tags such as `category:2`.
     """
     names: list[str] = []
     for item in runs:
@@ -163,7 +166,7 @@ def compare(*runs: str | Path | Run | Sequence[str | Path | Run], flips: int = 1
         names += map(_run_name, some)
     if not names:
         raise UsageError("name the runs to compare: assay.compare(before, after)")
-    return compare_runs(names, flips)
+    return compare_runs(names, flips, by)
 
 
 def gate(

@@ -12,6 +12,7 @@ import pytest
 import assay
 from assay import api
 from assay.cli.main import main
+from assay.core.report import Entry, Report
 
 from conftest import DOCS, write_docs
 from support.runs import Made, passed, run_of
@@ -79,6 +80,7 @@ def test_two_models_on_one_task(typed: Typed) -> None:
     ]
     assert "only in" not in out
     assert re.search(r"^new +0\.\d{3} +6 +– +–$", out, re.MULTILINE)
+    assert re.search(r"^change +([+-]?\d+(\.\d)?% +)?0%$", out, re.MULTILINE)
 
 
 def test_every_filter_has_its_row(typed: Typed) -> None:
@@ -174,8 +176,70 @@ def test_texts_of_others_do_not_reach_the_terminal_raw(typed: Typed, sums: Path)
 
 
 def test_several_new_runs_are_each_compared_with_the_base(typed: Typed) -> None:
-    """One block for each."""
+    """An overview, then one block for each."""
     runs = [asked("before", {1}), asked("after", {2}), asked("later", set())]
     _, out, _ = typed("compare", *runs)
+    overview = out[: out.index("base  20")]
+    assert re.findall(
+        r"^sums exact_match,none +20\S+ (script/\w+).jsonl +(\S+) +(\S+)", overview, re.MULTILINE
+    ) == [
+        ("script/after", "0.8333", "0.8333"),
+        ("script/later", "0.8333", "1.0000"),
+    ]
     headers = re.findall(r"^(base|new) +20.* · script/(\w+).jsonl · ", out, re.MULTILINE)
     assert headers == [("base", "before"), ("new", "after"), ("base", "before"), ("new", "later")]
+
+
+def test_groups_of_cases_have_their_rows(typed: Typed, sums: Path) -> None:
+    """A word that no tag has is refused with the tags that there are."""
+    runs = []
+    for name in ("base", "new"):
+        run = Made(sums / name)
+        for number in range(4):
+            value = name == "base" or number != 1
+            run.case(f"k{number}", [passed(value)], tags=(f"level:{number % 2}",))
+        runs.append(str(run.finish()))
+    _, out, _ = typed("compare", *runs, "--by", "level")
+    table = out[out.index("by level\n") :].splitlines()
+    assert [" ".join(line.split()[:5]) for line in (table[1], *table[3:5])] == [
+        "metric level base new difference",
+        "passed 0 1.0000 1.0000 +0.0000",
+        "passed 1 1.0000 0.5000 -0.5000",
+    ]
+    code, _, err = typed("compare", *runs, "--by", "color")
+    assert (code, "--by color: no case of" in err, "'level:0', 'level:1'" in err) == (2, True, True)
+
+
+def test_markdown_is_printed_and_html_is_written(typed: Typed) -> None:
+    before, after = asked("before", {1}), asked("after", {2})
+    code, out, _ = typed("compare", before, after, "--markdown", "--html", "page.html")
+    assert code == 0
+    assert out.startswith("### 20")
+    assert "| sums | exact\\_match,none | 0.8333 | 0.8333 | +0.0000 |" in out
+    assert "<details><summary>now failing: 1</summary>" in out
+    page = Path("page.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert page.endswith("</html>\n")
+    code, _, err = typed("compare", before, after, "--html", "missing/page.html")
+    assert (code, "cannot write missing/page.html: No such file" in err) == (2, True)
+    assert typed("compare", before, after, "--markdown", "--json")[0] == 2
+
+
+def test_runs_are_refused_before_they_are_read(typed: Typed, sums: Path) -> None:
+    """What the summaries tell needs no journal: here both journals are overwritten."""
+    runs = []
+    for name, subjects in (("base", "xy"), ("new", "uv")):
+        run = Made(sums / name)
+        for subject in subjects:
+            run.case("a", [passed(1)], subject=subject)
+        folder = run.finish(report=Report(entries=[Entry(name=each, subject=each) for each in subjects]))
+        for path in folder.glob("*.jsonl"):
+            path.write_bytes(b"x" * (path.stat().st_size - 1) + b"\n")
+        runs.append(str(folder))
+    for words, message in (
+        (runs, "have no subject in common"),
+        ([f"{runs[0]}@z", runs[1]], "has no subject 'z'; it has 'x', 'y'"),
+        ([f"{runs[0]}@x"], "Pass a second run"),
+    ):
+        code, _, err = typed("compare", *words)
+        assert (code, message in err) == (2, True), err

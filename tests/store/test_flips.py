@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 from assay.store.comparison import Comparison, compare
+from assay.store.render.flips import Change, difference_line, flip_facts, word_changes
 
 from support.runs import Made, passed
 
@@ -73,3 +75,66 @@ def test_checks_of_equal_paths_belong_to_their_steps(tmp_path: Path) -> None:
         "why": "why a",
     }
     assert second.check == {**first.check, "kind": "missing", "new": None}
+
+
+def test_the_words_that_differ_are_marked() -> None:
+    before = "The meeting was on the third of May, so it is 21 as the paper says."
+    after = "The meeting was on the fourth of May, so it is 22 as the paper says."
+    changed = [change for change in word_changes(before, after) if change.kind != "same"]
+    assert changed == [
+        Change("removed", "third "),
+        Change("added", "fourth "),
+        Change("removed", "21 "),
+        Change("added", "22 "),
+    ]
+    assert difference_line(before, after) == (
+        "The meeting was on the [-third-] {+fourth+} of May, so it is [-21-] {+22+} as the paper says."
+    )
+
+
+def test_marks_keep_both_texts_whole() -> None:
+    """What stays with what was removed is the text before; with what was added, the text after."""
+    texts = [
+        "",
+        " ",
+        "a",
+        "a b  c\n\td",
+        "b a c d e",
+        "答案是三。",
+        "答案是四。",
+        "x" * 5000,
+        "a b " * 600,
+        "a b c " * 500,
+    ]
+    for before in texts:
+        for after in texts:
+            changes = word_changes(before, after)
+            if changes:
+                assert "".join(change.text for change in changes if change.kind != "added") == before
+                assert "".join(change.text for change in changes if change.kind != "removed") == after
+    assert word_changes("答案是三。", "答案是四。")[1] == Change("removed", "三")
+
+
+def test_texts_that_share_little_are_not_marked() -> None:
+    assert word_changes("yes", "no") == []
+    assert word_changes("the same", "the same") == []
+
+
+def test_only_the_surroundings_of_a_change_are_shown() -> None:
+    before = f"{'begin ' * 100}4 {'middle ' * 100}5 {'end ' * 100}"
+    line = difference_line(before, before.replace("4", "6").replace("5", "7"))
+    assert re.fullmatch(
+        r"…( begin)+ \[-4-\] \{\+6\+\} (middle )+…( middle)+ \[-5-\] \{\+7\+\} (end )+…", line
+    ), line
+
+
+def test_a_flip_has_the_difference_of_long_answers(tmp_path: Path) -> None:
+    """Also where it is behind the part of the answers that is shown."""
+    runs = []
+    for name, answer in (("base", "4"), ("new", "5")):
+        run = Made(tmp_path / name)
+        run.case("a", [passed(name == "base", filtered=[f"{'so ' * 200}it is {answer}"])])
+        runs.append(run.finish())
+    facts = dict(flip_facts(compared(*runs).now_failing.shown[0]))
+    assert facts["base"].endswith("… (607 characters)")
+    assert facts["difference"].endswith("it is [-4-]{+5+}")

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from assay.cli.completion import complete_runs
+from assay.cli.gate import write_document
 from assay.core.errors import UsageError
-from assay.core.report import PairedRow
 from assay.screen import block, counted, heading, rule, table, tell
-from assay.store.render.tables import comparison_table, cost_table, judge_lines
+from assay.store.render.flips import flip_facts, flip_title
+from assay.store.render.tables import (
+    comparison_table,
+    cost_table,
+    judge_lines,
+    left_out_lines,
+    overview_table,
+    slice_table,
+)
 
 if TYPE_CHECKING:
-    from assay.store.comparison import Comparison, Flip, Flips
+    from assay.store.comparison import Comparison, ComparisonResult, Flips
 
-# Longer answers are cut. `assay show RUN CASE` prints them in full.
-MAX_CHARS = 400
 GATE = "--fail-on-regression"
 
 
@@ -54,9 +59,25 @@ class CompareCommand(click.Command):
     show_default=True,
     help="Show at most this many cases that became wrong, and as many that became right.",
 )
+@click.option(
+    "--by",
+    default="",
+    metavar="WORD",
+    help="Compare groups of cases too: `tag` for each tag, `set`, `subject`, or the first word of tags such as "
+    "`category:2`.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the whole comparison as JSON.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a pull request.")
+@click.option("--html", metavar="FILE", help="Write the comparison as one HTML page, besides the output.")
 def command(
-    runs: tuple[str, ...], gate: str | None, min_kappa: float | None, flips: int, as_json: bool
+    runs: tuple[str, ...],
+    gate: str | None,
+    min_kappa: float | None,
+    flips: int,
+    by: str,
+    as_json: bool,
+    as_markdown: bool,
+    html: str | None,
 ) -> int:
     """Compare each NEW run with BASE on the cases that both have.
 
@@ -68,23 +89,30 @@ def command(
       assay compare results-before results-now
       assay compare results-before results-now --fail-on-regression
       assay compare results-before results-now --fail-on-regression --min-kappa 0.7
+      assay compare results-before results-now --by category
+      assay compare results-before results-now --html comparison.html
+      assay compare results-main results-this --markdown >> "$GITHUB_STEP_SUMMARY"
       assay compare results@baseline results@concise --json
     """
     from assay import api  # imported here because completion and --help do not need it
 
     if min_kappa is not None and gate is None:
         raise UsageError(f"--min-kappa needs {GATE}: it sets which judges may decide the exit code")
-    compared = api.compare(runs, flips=flips)
+    if as_json and as_markdown:
+        raise UsageError("--json and --markdown both print to stdout. Pass one of them")
+    compared = api.compare(runs, flips=flips, by=by)
+    if html is not None:
+        from assay.store.render.html import comparison_html
+
+        write_document(html, comparison_html(compared).encode())
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(compared), indent=2))
+    elif as_markdown:
+        from assay.store.render.markdown import comparison_markdown
+
+        click.echo(comparison_markdown(compared), nl=False)
     else:
-        for number, comparison in enumerate(compared.comparisons):
-            if number:
-                click.echo()
-                rule()
-            print_comparison(comparison)
-        for note in compared.notes:
-            block(f"note: {note}", indent="")
+        print_result(compared)
     if min_kappa is not None and (refusals := weak_judges(compared.comparisons, min_kappa)):
         for refusal in refusals:
             tell(refusal)
@@ -114,6 +142,21 @@ def weak_judges(comparisons: list[Comparison], floor: float) -> list[str]:
     return list(refusals)
 
 
+def print_result(compared: ComparisonResult) -> None:
+    """Print an overview if there are several comparisons, then each of them."""
+    if len(compared.comparisons) > 1:
+        table(*overview_table(compared.comparisons))
+        click.echo()
+        rule()
+    for number, comparison in enumerate(compared.comparisons):
+        if number:
+            click.echo()
+            rule()
+        print_comparison(comparison)
+    for note in compared.notes:
+        block(f"note: {note}", indent="")
+
+
 def print_comparison(comparison: Comparison) -> None:
     """Print both sides, their metrics, the flipped cases, the unpaired cases, and time and tokens."""
     for name, side in (("base", comparison.base), ("new", comparison.new)):
@@ -125,7 +168,16 @@ def print_comparison(comparison: Comparison) -> None:
         for line in judge_lines(side.judges, tell):
             block(line, indent="      ")
     click.echo()
-    _print_rows(comparison.rows)
+    if comparison.rows:
+        table(*comparison_table(comparison.rows))
+    else:
+        click.echo("no case has a score on either side")
+    for line in left_out_lines(comparison.rows):
+        block(line, indent="")
+    if comparison.slices:
+        click.echo()
+        heading(f"by {comparison.slices[0].by}")
+        table(*slice_table(comparison.slices))
     _print_flips("now failing", comparison.now_failing)
     _print_flips("now passing", comparison.now_passing)
     for name, only in (("base", comparison.only_base), ("new", comparison.only_new)):
@@ -142,54 +194,14 @@ def print_comparison(comparison: Comparison) -> None:
         block(f"note: {note}", indent="")
 
 
-def _print_rows(rows: list[PairedRow]) -> None:
-    """Print the metrics of both sides, set by set, and the cases that were left out."""
-    if not rows:
-        click.echo("no case has a score on either side")
-        return
-    table(*comparison_table(rows))
-    # The row for all sets would repeat what its sets left out.
-    for row in [row for row in rows if row.set] or rows:
-        for reason, count in row.left_out.items():
-            block(f"{row.name}: {count:,} left out, {reason}", indent="")
-
-
 def _print_flips(name: str, flips: Flips) -> None:
     if not flips.count:
         return
     click.echo()
     heading(f"{name}: {flips.count:,}")
     for flip in flips.shown:
-        _print_flip(flip)
+        block(flip_title(flip))
+        for fact, text in flip_facts(flip):
+            block(f"{fact}: {text}", indent="      ")
     if more := flips.count - len(flips.shown):
         click.echo(f"  … {more:,} more (--flips N shows more)")
-
-
-def _print_flip(flip: Flip) -> None:
-    part = f",{flip.part}" if flip.part else ""
-    row = "" if flip.id is None else f" · row {flip.id}"
-    values = f"{flip.base.value:g} → {flip.new.value:g}"
-    block(f"case {flip.new.index} · {flip.set}/{flip.case}{row} · {flip.metric}{part} · {values}")
-    check = flip.check
-    if check is not None:
-        place = " ".join(filter(None, (check.get("step"), check["path"])))
-        _print_value(f"{place} ({check['kind']}) expected", check["expected"])
-        _print_value("base", check["base"])
-        _print_value("new", check["new"])
-        _print_value("why", check["why"])
-        return
-    _print_value("target", flip.target)
-    for name, side in (("base", flip.base), ("new", flip.new)):
-        answer = side.answer
-        if isinstance(answer, list) and len(answer) == 1:
-            answer = answer[0]
-        _print_value(name, answer)
-        _print_value(f"{name}, why", side.reason or None)
-
-
-def _print_value(name: str, value: Any) -> None:
-    """Print a value after its name. Prints nothing for None."""
-    if value is None:
-        return
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    block(f"{name}: {text}", indent="      ", max_chars=MAX_CHARS)

@@ -1,7 +1,9 @@
 """Compares runs of any suite: `compare` and the structs that it returns."""
 
-from assay.store.comparison.compare import Comparison, ComparisonResult, Cost, OneSided, Side, compare
-from assay.store.comparison.rows import Flip, Flips, FlipSide
+from assay.store.comparison.compare import Comparison, ComparisonResult, Cost, OneSided, compare
+from assay.store.comparison.flips import Flip, Flips, FlipSide
+from assay.store.comparison.selection import Side
+from assay.store.comparison.slices import PairedSlice
 
 __all__ = [
     "Comparison",
@@ -11,6 +13,7 @@ __all__ = [
     "FlipSide",
     "Flips",
     "OneSided",
+    "PairedSlice",
     "Side",
     "compare",
 ]

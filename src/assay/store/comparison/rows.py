@@ -1,26 +1,20 @@
-"""The table of a comparison, and its flips: cases that are right on one side and wrong on the other."""
+"""The table of a comparison: one row for each set, metric and filter, computed over the pairs."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct, field
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.core.report import PairedRow, Report
-from assay.core.types import Score
-from assay.journal.columns import SCORED, score_part_digest
+from assay.journal.columns import SCORED
 from assay.scoring.paired import fill_row, paired
 from assay.store.comparison.columns import (
     STATES,
     CasePairs,
-    ComparedRun,
     ComparedScore,
     NameNumbers,
     SubjectColumns,
     pair_scores,
-    scorer_name,
 )
 
 if TYPE_CHECKING:
@@ -73,39 +67,73 @@ def _take(values: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
     return values[positions] if len(values) else np.zeros(len(positions), dtype=values.dtype)
 
 
-def table_rows(
-    scores: PairedScores, reports: tuple[Report, Report], subjects: tuple[str, str]
-) -> Iterator[tuple[PairedRow, NDArray[Any]]]:
-    """Yield the rows of the table, each with the positions of its pairs.
+class RowPairs(NamedTuple):
+    """A row of the table with the positions of its pairs in `PairedScores`, also of those that do not count."""
 
-    With several sets, rows over all sets come first. A metric with filters has no such row.
-    """
-    import numpy as np
+    row: PairedRow
+    positions: NDArray[Any]
 
-    names = scores.pairs.name
-    by_set = list(_group(scores.set, names))
-    groups = []
-    if len({set_number for set_number, _, _ in by_set}) > 1:
-        for _, name, positions in _group(np.zeros_like(names), names):
-            if not scores.score_names[name].part:
-                groups.append(("", name, positions))
-    for set_number, name, positions in by_set:
-        groups.append((scores.set_names[set_number], name, positions))
-    for set_name, name, positions in groups:
+
+class PairedTable:
+    """Makes the rows of a table from paired scores. `reports` say for which metrics lower is better."""
+
+    def __init__(
+        self, scores: PairedScores, reports: tuple[Report, Report], subjects: tuple[str, str]
+    ) -> None:
+        self._scores = scores
+        self._reports = reports
+        self._subjects = subjects
+
+    def rows(self) -> list[RowPairs]:
+        """Return the rows by set. With several sets, rows over all sets come first.
+
+        A metric with filters has no row over all sets.
+        """
+        import numpy as np
+
+        scores = self._scores
+        names = scores.pairs.name
+        by_set = list(_group(scores.set, names))
+        rows = []
+        if len({set_number for set_number, _, _ in by_set}) > 1:
+            for _, name, positions in _group(np.zeros_like(names), names):
+                if not scores.score_names[name].part:
+                    rows.append(self._row("", name, positions))
+        for set_number, name, positions in by_set:
+            rows.append(self._row(scores.set_names[set_number], name, positions))
+        return rows
+
+    def slice_rows(self, positions: NDArray[Any]) -> list[PairedRow]:
+        """Return the rows of some of the pairs, over all sets. A metric with filters has a row for each set."""
+        import numpy as np
+
+        scores = self._scores
+        names = scores.pairs.name[positions]
+        has_filter = np.array([bool(name.part) for name in scores.score_names], dtype=bool)
+        # 0 stands for all sets, so the numbers of sets begin with 1.
+        sets = np.where(has_filter[names], scores.set[positions] + 1, 0)
+        rows = []
+        for set_number, name, members in _group(sets, names):
+            set_name = scores.set_names[set_number - 1] if set_number else ""
+            rows.append(self._row(set_name, name, positions[members]).row)
+        return rows
+
+    def _row(self, set_name: str, name: int, positions: NDArray[Any]) -> RowPairs:
+        scores = self._scores
         score_name = scores.score_names[name]
         counted = positions[scores.counts[positions]]
         row = PairedRow(
             set=set_name,
             metric=score_name.metric,
             part=score_name.part,
-            higher_is_better=_higher_is_better(set_name, score_name, reports, subjects),
+            higher_is_better=_higher_is_better(set_name, score_name, self._reports, self._subjects),
             n=0,
             left_out=_left_out(scores, positions),
         )
         # A row without pairs is kept: it shows why pairs were left out.
         if len(counted):
             fill_row(row, paired(scores.base[counted], scores.new[counted], scores.cluster[counted]))
-        yield row, positions
+        return RowPairs(row, positions)
 
 
 def _group(first: NDArray[Any], second: NDArray[Any]) -> Iterator[tuple[int, int, NDArray[Any]]]:
@@ -192,185 +220,3 @@ def _worse_sentence(row: PairedRow) -> str:
         assert row.interval is not None
         evidence = f"95% interval {row.interval[0]:+.4f} to {row.interval[1]:+.4f}"
     return f"{row.name}: {row.base:.4f} → {row.new:.4f}, {evidence}"
-
-
-class FlipSide(Struct, kw_only=True):
-    """One side of a flip: its value, its answer, and the scorer's reason."""
-
-    index: int
-    value: float
-    answer: Any = None
-    reason: str = ""
-
-
-class Flip(Struct, kw_only=True):
-    """A case that is right on one side and wrong on the other.
-
-    `check` is the first check with a different outcome: path, kind, expected, base, new, why, and `step` for
-    a check of a pipeline step. `id` is the id in the data, if the scores have it.
-    """
-
-    set: str
-    case: str
-    metric: str
-    part: str
-    base: FlipSide
-    new: FlipSide
-    target: Any = None
-    check: dict[str, Any] | None = None
-    id: Any = None
-
-
-class Flips(Struct, kw_only=True):
-    """The number of flips, and the first of them."""
-
-    count: int = 0
-    shown: list[Flip] = field(default_factory=list)
-
-
-Checks = list[dict[str, Any]]
-
-
-class FlipReader:
-    """Reads the texts of flips from the journals of both sides."""
-
-    def __init__(
-        self, runs: tuple[ComparedRun, ComparedRun], columns: tuple[SubjectColumns, SubjectColumns]
-    ) -> None:
-        self._runs = runs
-        self._columns = columns
-
-    def flips(
-        self, scores: PairedScores, table: list[tuple[PairedRow, NDArray[Any]]], most: int, *, worse: bool
-    ) -> Flips:
-        """Return the flips in one direction, in the order of the table. Only right/wrong metrics have flips."""
-        flips = Flips()
-        rows = [row for row, _ in table]
-        for row, positions in table:
-            if not row.right_wrong or is_sum_row(row, rows):
-                continue
-            counted = positions[scores.counts[positions]]
-            rise = scores.new[counted] - scores.base[counted]
-            flipped = counted[(rise < 0) if worse == row.higher_is_better else (rise > 0)]
-            # All flips are counted, but only the first `most` are read from the journal.
-            flips.count += len(flipped)
-            for position in flipped[: most - len(flips.shown)].tolist():
-                name = scores.score_names[int(scores.pairs.name[position])]
-                base, new = int(scores.pairs.base[position]), int(scores.pairs.new[position])
-                flips.shown.append(self._flip(base, new, name))
-        return flips
-
-    def case_name(self, side: int, position: int) -> str:
-        """Return `set/key` of a case."""
-        end = self._runs[side].end(self._columns[side].indexes[position])
-        return f"{end.set}/{end.case}"
-
-    def _flip(self, base_row: int, new_row: int, name: ComparedScore) -> Flip:
-        base, base_scores = self._scores(0, base_row, name)
-        new, new_scores = self._scores(1, new_row, name)
-        scores = [*base_scores, *new_scores]
-        target = _first_field(("target",), scores)
-        if target is None:
-            target = next((score.expected for score in scores if score.expected is not None), None)
-        return Flip(
-            set=base.set,
-            case=base.case,
-            metric=base.metric,
-            part=base.part,
-            base=self._side(0, base, base_scores),
-            new=self._side(1, new, new_scores),
-            target=target,
-            check=_first_difference(_checks(base), _checks(new)),
-            id=_first_field(("id",), scores),
-        )
-
-    def _scores(self, side: int, row: int, name: ComparedScore) -> tuple[Score, list[Score]]:
-        """Return the score of a row, and all scores of its part. The first of them has the filtered answer."""
-        columns = self._columns[side]
-        digest = int(columns.score_part[row])
-        scores = self._runs[side].scores(int(columns.indexes[columns.score_case[row]]))
-        score_parts = self._runs[side].info.score_parts
-        part_scores = [
-            score
-            for score in scores
-            if scorer_name(score.scorer) == name.scorer
-            and score_part_digest(score_parts, score.vote, score.part) == digest
-            and (score_parts != "filters" or score.part == name.part)
-        ]
-        (row_score,) = [score for score in part_scores if score.metric == name.metric]
-        return row_score, part_scores
-
-    def _side(self, side: int, score: Score, part_scores: list[Score]) -> FlipSide:
-        """Return one side of a flip, with the answer that was scored, else the raw answer."""
-        assert score.value is not None
-        answer = _first_field(("filtered", "answer", "actual"), part_scores)
-        if answer is None:
-            answer = self._runs[side].answer(score.index, score.part)
-        return FlipSide(index=score.index, value=score.value, answer=answer, reason=score.reason)
-
-
-def _first_field(names: Iterable[str], scores: list[Score]) -> Any:
-    """Return the first of these fields that occurs in the data of a score."""
-    for name in names:
-        for score in scores:
-            if isinstance(score.data, dict) and name in score.data:
-                return score.data[name]
-    return None
-
-
-def _checks(score: Score) -> Checks:
-    checks = score.data.get("checks") if isinstance(score.data, dict) else None
-    if not isinstance(checks, list):
-        return []
-    return [check for check in checks if isinstance(check, dict)]
-
-
-def _first_difference(base: Checks, new: Checks) -> dict[str, Any] | None:
-    """Return the first check of both sides with different outcomes, else the first that failed on one side."""
-    base_partners = _with_partners(base, new)
-    for check, partner in base_partners:
-        if partner is not None and check.get("passed") != partner.get("passed"):
-            return _check_of_both(check, partner)
-    for check, partner in _with_partners(new, base):
-        if check.get("passed") is False:
-            return _check_of_both(partner, check)
-    for check, partner in base_partners:
-        if check.get("passed") is False:
-            return _check_of_both(check, partner)
-    return None
-
-
-def _with_partners(checks: Checks, others: Checks) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
-    """Pair each check with the other side's check at the same place: of the same kind, else the only one there.
-
-    The kinds can differ: a value that is missing on one side has a check of another kind there. The place
-    includes the step, because two steps may have the same paths.
-    """
-    counts = Counter(map(_place, others))
-    same_kind = {(_place(check), check.get("kind"), check.get("rule")): check for check in others}
-    only_one = {_place(check): check for check in others if counts[_place(check)] == 1}
-    pairs = []
-    for check in checks:
-        place = _place(check)
-        partner = same_kind.get((place, check.get("kind"), check.get("rule"))) or only_one.get(place)
-        pairs.append((check, partner))
-    return pairs
-
-
-def _place(check: dict[str, Any]) -> tuple[str, str, str]:
-    return str(check.get("of")), str(check.get("step")), str(check.get("path"))
-
-
-def _check_of_both(base: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the check with the values of both sides. Kind and `why` come from the side that failed."""
-    check: dict[str, Any] = new or base or {}
-    failed_check = next((side for side in (new, base) if side and side.get("passed") is False), check)
-    step = {"step": check["step"]} if check.get("step") else {}
-    return step | {
-        "path": check.get("path"),
-        "kind": failed_check.get("kind"),
-        "expected": check.get("expected"),
-        "base": base.get("actual") if base else None,
-        "new": new.get("actual") if new else None,
-        "why": failed_check.get("why"),
-    }

@@ -6,28 +6,28 @@ no HTML, no mention of a person (`@name`) and no reference to an issue (`#12`).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from assay.core.report import Report
+from assay.store.render.flips import flip_facts, flip_title
 from assay.store.render.tables import (
     TextTable,
     comparison_table,
     cost_table,
     gate_table,
     judge_lines,
+    left_out_lines,
+    overview_table,
     report_notes,
     report_table,
+    slice_table,
 )
 
 if TYPE_CHECKING:
-    from assay.store.comparison import Comparison, ComparisonResult, Flip, Flips
+    from assay.store.comparison import Comparison, ComparisonResult, Flips
     from assay.store.gate import GateResult
-
-# Longer answers are cut. `assay show RUN CASE` prints them in full.
-MAX_CHARS = 400
 
 _SPECIAL = re.compile(r"[\\`*_{}\[\]()|~$!]")
 # Characters that a backslash does not protect in all places: HTML, mentions and references to issues.
@@ -47,6 +47,8 @@ def report_markdown(reports: Mapping[str, Report]) -> str:
 def comparison_markdown(result: ComparisonResult) -> str:
     """Return all comparisons of a command."""
     lines: list[str] = []
+    if len(result.comparisons) > 1:
+        lines += ["### Overview", "", *_table(overview_table(result.comparisons)), ""]
     for comparison in result.comparisons:
         lines += _comparison(comparison)
     return _document([*lines, *_notes(result.notes)])
@@ -77,17 +79,15 @@ def escape(text: str) -> str:
 
 
 def _comparison(comparison: Comparison) -> list[str]:
-    base, new = comparison.base, comparison.new
-    lines = [f"### {escape(base.subject)} → {escape(new.subject)}", ""]
-    for name, side in (("base", base), ("new", new)):
+    lines = [f"### {escape(comparison.title)}", ""]
+    for name, side in (("base", comparison.base), ("new", comparison.new)):
         reference = " (reference)" if side.reference else ""
         lines.append(f"- {name}: {escape(side.run)}, {escape(side.subject)}{reference}, {side.cases:,} cases")
         lines += [f"  - {escape(line)}" for line in judge_lines(side.judges)]
     lines += ["", *_table(comparison_table(comparison.rows))]
-    left_out = []
-    for row in [row for row in comparison.rows if row.set] or comparison.rows:
-        left_out += [f"{row.name}: {count:,} left out, {reason}" for reason, count in row.left_out.items()]
-    lines += _notes(left_out)
+    lines += _notes(left_out_lines(comparison.rows))
+    if comparison.slices:
+        lines += _details(f"by {comparison.slices[0].by}", _table(slice_table(comparison.slices)))
     lines += _flips("now failing", comparison.now_failing)
     lines += _flips("now passing", comparison.now_passing)
     for name, only in (("base", comparison.only_base), ("new", comparison.only_new)):
@@ -101,50 +101,19 @@ def _comparison(comparison: Comparison) -> list[str]:
 def _flips(name: str, flips: Flips) -> list[str]:
     if not flips.count:
         return []
-    lines = ["", f"<details><summary>{name}: {flips.count:,}</summary>", ""]
+    lines = []
     for flip in flips.shown:
-        lines += [f"**{escape(flip_title(flip))}**", "", *_fence(flip_text(flip)), ""]
+        facts = "\n".join(f"{name}: {text}" for name, text in flip_facts(flip))
+        lines += [f"**{escape(flip_title(flip))}**", "", *_fence(facts), ""]
     if more := flips.count - len(flips.shown):
-        lines += [f"… {more:,} more", ""]
-    return [*lines, "</details>"]
+        lines.append(f"… {more:,} more")
+    return _details(f"{name}: {flips.count:,}", lines)
 
 
-def flip_title(flip: Flip) -> str:
-    """Return one line about a flip: case, metric and both values."""
-    part = f",{flip.part}" if flip.part else ""
-    row = "" if flip.id is None else f" · row {flip.id}"
-    values = f"{flip.base.value:g} → {flip.new.value:g}"
-    return f"case {flip.new.index} · {flip.set}/{flip.case}{row} · {flip.metric}{part} · {values}"
-
-
-def flip_text(flip: Flip) -> str:
-    """Return the lines of a flip: the check that differs, or target, answers and reasons of both sides."""
-    return "\n".join(f"{name}: {value}" for name, value in flip_facts(flip))
-
-
-def flip_facts(flip: Flip) -> list[tuple[str, str]]:
-    """Return names and texts: the check that differs, or target, answers and reasons of both sides."""
-    facts: list[tuple[str, Any]] = []
-    check = flip.check
-    if check is not None:
-        place = " ".join(filter(None, (check.get("step"), check["path"])))
-        facts += [(f"{place} ({check['kind']}) expected", check["expected"])]
-        facts += [(name, check[name]) for name in ("base", "new", "why")]
-    else:
-        facts.append(("target", flip.target))
-        for name, side in (("base", flip.base), ("new", flip.new)):
-            answer = side.answer
-            if isinstance(answer, list) and len(answer) == 1:
-                answer = answer[0]
-            facts += [(name, answer), (f"{name}, why", side.reason or None)]
-    texts = []
-    for name, value in facts:
-        if value is not None:
-            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            if len(text) > MAX_CHARS:
-                text = f"{text[:MAX_CHARS]}… ({len(text):,} characters)"
-            texts.append((name, text))
-    return texts
+def _details(summary: str, lines: list[str]) -> list[str]:
+    """Return lines that a page shows after a click on their summary."""
+    # GitHub reads Markdown inside HTML only after an empty line.
+    return ["", f"<details><summary>{escape(summary)}</summary>", "", *lines, "", "</details>"]
 
 
 def _table(table: TextTable) -> list[str]:

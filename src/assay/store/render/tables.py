@@ -14,7 +14,7 @@ from assay.core.report import Entry, Interval, Metric, PairedRow, Report
 if TYPE_CHECKING:
     from assay.core.judges import JudgeInfo
     from assay.store.calibrations import Warn
-    from assay.store.comparison import Comparison
+    from assay.store.comparison import Comparison, PairedSlice
     from assay.store.gate import Decision
 
 NOT_MEASURED = "–"
@@ -117,20 +117,94 @@ def comparison_table(rows: Sequence[PairedRow]) -> TextTable:
     return TextTable(["set", "metric", "base", "new", *PAIR_COLUMNS[2:]], cells, names=2)
 
 
-def cost_table(comparison: Comparison) -> TextTable:
-    """Return time, calls and tokens of both sides over the paired cases."""
+def left_out_lines(rows: Sequence[PairedRow]) -> list[str]:
+    """Return a line for each reason for which pairs were left out."""
+    # A row over all sets would repeat what its sets left out.
+    shown = [row for row in rows if row.set] or rows
+    return [f"{row.name}: {count:,} left out, {why}" for row in shown for why, count in row.left_out.items()]
+
+
+def slice_table(slices: Sequence[PairedSlice]) -> TextTable:
+    """Return the slices of a comparison, metric by metric."""
+    rows = [[_set_and_metric(row), name, *pair_cells(row)] for name, row in slice_rows(slices)]
+    by = slices[0].by if slices else "tag"
+    return TextTable(["metric", by, "base", "new", *PAIR_COLUMNS[2:]], rows, names=2)
+
+
+def slice_rows(slices: Sequence[PairedSlice]) -> list[tuple[str, PairedRow]]:
+    """Return the rows of all slices with the names of their slices. The slices of one metric are adjacent."""
+    return _by_metric([(each.title, row) for each in slices for row in each.rows])
+
+
+def overview_table(comparisons: Sequence[Comparison]) -> TextTable:
+    """Return all comparisons of a command in one table, metric by metric."""
+    rows = [[_set_and_metric(row), name, *pair_cells(row)] for name, row in overview_rows(comparisons)]
+    return TextTable(["metric", "new", *PAIR_COLUMNS], rows, names=2)
+
+
+def overview_rows(comparisons: Sequence[Comparison]) -> list[tuple[str, PairedRow]]:
+    """Return the rows of all comparisons with the names of their new sides. The rows of one metric are adjacent.
+
+    These are the rows over all sets. A metric without such a row has those of its sets.
+    """
+    several_runs = len({side.folder for pair in comparisons for side in (pair.base, pair.new)}) > 1
+    several_subjects = len({pair.new.subject for pair in comparisons}) > 1
     rows = []
-    for name, cost in comparison.cost.items():
-        counts = (cost.calls, cost.input_tokens, cost.output_tokens)
-        rows.append(
-            [
-                name,
-                f"{cost.seconds_per_case:.3f}",
-                *(NOT_MEASURED if count is None else f"{count:,}" for count in counts),
-            ]
-        )
-    header = [f"{comparison.paired:,} paired", "seconds a case", "calls", "tokens in", "tokens out"]
-    return TextTable(header, rows)
+    for pair in comparisons:
+        names = [pair.new.run] if several_runs else []
+        if several_subjects or not several_runs:
+            names.append(pair.new.subject)
+        covered = {(row.metric, row.part) for row in pair.rows if not row.set}
+        shown = [row for row in pair.rows if not row.set or (row.metric, row.part) not in covered]
+        rows += [(" ".join(names), row) for row in shown]
+    return _by_metric(rows)
+
+
+def _by_metric(rows: Iterable[tuple[str, PairedRow]]) -> list[tuple[str, PairedRow]]:
+    groups: dict[tuple[str, str, str], list[tuple[str, PairedRow]]] = {}
+    for name, row in rows:
+        groups.setdefault((row.set, row.metric, row.part), []).append((name, row))
+    return [named for group in groups.values() for named in group]
+
+
+def _set_and_metric(row: PairedRow) -> str:
+    return f"{row.set} {pair_title(row)}".lstrip()
+
+
+def cost_table(comparison: Comparison) -> TextTable:
+    """Return time, calls, tokens and money of both sides over the paired cases, and how much they changed."""
+    sides = [comparison.cost["base"], comparison.cost["new"]]
+    columns: dict[str, list[float | None]] = {
+        "seconds a case": [side.seconds_per_case for side in sides],
+        "calls": [side.calls for side in sides],
+        "tokens in": [side.input_tokens for side in sides],
+        "tokens out": [side.output_tokens for side in sides],
+        "cost": [side.cost for side in sides],
+    }
+    if columns["cost"] == [None, None]:
+        del columns["cost"]  # most endpoints do not report prices
+    rows = []
+    for number, name in enumerate(comparison.cost):
+        rows.append([name, *(_amount(title, values[number]) for title, values in columns.items())])
+    rows.append(["change", *(_change(*values) for values in columns.values())])
+    return TextTable([f"{comparison.paired:,} paired", *columns], rows)
+
+
+def _amount(title: str, value: float | None) -> str:
+    if value is None:
+        return NOT_MEASURED
+    if title == "cost":
+        # Single calls cost fractions of a cent.
+        return f"{value:,.2f}" if value >= 100 else f"{value:.4f}"
+    return f"{value:,.3f}" if title == "seconds a case" else f"{value:,}"
+
+
+def _change(base: float | None, new: float | None) -> str:
+    """Return `+12%` or `-0.4%`. Empty if a side is not measured, or if the base is 0."""
+    if not base or new is None:
+        return ""
+    share = (new - base) / base
+    return f"{share:+.0%}" if abs(share) >= 0.1 else f"{share:+.1%}" if share else "0%"
 
 
 def gate_table(decisions: Sequence[Decision]) -> TextTable:

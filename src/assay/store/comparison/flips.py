@@ -1,0 +1,194 @@
+"""Flips: cases that are right on one side of a comparison and wrong on the other, with the texts of both sides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct, field
+
+from assay.core.types import Score
+from assay.journal.columns import score_part_digest
+from assay.store.comparison.columns import ComparedRun, ComparedScore, SubjectColumns, scorer_name
+from assay.store.comparison.rows import PairedScores, RowPairs, is_sum_row
+
+
+class FlipSide(Struct, kw_only=True):
+    """One side of a flip: its value, its answer, and the scorer's reason."""
+
+    index: int
+    value: float
+    answer: Any = None
+    reason: str = ""
+
+
+class Flip(Struct, kw_only=True):
+    """A case that is right on one side and wrong on the other.
+
+    `check` is the first check with a different outcome: path, kind, expected, base, new, why, and `step` for
+    a check of a pipeline step. `id` is the id in the data, if the scores have it.
+    """
+
+    set: str
+    case: str
+    metric: str
+    part: str
+    base: FlipSide
+    new: FlipSide
+    target: Any = None
+    check: dict[str, Any] | None = None
+    id: Any = None
+
+
+class Flips(Struct, kw_only=True):
+    """The number of flips, and the first of them."""
+
+    count: int = 0
+    shown: list[Flip] = field(default_factory=list)
+
+
+Checks = list[dict[str, Any]]
+
+
+class FlipReader:
+    """Reads the texts of flips from the journals of both sides."""
+
+    def __init__(
+        self, runs: tuple[ComparedRun, ComparedRun], columns: tuple[SubjectColumns, SubjectColumns]
+    ) -> None:
+        self._runs = runs
+        self._columns = columns
+
+    def flips(self, scores: PairedScores, table: list[RowPairs], most: int, *, worse: bool) -> Flips:
+        """Return the flips in one direction, in the order of the table. Only right/wrong metrics have flips."""
+        flips = Flips()
+        rows = [row for row, _ in table]
+        for row, positions in table:
+            if not row.right_wrong or is_sum_row(row, rows):
+                continue
+            counted = positions[scores.counts[positions]]
+            rise = scores.new[counted] - scores.base[counted]
+            flipped = counted[(rise < 0) if worse == row.higher_is_better else (rise > 0)]
+            # All flips are counted, but only the first `most` are read from the journal.
+            flips.count += len(flipped)
+            for position in flipped[: most - len(flips.shown)].tolist():
+                name = scores.score_names[int(scores.pairs.name[position])]
+                base, new = int(scores.pairs.base[position]), int(scores.pairs.new[position])
+                flips.shown.append(self._flip(base, new, name))
+        return flips
+
+    def case_name(self, side: int, position: int) -> str:
+        """Return `set/key` of a case."""
+        end = self._runs[side].end(int(self._columns[side].indexes[position]))
+        return f"{end.set}/{end.case}"
+
+    def _flip(self, base_row: int, new_row: int, name: ComparedScore) -> Flip:
+        base, base_scores = self._scores(0, base_row, name)
+        new, new_scores = self._scores(1, new_row, name)
+        scores = [*base_scores, *new_scores]
+        target = _first_field(("target",), scores)
+        if target is None:
+            target = next((score.expected for score in scores if score.expected is not None), None)
+        return Flip(
+            set=base.set,
+            case=base.case,
+            metric=base.metric,
+            part=base.part,
+            base=self._side(0, base, base_scores),
+            new=self._side(1, new, new_scores),
+            target=target,
+            check=_first_difference(_checks(base), _checks(new)),
+            id=_first_field(("id",), scores),
+        )
+
+    def _scores(self, side: int, row: int, name: ComparedScore) -> tuple[Score, list[Score]]:
+        """Return the score of a row, and all scores of its part. The first of them has the filtered answer."""
+        columns = self._columns[side]
+        digest = int(columns.score_part[row])
+        scores = self._runs[side].scores(int(columns.indexes[columns.score_case[row]]))
+        score_parts = self._runs[side].info.score_parts
+        part_scores = [
+            score
+            for score in scores
+            if scorer_name(score.scorer) == name.scorer
+            and score_part_digest(score_parts, score.vote, score.part) == digest
+            and (score_parts != "filters" or score.part == name.part)
+        ]
+        (row_score,) = [score for score in part_scores if score.metric == name.metric]
+        return row_score, part_scores
+
+    def _side(self, side: int, score: Score, part_scores: list[Score]) -> FlipSide:
+        """Return one side of a flip, with the answer that was scored, else the raw answer."""
+        assert score.value is not None
+        answer = _first_field(("filtered", "answer", "actual"), part_scores)
+        if answer is None:
+            answer = self._runs[side].answer(score.index, score.part)
+        return FlipSide(index=score.index, value=score.value, answer=answer, reason=score.reason)
+
+
+def _first_field(names: Iterable[str], scores: list[Score]) -> Any:
+    """Return the first of these fields that occurs in the data of a score."""
+    for name in names:
+        for score in scores:
+            if isinstance(score.data, dict) and name in score.data:
+                return score.data[name]
+    return None
+
+
+def _checks(score: Score) -> Checks:
+    checks = score.data.get("checks") if isinstance(score.data, dict) else None
+    if not isinstance(checks, list):
+        return []
+    return [check for check in checks if isinstance(check, dict)]
+
+
+def _first_difference(base: Checks, new: Checks) -> dict[str, Any] | None:
+    """Return the first check of both sides with different outcomes, else the first that failed on one side."""
+    base_partners = _with_partners(base, new)
+    for check, partner in base_partners:
+        if partner is not None and check.get("passed") != partner.get("passed"):
+            return _check_of_both(check, partner)
+    for check, partner in _with_partners(new, base):
+        if check.get("passed") is False:
+            return _check_of_both(partner, check)
+    for check, partner in base_partners:
+        if check.get("passed") is False:
+            return _check_of_both(check, partner)
+    return None
+
+
+def _with_partners(checks: Checks, others: Checks) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
+    """Pair each check with the other side's check at the same place: of the same kind, else the only one there.
+
+    The kinds can differ: a value that is missing on one side has a check of another kind there. The place
+    includes the step, because two steps may have the same paths.
+    """
+    counts = Counter(map(_place, others))
+    same_kind = {(_place(check), check.get("kind"), check.get("rule")): check for check in others}
+    only_one = {_place(check): check for check in others if counts[_place(check)] == 1}
+    pairs = []
+    for check in checks:
+        place = _place(check)
+        partner = same_kind.get((place, check.get("kind"), check.get("rule"))) or only_one.get(place)
+        pairs.append((check, partner))
+    return pairs
+
+
+def _place(check: dict[str, Any]) -> tuple[str, str, str]:
+    return str(check.get("of")), str(check.get("step")), str(check.get("path"))
+
+
+def _check_of_both(base: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the check with the values of both sides. Kind and `why` come from the side that failed."""
+    check: dict[str, Any] = new or base or {}
+    failed_check = next((side for side in (new, base) if side and side.get("passed") is False), check)
+    step = {"step": check["step"]} if check.get("step") else {}
+    return step | {
+        "path": check.get("path"),
+        "kind": failed_check.get("kind"),
+        "expected": check.get("expected"),
+        "base": base.get("actual") if base else None,
+        "new": new.get("actual") if new else None,
+        "why": failed_check.get("why"),
+    }
