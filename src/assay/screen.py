@@ -6,12 +6,15 @@ them.
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Sequence
 from unicodedata import combining, east_asian_width
 
 import click
+
+_WORD = re.compile("[A-Za-z]{3}")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> None:
@@ -68,7 +71,10 @@ def columns_of(text: str) -> int:
 
 def _is_number(cell: str) -> bool:
     """Return whether a cell is empty or one number. Cells with several numbers are aligned to the left."""
-    return " " not in cell and (not cell or cell[0].isdigit() or cell[0] in "+-±–")
+    if not cell:
+        return True
+    # A run's name begins with a digit too.
+    return (cell[0].isdigit() or cell[0] in "+-±–") and " " not in cell and not _WORD.search(cell)
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:

@@ -30,6 +30,7 @@ def cases(tmp_path: Path) -> RunCases:
     [
         ("0", 0),
         ("2", 2),
+        ("@2", 2),
         ("abd2", 1),
         ("abd", 1),
         ("two/abc1", 2),
@@ -55,11 +56,15 @@ def test_a_case_is_found_by_place_key_label_part_or_beginning_of_its_key(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("first", r"'first' matches 2 cases\. Pass the number of one: 0 \(one/abc1, m\), 2 \(two/abc1, m\)"),
+        (
+            "first",
+            r"'first' matches 2 cases\. Pass the position of one: @0 \(one/abc1, m\), @2 \(two/abc1, m\)",
+        ),
         ("abc1", "'abc1' matches 2 cases"),
         ("ab", "'ab' matches 3 cases"),
-        ("zzz", r" has no case 'zzz'\. Pass the number of a case, its id in the data"),
+        ("zzz", r" has no case 'zzz'\. Pass the id of a case in the data, its position as @4"),
         ("99", " has no case '99'"),
+        ("@99", " has no case '@99'"),
         ("three/first", " has no case 'three/first'"),
     ],
 )
@@ -84,3 +89,17 @@ def test_a_case_failed_if_it_has_no_answer_or_a_score_of_0(tmp_path: Path) -> No
     run.case("invalid", [passed(None, status="invalid")])
     run.case("none", status="infra_error")
     assert [view.failed for view in RunCases(run.finish())] == [False, True, True, True]
+
+
+def test_a_number_is_an_id_before_it_is_a_position(tmp_path: Path) -> None:
+    """The position has a sign of its own. An id of several cases is refused, unless one has it as its position too."""
+    run = Made(tmp_path / "run")
+    for number, (subject, label) in enumerate(
+        [("a", "2"), ("b", "2"), ("a", "0"), ("b", "9"), ("a", "4"), ("b", "4")]
+    ):
+        run.case(f"k{number}", [passed(1)], subject=subject, label=label)
+    cases = RunCases(run.finish())
+    numbers = {name: cases.find(name).end.index for name in ("0", "@0", "9", "1", "@1", "4", "row 2 with b")}
+    assert numbers == {"0": 2, "@0": 0, "9": 3, "1": 1, "@1": 1, "4": 4, "row 2 with b": 1}
+    with pytest.raises(UsageError, match=r"'2' matches 2 cases\. Pass the position of one: @0 .*, @1 "):
+        cases.find("2")

@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.completion import complete_runs
+from assay.cli.note import print_notes
 from assay.cli.printer import print_run, print_sections
-from assay.core.errors import AssayError
+from assay.core.errors import AssayError, UsageError
 from assay.core.types import CLOSING_KINDS
-from assay.screen import block, heading, rule, table
+from assay.screen import block, counted, heading, rule, table, tell
+from assay.store.notes import notes_or_warning
 from assay.suites import find_suite
 
 if TYPE_CHECKING:
+    from assay.api import Run
     from assay.core.suite import CaseView, Suite
     from assay.core.types import Call, Request
 
@@ -32,36 +35,70 @@ MAX_PREVIEW = 50
 @click.command("show", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("run", metavar="RUN", shell_complete=complete_runs)
 @click.argument("case", required=False, metavar="[CASE]")
+@click.option(
+    "--position", type=click.IntRange(min=0), metavar="N", help="Show the case at this position of the run."
+)
 @click.option("--failed", is_flag=True, help="Only cases that have no answer or a score of 0.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most this many cases."
 )
-def command(run: str, case: str | None, failed: bool, limit: int) -> int:
+@click.option("--markdown", is_flag=True, help="Print the report as a Markdown table, for a pull request.")
+@click.option(
+    "--latex", is_flag=True, help="Print the report as a LaTeX table (package booktabs), for a paper."
+)
+def command(
+    run: str,
+    case: str | None,
+    position: int | None,
+    failed: bool,
+    limit: int,
+    markdown: bool,
+    latex: bool,
+) -> int:
     """Show the report of a run and its first cases; with CASE, the calls, records and scores of one case.
 
-    RUN is a run folder, an output folder with one run, or the beginning of a run's name. CASE is the number of a
-    case, which the list of cases shows first; the id in the data of a test, a row or a conversation, also as
-    SET/ID; or the beginning of its key. If ids are numbers too, write `row 4` or `row 4 with PROFILE`.
+    RUN is a run folder, an output folder with one run, or the beginning of a run's name. CASE is the id in the data
+    of a test, a row or a conversation, also as SET/ID or `row 4 with PROFILE`; the beginning of its key; or its
+    position, which the list of cases shows first. A number is an id before it is a position.
 
     \b
     Examples:
       assay show results
       assay show results --failed --limit 5
       assay show results 17
-      assay show results "row 4"
+      assay show results "row 4 with fast"
+      assay show results --position 0
+      assay show results --markdown
+      assay show results --latex > table.tex
     """
     # Imported here because completion and --help need neither.
     from assay import api
     from assay.store.cases import RunCases
 
+    if case is not None and position is not None:
+        raise UsageError("CASE and --position name two cases; pass one of them")
+    one_case = case if position is None else f"@{position}"
+    if markdown or latex:
+        if one_case is not None or failed or (markdown and latex):
+            raise UsageError(
+                "--markdown and --latex print the report of a run; pass one of them, and no case"
+            )
+        print_document(api.load(run), latex=latex)
+        return 0
     loaded = api.load(run)
     cases = RunCases(loaded.folder)
     suite = loaded.info.suite
-    if case is not None:
-        view = cases.find(case)
+    if one_case is not None:
+        view = cases.find(one_case)
+        if one_case.isdecimal() and view.end.index != int(one_case) and cases.case(int(one_case)) is not None:
+            tell(
+                f"{one_case} is the id of the case at position {view.end.index}. "
+                f"--position {one_case} shows the case at position {one_case}."
+            )
         print_case(view._replace(calls=cases.calls(view.end.index)), suite)
         return 0
     print_run(loaded)
+    print_notes(notes_or_warning(loaded.folder, tell))
     rows = []
     for view in islice((view for view in cases if view.failed or not failed), limit):
         end = view.end
@@ -69,10 +106,30 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
         rows.append([str(end.index), end.set, key, end.status, _score_cell(view), _preview(view)])
     click.echo()
     if rows:
-        table(["case", "set", "key", "status", "scores", "reply"], rows)
+        table(["position", "set", "key", "status", "scores", "reply"], rows)
     else:
         click.echo("no case failed" if failed else "no case has ended yet")
     return 0
+
+
+def print_document(run: Run, *, latex: bool) -> None:
+    """Print the report of a run as Markdown or LaTeX. Raises UsageError if the run has no report."""
+    from assay.store.render.latex import report_latex
+    from assay.store.render.markdown import escape, report_markdown
+
+    if run.report is None:
+        raise UsageError(f"{run.folder} has no report yet: the run is {run.summary.state}")
+    summary = run.summary
+    ended = summary.ok + summary.subject_error + summary.infra_error
+    cases = f"{ended:,} of {counted(summary.total, 'case')}"
+    about = ", ".join(filter(None, (run.info.suite, str(run.info.spec.get("model") or ""), cases)))
+    if summary.state != "finished":
+        about += f", {summary.state}"
+    about += f"; run {run.folder.name}"
+    if latex:
+        click.echo(report_latex(run.report, about), nl=False)
+    else:
+        click.echo(f"{escape(about)}\n\n{report_markdown({'': run.report})}", nl=False)
 
 
 @cache

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -22,7 +22,7 @@ from assay.core.errors import DamagedRun, Problem, RunBusy, UsageError, cannot_w
 from assay.core.hashing import file_sha256
 from assay.core.imported import ImportOrigin
 from assay.core.registry import short
-from assay.core.report import Report
+from assay.core.report import Entry, Metric, Report
 from assay.journal.lines import (
     FORMAT,
     IMPORTED,
@@ -224,15 +224,56 @@ def info_from_name(folder: Path) -> RunInfo:
 
 def read_summary(folder: Path) -> Summary | None:
     """Read `summary.json`. Returns None if the run has none yet. Raises DamagedRun if the file was changed."""
+    return _read_summary(folder, run_id(folder), Summary)
+
+
+def read_summary_head(folder: Path, info: RunInfo) -> Summary | None:
+    """Read `summary.json` as `read_summary` does. Of the report, read only the names and metrics of its entries.
+
+    For lists of many runs: the rest of a report takes most of the time.
+    """
+    summary = _read_summary(folder, info.id, _SummaryHead)
+    if summary is None or summary.head is None:
+        return summary
+    summary.report = Report(
+        entries=[Entry(name=entry.name, metrics=entry.metrics) for entry in summary.head.entries]
+    )
+    return summary
+
+
+class _EntryHead(msgspec.Struct):
+    """The name and the metrics of an entry."""
+
+    name: str
+    metrics: list[Metric] = []
+
+
+class _ReportHead(msgspec.Struct):
+    """The entries of a report, each without its details."""
+
+    entries: list[_EntryHead] = []
+
+
+class _SummaryHead(Summary, kw_only=True):
+    """A summary whose key `report` is read as its head. `report` itself is read from a key that no file has."""
+
+    report: Report | None = msgspec.field(default=None, name="report in full")
+    head: _ReportHead | None = msgspec.field(default=None, name="report")
+
+
+SummaryT = TypeVar("SummaryT", bound=Summary)
+
+
+def _read_summary(folder: Path, run: str, kind: type[SummaryT]) -> SummaryT | None:
     path = folder / "summary.json"
     try:
         content = path.read_bytes()
-        if not _seal_matches(content, path.stem, run_id(folder)):
+        if not _seal_matches(content, path.stem, run):
             # If the checksum matches with the id that the journal has, `run.json` is the wrong file.
-            if any(_seal_matches(content, path.stem, run) for run in _journal_ids(folder)):
+            if any(_seal_matches(content, path.stem, other) for other in _journal_ids(folder)):
                 raise _changed(folder / "run.json", _OTHER_RUN)
             raise _changed(path)
-        return msgspec.json.decode(content, type=Summary)
+        return msgspec.json.decode(content, type=kind)
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError):

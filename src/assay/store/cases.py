@@ -72,12 +72,14 @@ class RunCases:
     def find(self, name: str) -> CaseView:
         """Return the case that `name` identifies. Raises UsageError if there is none, or more than one.
 
-        These meanings are tried in order: the number of a case; its key; its label, also as `row LABEL` and
-        `row LABEL with SUBJECT`; an id or a part in its scores; the beginning of its key. Keys, labels and ids may
-        follow `SET/`.
+        These meanings are tried in order: `@4`, the position of a case in the run; its key; its label, also as
+        `row LABEL` and `row LABEL with SUBJECT`; the position without the `@`; an id or a part in its scores; the
+        beginning of its key. Keys, labels and ids may follow `SET/`. So a number is an id before it is a position.
         """
-        if name.isdigit() and (view := self.case(int(name))):
-            return view
+        number = name.removeprefix("@")
+        at_position = self.case(int(number)) if number.isdecimal() else None
+        if at_position is not None and (name != number or at_position.end.label == name):
+            return at_position
         set_name, _, key = name.rpartition("/")
         # Reports and lists call a case `row 4 with drawn`. The first word depends on the suite.
         name_without_word = name.partition(" ")[2]
@@ -91,16 +93,19 @@ class RunCases:
             names = (end.label, f"{end.label} with {end.subject}", f"{end.set}/{end.label}")
             if end.label and (name in names or name_without_word in names[:2]):
                 by_label.append(end)
-        ends = by_key or by_label or self._ends_by_scores(name) or by_prefix
+        ends = by_key or by_label
+        if not ends and at_position is not None:
+            return at_position
+        ends = ends or self._ends_by_scores(name) or by_prefix
         if not ends:
             raise UsageError(
-                f"{self.folder} has no case {name!r}. Pass the number of a case, its id in the data, or the beginning "
-                f"of its key; `assay show {self.folder}` lists the cases."
+                f"{self.folder} has no case {name!r}. Pass the id of a case in the data, its position as @4, or the "
+                f"beginning of its key; `assay show {self.folder}` lists the cases."
             )
         if len(ends) > 1:
-            choices = [f"{end.index} ({end.set}/{end.case}, {end.subject})" for end in ends[:_MAX_CHOICES]]
+            choices = [f"@{end.index} ({end.set}/{end.case}, {end.subject})" for end in ends[:_MAX_CHOICES]]
             raise UsageError(
-                f"{name!r} matches {len(ends)} cases. Pass the number of one: " + ", ".join(choices)
+                f"{name!r} matches {len(ends)} cases. Pass the position of one: " + ", ".join(choices)
             )
         return self._view(ends[0])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,9 +17,10 @@ from assay.journal.folder import (
     is_run_folder,
     read_info,
     read_summary,
+    read_summary_head,
     usable_summary,
 )
-from assay.journal.integrity import intact_index, refuse_lost_lines
+from assay.journal.integrity import file_problems, intact_index, refuse_lost_lines
 
 # Levels of folders that are searched for output folders. A deeper search could walk a whole disk.
 _DEPTH = 4
@@ -132,13 +133,14 @@ def states(root: Path) -> Iterator[RunState]:
     """Yield the state of every run below a folder.
 
     A run with a damaged file has the state `damaged`, a run of another format `unreadable`. Their `problem` says more.
-    Of finished runs only the sizes of the journal's files are looked at; `assay check RUN` reads every line.
+    Of finished runs only the sizes of the journal's files are looked at; `assay check RUN` reads every line. The
+    reports have only the names and metrics of their entries.
     """
     for folder in run_folders(root):
         try:
-            run = state_of(folder)
-            if run.state != "running":
-                refuse_lost_lines(folder, run.summary)
+            run = _state(folder, read_summary_head)
+            if run.state != "running" and file_problems(folder, run.summary):
+                refuse_lost_lines(folder, read_summary(folder))
         except DamagedRun as error:
             run = _damaged_state(folder, "damaged", str(error))
         except (InputError, UsageError) as error:
@@ -162,8 +164,12 @@ def state_of(folder: Path) -> RunState:
 
     Raises DamagedRun if `run.json`, `summary.json` or, in an unfinished run, a line of the journal is damaged.
     """
+    return _state(folder, lambda folder, _: read_summary(folder))
+
+
+def _state(folder: Path, read: Callable[[Path, RunInfo], Summary | None]) -> RunState:
     info = read_info(folder)
-    summary = read_summary(folder)
+    summary = read(folder, info)
     if _is_locked(folder):
         state = "running"
     elif summary is None:

@@ -17,6 +17,7 @@ from assay.store.render.tables import (
     comparison_table,
     cost_table,
     gate_table,
+    is_number,
     judge_lines,
     left_out_lines,
     overview_table,
@@ -119,15 +120,11 @@ def _details(summary: str, lines: list[str]) -> list[str]:
 def _table(table: TextTable) -> list[str]:
     """Return the lines of a table. Columns that hold one number each are aligned to the right."""
     columns = list(zip(*table.rows, strict=True)) or [("",)] * len(table.header)
-    right = [all(_is_number(cell) for cell in column) for column in columns]
+    right = [all(is_number(cell) for cell in column) for column in columns]
     lines = ["| " + " | ".join(map(escape, table.header)) + " |"]
     lines.append("|" + "|".join(" ---: " if to_right else " --- " for to_right in right) + "|")
     lines += ["| " + " | ".join(map(escape, row)) + " |" for row in table.rows]
     return lines
-
-
-def _is_number(cell: str) -> bool:
-    return not cell or (cell[0] in "+-–0123456789" and " " not in cell)
 
 
 def _notes(notes: list[str]) -> list[str]:

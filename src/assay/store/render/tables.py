@@ -278,6 +278,11 @@ def pair_cells(row: PairedRow) -> list[str]:
     ]
 
 
+def is_number(cell: str) -> bool:
+    """Return whether a cell is empty or one number, so that its column is aligned to the right."""
+    return not cell or (cell[0] in "+-–0123456789" and " " not in cell)
+
+
 def metric_title(metric: Metric) -> str:
     """Return the name to print, with an arrow if lower is better."""
     title = metric.title
