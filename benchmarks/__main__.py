@@ -24,6 +24,7 @@ from benchmarks.measure import REPOSITORY, Server, environment, own_core, python
 from benchmarks.memories import memories
 from benchmarks.million import million
 from benchmarks.sessions import sessions
+from benchmarks.store import store
 from benchmarks.testset import testset
 
 
@@ -103,6 +104,11 @@ def measure_pipeline(folder: Path, endpoint: Server, sizes: Sizes) -> Iterator[F
 def measure_million(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """Very many cases in process: memory, growth, kills."""
     return million(folder, sizes.cases)
+
+
+def measure_store(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """Very many cases, read: index, pages, search, comparison."""
+    return store(folder, sizes.cases)
 
 
 def measure_lm_eval(folder: Path, endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
@@ -185,6 +191,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "repeats": measure_repeats,
     "pipeline": measure_pipeline,
     "million": measure_million,
+    "store": measure_store,
     "prompts": measure_prompts,
     "rescore": measure_rescore,
     "lm-eval": measure_lm_eval,

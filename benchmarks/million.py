@@ -98,11 +98,11 @@ def _killed(runs: Runs, tenth: Used, samples: str) -> Iterator[Figure]:
     first_call = runs.cpu_before_first_call()
     note = f"killed half way, continued: {second.rss:.1f} MB"
     yield Figure("more memory when continued", second.rss - tenth.rss, _MORE_MEMORY, "MB", note)
-    yield Figure("CPU to first call, half ended", first_call, 5.0, "s")
+    yield Figure("CPU to first call, half ended", first_call, 3.0, "s")
     last = runs.start("killed")
     note = f"killed shortly before the end, continued: {last.rss:.1f} MB"
     yield Figure("more memory when continued late", last.rss - tenth.rss, _MORE_MEMORY, "MB", note)
-    yield Figure("CPU to first call, all but a few ended", runs.cpu_before_first_call(), 5.0, "s")
+    yield Figure("CPU to first call, all but a few ended", runs.cpu_before_first_call(), 3.0, "s")
     same = float(runs.samples("killed") == samples)
     yield Figure("samples equal to those of the run that was not killed", same, 1.0, exact=True)
 
