@@ -30,6 +30,7 @@ class Writer:
             (folder / name).touch()
         self.draw = random.Random(seed)
         self.tries: dict[int, int] = {}
+        self.costs: dict[int, float] = {}
 
     def write(self, steps: int) -> None:
         """Open the run, write some cases and scores, and close it."""
@@ -56,7 +57,10 @@ class Writer:
         failure = self.draw.choice([None, None, None, Failure("refusal", "no"), Failure("timeout", "slow")])
         usage = Usage(self.draw.randrange(100), 3) if self.draw.random() < 0.7 else None
         number = self.tries[head[0]]
-        journal.call(Call(*head, ASK, number, "hash", 0, None, Response("text")))
+        cost = self.draw.choice([None, 0.25, 0.5])
+        self.costs[head[0]] = self.costs.get(head[0], 0.0) + (cost or 0.0)
+        journal.call(Call(*head, ASK, number, "hash", 0, None, Response("text", cost=cost)))
+        journal.call(Call(*head, JUDGE, number, "hash", 0, None, Response("text", cost=9.0)))
         status = failure.status if failure else "ok"
         tags = tuple(self.draw.sample(["a", "b", "category:2"], self.draw.randrange(3)))
         end = End(*head, ASK, number, status, [], failure, usage, 2, 0.5 * number, "label", tags)
@@ -146,6 +150,9 @@ def test_columns_agree_with_the_journal_while_it_grows(tmp_path: Path, seed: int
         loaded = RunColumns(parts)
         assert loaded._load(folder)
         check(loaded, folder, parts)
+        costs = loaded.case_costs()
+        assert costs is not None
+        assert {index: costs[index] for index in writer.costs} == writer.costs
 
 
 def test_a_commit_that_is_half_written_is_read_when_it_is_complete(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ import msgspec
 
 from assay.core.types import ASK, ScoreStatus, Status, Usage
 from assay.journal import sidecar
-from assay.journal.index import RECORDS, SCORES, IndexHead, RunIndex
+from assay.journal.index import ASK_CALL, RECORDS, SCORES, IndexHead, RunIndex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,9 +87,9 @@ class SparseColumn:
     """A column whose values are all 0 in most runs. It takes no memory until the first other value."""
 
     def __init__(self, typecode: str) -> None:
-        self.values = array(typecode)
+        self.values: array[Any] = array(typecode)
 
-    def set(self, position: int, value: int) -> None:
+    def set(self, position: int, value: float) -> None:
         """Set the value at a position that is after all positions that have a value."""
         self.values.frombytes(bytes((position - len(self.values)) * self.values.itemsize))
         self.values.append(value)
@@ -161,6 +161,8 @@ class RunColumns(RunIndex):
         self.tags: Names[tuple[str, ...]] = Names()
         self.failures: Names[str] = Names()
         """The kind of failure of each case, "" for none."""
+        self.call_cost = SparseColumn("d")
+        """The price of each call of `call_cases`, 0 if the endpoint reported none. Empty if it reported no price."""
         self.score_names: Names[ScoreName] = Names()
         self.score_case = array("i")
         self.score_value = array("d")
@@ -255,6 +257,9 @@ class RunColumns(RunIndex):
                 self.record_part.append(part)
                 self.record_offset.append(offset)
 
+    def _take_cost(self, position: int, cost: float) -> None:
+        self.call_cost.set(position, cost)
+
     def _read_scores(self, path: Path, run: str, stop: int) -> int:
         count = ends = committed_lines = 0
         # Lines whose commit has not come yet. All lines of a commit are written together, but a block may end in it.
@@ -340,6 +345,18 @@ class RunColumns(RunIndex):
             interim=state >= _INTERIM,
         )
 
+    def case_costs(self) -> NDArray[Any] | None:
+        """Return the price of each case's own calls, without those of judges. None if no call has a price."""
+        import numpy as np
+
+        prices = as_numpy(self.call_cost.values)
+        if not len(prices):
+            return None
+        cases, kinds = as_numpy(self.call_cases)[: len(prices)], as_numpy(self.call_kinds)[: len(prices)]
+        own = kinds == ASK_CALL
+        costs: NDArray[Any] = np.bincount(cases[own], weights=prices[own], minlength=len(self.ask.codes))
+        return costs
+
     def _positions(self, scorer: str, case: NDArray[Any], name: NDArray[Any]) -> NDArray[Any]:
         """Return the positions of the scores of a scorer that count."""
         import numpy as np
@@ -393,6 +410,7 @@ class RunColumns(RunIndex):
     def _all_columns(self) -> list[array[Any]]:
         return [
             *self._case_columns(),
+            self.call_cost.values,
             *(self.score_names.numbers, self.score_case, self.score_value, self.score_state),
             *(self.score_part.values, self.score_gold.values, self.score_offset, self.score_tags),
             *(self.record_case, self.record_part, self.record_offset),

@@ -223,9 +223,14 @@ class RunIndex:
                 kinds.append(_call_kind(line.index, line.stage))
                 offsets.append(offset)
                 spent.add(line.attempts, response.usage if response else None, failed=response is None)
+                if response is not None and response.cost is not None:
+                    self._take_cost(len(cases) - 1, response.cost)
                 offset += size
             count += len(lines)
         return count
+
+    def _take_cost(self, position: int, cost: float) -> None:
+        """Take the price of the call at this position. Only `RunColumns` keeps prices."""
 
     def _blocks(
         self, path: Path, run: str, decoder: msgspec.json.Decoder[LineT], stop: int | None = None
@@ -412,6 +417,7 @@ class _ScoreLine(msgspec.Struct, tag="score", tag_field="type", gc=False):
 
 class _ResponseCost(msgspec.Struct, gc=False):
     usage: Usage | None = None
+    cost: float | None = None
 
 
 class _CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):

@@ -75,6 +75,8 @@ class SubjectColumns(NamedTuple):
     input: NDArray[Any]
     output: NDArray[Any]
     calls: NDArray[Any]
+    cost: NDArray[Any] | None
+    """None if the endpoint reported no price."""
     tags: NDArray[Any]
     """Numbers of `ComparedRun.tag_names`."""
     score_case: NDArray[Any]
@@ -124,6 +126,7 @@ class ComparedRun:
             score_tags = as_numpy(columns.score_tags)[scores.position]
         else:
             score_tags = case_tags[scores.case]
+        costs = columns.case_costs()
         subjects = {}
         for number, name in enumerate(columns.subjects.names):
             own = indexes[subject_numbers[indexes] == number]
@@ -143,6 +146,7 @@ class ComparedRun:
                 input=as_numpy(columns.input)[own],
                 output=as_numpy(columns.output)[own],
                 calls=as_numpy(columns.calls_made)[own],
+                cost=None if costs is None else costs[own],
                 tags=case_tags[own],
                 score_case=position_of_case[scores.case[own_scores]],
                 score_name=name_numbers[scores.name[own_scores]],

@@ -154,6 +154,7 @@ def _cost(columns: SubjectColumns, positions: NDArray[Any]) -> Cost:
         input_tokens=_tokens(columns.input[positions]),
         output_tokens=_tokens(columns.output[positions]),
         calls=int(columns.calls[positions].sum()),
+        cost=None if columns.cost is None else float(columns.cost[positions].sum()),
     )
 
 
