@@ -31,12 +31,19 @@ def _suite_exporter(name: str) -> Callable[[], Exporter | None]:
     return lambda: find_suite(name).exporter()
 
 
+def _inspect_exporter() -> Exporter:
+    from assay.suites.evaluate.inspect_export import InspectExporter
+
+    return InspectExporter()
+
+
 FORMATS: dict[str, Callable[[], Exporter | None]] = {
     "lm-eval": _suite_exporter("task"),
     "pipeline": _suite_exporter("pipeline"),
     "hop": _suite_exporter("hop"),
     "memory-test": _suite_exporter("memory-test"),
     "memory-eval": _suite_exporter("memory-eval"),
+    "inspect": _inspect_exporter,
     "csv": CsvExporter,
     "json": JsonLinesExporter,
     "parquet": ParquetExporter,

@@ -45,6 +45,12 @@ def _read_inspect(path: Path) -> ImportedRun | None:
     return read_inspect(path)
 
 
+def _read_promptfoo(path: Path) -> ImportedRun | None:
+    from assay.suites.evaluate.promptfoo_results import read_promptfoo
+
+    return read_promptfoo(path)
+
+
 FORMATS: dict[str, Callable[[Path], ImportedRun | None]] = {
     "lm-eval": _suite_reader("task"),
     "pipeline": _suite_reader("pipeline"),
@@ -52,6 +58,7 @@ FORMATS: dict[str, Callable[[Path], ImportedRun | None]] = {
     "memory-test": _suite_reader("memory-test"),
     "memory-eval": _suite_reader("memory-eval"),
     "inspect": _read_inspect,
+    "promptfoo": _read_promptfoo,
 }
 """Every format with its reader. A reader returns None for a file of another format, and raises InputError for a broken
 file of its own."""

@@ -154,3 +154,28 @@ def test_command_prints_files_and_names_what_is_lost(
     assert "reasons of scores" in printed["lost"]
     assert typed("export", str(quiz.folder), "--to", "xml") == 2
     assert "there is no format named 'xml'" in capsys.readouterr().err
+
+
+INSPECT = Path(__file__).parents[1] / "golden" / "inspect"
+
+
+@pytest.mark.parametrize("name", ["plain.eval", "epochs.eval", "errors.eval", "tools.json"])
+def test_inspect_log_exported_and_imported_again_keeps_every_number(name: str, tmp_path: Path) -> None:
+    first = api.import_results(INSPECT / name, str(tmp_path / "first"))
+    export = api.export(first, "inspect", tmp_path / "files")
+    (file,) = export.files
+    second = api.import_results(file, str(tmp_path / "second"))
+    assert {key: values[:5] for key, values in numbers(second).items()} == {
+        key: values[:5] for key, values in numbers(first).items()
+    }
+    assert scores(second) == scores(first)
+    assert [case.error_message for case in second.cases()] == [case.error_message for case in first.cases()]
+    assert [case.answers for case in second.cases()] == [case.answers for case in first.cases()]
+
+
+def test_run_of_another_suite_becomes_an_inspect_log_with_its_numbers(quiz: Run, tmp_path: Path) -> None:
+    (file,) = api.export(quiz, "inspect", tmp_path / "files").files
+    imported = api.import_results(file, str(tmp_path / "again"))
+    assert imported["exact_match"].value == quiz["exact_match"].value
+    assert imported["exact_match"].denominator == quiz["exact_match"].denominator
+    assert [case.label for case in imported.cases()] == [case.label for case in quiz.cases()]

@@ -120,7 +120,7 @@ def test_limit_that_ended_a_sample_is_recorded(tmp_path: Path) -> None:
     limited = {case.label: case for case in imported("errors.eval", tmp_path).cases()}["q3"]
     assert limited.error is None
     assert limited.scores["includes"].value == 0.0
-    assert [record.data for record in limited.records if record.kind == "limit"] == ["the token limit of 3"]
+    assert limited.scores["includes"].data["ended_by"] == ["the token limit of 3"]
 
 
 def test_two_logs_of_a_task_pair_in_compare(tmp_path: Path) -> None:

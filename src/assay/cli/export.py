@@ -17,8 +17,8 @@ from assay.screen import tell
     "format_name",
     required=True,
     metavar="FORMAT",
-    help="lm-eval, pipeline, hop, memory-test, memory-eval; or a plain table: csv, json (a line for each row) or "
-    "parquet.",
+    help="lm-eval, pipeline, hop, memory-test, memory-eval, inspect; or a plain table: csv, json "
+    "(a line for each row) or parquet.",
 )
 @click.option(
     "--output",

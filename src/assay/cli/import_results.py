@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "--as",
     "format_name",
     metavar="FORMAT",
-    help="Format of the files: lm-eval, pipeline, hop, memory-test, memory-eval or inspect. "
+    help="Format of the files: lm-eval, pipeline, hop, memory-test, memory-eval, inspect or promptfoo. "
     "Default: recognised from their content.",
 )
 @click.option(
@@ -35,15 +35,17 @@ def command(files: tuple[Path, ...], output_dir: str, format_name: str | None, d
     Afterwards `assay runs`, `show`, `compare` and the other commands read the run like one of assay's own. Only
     `rescore` does not, because the other program's scorers are not known.
 
-    FILE is a results file of lm-evaluation-harness (its samples files are found beside it), a folder with one, or a
-    `.eval` or `.json` log of Inspect. It may also be a folder with the files of a memory test (0000.json and so on) or
-    of a memory evaluation (qa_records.jsonl and its neighbours), for one memory or several.
+    FILE is a results file of lm-evaluation-harness (its samples files are found beside it), or a folder with one; a
+    `.eval` or `.json` log of Inspect; an output file of promptfoo. It may also be a folder with the files of a memory
+    test (0000.json and so on) or of a memory evaluation (qa_records.jsonl and its neighbours), for one memory or
+    several.
     Importing the same file again finds the run that exists.
 
     \b
     Examples:
       assay import out/org__model/results_2026-11-15T18-25-44.744220.json
       assay import out/org__model --output-dir results
+      assay import logs/2026-11-15T18-25-44_gsm8k.eval promptfoo-output.json
       assay import .sage/benchmarks/benchmark_memory/locomo/251120_1430 --data locomo10.json
       assay import results/FUMemory --data samples/
       assay compare results/assay/2026-11-15T18-25-44-task.imported-0f3c my-run

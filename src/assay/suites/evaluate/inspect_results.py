@@ -30,6 +30,8 @@ from assay.suites.evaluate.inspect_log import (
 )
 
 FORMAT = "inspect"
+SAMPLE_ERROR = "sample_error"
+"""The kind of the failure of a sample that ended with an error."""
 _SCORER = imported_scorer(FORMAT)
 _ATTACHMENT = "attachment://"
 _MEAN = "mean"
@@ -76,7 +78,9 @@ class InspectRun(ImportedRows):
             )
         )
         started, ended = _seconds(header.stats.started_at), _seconds(header.stats.completed_at)
-        version = header.eval.packages.get("inspect_ai")
+        # `assay export` writes its own name.
+        packages = header.eval.packages
+        producers = [f"{name} {packages[name]}" for name in ("inspect_ai", "assay") if name in packages]
         super().__init__(
             ImportPlan(
                 format=FORMAT,
@@ -90,7 +94,7 @@ class InspectRun(ImportedRows):
                 score_parts="filters" if self._several else "none",
                 started=_seconds(header.eval.created) or started,
                 seconds=ended - started if started and ended else 0.0,
-                producer=f"inspect_ai {version}" if version else "inspect_ai",
+                producer=producers[0] if producers else "inspect_ai",
                 missing=self._missing(),
             ),
             gold=["target"],
@@ -164,12 +168,13 @@ class InspectRun(ImportedRows):
                     by_metric.setdefault(name, []).append((score, score.value))
         scores = []
         for metric, values in by_metric.items():
-            scores += [self._score(metric, reducer, values, epochs[0]) for reducer in self._reducers]
+            scores += [self._score(metric, reducer, values, epochs) for reducer in self._reducers]
         return scores
 
     def _score(
-        self, metric: str, reducer: str, values: list[tuple[InspectScore, Any]], sample: InspectSample
+        self, metric: str, reducer: str, values: list[tuple[InspectScore, Any]], epochs: list[InspectSample]
     ) -> Score:
+        sample = epochs[0]
         numbers = [value_to_float(value) for _, value in values]
         value = self._reduced_value(metric, reducer, str(sample.id), [n for n in numbers if n is not None])
         reasons = [score.explanation or score.reason or "" for score, _ in values]
@@ -182,6 +187,11 @@ class InspectRun(ImportedRows):
             data["answer"] = values[0][0].answer
         if len(values) > 1:
             data["repeats"] = numbers
+        # Inspect may score a sample although a limit or an error ended it.
+        ended = [_limit_text(each) for each in epochs if each.limit is not None]
+        ended += [each.error.message for each in epochs if each.error is not None]
+        if ended:
+            data["ended_by"] = ended
         return Score(
             *UNPLACED,
             scorer=_SCORER,
@@ -316,7 +326,7 @@ def _failure(epochs: list[InspectSample]) -> Failure | None:
     for epoch in epochs:
         if epoch.error is not None:
             return Failure(
-                "sample_error",
+                SAMPLE_ERROR,
                 epoch.error.message or "the sample ended with an error",
                 traceback=epoch.error.traceback[:_MAX_TRACEBACK],
             )
@@ -333,10 +343,6 @@ def _limit_text(epoch: InspectSample) -> str:
 
 def _records(epoch: InspectSample, several: bool) -> Iterator[Record]:
     part = str(epoch.epoch) if several else ""
-    if epoch.error is not None:
-        yield Record(*UNPLACED, try_=1, kind="error", part=part, data=epoch.error.message)
-    if epoch.limit is not None:
-        yield Record(*UNPLACED, try_=1, kind="limit", part=part, data=_limit_text(epoch))
     if epoch.output is not None and (epoch.output.get("choices") or epoch.output.get("completion")):
         yield Record(*UNPLACED, try_=1, kind="answer", part=part, data=_reply(epoch.output, epoch).text)
 
