@@ -15,6 +15,7 @@ from assay.cli.main import main
 from assay.core.report import Entry, Report
 
 from conftest import DOCS, write_docs
+from servers.loopback import LoopbackServer, chat
 from support.runs import Made, passed, run_of
 
 FILTERS = """\
@@ -243,3 +244,37 @@ def test_runs_are_refused_before_they_are_read(typed: Typed, sums: Path) -> None
     ):
         code, _, err = typed("compare", *words)
         assert (code, message in err) == (2, True), err
+
+
+def test_money_is_shown_where_the_endpoint_reports_it(typed: Typed) -> None:
+    """Of the paired cases only. A run without prices is not free: it has a dash."""
+
+    def paid(price: float) -> str:
+        """A run of the sums at an endpoint that reports this price with each reply."""
+        reply = chat("4")
+        reply["usage"]["cost"] = price
+        with LoopbackServer(lambda body: (200, reply)) as server:
+            spec = assay.spec(
+                "task",
+                tasks=["sums.yaml"],
+                model="openai/m",
+                base_url=server.url,
+                output_dir=f"out-{price}",
+            )
+            assert assay.run(spec).exit_code == 0
+        return f"out-{price}"
+
+    write_docs(Path("sums.jsonl"), DOCS[:4])
+    cheap = paid(0.25)
+    write_docs(Path("sums.jsonl"), DOCS[:6])
+    dear, free = paid(0.5), asked("free", set())
+    _, out, _ = typed("compare", cheap, dear)
+    assert re.findall(r"^(base|new|change) .* (\S+)$", out[out.index("4 paired") :], re.MULTILINE) == [
+        ("base", "1.0000"),
+        ("new", "2.0000"),
+        ("change", "+100%"),
+    ]
+    (comparison,) = api.compare(dear, free).comparisons
+    assert (comparison.cost["base"].cost, comparison.cost["new"].cost) == (3.0, None)
+    assert re.search(r"^new .* –$", typed("compare", dear, free)[1], re.MULTILINE)
+    assert "cost" not in typed("compare", free, asked("other", {1}))[1]

@@ -246,6 +246,12 @@ def _match_unique(base: NDArray[Any], new: NDArray[Any]) -> tuple[NDArray[Any], 
     """Return the positions, in both arrays, of values that occur exactly once in each of them."""
     import numpy as np
 
+    # Two runs on the same data. Sorting values takes a tenth of the time of sorting positions.
+    if len(base) and np.array_equal(base, new):
+        ordered = np.sort(base)
+        if not (ordered[1:] == ordered[:-1]).any():
+            positions = np.arange(len(base))
+            return positions, positions
     sides = []
     for values in (base, new):
         distinct, positions, counts = np.unique(values, return_index=True, return_counts=True)
@@ -286,6 +292,8 @@ def pair_scores(base: SubjectColumns, new: SubjectColumns, cases: CasePairs) -> 
             [theirs.state[in_theirs], theirs.missing_states(ours.pair[only_ours]), theirs.state[only_theirs]]
         ),
     )
+    if not len(only_ours) and not len(only_theirs) and (in_ours[1:] > in_ours[:-1]).all():
+        return pairs  # in order already: the scores of a side are sorted by case
     # Sort by case, then by score, in the order of the base.
     order = np.lexsort((pairs.new, pairs.base, pairs.pair))
     return ScorePairs(*(column[order] for column in pairs))

@@ -142,11 +142,15 @@ def _group(first: NDArray[Any], second: NDArray[Any]) -> Iterator[tuple[int, int
 
     if not len(first):
         return
-    order = np.lexsort((second, first))
-    firsts, seconds = first[order], second[order]
-    starts = np.flatnonzero((firsts[1:] != firsts[:-1]) | (seconds[1:] != seconds[:-1])) + 1
+    seconds = int(second.max()) + 1
+    codes = first.astype(np.int64) * seconds + second
+    if int(codes.max()) <= np.iinfo(np.uint16).max:
+        codes = codes.astype(np.uint16)  # numpy sorts small numbers by counting, ten times as fast
+    order = np.argsort(codes, kind="stable")
+    ordered = codes[order]
+    starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
     for positions in np.split(order, starts):
-        yield int(first[positions[0]]), int(second[positions[0]]), positions
+        yield *divmod(int(codes[positions[0]]), seconds), positions
 
 
 def _higher_is_better(

@@ -22,6 +22,7 @@ from assay.store.render.tables import (
     TextTable,
     comparison_table,
     cost_table,
+    is_number,
     judge_lines,
     left_out_lines,
     overview_rows,
@@ -159,7 +160,7 @@ def _paired_table(table: TextTable, rows: Sequence[PairedRow]) -> str:
 def _table(table: TextTable, bars: Sequence[str] = (), verdicts: Sequence[str] = ()) -> str:
     """Return a table. Columns that hold one number each are aligned to the right."""
     columns = list(zip(*table.rows, strict=True)) or [("",)] * len(table.header)
-    right = [False] * table.names + [all(map(_is_number, column)) for column in columns[table.names :]]
+    right = [False] * table.names + [all(map(is_number, column)) for column in columns[table.names :]]
     classes = [' class="number"' if to_right else "" for to_right in right]
     head = [f"<th{class_}>{_bdi(cell)}</th>" for class_, cell in zip(classes, table.header, strict=True)]
     if bars:
@@ -173,10 +174,6 @@ def _table(table: TextTable, bars: Sequence[str] = (), verdicts: Sequence[str] =
             cells.insert(-1, f'<td class="{verdict}">{bars[number]}</td>')
         lines.append(f"<tr>{''.join(cells)}</tr>")
     return "\n".join([*lines, "</tbody></table></div>"])
-
-
-def _is_number(cell: str) -> bool:
-    return not cell or (cell[0] in "+-–0123456789" and " " not in cell)
 
 
 def _bar(row: PairedRow, reach: float) -> str:
