@@ -10,6 +10,7 @@ Slow imports stand inside the functions that need them, because every command im
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from assay.exports import Export
     from assay.store.gate import GateResult
     from assay.store.hop import BaseDataStore
+    from assay.store.sql import RunDatabase
 
 __all__ = [
     "Run",
@@ -54,6 +56,7 @@ __all__ = [
     "instead_of_run",
     "json_schema",
     "load",
+    "open_sql",
     "options_of",
     "overview",
     "providers",
@@ -231,6 +234,28 @@ def export(run: str | Path | Run, format_name: str, output: str | Path | None = 
     from assay import exports
 
     return exports.export_run(_run_name(run), format_name, Path(output) if output is not None else None)
+
+
+def open_sql(
+    places: Sequence[str | Path], *, warn: Callable[[str], object] = lambda _: None, timeout: float = 300.0
+) -> RunDatabase:
+    """Open a database over runs, for SQL. A place is a run, a folder with runs, or a result file of another program.
+
+    Without places, it has the runs below the current folder. Close it after use: it is a context manager.
+    """
+    from assay.store.sql import RunDatabase
+    from assay.store.sql.places import find_places
+
+    folders, files = find_places([str(place) for place in places])
+    if not files:
+        return RunDatabase(folders, warn, timeout)
+    imported = tempfile.TemporaryDirectory(prefix="assay-sql-")
+    try:
+        folders += [import_results(path, imported.name).folder for path in files]
+        return RunDatabase(folders, warn, timeout, cleanup=imported.cleanup)
+    except BaseException:
+        imported.cleanup()
+        raise
 
 
 def pull_model(name: str, say: Callable[[str], None]) -> Path:

@@ -11,11 +11,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from assay.core.errors import CheckFailed, UsageError
 from assay.core.judges import JudgeInfo
@@ -151,6 +152,19 @@ class Run:
         if subject is not None and subject not in subjects:
             raise UsageError(unknown("subject", subject, sorted(subjects)))
 
+    def frame(self, view: str, *, as_: Literal["arrow", "pandas", "polars"] = "arrow") -> Any:
+        """Return a view of `assay sql` for this run, such as "scores" or "calls", as a table for analysis.
+
+        The table is a `pyarrow.Table`, or a DataFrame of pandas or polars. It has the columns that docs/sql.md lists.
+        Needs the extra `frames`, and pandas or polars for their frames; raises MissingExtra without them.
+        """
+        from assay.store.sql import (
+            RunDatabase,
+        )  # imported here because DuckDB takes longer to import than the rest
+
+        with RunDatabase([self.folder], warn=_warn) as database:
+            return database.frame(view, as_)
+
     def check(self, max_errors: int = 0) -> Run:
         """Return this run. Raises CheckFailed if it stopped, measured nothing, or has more than `max_errors` errors.
 
@@ -209,6 +223,10 @@ class Run:
             else [metric for entry in self.report.entries for metric in entry.metrics[:1]]
         )
         return "; ".join(map(str, numbers)) or "no numbers"
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=4)
 
 
 def _words(subject: str | None, set_name: str | None, filter_name: str | None) -> str:

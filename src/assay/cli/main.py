@@ -27,6 +27,7 @@ COMMANDS = {
     "runs": "List runs with their state, progress and score; find them by model, date, tag or text.",
     "note": "Add notes and tags to a run.",
     "show": "Show the report of a run, or one of its cases with prompts, replies and scores.",
+    "sql": "Ask runs in SQL: scores, calls, answers, numbers; one query or a prompt.",
     "compare": "Compare runs case by case: differences with intervals, flipped cases, time and tokens.",
     "gate": "Decide for CI whether a run meets its requirements: pass, fail or inconclusive.",
     "import": "Make runs of results that other programs wrote: lm-eval, Inspect, promptfoo and more.",

@@ -13,6 +13,7 @@ import click
 from assay.cli.completion import complete_runs
 from assay.cli.note import print_notes
 from assay.cli.printer import print_run, print_sections
+from assay.cli.sql import print_where
 from assay.core.errors import AssayError, UsageError
 from assay.core.types import CLOSING_KINDS
 from assay.screen import block, counted, heading, rule, table, tell
@@ -46,7 +47,9 @@ MAX_PREVIEW = 50
 @click.option(
     "--latex", is_flag=True, help="Print the report as a LaTeX table (package booktabs), for a paper."
 )
-def command(
+@click.option("--where", metavar="SQL", help="Only rows for which this SQL condition holds, as a table.")
+@click.option("--json", "as_json", is_flag=True, help="With --where: print the rows as JSON, in full.")
+def command(  # noqa: PLR0913 - one argument per option
     run: str,
     case: str | None,
     position: int | None,
@@ -54,6 +57,8 @@ def command(
     limit: int,
     markdown: bool,
     latex: bool,
+    where: str | None,
+    as_json: bool,
 ) -> int:
     """Show the report of a run and its first cases; with CASE, the calls, records and scores of one case.
 
@@ -70,11 +75,23 @@ def command(
       assay show results --position 0
       assay show results --markdown
       assay show results --latex > table.tex
+      assay show results --where "category = 2 and score < 0.5"
+      assay show results --where "answer ilike '%not mentioned%'" --json
+
+    A row of --where is a question of a memory suite, a test of a pipeline, or a case of another suite. Its columns:
+    index, label, subject, part, tags, status, score (the first metric), every metric by its name, answer, expected,
+    reason, error, seconds, calls; a tag category:2 is a column category. docs/sql.md has more.
     """
     # Imported here because completion and --help need neither.
     from assay import api
     from assay.store.cases import RunCases
 
+    if where is not None:
+        if case is not None or position is not None or failed or markdown or latex:
+            raise UsageError("--where selects rows itself; of the other options it takes --limit and --json")
+        return print_where(run, where, limit, as_json)
+    if as_json:
+        raise UsageError("--json needs --where")
     if case is not None and position is not None:
         raise UsageError("CASE and --position name two cases; pass one of them")
     one_case = case if position is None else f"@{position}"

@@ -325,6 +325,17 @@ def read_blocks(
             offset += len(chunk)
 
 
+def copy_intact_lines(path: Path, target: Path) -> None:
+    """Copy the lines of a file that are as they were written, and where they were written."""
+    start = seed(run_id(path.parent), path.stem)
+    offset = 0
+    with path.open("rb") as file, target.open("wb") as copy:
+        for line in file:
+            if line.endswith(b"\n") and is_intact(line[:-1], offset, start):
+                copy.write(line)
+            offset += len(line)
+
+
 def read_header(path: Path, run: str = "", damage: list[DamagedLine] | None = None) -> Header:
     """Return the first line of a journal file. Raises InputError if it is of another format, DamagedRun if damaged.
 

@@ -33,7 +33,7 @@ class RunCases:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         summary = read_summary(folder)
-        self._scorers = summary.scorers if summary and summary.scorers else latest_scorers(folder)
+        self._scorers = counted_scorers(folder, summary)
         self._neutral: frozenset[str] = frozenset()
         if summary is not None and summary.report is not None:
             metrics = summary.report.metrics()
@@ -154,8 +154,10 @@ def _read_rows(path: Path, summary: Summary | None) -> list[bytes]:
     return content.splitlines()
 
 
-def latest_scorers(folder: Path) -> list[str]:
-    """Return the scorers of a run without a summary. If a scorer has several versions, the last one counts."""
+def counted_scorers(folder: Path, summary: Summary | None) -> list[str]:
+    """Return the ids of the scorers whose scores count: those of the summary, else the latest version of each."""
+    if summary is not None and summary.scorers:
+        return summary.scorers
     path = folder / "scores.jsonl"
     if not path.is_file():
         return []  # a damaged run; `intact_index` says so

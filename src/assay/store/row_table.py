@@ -27,7 +27,7 @@ from assay.journal.index import CODES, OK
 from assay.journal.integrity import refuse_damage
 from assay.journal.lines import LineFile
 from assay.journal.reader import RunReader
-from assay.store.cases import latest_scorers
+from assay.store.cases import counted_scorers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,7 +70,7 @@ class RowTable:
         import numpy as np
 
         info, summary = read_info(folder), read_summary(folder)
-        scorers = summary.scorers if summary and summary.scorers else latest_scorers(folder)
+        scorers = counted_scorers(folder, summary)
         self._columns = columns = RunColumns.open(folder, info.score_parts)
         refuse_damage(folder, summary, columns)
         self._has_parts = info.score_parts == "rows"
