@@ -224,6 +224,7 @@ def test_markdown_is_printed_and_html_is_written(typed: Typed) -> None:
     code, _, err = typed("compare", before, after, "--html", "missing/page.html")
     assert (code, "cannot write missing/page.html: No such file" in err) == (2, True)
     assert typed("compare", before, after, "--markdown", "--json")[0] == 2
+    assert r"\caption{20" in typed("compare", before, after, "--latex")[1]
 
 
 def test_runs_are_refused_before_they_are_read(typed: Typed, sums: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from assay.store.comparison import ComparisonResult, compare
 from assay.store.render.html import comparison_html
+from assay.store.render.latex import comparison_latex
 from assay.store.render.markdown import comparison_markdown
 
 from support.runs import Made, passed
@@ -209,3 +210,13 @@ def test_a_value_that_was_not_measured_has_no_bar(tmp_path: Path) -> None:
     page = Page(comparison_html(compare(runs)))
     assert not page.named("svg")
     assert "set passed: 1 left out, invalid in both" in page.text
+
+
+def test_the_latex_of_hostile_texts_has_one_row_a_line(hostile: ComparisonResult) -> None:
+    """Ampersands and line ends of a text would make cells and rows, so they are escaped."""
+    text = comparison_latex(hostile)
+    assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 2
+    lines = [line for line in text.splitlines() if line.endswith(r" \\")]
+    assert len(lines) == 4, "a header and a row for the metric and for the slice"
+    assert {len(re.findall(r"(?<!\\)&", line)) for line in lines} == {9}
+    assert not set("\x07\x1b\u202e\u2066`") & set(text)

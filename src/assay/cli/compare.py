@@ -68,8 +68,9 @@ class CompareCommand(click.Command):
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the whole comparison as JSON.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a pull request.")
+@click.option("--latex", "as_latex", is_flag=True, help="Print the tables in LaTeX, for a paper.")
 @click.option("--html", metavar="FILE", help="Write the comparison as one HTML page, besides the output.")
-def command(
+def command(  # noqa: PLR0913 - one parameter for each option
     runs: tuple[str, ...],
     gate: str | None,
     min_kappa: float | None,
@@ -77,6 +78,7 @@ def command(
     by: str,
     as_json: bool,
     as_markdown: bool,
+    as_latex: bool,
     html: str | None,
 ) -> int:
     """Compare each NEW run with BASE on the cases that both have.
@@ -98,8 +100,8 @@ def command(
 
     if min_kappa is not None and gate is None:
         raise UsageError(f"--min-kappa needs {GATE}: it sets which judges may decide the exit code")
-    if as_json and as_markdown:
-        raise UsageError("--json and --markdown both print to stdout. Pass one of them")
+    if as_json + as_markdown + as_latex > 1:
+        raise UsageError("--json, --markdown and --latex print to stdout. Pass only one of them")
     compared = api.compare(runs, flips=flips, by=by)
     if html is not None:
         from assay.store.render.html import comparison_html
@@ -111,6 +113,10 @@ def command(
         from assay.store.render.markdown import comparison_markdown
 
         click.echo(comparison_markdown(compared), nl=False)
+    elif as_latex:
+        from assay.store.render.latex import comparison_latex
+
+        click.echo(comparison_latex(compared), nl=False)
     else:
         print_result(compared)
     if min_kappa is not None and (refusals := weak_judges(compared.comparisons, min_kappa)):

@@ -1,4 +1,4 @@
-r"""LaTeX of reports: a table for a paper, with rules of the package booktabs.
+r"""LaTeX of reports and comparisons: a table for a paper, with rules of the package booktabs.
 
 Names and texts come from data files and models. Every character that LaTeX would obey is escaped, so the table
 compiles and shows them as they are. The document needs `\usepackage{booktabs}` and nothing else.
@@ -7,9 +7,22 @@ compiles and shows them as they are. The document needs `\usepackage{booktabs}` 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from assay.core.report import Report
-from assay.store.render.tables import is_number, report_notes, report_table
+from assay.store.render.tables import (
+    TextTable,
+    comparison_table,
+    is_number,
+    judge_lines,
+    left_out_lines,
+    report_notes,
+    report_table,
+    slice_table,
+)
+
+if TYPE_CHECKING:
+    from assay.store.comparison import ComparisonResult
 
 # What a character is written as. A bracket or a star after the end of a row would be read as an argument of `\\`.
 _ESCAPES = {
@@ -46,7 +59,21 @@ _LAST_LATIN = "\u017f"
 
 def report_latex(report: Report, caption: str = "") -> str:
     """Return the table of a report with its notes below it: values, intervals, denominators and what was left out."""
-    table = report_table({"": report})
+    return _document(_table(report_table({"": report}), caption, report_notes(report)))
+
+
+def comparison_latex(result: ComparisonResult) -> str:
+    """Return a table for each comparison and, with slices, one for them. Flips and costs are left to other formats."""
+    lines = []
+    for each in result.comparisons:
+        notes = [*left_out_lines(each.rows), *judge_lines([*each.base.judges, *each.new.judges]), *each.notes]
+        lines += _table(comparison_table(each.rows), each.title, notes)
+        if each.slices:
+            lines += _table(slice_table(each.slices), f"{each.title}, by {each.slices[0].by}", [])
+    return _document(lines)
+
+
+def _table(table: TextTable, caption: str, notes: list[str]) -> list[str]:
     columns = list(zip(*table.rows, strict=True)) or [("",)] * len(table.header)
     alignment = "".join("r" if all(map(is_number, column)) else "l" for column in columns)
     lines = [r"\begin{table}", r"\centering"]
@@ -66,11 +93,14 @@ def report_latex(report: Report, caption: str = "") -> str:
         before = row[0]
         lines.append(_row(row))
     lines += [r"\bottomrule", r"\end{tabular}"]
-    if notes := report_notes(report):
+    if notes:
         lines += ["", r"\medskip", r"\begin{minipage}{\linewidth}\footnotesize"]
         lines += [f"{escape(note)}\\par" for note in notes]
         lines.append(r"\end{minipage}")
-    lines.append(r"\end{table}")
+    return [*lines, r"\end{table}"]
+
+
+def _document(lines: list[str]) -> str:
     head = [r"% \usepackage{booktabs}"]
     if any(char > _LAST_LATIN for char in "\n".join(lines)):
         head.append(
@@ -92,6 +122,6 @@ def _row(cells: list[str]) -> str:
     texts = []
     for cell in cells:
         text = escape(cell)
-        # A minus is longer than the hyphen of a text.
-        texts.append(f"${cell}$" if re.fullmatch(r"-[\d.]+", cell) else text)
+        # A minus is longer than the hyphen of a text, and as wide as a plus.
+        texts.append(f"${cell}$" if re.fullmatch(r"[+-][\d.]+", cell) else text)
     return " & ".join(texts) + r" \\"
