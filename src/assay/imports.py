@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from math import isfinite
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -32,6 +33,7 @@ from assay.results import Run
 from assay.suites import find_suite
 
 DEFAULT_OUTPUT = "results"
+_YEAR_9999 = 253_370_764_800.0
 
 
 def _suite_reader(name: str) -> Callable[[Path], ImportedRun | None]:
@@ -134,7 +136,7 @@ def _import(source: ImportedRun, home: Path) -> Run:
     info = RunInfo(
         suite=plan.suite,
         ask=ask,
-        started=plan.started or time.time(),
+        started=_started(plan.started),
         version=assay.__version__,
         total=plan.total,
         command=[word.encode(errors="replace").decode() for word in sys.argv],
@@ -166,6 +168,11 @@ def _import(source: ImportedRun, home: Path) -> Run:
             except OSError as error:
                 raise cannot_write(target, error) from error
     return Run(target, info, summary, summary.exit_code)
+
+
+def _started(seconds: float | None) -> float:
+    """Return the start of the evaluation; now, if the file has none or one that no calendar has."""
+    return seconds if seconds is not None and 0 < seconds < _YEAR_9999 else time.time()
 
 
 def _described(path: Path) -> ImportedFile:
@@ -212,7 +219,7 @@ def _write_case(journal: Journal, index: int, case: ImportedCase, scorers: Seque
         failure=case.failure,
         usage=case.usage,
         calls=sum(call.stage == ASK for call in case.calls),
-        seconds=case.seconds,
+        seconds=_finite(case.seconds),
         label=case.label,
         tags=case.tags,
     )
@@ -244,7 +251,20 @@ def _placed_call(call: Call, head: dict[str, int | str], repeats: Counter[tuple[
     number = repeats[call.stage, digest]
     repeats[call.stage, digest] += 1
     # 0 attempts: this run sent no request, so none of its calls counts as spent.
-    return replace(call, **head, hash=digest, n=number, attempts=0, request=None if number else call.request)
+    return replace(
+        call,
+        **head,
+        hash=digest,
+        n=number,
+        attempts=0,
+        request=None if number else call.request,
+        seconds=_finite(call.seconds),
+    )
+
+
+def _finite(seconds: float) -> float:
+    # A file may have NaN here. The journal would store null, which it could not read again.
+    return seconds if isfinite(seconds) else 0.0
 
 
 def _summary(journal: Journal, info: RunInfo, scorers: list[str], seconds: float, report: Report) -> Summary:

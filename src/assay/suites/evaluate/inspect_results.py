@@ -378,10 +378,13 @@ def _calls(epoch: InspectSample, model: str) -> Iterator[Call]:
 
 
 def _call(event: dict[str, Any], epoch: InspectSample, model: str, stage: str) -> Call:
-    pool = (epoch.events_data or {}).get("messages") or []
-    messages = list(event.get("input") or [])
-    for reference in event.get("input_refs") or ():
-        if isinstance(reference, list) and len(reference) == 2:
+    pool = (epoch.events_data or {}).get("messages")
+    pool = pool if isinstance(pool, list) else []
+    inputs, references = event.get("input"), event.get("input_refs")
+    messages = list(inputs) if isinstance(inputs, list) else []
+    for reference in references if isinstance(references, list) else ():
+        # The half-open range of messages in the pool.
+        if isinstance(reference, list) and [type(end) for end in reference] == [int, int]:
             messages += pool[reference[0] : reference[1]]
     config = event.get("config")
     params = (
