@@ -61,7 +61,7 @@ def test_show_is_the_report_and_cases_in_short(talks: Talks, capsys: pytest.Capt
 
 
 def test_show_of_a_conversation_has_its_tests(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each with its mean, then the last one question by question, with what was found and said."""
+    """Each with its mean, then the last one question by question: text, reference, answer and retrieved items."""
     values = talks.values()
     command = ("memory", "test", "--dataset", "plain", "--data", "talks.json", "--segments", "2")
     assert typed(*command, "--memory", talks.own, "--model", values["model"], "--output-dir", "out") == 0
@@ -74,9 +74,10 @@ def test_show_of_a_conversation_has_its_tests(talks: Talks, capsys: pytest.Captu
         ["1.000", "of", "2"],
         ["1.000", "of", "4"],
     ]
-    assert lines[-1].split()[0] == "4"
-    assert lines[-1].endswith("Bob likes fruit4")
-    assert "D1:4, D1:1, D1:2, D1:3 " in lines[-1]
+    assert lines[-2].split()[0] == "4"
+    assert "  who likes fruit4  Bob likes fruit4  Bob likes fruit4  " in lines[-2]
+    assert lines[-2].endswith("D1:4, D1:1, D1:2, D1:3")
+    assert lines[-1] == "everything about one question: assay show RUN CASE --question NUMBER"
 
 
 def test_a_failed_conversation_is_named(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,6 +31,8 @@ MAX_CHARS = 4000
 MAX_SCORES = 8
 # Characters of a reply in the table of cases.
 MAX_PREVIEW = 50
+# A case of many questions has a call for each of them. More calls than this are not printed.
+MAX_CALLS = 20
 
 
 @click.command("show", context_settings={"help_option_names": ["-h", "--help"]})
@@ -47,6 +49,12 @@ MAX_PREVIEW = 50
 @click.option(
     "--latex", is_flag=True, help="Print the report as a LaTeX table (package booktabs), for a paper."
 )
+@click.option(
+    "--question",
+    metavar="ID",
+    help="Everything about one question of a memory run: its number, or its text. CASE says which "
+    "conversation.",
+)
 @click.option("--where", metavar="SQL", help="Only rows for which this SQL condition holds, as a table.")
 @click.option("--json", "as_json", is_flag=True, help="With --where: print the rows as JSON, in full.")
 def command(  # noqa: PLR0913 - one argument per option
@@ -59,6 +67,7 @@ def command(  # noqa: PLR0913 - one argument per option
     latex: bool,
     where: str | None,
     as_json: bool,
+    question: str | None,
 ) -> int:
     """Show the report of a run and its first cases; with CASE, the calls, records and scores of one case.
 
@@ -75,6 +84,7 @@ def command(  # noqa: PLR0913 - one argument per option
       assay show results --position 0
       assay show results --markdown
       assay show results --latex > table.tex
+      assay show results conv-26 --question 17
       assay show results --where "category = 2 and score < 0.5"
       assay show results --where "answer ilike '%not mentioned%'" --json
 
@@ -105,6 +115,11 @@ def command(  # noqa: PLR0913 - one argument per option
     loaded = api.load(run)
     cases = RunCases(loaded.folder)
     suite = loaded.info.suite
+    if question is not None:
+        from assay.cli.question import print_question
+
+        print_question(loaded, cases, one_case, question)
+        return 0
     if one_case is not None:
         view = cases.find(one_case)
         if one_case.isdecimal() and view.end.index != int(one_case) and cases.case(int(one_case)) is not None:
@@ -211,14 +226,18 @@ def print_case(view: CaseView, suite: str) -> None:
         if end.failure.traceback:
             block(end.failure.traceback.rstrip("\n"), indent="    ")
     requests: list[Request] = []
-    for call in view.calls:
+    suite_class = _suite(suite)
+    calls = view.calls
+    if suite_class is not None and suite_class.has_questions and len(calls) > MAX_CALLS:
+        click.echo(f"{len(calls):,} calls (not shown; --question ID shows one question)")
+        calls = ()
+    for call in calls:
         if call.request is not None:
             requests.append(call.request)
             rule()
             _print_request(requests)
         _print_reply(call)
     rule()
-    suite_class = _suite(suite)
     if suite_class is not None:
         print_sections(suite_class.sections(view))
     else:

@@ -270,6 +270,13 @@ class CaseView(NamedTuple):
         return False
 
 
+class RunOrigin(NamedTuple):
+    """What run.json stores about the data of a run: its options and `Rows.facts`. The data may have changed since."""
+
+    options: Mapping[str, Any]
+    facts: Mapping[str, Any]
+
+
 class PlannedCalls(Struct, frozen=True, kw_only=True):
     """The requests that a run would send to one model for one purpose. None means that they cannot be predicted."""
 
@@ -310,6 +317,8 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     the case, such as a test or a question. run.json saves it, because `compare` pairs such rows, not cases."""
     case_word: ClassVar[str] = "case"
     """The word for a case of this suite in output, such as row, test or conversation."""
+    has_questions: ClassVar[bool] = False
+    """Whether a case consists of many questions, which `assay show RUN CASE --question ID` shows one by one."""
 
     roles: Mapping[str, Role]
     """The models of the run, by role. The default is --model as `main`; a run without --model is then refused."""
@@ -480,6 +489,14 @@ class Suite(ABC, Generic[OptionsT, DataT]):
         A class method without a spec, because the data of an old run may no longer exist.
         """
         return [*record_sections(case), *score_sections(case)]
+
+    @classmethod
+    def question_sections(cls, case: CaseView, name: str, origin: RunOrigin) -> Sequence[Section]:
+        """Return everything about one question of a case, for `assay show RUN --question NAME`.
+
+        Returns nothing if the case has no question of this name. Only called for a suite that `has_questions`.
+        """
+        return ()
 
 
 def record_sections(case: CaseView) -> list[Section]:

@@ -8,7 +8,6 @@ files. A `RowSource` hides the difference: `LiveSource` runs the memories, `Reco
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +21,7 @@ from assay.core.json_schema import FileSchema
 from assay.core.judges import ANSWER as ANSWER_KIND
 from assay.core.judges import JudgeInfo
 from assay.core.protocols import Scorer, View
-from assay.core.report import Cell, Report, Table
+from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, split_names
 from assay.core.suite import (
     CaseContent,
@@ -36,12 +35,11 @@ from assay.core.suite import (
     Row,
     Rows,
     RunFacts,
+    RunOrigin,
     Section,
     Suite,
 )
-from assay.core.types import Score
 from assay.scoring.panel import Panel, judge_name, with_provider
-from assay.solvers.memory.sessions import SESSION
 from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_eval.eval_columns import sample_evals
 from assay.suites.memory_eval.eval_results import find_results
@@ -61,24 +59,16 @@ from assay.suites.memory_eval.row_source import RowSource, SampleLines
 from assay.suites.memory_eval.rows import SampleRows
 from assay.suites.memory_eval.sample_files import check_samples, has_samples
 from assay.suites.memory_eval.scorers import (
-    ANSWER,
-    CORRECTNESS,
-    EVIDENCE,
-    F1,
-    INTERFERENCE,
     METRICS_BY_KIND,
-    RECALL,
-    UPDATE,
     EvalScorer,
     LexicalScorer,
 )
 from assay.suites.memory_eval.tally import BaselineTally
+from assay.suites.memory_eval.views import question_sections, sample_sections
 
 NOT_JUDGED = "No judge: the report has only token F1 and BLEU-1."
 # With --eval-only, the first of these variables that is set is the judge's endpoint.
 _JUDGE_URLS = ("OPENAI_BASE_URL_JUDGE", "OPENAI_BASE_URL")
-# Characters of an answer or a reason in the tables of `assay show RUN CASE`.
-_MOST_TEXT = 60
 
 
 class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
@@ -88,6 +78,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     Options: ClassVar[type[SuiteOptions]] = MemoryEvalOptions
     parts = "rows"
     case_word = "sample"
+    has_questions = True
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
@@ -284,47 +275,12 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
         """Return three tables: sessions with their changes, points with their labels, and questions."""
-        scores = {(score.metric, score.part): score for score in case.scores}
-        sessions: list[list[Cell]] = []
-        for record in case.records:
-            if record.kind == SESSION:
-                ops = Counter(change["op"] for change in record.data["delta"])
-                counts = [ops[op] for op in ("add", "update", "archive")]
-                values = [_value_text(scores.get((name, record.part))) for name in (RECALL, CORRECTNESS)]
-                sessions.append([record.part, *counts, *values])
-        points: list[list[Cell]] = []
-        questions: list[list[Cell]] = []
-        for score in case.scores:
-            if score.metric in (UPDATE, INTERFERENCE):
-                points.append([score.part, score.metric, _label_text(score), _short(score.reason)])
-            elif score.metric == F1:
-                answer, evidence = scores.get((ANSWER, score.part)), scores.get((EVIDENCE, score.part))
-                data = score.data or {}
-                questions.append(
-                    [
-                        score.part,
-                        _label_text(answer),
-                        _value_text(evidence),
-                        _value_text(score),
-                        _short(data.get("answer", "")),
-                        _short(score.expected or ""),
-                        _short(answer.reason) if answer else "",
-                    ]
-                )
-        tables = [
-            Table(
-                name="sessions",
-                columns=["session", "added", "updated", "removed", "recall", "correctness"],
-                rows=sessions,
-            ),
-            Table(name="points", columns=["point", "metric", "label", "reason"], rows=points, names=2),
-            Table(
-                name="questions",
-                columns=["question", "label", "evidence", "F1", "answer", "reference", "reason"],
-                rows=questions,
-            ),
-        ]
-        return [Section(table=table) for table in tables if table.rows]
+        return sample_sections(case)
+
+    @classmethod
+    def question_sections(cls, case: CaseView, name: str, origin: RunOrigin) -> Sequence[Section]:
+        """Return one question with its verdicts, and the retrieved items beside the evidence."""
+        return question_sections(case, name)
 
 
 def _count_sample(tally: BaselineTally, result: CaseResult[Any], lines: SampleLines) -> None:
@@ -334,26 +290,3 @@ def _count_sample(tally: BaselineTally, result: CaseResult[Any], lines: SampleLi
 
 def _plain(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _label_text(score: Score | None) -> str | None:
-    if score is None:
-        return None
-    labels = (score.data or {}).get("labels") or [score.status]
-    return f"{labels[0]}{_flaky_mark(score)}"
-
-
-def _value_text(score: Score | None) -> str | None:
-    if score is None or score.value is None:
-        return None
-    return f"{score.value:.3f}{_flaky_mark(score)}"
-
-
-def _flaky_mark(score: Score) -> str:
-    """Return the mark of a score on which the votes of the judge disagreed; empty for any other score."""
-    return " (flaky)" if (score.data or {}).get("stable") is False else ""
-
-
-def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= _MOST_TEXT else f"{flat[: _MOST_TEXT - 1]}…"

@@ -6,7 +6,7 @@ scores of the last test count; earlier ones are marked `interim`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -80,7 +80,7 @@ def word_scores(
     for record, answer in read_answers(records):
         question = gold.question(answer)
         evidence = [place for place in question.places if place in gold.message_ids]
-        share = recall(_retrieved_places(answer), evidence) if retrieved else None
+        share = recall(retrieved_places(answer.hits), evidence) if retrieved else None
         # None: the question has no evidence in this conversation.
         if share is not None:
             # `assay show RUN --question` prints the evidence beside the retrieved items.
@@ -105,14 +105,14 @@ def _answer_values(
     return [(F1, f1(answer.answer, reference)), (EXACT, exact_match(answer.answer, reference))]
 
 
-def _retrieved_places(answer: AnswerRecord) -> list[str]:
+def retrieved_places(hits: Iterable[Sequence[str]]) -> list[str]:
     """Return the ids of the messages behind the retrieved items.
 
     Items made of more than one packet, such as summaries, are left out: a summary of all messages would have a recall
     of 1 without any search.
     """
     places: list[str] = []
-    for _, *sources in answer.hits:
+    for _, *sources in hits:
         if len(sources) <= PACKET:
             places += sources
     return places

@@ -25,7 +25,7 @@ from assay.core.json_schema import FileSchema
 from assay.core.judges import JudgeInfo
 from assay.core.memory import BUNDLE
 from assay.core.protocols import Scorer
-from assay.core.report import Cell, Report, Table
+from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, apply_limit, split_names
 from assay.core.suite import (
     MAIN,
@@ -41,6 +41,7 @@ from assay.core.suite import (
     Row,
     Rows,
     RunFacts,
+    RunOrigin,
     Section,
     Suite,
 )
@@ -68,13 +69,12 @@ from assay.suites.memory_test.scorers import (
 )
 from assay.suites.memory_test.sink import SUMMARY, ExperimentInfo, QuestionResult, Sink, output_folders
 from assay.suites.memory_test.tally import MemoryTally
+from assay.suites.memory_test.views import conversation_sections, question_sections
 
 # Memories that --references adds: lower and upper bounds, and two simple baselines.
 REFERENCES = ("none", "FUMemory", "STMemory", "bm25", "oracle")
 # Part of the scorer's id. Increase it when the word scores change: then finished runs are scored again.
 _SCORE_VERSION = 2
-# Limits of `assay show RUN CASE`, so that a row fits on a screen: ids of retrieved items, characters of an answer.
-_MOST_HITS, _MOST_ANSWER = 4, 60
 # Rule of thumb for English text. Only the estimates of --dry-run use it.
 _CHARACTERS_PER_TOKEN = 4
 
@@ -86,6 +86,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     Options: ClassVar[type[SuiteOptions]] = MemoryTestOptions
     parts = "rows"
     case_word = "conversation"
+    has_questions = True
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
@@ -450,42 +451,12 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
         """Return two tables: the means of each test, and all questions of the last test."""
-        answers = [answer for _, answer in read_answers(case.records)]
-        last = max((answer.test for answer in answers), default=0)
-        values = {(score.part, score.metric): score.value for score in case.scores}
-        metrics = [name for name in METRICS if any(metric == name for _, metric in values)]
-        titles = [METRICS[name] for name in metrics]
-        tests: list[list[Cell]] = []
-        for test in range(1, last + 1):
-            row: list[Cell] = [str(test)]
-            for name in metrics:
-                scored = [
-                    value
-                    for (part, metric), value in values.items()
-                    if value is not None and metric == name and part.partition("/")[0] == str(test)
-                ]
-                row.append(f"{fmean(scored):.3f} of {len(scored):,}" if scored else None)
-            tests.append(row)
-        questions: list[list[Cell]] = []
-        for answer in answers:
-            if answer.test != last:
-                continue
-            row = [str(answer.question)]
-            for name in metrics:
-                value = values.get((f"{last}/{answer.question}", name))
-                row.append(None if value is None else f"{value:.3f}")
-            ids = [hit[0] for hit in answer.hits]
-            more = f" and {len(ids) - _MOST_HITS:,} more" if len(ids) > _MOST_HITS else ""
-            text = answer.answer if answer.error is None else f"error: {answer.error}"
-            flat = " ".join(text.split())
-            if len(flat) > _MOST_ANSWER:
-                flat = f"{flat[: _MOST_ANSWER - 1]}…"
-            questions.append([*row, ", ".join(ids[:_MOST_HITS]) + more, flat])
-        columns = ["question", *titles, "found", "answer"]
-        return [
-            Section(table=Table(name="tests", columns=["test", *titles], rows=tests)),
-            Section(table=Table(name="last_test", columns=columns, rows=questions)),
-        ]
+        return conversation_sections(case)
+
+    @classmethod
+    def question_sections(cls, case: CaseView, name: str, origin: RunOrigin) -> Sequence[Section]:
+        """Return one question in every test that asked it, with the retrieved items beside the evidence."""
+        return question_sections(case, name, origin)
 
 
 def _choose(conversations: Sequence[Conversation], names: Sequence[str]) -> list[Conversation]:

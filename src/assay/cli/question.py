@@ -1,0 +1,73 @@
+"""`assay show RUN --question ID`: prints one question of a memory run, with each memory that was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli.printer import print_sections
+from assay.core.errors import UsageError
+from assay.core.suite import CaseView, RunOrigin, Section
+from assay.screen import rule
+from assay.suites import find_suite
+
+if TYPE_CHECKING:
+    from assay.api import Run
+    from assay.store.cases import RunCases
+
+# Conversations that a message lists.
+_MOST_NAMES = 10
+
+
+def print_question(run: Run, cases: RunCases, case: str | None, question: str) -> None:
+    """Print a question as every memory of the run answered it.
+
+    `case` is the number, key or id of a conversation; None searches all of them. Raises UsageError if there is no such
+    question, or if several conversations have one.
+    """
+    suite = find_suite(run.info.suite)
+    if not suite.has_questions:
+        raise UsageError(
+            f"a {run.info.suite} run has no questions inside its cases; `assay show {run.folder} CASE` shows a case"
+        )
+    origin = RunOrigin(run.info.spec.get("options", {}), run.info.facts)
+    matches: list[tuple[CaseView, Sequence[Section]]] = []
+    searched = 0
+    for view in cases:
+        if case is not None and not _is_named(view, case):
+            continue
+        searched += 1
+        # CONVERSATION/NUMBER names both.
+        for name in (question, question.removeprefix(f"{view.end.label}/")):
+            sections = suite.question_sections(view, name, origin)
+            if sections:
+                matches.append((view, sections))
+                break
+    if case is not None and not searched:
+        cases.find(case)  # raises a message that says how to name a case
+    if not matches:
+        where = f"{case} of {run.folder}" if case is not None else str(run.folder)
+        raise UsageError(
+            f"{where} has no question {question!r}. `assay show {run.folder} CASE` lists the questions of a "
+            f"{suite.case_word}."
+        )
+    names = list(dict.fromkeys(view.end.label for view, _ in matches))
+    if len(names) > 1:
+        listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+        raise UsageError(
+            f"{len(names):,} {suite.case_word}s have a question {question!r}: {listed}. "
+            f"Name one: assay show {run.folder} {names[0]} --question {question!r}"
+        )
+    for number, (_, sections) in enumerate(matches):
+        if number:
+            click.echo()
+            rule()
+        print_sections(sections)
+
+
+def _is_named(view: CaseView, name: str) -> bool:
+    end = view.end
+    label, place = end.label, str(end.index)
+    return name in (f"@{place}", place, end.case, label, f"{label} with {end.subject}", f"{end.set}/{label}")
