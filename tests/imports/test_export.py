@@ -179,3 +179,36 @@ def test_run_of_another_suite_becomes_an_inspect_log_with_its_numbers(quiz: Run,
     assert imported["exact_match"].value == quiz["exact_match"].value
     assert imported["exact_match"].denominator == quiz["exact_match"].denominator
     assert [case.label for case in imported.cases()] == [case.label for case in quiz.cases()]
+
+
+def test_task_run_of_several_sets_becomes_a_log_for_each(tmp_path: Path) -> None:
+    run = api.import_results(GOLDEN / "e_group", str(tmp_path / "first"))
+    assert run.report is not None
+    values = {entry.name: entry.metrics[0].value for entry in run.report.entries if not entry.members}
+    for file in api.export(run, "inspect", tmp_path / "files").files:
+        again = api.import_results(file, str(tmp_path / "again"))
+        assert again.report is not None
+        task = again.info.spec["options"]["name"]
+        assert again.report.entries[0].metrics[0].value == values.pop(task)
+    assert values == {}
+
+
+def test_repeats_of_an_evaluation_become_epochs(tmp_path: Path) -> None:
+    def answer(question: str) -> str:
+        return question
+
+    rows = [{"question": "1", "gold": "1"}, {"question": "2", "gold": "3"}]
+    run = assay.evaluate(
+        rows,
+        answer=answer,
+        score=["exact_match"],
+        target="gold",
+        repeats=3,
+        name="repeated",
+        output_dir=str(tmp_path / "run"),
+    )
+    (file,) = api.export(run, "inspect", tmp_path / "files").files
+    assert [sample["epoch"] for sample in json.loads(Path(file).read_bytes())["samples"]] == [1, 2, 3] * 2
+    again = api.import_results(file, str(tmp_path / "again"))
+    assert again["exact_match"].value == run["exact_match"].value == 0.5
+    assert [len(case.answers) for case in again.cases()] == [3, 3]

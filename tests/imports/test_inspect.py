@@ -95,11 +95,13 @@ def test_prompts_replies_tokens_and_times_are_kept(tmp_path: Path) -> None:
     assert second.seconds > 0
 
 
-def test_archive_and_json_log_give_the_same_cases(tmp_path: Path) -> None:
-    archive, plain = imported("tools.eval", tmp_path), imported("tools.json", tmp_path)
-    assert [case.key for case in archive.cases()] == [case.key for case in plain.cases()]
-    assert [case.calls[-1].request for case in archive.cases()] == [
-        case.calls[-1].request for case in plain.cases()
+@pytest.mark.parametrize("name", ["tools.json", "tools-chunked.eval"])
+def test_all_shapes_of_a_log_give_the_same_cases(name: str, tmp_path: Path) -> None:
+    """The JSON log is of another run of the same task. The other archive has its samples in pieces of four items."""
+    archive, other = imported("tools.eval", tmp_path), imported(name, tmp_path)
+    assert [case.key for case in archive.cases()] == [case.key for case in other.cases()]
+    assert [[call.request for call in case.calls] for case in archive.cases()] == [
+        [call.request for call in case.calls] for case in other.cases()
     ]
 
 
@@ -171,3 +173,34 @@ def test_log_of_a_killed_evaluation_is_computed_from_its_samples(tmp_path: Path)
 )
 def test_values_count_as_in_inspect(value: Any, number: float | None) -> None:
     assert value_to_float(value) == number
+
+
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [
+        ({"event": "span_begin", "type": "scorer", "id": "s"}, {"event": "span_end", "id": "s"}),
+        (
+            {"event": "step", "action": "begin", "type": "scorer"},
+            {"event": "step", "action": "end", "type": "scorer"},
+        ),
+    ],
+    ids=["spans", "steps"],
+)
+def test_calls_of_a_model_grader_belong_to_the_scorer(
+    begin: dict[str, Any], end: dict[str, Any], tmp_path: Path
+) -> None:
+    """Their replies are no answers of the evaluated model. Logs before 2025-05 have steps in place of spans."""
+    log = raw_log(GOLDEN / "tools.json")
+    events = log["samples"][0]["events"]
+    grader = {
+        "event": "model",
+        "model": "grader",
+        "input": [{"role": "user", "content": "Is it right?"}],
+        "output": {"choices": [{"message": {"role": "assistant", "content": "GRADE: C"}}]},
+    }
+    asks = [event for event in events if event["event"] == "model"]
+    log["samples"][0]["events"] = [begin, grader, end, *asks]
+    path = tmp_path / "graded.json"
+    path.write_text(json.dumps(log))
+    case = next(api.import_results(path, str(tmp_path / "out")).cases())
+    assert [call.stage for call in case.calls] == ["inspect@imported", "ask", "ask"]

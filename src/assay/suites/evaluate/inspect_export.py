@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 import assay
 from assay.core.exported import ExportedRun, Exporter
@@ -60,7 +62,8 @@ class InspectExporter(Exporter):
                 if name not in logs:
                     logs[name] = _LogFile(run, name, target / _file_name(run, name, len(logs)))
                 logs[name].add(view)
-            return [log.finish() for log in logs.values()]
+            sets = Counter(log.subject for log in logs)
+            return [log.finish(only_set=sets[name.subject] == 1) for name, log in logs.items()]
         finally:
             for log in logs.values():
                 log.file.close()
@@ -117,15 +120,14 @@ class _LogFile:
 
     def add(self, view: CaseView) -> None:
         """Write the samples of a case."""
+        answers = [record for record in view.records if record.kind == "answer"]
         if self._run.about.score_parts == "rows":
-            answers = [record for record in view.records if record.kind == "answer"]
             parts = dict.fromkeys([answer.part for answer in answers] + [s.part for s in view.scores])
             for part in parts:
                 scores = [score for score in view.scores if score.part == part and not score.interim]
                 self._add_sample(view, part, [a for a in answers if a.part == part], scores)
-            return
-        answers = [record for record in view.records if record.kind == "answer"]
-        self._add_sample(view, "", answers, view.scores)
+        else:
+            self._add_sample(view, "", answers, view.scores)
 
     def _add_sample(self, view: CaseView, part: str, answers: list[Record], scores: list[Score]) -> None:
         name = "/".join(filter(None, (view.end.label or view.end.case, part)))
@@ -138,8 +140,7 @@ class _LogFile:
             self._reduced.setdefault((score.metric, reducer), []).append(
                 {"sample_id": name, "value": float("nan") if value is None else value}
             )
-        repeats = max((len(_repeats(score)) for score in scores), default=0) or 1
-        epochs = max(repeats, 1 if part else len(answers), 1)
+        epochs = max([1 if part else len(answers), 1, *(len(_repeats(score)) for score in scores)])
         for epoch in range(1, epochs + 1):
             answer = answers[epoch - 1 : epoch] if epochs > 1 and not part else answers[:1]
             sample = self._sample(view, name, epoch, answer[0] if answer else None, scores)
@@ -150,7 +151,7 @@ class _LogFile:
         self, view: CaseView, name: str, epoch: int, answer: Record | None, scores: list[Score]
     ) -> dict[str, Any]:
         row = dict(view.row or {})
-        calls = [call for call in view.calls if call.request is not None and call.stage == ASK]
+        calls = _with_requests([call for call in view.calls if call.stage == ASK])
         expected = next((score.expected for score in scores if score.expected is not None), "")
         is_target = isinstance(expected, str) or (
             isinstance(expected, list) and all(isinstance(each, str) for each in expected)
@@ -173,7 +174,7 @@ class _LogFile:
             # Which epoch a call belongs to is not known, so the first one has all of them.
             "events": [_event(call) for call in calls] if epoch == 1 else [],
             "model_usage": {},
-            "total_time": view.end.seconds if epoch == 1 else 0.0,
+            "total_time": (view.end.seconds or None) if epoch == 1 else None,
             "uuid": _id(self._run, self._name, name, epoch),
             "attachments": {},
         }
@@ -208,13 +209,18 @@ class _LogFile:
                 }
         return sample
 
-    def finish(self) -> Path:
-        """Write results and reductions, and close the file."""
+    def finish(self, *, only_set: bool) -> Path:
+        """Write results and reductions, and close the file.
+
+        Numbers over all sets belong to this log only if it has the subject's only set.
+        """
         about = self._run.about
         entries = [
             entry
             for entry in self._run.report.entries
-            if self._name.subject in (entry.subject, entry.name) and entry.set in ("", self._name.set)
+            if self._name.subject in (entry.subject, entry.name)
+            and not entry.members
+            and (entry.set == self._name.set or (only_set and not entry.set))
         ]
         scores = [score for entry in entries for score in _results(entry)]
         rest = {
@@ -268,8 +274,14 @@ def _repeats(score: Score) -> list[float | None]:
     return repeats if isinstance(repeats, list) else []
 
 
+def _with_requests(calls: list[Call]) -> list[Call]:
+    """Return the calls with their requests. In the journal only the first of equal requests has one."""
+    requests = {call.hash: call.request for call in calls if call.request is not None}
+    return [replace(call, request=requests[call.hash]) for call in calls if call.hash in requests]
+
+
 def _messages(call: Call) -> list[dict[str, Any]]:
-    """Return the messages of a call, with its reply."""
+    """Return the messages of a request as role and text."""
     messages = [] if call.request is None else _request_messages(call.request)
     return [{"role": str(each.get("role")), "content": _text(each.get("content"))} for each in messages]
 

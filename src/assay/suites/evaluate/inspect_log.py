@@ -20,6 +20,8 @@ from assay.core.foreign_json import convert_json, decode_json, read_object
 from assay.core.foreign_zip import ForeignZip
 
 _SAMPLE_NAME = re.compile(r"samples/(?P<id>.*)_epoch_(?P<epoch>\d+)(\.json|/sample\.json)", re.DOTALL)
+# A piece of a sample in pieces, named after the number of its first item.
+_PIECE_NAME = re.compile(r"(?P<sequence>samples/.*/)(?P<number>\d+)\.json", re.DOTALL)
 _HEADER, _START, _REDUCTIONS = "header.json", "_journal/start.json", "reductions.json"
 # The beginning of a JSON log. Inspect writes `version`, `status` and `eval` first.
 _SNIFFED_BYTES = 4096
@@ -241,7 +243,10 @@ class ArchiveLog(InspectLog):
                 self._decode(_REDUCTIONS), list[InspectReduction], archive.where(_REDUCTIONS)
             )
         self._members: dict[str, dict[int, str]] = {}
+        self._pieces: dict[str, dict[int, str]] = {}
         for name in archive.names():
+            if piece := _PIECE_NAME.fullmatch(name):
+                self._pieces.setdefault(piece["sequence"], {})[int(piece["number"])] = name
             if match := _SAMPLE_NAME.fullmatch(name):
                 self._members.setdefault(match["id"], {})[int(match["epoch"])] = name
         self.sample_ids = self._in_data_order(list(self._members))
@@ -275,12 +280,10 @@ class ArchiveLog(InspectLog):
         return joined
 
     def _sequence(self, folder: str) -> list[Any]:
-        """Return the items of a sequence. Its members are named after the number of their first item."""
-        names = [name for name in self._archive.names() if name.startswith(folder)]
-        numbered = {name.removeprefix(folder).removesuffix(".json"): name for name in names}
+        """Return the items of a sequence from all its pieces."""
         items: list[Any] = []
-        for number in sorted((number for number in numbered if number.isdecimal()), key=int):
-            piece = self._decode(numbered[number])
+        for _, name in sorted(self._pieces.get(folder, {}).items()):
+            piece = self._decode(name)
             items += piece if isinstance(piece, list) else []
         return items
 
