@@ -132,6 +132,16 @@ def test_show_failed_lists_failures_only(assay_in: Assay) -> None:
     assert [line.split()[0] for line in listed.splitlines()[2:]] == ["1", "3"]
 
 
+def test_show_search_finds_cases_by_their_texts(assay_in: Assay) -> None:
+    assay_in(*RUN)
+    found = assay_in("show", "out", "--search", "1+1").stdout
+    assert re.search(r"^ +\d+  prompt  .*1\+1", found, re.MULTILINE), found
+    assert "contains 'zyzzyva'" in assay_in("show", "out", "--search", "zyzzyva").stdout
+    refused = assay_in("show", "out", "--search", "1", "--failed")
+    assert refused.returncode == 2
+    assert "--search" in refused.stderr
+
+
 def test_show_hides_control_characters(assay_in: Assay, sums: Path) -> None:
     """A reply cannot move the reader's cursor or change the title of the window."""
     (sums / "model.py").write_text("async def answer(prompt, params):\n    return 'a\\x1b[2Jb'\n")

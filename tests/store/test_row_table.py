@@ -170,6 +170,7 @@ def test_parts_are_rows_with_their_own_texts_tags_and_scores(tmp_path: Path) -> 
         score("f1", 0.0, "q1", label="first", tags=("category:1",)),
         score("f1", 1.0, "q2", label="second", tags=("category:2",)),
         score("judged", 1.0, "q1"),
+        score("f1", 0.0, "q3", interim=True),
     ]
     writer.case("talk", scores, [record("q1", "one"), record("q2", "two")])
     writer.case("lost", [], [], failure=Failure("timeout", "slow"))
@@ -179,12 +180,20 @@ def test_parts_are_rows_with_their_own_texts_tags_and_scores(tmp_path: Path) -> 
     assert [(row.end.case, row.part, row.label) for row in rows] == [
         ("talk", "q1", "first"),
         ("talk", "q2", "second"),
+        ("talk", "q3", ""),
         ("lost", "", ""),
         ("talk2", "q1", ""),
     ]
-    assert [[each.data for each in row.records] for row in rows] == [["one"], ["two"], [], ["other"]]
-    assert [[each.metric for each in row.scores] for row in rows] == [["f1", "judged"], ["f1"], [], ["f1"]]
+    assert [[each.data for each in row.records] for row in rows] == [["one"], ["two"], [], [], ["other"]]
+    assert [[each.metric for each in row.scores] for row in rows] == [
+        ["f1", "judged"],
+        ["f1"],
+        ["f1"],
+        [],
+        ["f1"],
+    ]
     assert names(table, table.select(tag="category:1")) == ["talkq1", "talk2q1"]
+    # The question q3 was asked again later, so its zero counts nowhere.
     assert names(table, table.select(failed=True)) == ["talkq1", "lost"]
 
 

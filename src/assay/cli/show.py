@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cache
 from itertools import islice
 from statistics import fmean
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from assay.api import Run
     from assay.core.suite import CaseView, Suite
     from assay.core.types import Call, Request
+    from assay.store.cases import RunCases
 
 # Longer prompts and replies are cut. The journal has them in full.
 MAX_CHARS = 4000
@@ -55,6 +57,9 @@ MAX_CALLS = 20
     help="Everything about one question of a memory run: its number, or its text. CASE says which "
     "conversation.",
 )
+@click.option(
+    "--search", metavar="TEXT", help="Only cases whose prompts, replies or records contain this text."
+)
 @click.option("--where", metavar="SQL", help="Only rows for which this SQL condition holds, as a table.")
 @click.option("--json", "as_json", is_flag=True, help="With --where: print the rows as JSON, in full.")
 def command(  # noqa: PLR0913 - one argument per option
@@ -65,6 +70,7 @@ def command(  # noqa: PLR0913 - one argument per option
     limit: int,
     markdown: bool,
     latex: bool,
+    search: str | None,
     where: str | None,
     as_json: bool,
     question: str | None,
@@ -85,6 +91,7 @@ def command(  # noqa: PLR0913 - one argument per option
       assay show results --markdown
       assay show results --latex > table.tex
       assay show results conv-26 --question 17
+      assay show results --search Eiffel
       assay show results --where "category = 2 and score < 0.5"
       assay show results --where "answer ilike '%not mentioned%'" --json
 
@@ -96,10 +103,16 @@ def command(  # noqa: PLR0913 - one argument per option
     from assay import api
     from assay.store.cases import RunCases
 
-    if where is not None:
-        if case is not None or position is not None or failed or markdown or latex:
-            raise UsageError("--where selects rows itself; of the other options it takes --limit and --json")
-        return print_where(run, where, limit, as_json)
+    if where is not None or search is not None:
+        if case is not None or position is not None or failed or markdown or latex or (where and search):
+            raise UsageError(
+                "--where and --search select rows themselves; of the other options, pass --limit only"
+            )
+        return (
+            print_where(run, where, limit, as_json)
+            if where is not None
+            else print_hits(run, search or "", limit)
+        )
     if as_json:
         raise UsageError("--json needs --where")
     if case is not None and position is not None:
@@ -132,7 +145,8 @@ def command(  # noqa: PLR0913 - one argument per option
     print_run(loaded)
     print_notes(notes_or_warning(loaded.folder, tell))
     rows = []
-    for view in islice((view for view in cases if view.failed or not failed), limit):
+    views = failed_cases(cases) if failed else iter(cases)
+    for view in islice(views, limit):
         end = view.end
         key = " ".join(filter(None, (end.case, _name_for_people(view, suite))))
         rows.append([str(end.index), end.set, key, end.status, _score_cell(view), _preview(view)])
@@ -141,6 +155,45 @@ def command(  # noqa: PLR0913 - one argument per option
         table(["position", "set", "key", "status", "scores", "reply"], rows)
     else:
         click.echo("no case failed" if failed else "no case has ended yet")
+    return 0
+
+
+def failed_cases(cases: RunCases) -> Iterator[CaseView]:
+    """Yield the cases that failed, in the order of the data. The index knows them, so no other case is read."""
+    from assay.store.row_table import RowTable
+
+    rows = RowTable(cases.folder)
+    try:
+        indexes = dict.fromkeys(rows.case[rows.select(failed=True)].tolist())
+    finally:
+        rows.close()
+    for index in indexes:
+        view = cases.case(index)
+        if view is not None:
+            yield view
+
+
+def print_hits(run: str, text: str, limit: int) -> int:
+    """Print the places of a run that contain a text, one for each case."""
+    from assay.store.runs import find_run
+    from assay.store.search import search
+
+    folder = find_run(run)
+    rows: dict[int, list[str]] = {}
+    more = 0
+    for hit in search(folder, text):
+        if hit.case in rows:
+            continue
+        if len(rows) == limit:
+            more = 1
+            break
+        rows[hit.case] = ["–" if hit.case < 0 else str(hit.case), hit.place, hit.excerpt]
+    if not rows:
+        click.echo(f"no prompt, reply or record of {folder} contains {text!r}")
+        return 0
+    table(["position", "in", "text"], list(rows.values()))
+    if more:
+        click.echo(f"there are more (--limit N shows more than {limit})")
     return 0
 
 

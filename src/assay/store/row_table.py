@@ -97,6 +97,9 @@ class RowTable:
         self._records_by_part = _Groups(
             _part_keys(as_numpy(columns.record_case), as_numpy(columns.record_part))
         )
+        self.interim = np.zeros(len(self.case), dtype=bool)
+        """Rows that count in no metric, because the same question was asked again later."""
+        self.interim[row_of_score[arrays.interim]] = True
         self.metrics: dict[ScoreName, MetricColumn] = {}
         for number in np.unique(arrays.name).tolist():
             chosen = np.flatnonzero(arrays.name == number)
@@ -162,12 +165,13 @@ class RowTable:
         return np.flatnonzero(chosen)
 
     def failed(self) -> NDArray[Any]:
-        """Return for each row whether it has no answer, or a score that is 0 or invalid."""
+        """Return for each row whether it has no answer, or a score that is 0 or invalid. Interim scores are ignored."""
         failed: NDArray[Any] = self._status != OK
         for name, column in self.metrics.items():
-            failed = failed | (column.state == INVALID)
+            wrong = column.state == INVALID
             if name.metric not in self._neutral:
-                failed |= (column.state == SCORED) & (column.value == 0)
+                wrong |= (column.state == SCORED) & (column.value == 0)
+            failed = failed | (wrong & ~self.interim)
         return failed
 
     def _is_named(self, numbers: Any, names: list[str], wanted: str, what: str) -> NDArray[Any]:
