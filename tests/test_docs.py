@@ -373,7 +373,7 @@ def test_the_tour_of_both_readmes_runs_as_shown(tmp_path: Path, assay_in: Assay)
     assert result.returncode == 0, result.stderr
     outputs.append(timeless(result.stdout))
     excerpts = [block for block in blocks if not block.startswith(("assay ", "make ", ". ", "import "))]
-    assert len(excerpts) == 6
+    assert len(excerpts) == 7
     for excerpt in excerpts:
         assert any(set(timeless(excerpt)) <= set(output) for output in outputs), excerpt
 
