@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import assay
 from assay import api
-from assay.core.errors import InputError
+from assay.core.errors import InputError, UsageError
 from assay.core.report import Entry, Report, Table
 from assay.store.cases import RunCases
 
@@ -116,8 +117,8 @@ def test_records_are_those_of_the_batch(batch: Batch, tmp_path: Path) -> None:
     for native, case in zip(RunCases(run.folder), RunCases(imported.folder), strict=True):
         heads = [(end.index, end.case, end.set, end.subject, end.label) for end in (native.end, case.end)]
         assert heads[0] == heads[1]
-        answers = [[record.data for record in view.records[1:]] for view in (native, case)]
-        assert answers[0] == answers[1]
+        assert case.answer == native.answer
+        assert case.records[0].data == rows()[case.end.index]
         scores = [[(each.value, each.expected, each.data) for each in view.scores] for view in (native, case)]
         assert scores[0] == scores[1]
     (failed,) = [end for end in RunCases(imported.folder).ends() if end.failure is not None]
@@ -251,7 +252,75 @@ def test_a_task_folder_with_one_result_file_is_imported(tmp_path: Path) -> None:
     run = assay.run(assay.spec("hop", target=str(task), data="rows.jsonl"))
     imported = api.import_results(task, str(tmp_path / "imported"))
     assert only_entry(imported).metrics == only_entry(run).metrics
-    assert imported.info.facts == run.info.facts
+    assert imported.info.facts.items() >= run.info.facts.items()
     run.files[0].with_name("again.jsonl").write_bytes(run.files[0].read_bytes())
     with pytest.raises(InputError, match=r"has 2 result files. Import each one: .*again.jsonl, .*rows_"):
         api.import_results(task, str(tmp_path / "imported"))
+
+
+def exported_again(run: api.Run, folder: Path) -> api.Run:
+    """The run that import makes of an export."""
+    export = api.export(run, "hop", folder / "task")
+    assert all(Path(file).is_file() for file in export.files)
+    return api.import_results(folder / "task", str(folder / "again"))
+
+
+@pytest.mark.parametrize("profiles", [["fast"], ["fast", "careful"]], ids=len)
+@pytest.mark.parametrize("wrapper", ["flat", "view"])
+def test_an_exported_batch_keeps_every_number(
+    wrapper: str, profiles: list[str], batch: Batch, tmp_path: Path
+) -> None:
+    """Of a batch of assay and of an imported one. A log names no profile, so several profiles lose their times."""
+    batch.profiles(*profiles)
+    run = batch.run(wrapper=wrapper)
+    first = exported_again(run, tmp_path / "first")
+    second = exported_again(first, tmp_path / "second")
+    lost = ["seconds"] if len(profiles) == 2 else []
+    assert run.report is not None
+    for imported in (first, second):
+        assert imported.report is not None
+        for native, entry in zip(run.report.entries, imported.report.entries, strict=True):
+            tables = [table for table in native.tables if table.name not in lost]
+            native_entry = replace(native, tables=tables)
+            assert entry == native_entry
+        (comparison, *_) = api.compare(str(run.folder), str(imported.folder)).comparisons
+        assert (comparison.paired, comparison.only_base.count, comparison.only_new.count) == (10, 0, 0)
+        assert [case.answer for case in RunCases(imported.folder)] == [
+            case.answer for case in RunCases(run.folder)
+        ]
+    assert bool(lost) == any(name.startswith("times") for name in api.export(run, "hop", tmp_path / "x").lost)
+
+
+def test_an_exported_file_of_another_tool_keeps_every_number(tmp_path: Path) -> None:
+    """Statuses outside the result, results that are no JSON, rows without ids and profiles."""
+    path = in_file(
+        tmp_path,
+        {"id": 1, "q": "a", "expected_a": 1, "hop_result": "no idea", "hop_stats": {"status": "FAIL"}},
+        {"id": 2, "q": "b", "expected_a": 1, "hop_result": "no JSON", "hop_stats": {"status": "OK"}},
+        {"input": {"q": "c", "tag": ["x"], "difficulty": "odd"}, "result": {"a": 1}},
+        {"input": {"q": "d", "expected_a": 1}, "error": "", "result": ""},
+        {"id": 9, "q": "e", "expected_a": 1, "result": '{"a": 1}'},
+    )
+    run = api.import_results(path, str(tmp_path / "imported"))
+    again = exported_again(run, tmp_path / "again")
+    assert again.report == run.report
+    assert [case.answer for case in RunCases(again.folder)] == [case.answer for case in RunCases(run.folder)]
+
+
+def test_a_run_of_another_suite_is_not_written_as_hop(tmp_path: Path) -> None:
+    run = assay.evaluate([{"q": 1}], answer=lambda q: q, name="x", output_dir=str(tmp_path))
+    for name in ("hop", "pipeline"):
+        with pytest.raises(UsageError, match="`--to json` writes a table of any run"):
+            api.export(run, name, tmp_path / name)
+
+
+def test_a_batch_without_its_file_names_the_command(batch: Batch, tmp_path: Path) -> None:
+    run = batch.run()
+    lines = run.files[0].read_text().splitlines(keepends=True)
+    run.files[0].write_text("".join(lines[:-1]))
+    with pytest.raises(InputError, match=r"has no row 'row 10'. Repeat the command"):
+        api.export(run, "hop", tmp_path / "task")
+    run.files[0].unlink()
+    with pytest.raises(UsageError, match=r"is gone. Repeat the command"):
+        api.export(run, "hop", tmp_path / "task")
+    assert not (tmp_path / "task").exists()

@@ -38,7 +38,8 @@ def command(files: tuple[Path, ...], output_dir: str, format_name: str | None, d
     FILE is a results file of lm-evaluation-harness (its samples files are found beside it), or a folder with one; a
     `.eval` or `.json` log of Inspect; an output file of promptfoo. It may also be a folder with the files of a memory
     test (0000.json and so on) or of a memory evaluation (qa_records.jsonl and its neighbours), for one memory or
-    several.
+    several. Result files of HOP and of its View, `results.jsonl` of a pipeline, and snapshots and CSV files of Prompt
+    Lab are read too.
     Importing the same file again finds the run that exists.
 
     \b
@@ -48,6 +49,7 @@ def command(files: tuple[Path, ...], output_dir: str, format_name: str | None, d
       assay import logs/2026-11-15T18-25-44_gsm8k.eval promptfoo-output.json
       assay import .sage/benchmarks/benchmark_memory/locomo/251120_1430 --data locomo10.json
       assay import results/FUMemory --data samples/
+      assay import Tasks/Verify/TestCases/verify_20260219_103000.jsonl
       assay compare results/assay/2026-11-15T18-25-44-task.imported-0f3c my-run
     """
     from assay import api  # imported here because completion and --help do not need it

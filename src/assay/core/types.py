@@ -147,8 +147,8 @@ class Commit(Struct, frozen=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
 
 
-CLOSING_KINDS = ("fed", "used", "imported")
-"""Kinds of records at the end of a case that contain no answer."""
+CLOSING_KINDS = ("fed", "used", "imported", "document", "row", "tests")
+"""Kinds of records that contain no answer. A case that failed may end with one of them."""
 
 
 class Record(Struct, frozen=True, omit_defaults=True, tag="record", tag_field="type"):

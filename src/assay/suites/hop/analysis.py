@@ -28,12 +28,12 @@ from assay.core.report import (
     Slice,
     Table,
 )
-from assay.core.types import Usage
+from assay.core.types import End, Record, Usage
 from assay.scoring.metric_builders import proportion_metric
 from assay.scoring.statistics import percentiles
 from assay.suites.hop.contract import OutputField
-from assay.suites.hop.rows import DIFFICULTIES, UNTAGGED
-from assay.suites.hop.scorer import METRIC, OUTSIDE, RowVerdict
+from assay.suites.hop.rows import DIFFICULTIES, UNTAGGED, HopRow
+from assay.suites.hop.scorer import METRIC, OUTSIDE, RowVerdict, audit_case, result_text
 
 NO_PROFILE = "(none)"
 _MAX_EXAMPLES = 50  # rows per profile that a report keeps
@@ -69,6 +69,32 @@ class RowResult(Struct, frozen=True, kw_only=True):
     calls: int = 0
     retries: int = 0
     steps: list[dict[str, Any]] = []
+
+
+def case_result(
+    end: End | None, records: list[Record], row: HopRow, profile: str, index: int | None
+) -> RowResult:
+    """Return the result of a case of a run, for the report and for result files. `end` is None if it did not run."""
+    text = result_text(records)
+    audit = audit_case(end, text)
+    steps = [record.data for record in records if record.kind == "step"]
+    return RowResult(
+        profile=profile,
+        tag=row.tag,
+        difficulty=row.difficulty or "",
+        id=row.id,
+        index=index,
+        ok=not audit.failed,
+        outcome=audit.outcome or "OK",
+        error=audit.error or "",
+        raw=audit.raw or "",
+        text=None if audit.failed else text,
+        seconds=end.seconds if end else None,
+        usage=end.usage if end else None,
+        calls=end.calls if end else 0,
+        retries=sum(map(retry_count, steps)),
+        steps=steps,
+    )
 
 
 def retry_count(step: Mapping[str, Any]) -> int:

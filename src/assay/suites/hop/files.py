@@ -61,6 +61,10 @@ class ResultFile:
             }
         )
 
+    def copy_meta(self, line: dict[str, Any]) -> None:
+        """Write a meta line of another result file."""
+        self._write(line)
+
     def row(self, row: HopRow, result: RowResult) -> None:
         """Write one row."""
         if self._wrapper == "view":

@@ -35,6 +35,8 @@ from assay.suites.hop.rows import HopRow, RowReader
 from assay.suites.hop.scorer import NOT_RUN, check_row, row_score
 
 FORMAT = "hop"
+ROW = "row"
+"""The kind of the first record of an imported case: the row without its result, so that the run can be exported."""
 _SCORER = imported_scorer("hop")
 # assay names a result file after its data: `<data>_<YYYYmmdd_HHMMSS>.jsonl`.
 _FILE_NAME = re.compile(r"(?P<data>.+)_(?P<when>\d{8}_\d{6})\.jsonl")
@@ -100,7 +102,12 @@ class HopRun(ImportedRun):
                 scorers=[_SCORER],
                 started=started,
                 missing=self._missing(has_contract=yaml is not None),
-                facts={"rows": self._lines.row_count, "profiles": subjects, "set": self._set},
+                facts={
+                    "rows": self._lines.row_count,
+                    "profiles": subjects,
+                    "set": self._set,
+                    "meta": self._profiles.lines,
+                },
             )
         )
 
@@ -236,7 +243,10 @@ class HopRun(ImportedRun):
             label=str(row.id),
             tags=(result.tag,),
             failure=failure,
-            records=_records(result, answer),
+            records=[
+                Record(*UNPLACED, try_=1, kind=ROW, data=row.record),
+                *_records(result, answer),
+            ],
             scores=[row_score(UNPLACED, _SCORER, row, audit, verdict)] if scored else [],
             seconds=result.seconds or 0.0,
         )
@@ -267,6 +277,7 @@ class _Profiles:
     """
 
     def __init__(self, path: Path) -> None:
+        self.lines: list[dict[str, Any]] = []
         self.models: dict[str, str] = {}
         self.started: float | None = None
         self._meta_lines: list[tuple[int, str]] = []
@@ -288,6 +299,7 @@ class _Profiles:
         profile = meta.get("profile")
         profile = profile if isinstance(profile, str) and profile else NO_PROFILE
         self._meta_lines.append((number, profile))
+        self.lines.append(meta)
         model = meta.get("run_llm")
         if isinstance(model, str):
             self.models[profile] = model
@@ -324,7 +336,8 @@ def _answer(value: Any, audit: Audit) -> _Answer:
         try:
             decoded = read_json(result)
         except (ValueError, RecursionError):
-            return _Answer(status, result)
+            # With a status, a run has a plain text as JSON too, and writes `[status, text]`.
+            return _Answer(status, result if status == "OK" else _encode(result))
         if not is_pair(decoded):
             return _Answer(status, result)
         prefix = f"[{_encode(decoded[0])}, "

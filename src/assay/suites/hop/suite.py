@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from assay.core.connect import Role
 from assay.core.envfile import keys_in
 from assay.core.errors import Problem, UsageError
+from assay.core.exported import Exporter
 from assay.core.hashing import fingerprint
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
@@ -26,7 +27,6 @@ from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit, split_names
 from assay.core.suite import (
     CaseContent,
-    CaseResult,
     CaseView,
     Match,
     Outcome,
@@ -47,13 +47,14 @@ from assay.solvers.hop.session import ModelSide
 from assay.solvers.hop.solver import HopInputs, HopSolver, ProfileModels
 from assay.solvers.hop.trace import HopletObserver
 from assay.suites.hop import check
-from assay.suites.hop.analysis import Analysis, RowResult, retry_count
+from assay.suites.hop.analysis import Analysis, case_result
 from assay.suites.hop.file_schema import file_schemas
 from assay.suites.hop.files import RESULT_KEYS, ResultFile, analyse, file_name
+from assay.suites.hop.hop_export import HopExporter
 from assay.suites.hop.hop_results import find_results
 from assay.suites.hop.options import HopOptions
 from assay.suites.hop.rows import HopRow, HopRows, RowFile, read_rows
-from assay.suites.hop.scorer import HopScorer, audit_case, result_text
+from assay.suites.hop.scorer import HopScorer
 from assay.suites.hop.settings import (
     HopSettings,
     LlmSettings,
@@ -237,7 +238,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
         for profile in self._profiles:
             file.meta(profile, *self._llms(profile))
             for case in results.of(profile):
-                result = _row_result(case)
+                result = case_result(case.end, case.records, case.row.data, case.subject, case.index)
                 analysis.add(result, self._scorer.verdict(case.row.data, case.scores))
                 file.row(case.row.data, result)
         file.close()
@@ -291,6 +292,11 @@ class HopSuite(Suite[HopOptions, HopRow]):
     def read_results(cls, path: Path) -> ImportedRun | None:
         """Return the results in a result file of HOP, flat or of the View, or in a folder with one."""
         return find_results(path)
+
+    @classmethod
+    def exporter(cls) -> Exporter | None:
+        """Return the exporter of HOP's format."""
+        return HopExporter()
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:
@@ -355,28 +361,3 @@ def _settings_of(target: Target, spec: RunSpec) -> HopSettings:
     if path is None or (spec.model and options.settings is None and not options.profiles):
         return default_settings(spec.model, spec.base_url)
     return load_settings(path)
-
-
-def _row_result(case: CaseResult[HopRow]) -> RowResult:
-    """Return the result of a case, for the report and the result file."""
-    row, end = case.row.data, case.end
-    text = result_text(case.records)
-    audit = audit_case(end, text)
-    steps = [record.data for record in case.records if record.kind == "step"]
-    return RowResult(
-        profile=case.subject,
-        tag=row.tag,
-        difficulty=row.difficulty or "",
-        id=row.id,
-        index=case.index,
-        ok=not audit.failed,
-        outcome=audit.outcome or "OK",
-        error=audit.error or "",
-        raw=audit.raw or "",
-        text=None if audit.failed else text,
-        seconds=end.seconds if end else None,
-        usage=end.usage if end else None,
-        calls=end.calls if end else 0,
-        retries=sum(map(retry_count, steps)),
-        steps=steps,
-    )

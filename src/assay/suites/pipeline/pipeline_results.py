@@ -10,7 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
@@ -18,9 +18,10 @@ from msgspec.structs import replace
 from assay.core.errors import InputError, Problem
 from assay.core.foreign_json import ForeignLine, convert_json, decode_json, json_lines
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
-from assay.core.report import Report
+from assay.core.report import Metric, Report
 from assay.core.result_lines import ResultLines
 from assay.core.types import Failure, Record, Score, Usage
+from assay.scoring.metric_builders import mean_metric
 from assay.suites.pipeline.evaluation import TestOutput
 from assay.suites.pipeline.pipeline_file import BASELINE
 from assay.suites.pipeline.scorer import ERRORED, SKIPPED, verdict_score
@@ -30,6 +31,10 @@ from assay.suites.pipeline.testset.testsets import group_key
 
 FORMAT = "pipeline"
 FILE_NAME = "results.jsonl"
+TESTS = "tests"
+"""The kind of the first record of an imported case: its tests without results, so that the run can be exported."""
+POINTS = "overall_score"
+"""A metric that only runs imported from Prompt Lab have: the points of a judge."""
 _SCORER = imported_scorer("pipeline")
 _KEYS = frozenset({"id", "variant", "result", "steps", "checks"})
 # The reason of a test without an answer is `kind: message`.
@@ -39,6 +44,7 @@ _FAILURE = re.compile(r"(?P<kind>[a-z_]+): (?P<message>.*)", re.DOTALL)
 _LARGEST = 1e15
 _Count = Annotated[int, Meta(ge=0)]
 _Seconds = Annotated[float, Meta(ge=0, le=_LARGEST)]
+_Points = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
 
 
 class StepFields(Struct):
@@ -88,8 +94,51 @@ class ResultFields(Struct):
     batch_items: list[dict[str, Any]] | None = None
     outputs: dict[str, Any] = field(default_factory=dict)
     first_wrong: FirstWrong | None = None
+    seconds: _Seconds = 0.0
     depends_on: list[str] = field(default_factory=list)
     gold: str | None = None
+    overall_score: _Points | None = None
+
+
+class TestFields(Struct, kw_only=True):
+    """The part of a line that a TESTS record keeps."""
+
+    __test__ = False  # pytest would collect a class whose name starts with Test
+
+    id: int | str
+    tags: list[str] = field(default_factory=list)
+    inputs: dict[str, Any] = field(default_factory=dict)
+    step_inputs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    batch_items: list[dict[str, Any]] | None = None
+    depends_on: list[str] = field(default_factory=list)
+
+    def case(self) -> TestCase:
+        """Return the test, without its expectations."""
+        return TestCase(self.id, self.tags, self.inputs, self.step_inputs, self.batch_items)
+
+    @classmethod
+    def record(cls, tests: list[Self]) -> Record:
+        """Return the record of a case with these tests."""
+        return Record(*UNPLACED, try_=1, kind=TESTS, data=tests)
+
+
+def points_score(test: TestCase, points: float, reason: str = "") -> Score:
+    """Return the score of a test with a judge's points."""
+    return Score(
+        *UNPLACED,
+        scorer=_SCORER,
+        metric=POINTS,
+        part=test.key,
+        value=points,
+        reason=reason,
+        label=test.key,
+        tags=tuple(test.tags),
+    )
+
+
+def points_metric(points: list[float]) -> Metric:
+    """Return the mean of a judge's points."""
+    return mean_metric(POINTS, points, label="overall score", unit="test")
 
 
 def find_results(path: Path) -> ImportedRun | None:
@@ -118,6 +167,7 @@ class PipelineRun(ImportedRun):
         self._is_judged = False
         self._index()
         self._tallies = {name: VariantTally(list(steps)) for name, steps in self._steps.items()}
+        self._points: dict[str, list[float]] = defaultdict(list)
         self._count = 0
         missing = ["models", "requests and replies", "expected values that no check has"]
         if self._is_judged:
@@ -170,12 +220,16 @@ class PipelineRun(ImportedRun):
 
     def _case(self, variant: str, lines: list[_TestLine]) -> ImportedCase:
         scores: list[Score] = []
-        records: list[Record] = []
+        records = [TestFields.record([line.test_fields() for line in lines])]
         for line in lines:
             score = line.score()
             if score is not None:
                 scores.append(score)
                 score = replace(score, index=self._count)
+            points = line.fields.overall_score
+            if points is not None:
+                scores.append(points_score(line.test, points))
+                self._points[variant].append(points)
             records += line.records()
             self._tallies[variant].add(line.fields.set, line.test, line.output, score)
         self._count += 1
@@ -199,7 +253,11 @@ class PipelineRun(ImportedRun):
 
     def report(self) -> Report:
         """Return the numbers of all variants."""
-        return build_report(self._tallies, [])
+        report = build_report(self._tallies, [])
+        for entry in report.entries:
+            if self._points:
+                entry.metrics.append(points_metric(self._points[entry.name]))
+        return report
 
 
 class _TestLine(NamedTuple):
@@ -209,6 +267,18 @@ class _TestLine(NamedTuple):
     value: dict[str, Any]
     test: TestCase
     output: TestOutput
+
+    def test_fields(self) -> TestFields:
+        """Return the part of the line that is no result."""
+        fields = self.fields
+        return TestFields(
+            id=fields.id,
+            tags=fields.tags,
+            inputs=fields.inputs,
+            step_inputs=fields.step_inputs,
+            batch_items=fields.batch_items,
+            depends_on=fields.depends_on,
+        )
 
     def score(self) -> Score | None:
         """Return the score of the test; None if it has no answer."""
@@ -295,7 +365,8 @@ def _read_line(line: ForeignLine, where: str) -> _TestLine:
         step_inputs=fields.step_inputs,
         batch_items=fields.batch_items,
     )
-    seconds = sum(step.seconds for step in fields.steps.values())
+    # Files of Prompt Lab have the time of a test, and none of its steps.
+    seconds = sum(step.seconds for step in fields.steps.values()) if fields.steps else fields.seconds
     return _TestLine(
         fields, value, test, TestOutput(steps=value["steps"], outputs=fields.outputs, seconds=seconds)
     )

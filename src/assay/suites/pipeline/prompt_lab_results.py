@@ -21,17 +21,16 @@ from assay.core.errors import InputError, Problem, unreadable
 from assay.core.foreign_json import convert_json, read_json
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.report import Report
-from assay.core.types import Failure, Record, Score
-from assay.scoring.metric_builders import mean_metric
+from assay.core.types import Failure, Record
 from assay.suites.pipeline.evaluation import TestOutput
 from assay.suites.pipeline.pipeline_file import BASELINE
+from assay.suites.pipeline.pipeline_results import POINTS, TestFields, points_metric, points_score
 from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, PASSED, verdict_score
 from assay.suites.pipeline.tally import VariantTally, build_report
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.testsets import group_key
 
 FORMAT = "pipeline"
-POINTS = "overall_score"
 _SCORER = imported_scorer("pipeline")
 _LISTS = ("evaluation_results", "sample_results")
 # One of these keys is at the beginning of every JSON file of Prompt Lab that has samples.
@@ -161,8 +160,10 @@ class PromptLabRun(ImportedRun):
     def _case(self, sample: SampleResult) -> ImportedCase:
         test = TestCase(sample.sample_id)
         data: dict[str, Any] = {"checks": []}
-        if sample.rule_violations:
-            data["rule_violations"] = sample.rule_violations
+        if sample.verdict in (PASSED, FAILED):
+            passed = sample.must_have_pass
+            check = {"path": "must_have", "kind": "must_have", "passed": passed, "why": sample.reason}
+            data["checks"] = [{"of": "final", "step": "", **check}]
         score = verdict_score(UNPLACED, _SCORER, test, sample.verdict, sample.reason, data)
         output = TestOutput(outputs=sample.step_outputs, seconds=sample.execution_time)
         self._tallies[sample.variant].add(self._set, test, output, replace(score, index=self._count))
@@ -170,27 +171,20 @@ class PromptLabRun(ImportedRun):
         scores = [score]
         if self._has_points and sample.verdict in (PASSED, FAILED):
             self._points[sample.variant].append(sample.overall_score)
-            scores.append(
-                Score(
-                    *UNPLACED,
-                    scorer=_SCORER,
-                    metric=POINTS,
-                    part=test.key,
-                    value=sample.overall_score,
-                    reason=sample.judge_feedback,
-                    label=test.key,
-                )
-            )
+            scores.append(points_score(test, sample.overall_score, sample.judge_feedback))
         failure = None
         if sample.verdict == ERRORED:
             failure = Failure("failed_step", sample.judge_feedback, ", ".join(sample.failed_steps))
+        answer = Record(
+            *UNPLACED, try_=1, kind="answer", part=test.key, data={"outputs": sample.step_outputs}
+        )
         return ImportedCase(
             key=group_key([test]),
             set=self._set,
             subject=sample.variant,
             label=test.key,
             failure=failure,
-            records=list(_records(sample, test.key)),
+            records=[TestFields.record([TestFields(id=sample.sample_id)]), answer],
             scores=scores,
             seconds=sample.execution_time,
         )
@@ -199,19 +193,9 @@ class PromptLabRun(ImportedRun):
         """Return the pass rate and the mean of the points, by variant. Steps have no numbers in these files."""
         report = build_report(self._tallies, [])
         for entry in report.entries:
-            entry.tables = []
             if self._has_points:
-                entry.metrics.append(
-                    mean_metric(POINTS, self._points[entry.name], label="overall score", unit="test")
-                )
-        return replace(report, passed=all(not tally.counts[FAILED] for tally in self._tallies.values()))
-
-
-def _records(sample: SampleResult, key: str) -> Iterator[Record]:
-    for step in sample.failed_steps:
-        data = {"status": "failed", "error": sample.judge_feedback}
-        yield Record(*UNPLACED, try_=1, kind="step", part=f"{key}/{step}", data=data)
-    yield Record(*UNPLACED, try_=1, kind="answer", part=key, data={"outputs": sample.step_outputs})
+                entry.metrics.append(points_metric(self._points[entry.name]))
+        return report
 
 
 def _looks_like_prompt_lab(path: Path) -> bool:

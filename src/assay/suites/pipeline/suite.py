@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from assay.core.code import imported_sha256
 from assay.core.connect import CHAT, Role
 from assay.core.errors import InputError, Problem, UsageError
+from assay.core.exported import Exporter
 from assay.core.hashing import fingerprint
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
@@ -50,6 +51,7 @@ from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, StepMode
 from assay.suites.pipeline.evaluation import Evaluation, read_output, records_by_test
 from assay.suites.pipeline.file_schema import file_schemas
 from assay.suites.pipeline.options import PipelineOptions, split_names
+from assay.suites.pipeline.pipeline_export import PipelineExporter
 from assay.suites.pipeline.pipeline_file import ALL, BASELINE, PipelineFile
 from assay.suites.pipeline.pipeline_results import find_results
 from assay.suites.pipeline.preflight import Preflight
@@ -352,6 +354,11 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
     def read_results(cls, path: Path) -> ImportedRun | None:
         """Return the results in `results.jsonl`, in a folder with it, or in a result file of Prompt Lab."""
         return find_results(path) or find_prompt_lab_results(path)
+
+    @classmethod
+    def exporter(cls) -> Exporter | None:
+        """Return the exporter of `results.jsonl`."""
+        return PipelineExporter()
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:

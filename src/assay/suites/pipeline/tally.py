@@ -87,7 +87,7 @@ class VariantTally:
             metrics=[_pass_rate(self.counts)],
             counts=_nonzero_counts(self.counts),
             slices=slices,
-            tables=[self._step_table()],
+            tables=[self._step_table()] if self._steps else [],
             examples=[examples] if self._failures else [],
             judges=judges,
         )
