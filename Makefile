@@ -13,7 +13,7 @@ INSTALL ?= .install
 # Labelled conversations that the judge offline was not made with.
 ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_exp_user_8,locomo_exp_user_9
 
-.PHONY: quickstart test test-long test-install bench oracle bench-lm-eval prove-hop demo-memory locomo judges test-mem0 calibrate-offline pictures clean
+.PHONY: quickstart test test-long test-install bench oracle bench-lm-eval prove-hop prove-damage demo-memory locomo judges test-mem0 calibrate-offline pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -54,6 +54,10 @@ bench-lm-eval: $(ORACLE)/.ready $(VENV)/.dev
 # 2,000 rows with three profiles, twenty at once, faults, and two kill -9; CI runs the same over 200 rows.
 prove-hop: $(VENV)/.dev
 	HOP_ROWS=2000 $(BIN)/python -m pytest tests/engine/test_kill_hop.py -s
+
+# 2,000 damaged run folders of all suites: each is named or healed, and no number changes. CI plays 63.
+prove-damage: $(VENV)/.dev
+	DAMAGE_SCENARIOS=2000 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist load -rP tests/engine/test_damage_scenarios.py
 
 # How a memory answers as a conversation grows, offline; about three minutes on two cores.
 demo-memory: $(VENV)/.local

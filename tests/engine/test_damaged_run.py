@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from servers.fake_openai import FakeOpenAI
-from support.commands import Finished, Job, task_job
+from support.commands import Finished, Job, task_job, typed
 from support.tasks import write_task
 
 DOCS, STOP = 24, 15
@@ -110,6 +111,95 @@ def test_a_changed_line_costs_its_case_and_nothing_else(
     assert f"{name}.jsonl:{number}: the line at byte {offset} was changed" in finished.err
     assert [kept.read_bytes() for kept in (job.folder / "damaged").iterdir()] == [damaged]
     assert job.summary()["this_start"]["replayed"] == (1 if name == "records" else 0)
+
+
+def whole_copy(half: Half, out: Path) -> Job:
+    """The finished run at another place. Its result files are where the run wrote them."""
+    shutil.copytree(half.whole.out, out)
+    return task_job(half.task, half.server, out)
+
+
+def cut_last_line(path: Path) -> None:
+    """Remove the last line of a file."""
+    content = path.read_bytes()
+    path.write_bytes(content[: content.rindex(b"\n", 0, -1) + 1])
+
+
+@pytest.mark.parametrize("names", [["records"], ["scores"], ["records", "scores"], ["records", "calls"]])
+def test_lines_that_are_lost_at_the_end_of_a_finished_run_are_found(
+    half: Half, tmp_path: Path, names: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every reader refuses the run. Its command asks again only what is not in the log of calls."""
+    job = whole_copy(half, tmp_path / "out")
+    for name in names:
+        cut_last_line(journal(job, name))
+    assert typed("runs", str(job.out)) == 0
+    listed = capsys.readouterr()
+    assert "damaged" in listed.out
+    assert f"{names[0]}.jsonl: the file ends at byte" in listed.err
+    for command in (["compare", str(half.whole.folder), str(job.folder)], ["show", str(job.folder)]):
+        assert typed(*command) == 2
+        assert "its last lines are missing" in capsys.readouterr().err
+    finished = continued(half, job, int("calls" in names))
+    assert "its last lines are missing" in finished.err
+    assert typed("check", str(job.folder)) == 0
+
+
+def test_check_names_every_problem_of_a_run_folder(
+    half: Half, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Changed lines, a changed summary and a changed result file, each with its place; afterwards, nothing."""
+    job = whole_copy(half, tmp_path / "out")
+    assert typed("check", str(job.folder)) == 0
+    assert f"fine: {4 * DOCS} lines of the journal intact, {DOCS} cases ended" in capsys.readouterr().out
+    offset = damage(journal(job, "records"), b'"end"')
+    damage(job.folder / "summary.json", b'"report"')
+    assert typed("check", "--json", str(job.folder)) == 1
+    (check,) = json.loads(capsys.readouterr().out)
+    assert check["damaged"]
+    places = [problem["where"] for problem in check["problems"]]
+    assert places == [str(job.folder / "summary.json"), f"{journal(job, 'records')}:2"]
+    assert f"the line at byte {offset} was changed" in check["problems"][1]["message"]
+    assert check["command"][1] == "task"
+    continued(half, job, 0)
+    samples = job.file("samples_*.jsonl")
+    samples.write_bytes(samples.read_bytes() + b"{}\n")
+    assert typed("check", str(job.folder)) == 1
+    assert f"{samples}: the file was changed after the run" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("way", ["changed", "deleted"])
+def test_a_run_that_lost_its_run_json_is_listed_and_gives_its_replies_to_another(
+    half: Half, tmp_path: Path, capsys: pytest.CaptureFixture[str], way: str
+) -> None:
+    """The command is refused, because it would pay again. `--fresh --reuse RUN` pays nothing."""
+    job = whole_copy(half, tmp_path / "out")
+    folder = job.folder
+    if way == "deleted":
+        (folder / "run.json").unlink()
+    else:
+        damage(folder / "run.json", b'"model"')
+    assert typed("runs", str(job.out)) == 0
+    assert "damaged" in capsys.readouterr().out
+    refused = job.run()
+    assert refused.code == 2
+    assert f"--fresh --reuse {folder}" in refused.err
+    half.server.reset()
+    again = job.run("--fresh", "--reuse", str(folder))
+    assert again.code == 0, again.err
+    assert not half.server.stats().requests
+
+
+def test_a_file_of_another_run_is_refused_and_not_thrown_away(half: Half, tmp_path: Path) -> None:
+    """Two files were mixed up, and the right one may exist. Without it the run goes on with the replies of the log."""
+    job = copy_of(half, tmp_path / "out")
+    shutil.copyfile(half.whole.folder / "records.jsonl", journal(job, "records"))
+    refused = job.run()
+    assert refused.code == 2
+    assert "records.jsonl: the file belongs to another run" in refused.err
+    journal(job, "records").unlink()
+    finished = continued(half, job, DOCS - STOP)
+    assert "records.jsonl: the file is missing" in finished.err
 
 
 @pytest.mark.parametrize("command", ["show", "compare"])

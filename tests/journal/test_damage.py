@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from assay.core.errors import DamagedRun
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
 from assay.journal import lines
 from assay.journal.journal import Journal
@@ -160,6 +161,34 @@ def test_a_score_of_a_lost_answer_is_not_taken_for_a_score_of_the_next(folder: P
     assert journal.reader.scores(1, SCORER) == []
     assert not journal.done_map(CASES, retry_failed=False)[1]
     journal.close()
+
+
+def test_a_score_is_not_believed_when_all_records_and_calls_are_lost(folder: Path) -> None:
+    """The run looks like a new one, but its cases run as a second try: the scores belong to answers that are lost."""
+    for name in ("records", "calls"):
+        (folder / f"{name}.jsonl").unlink()
+    journal = Journal(folder, [SCORER], [])
+    assert not journal.empty
+    assert journal.last_try(0) == 1
+    journal.close()
+
+
+def test_a_line_that_a_sidecar_covers_is_verified_when_it_is_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sidecar promised the line. It is removed, so the next start finds the damage and repairs it."""
+    monkeypatch.setattr("assay.journal.journal.MIN_LINES", 1)
+    Journal(folder, [SCORER], []).close()
+    path = folder / "records.jsonl"
+    path.write_bytes(path.read_bytes().replace("ä1".encode(), "ä7".encode(), 1))
+    assert list(folder.glob("*.bin"))
+    journal = Journal(folder, [SCORER], [])
+    assert not journal.repairs
+    with pytest.raises(DamagedRun, match=r"records.jsonl:5: the line at byte \d+ was changed"):
+        journal.reader.records(1)
+    assert not list(folder.glob("*.bin"))
+    _, damage, open_again = cases_read(folder)
+    assert (len(damage), open_again) == (1, [1])
 
 
 def test_an_end_that_was_superseded_is_not_believed_when_the_later_one_is_lost(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from assay.core.types import Call, Case
-from assay.journal.lines import LineFile, read_blocks
+from assay.journal.lines import DamagedLine, LineFile, read_blocks
 
 _decode_call = msgspec.json.Decoder(Call).decode
 
@@ -18,12 +18,17 @@ _decode_call = msgspec.json.Decoder(Call).decode
 class CallReader:
     """Reads single calls by offset, the byte at which their line begins."""
 
-    def __init__(self, folder: Path) -> None:
-        self._file = LineFile(folder / "calls.jsonl")
+    def __init__(self, folder: Path, *, anywhere: bool = False) -> None:
+        """With `anywhere`, lines are also read that are not at the place where they were written."""
+        self._file = LineFile(folder / "calls.jsonl", anywhere=anywhere)
 
     def call(self, offset: int) -> Call:
         """Return the call at this offset, with its reply."""
         return _decode_call(self._file.line(offset))
+
+    def line(self, offset: int) -> bytes:
+        """Return the line at this offset."""
+        return self._file.line(offset)
 
     def close(self) -> None:
         """Close the file."""
@@ -33,7 +38,8 @@ class CallReader:
 class ReusableCalls:
     """Finds replies of a run by case, stage and request. Memory: sixteen bytes per call, whatever its length.
 
-    Failed calls are not found, so they are sent again. Replies that were cut at the token limit are found.
+    Failed calls are not found, so they are sent again. Replies that were cut at the token limit are found. In a damaged
+    run, every unchanged line is found, wherever it is now. A changed line is no reply: its request is sent again.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -41,18 +47,26 @@ class ReusableCalls:
         import numpy as np
 
         digests, offsets = array("Q"), array("q")
-        # A damaged line is no reply: its request is sent again.
-        for begin, sizes, lines in read_blocks(folder / "calls.jsonl", _call_keys, damage=[]):
-            offset = begin
-            for size, line in zip(sizes, lines, strict=True):
-                if line.response is not None:
-                    digests.append(_digest(line.case, line.stage, line.hash, line.n))
-                    offsets.append(offset)
-                offset += size
+
+        def add(line: _CallKey, offset: int) -> None:
+            if line.response is not None:
+                digests.append(_digest(line.case, line.stage, line.hash, line.n))
+                offsets.append(offset)
+
+        self._reader = CallReader(folder, anywhere=True)
+        damage: list[DamagedLine] = []
+        if (folder / "calls.jsonl").is_file():
+            for begin, sizes, lines in read_blocks(folder / "calls.jsonl", _call_keys, damage=damage):
+                offset = begin
+                for size, line in zip(sizes, lines, strict=True):
+                    add(line, offset)
+                    offset += size
+        for damaged in damage:
+            if damaged.what == "moved":
+                add(_call_keys.decode(self._reader.line(damaged.offset)), damaged.offset)
         order = np.argsort(np.array(digests, dtype=np.uint64), kind="stable").tolist()
         self._digests = array("Q", (digests[position] for position in order))
         self._offsets = array("q", (offsets[position] for position in order))
-        self._reader = CallReader(folder)
 
     def find(self, case: Case, stage: str, request_hash: str, n: int) -> Call | None:
         """Return the call of the same case, stage and request, or None. `n` numbers equal requests."""

@@ -80,8 +80,9 @@ class RunInfo(msgspec.Struct, kw_only=True):
 
 
 class _Format(msgspec.Struct):
-    """The one field of `run.json` that every format has. Format 1 had no number."""
+    """The fields of `run.json` that every format has. Format 1 had no number."""
 
+    suite: str
     schema: int = 1
 
 

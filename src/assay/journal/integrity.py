@@ -13,7 +13,16 @@ import os
 from pathlib import Path
 
 from assay.core.errors import DamagedRun, Problem
-from assay.journal.folder import FILES, MAX_HEADER, Summary, check_owner, read_info, usable_summary
+from assay.journal.folder import (
+    FILES,
+    MAX_HEADER,
+    ROWS,
+    Summary,
+    check_owner,
+    read_info,
+    result_digests,
+    usable_summary,
+)
 from assay.journal.index import RunIndex
 from assay.journal.lines import advice, damage_error
 
@@ -51,6 +60,9 @@ def refuse_lost_lines(folder: Path, summary: Summary | None) -> None:
 
 def is_damaged(folder: Path, summary: Summary | None) -> bool:
     """Return whether a command that continues the run has something to repair."""
+    digest = summary.digests.get(ROWS) if summary else None
+    if digest is not None and result_digests(folder).get(ROWS) != digest:
+        return True
     return bool(file_problems(folder, summary) or RunIndex.of_run(folder).damage)
 
 

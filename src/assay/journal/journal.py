@@ -79,8 +79,9 @@ class Journal:
 
     @property
     def empty(self) -> bool:
-        """Whether the run has no reply and no case that ended."""
-        return not self._has_replies and not self._call_places and not len(self.index.ask.codes)
+        """Whether the run has no reply and no case that ended, not even a case whose records were lost since."""
+        index = self.index
+        return not (self._has_replies or self._call_places or len(index.ask.codes) or index.tries)
 
     def _unfinished_calls(self) -> dict[int, list[int]]:
         """Return the offsets of calls that may be replayed, by case index."""

@@ -223,10 +223,14 @@ class SyncThread:
 
 
 class LineFile:
-    """Random access to the lines of a file that another process may still be writing. Every line is verified."""
+    """Random access to the lines of a file that another process may still be writing. Every line is verified.
 
-    def __init__(self, path: Path) -> None:
+    With `anywhere`, an unchanged line is also returned if it is not at its place.
+    """
+
+    def __init__(self, path: Path, *, anywhere: bool = False) -> None:
         self._path = path
+        self._anywhere = anywhere
         self._fd = -1  # opened by the first `line`: an empty or missing file has none
         self._seed = 0
         self._start = 0
@@ -251,6 +255,8 @@ class LineFile:
             size *= 4
         line = self._window[begin:end]
         if not is_intact(line, offset, self._seed):
+            if self._anywhere and unchanged_line(line, self._seed) is not None:
+                return line
             number = line_number(self._path, offset)
             # The index promised this line. Without its sidecar, the next reader verifies every line, and the next
             # start of the run finds the damage and repairs it.
@@ -356,11 +362,28 @@ def read_header(path: Path, run: str = "", damage: list[DamagedLine] | None = No
         what = "foreign"
     else:
         return header
+    run = run or run_id(path.parent) or _id_beside(path)
+    if unchanged_line(line, seed(run, path.stem)) is not None:
+        what = "moved"  # the header was removed, and this is another line
     damaged = DamagedLine(path, 1, 0, what)
     if damage is None:
         raise damage_error([damaged])
     damage.append(damaged)
-    return Header(file=path.stem, schema=FORMAT, run=run or run_id(path.parent))
+    return Header(file=path.stem, schema=FORMAT, run=run)
+
+
+def _id_beside(path: Path) -> str:
+    """Return the id in the first line of another file of the journal, if `run.json` and the file's own are damaged."""
+    for other in sorted(path.parent.glob("*.jsonl")):
+        with other.open("rb") as file:
+            line = file.readline().rstrip(b"\n")
+        try:
+            header = msgspec.json.decode(line, type=Header)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+        if is_intact(line, 0, seed(header.run, header.file)):
+            return header.run
+    return ""
 
 
 class _RunId(msgspec.Struct):

@@ -24,6 +24,9 @@ __all__ = ["CaseView", "RunCases"]
 
 # Bytes at the end of scores.jsonl that are searched for scorers. A line with a judge's reasons can be long.
 _TAIL_BYTES = 1 << 20
+_ROWS_CHANGED = (
+    "the file was changed after it was written. Run the program again, which writes the file again"
+)
 _MAX_CHOICES = 10  # cases that an error message lists
 
 
@@ -121,7 +124,10 @@ class RunCases:
 
     def _view(self, end: End) -> CaseView:
         number = end.index // self._subjects
-        row = msgspec.json.decode(self._rows[number]) if number < len(self._rows) else None
+        try:
+            row = msgspec.json.decode(self._rows[number]) if number < len(self._rows) else None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise DamagedRun(Problem(f"{self.folder / ROWS}:{number + 1}", _ROWS_CHANGED)) from None
         return CaseView(
             end, self._reader.records(end.index), self._scores(end.index), row=row, neutral=self._neutral
         )
@@ -149,8 +155,7 @@ def _read_rows(path: Path, summary: Summary | None) -> list[bytes]:
     content = path.read_bytes()
     digest = summary.digests.get(ROWS) if summary and summary.state in FINAL_STATES else None
     if digest is not None and sha256(content).hexdigest() != digest:
-        message = "the file was changed after it was written. Run the program again, which writes it again"
-        raise DamagedRun(Problem(str(path), message))
+        raise DamagedRun(Problem(str(path), _ROWS_CHANGED))
     return content.splitlines()
 
 

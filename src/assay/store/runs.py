@@ -183,6 +183,12 @@ def _state(folder: Path, read: Callable[[Path, RunInfo], Summary | None]) -> Run
     return RunState(folder, info, summary, state, done)
 
 
+def file_digests(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of a run's result files by their paths; empty if it has no usable summary."""
+    summary = usable_summary(folder)
+    return summary.digests if summary else {}
+
+
 def _is_locked(folder: Path) -> bool:
     """Return True if a process is working on the run. It holds an flock, which the kernel drops when it dies."""
     try:

@@ -25,7 +25,7 @@ from assay.core.registry import names, short
 from assay.core.spec import RunSpec
 from assay.core.suite import CaseContent, CaseResult, PlannedCalls, Row
 from assay.core.types import Record
-from assay.store.runs import run_folders, state_of
+from assay.store.runs import file_digests, run_folders, state_of
 from assay.suites.memory_eval.options import MemoryEvalOptions
 from assay.suites.memory_eval.row_source import Baseline, RowSource, SampleLines
 from assay.suites.memory_eval.rows import (
@@ -435,7 +435,7 @@ def read_written_files(run: Path) -> list[WrittenFiles]:
     """Return the hashes in a run's `pipeline.json`, oldest first; an empty list if the run has no such file."""
     try:
         return msgspec.json.decode((run / WRITTEN_FILES).read_bytes(), type=list[WrittenFiles])
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return []
 
 
@@ -461,11 +461,17 @@ def refuse_foreign_files(output: Path, folders: Mapping[str, Path]) -> None:
     Such files cost model calls, so they are never overwritten. Each file is looked up separately, because a run that is
     killed while its files get their names leaves one new and one old file.
     """
-    all_written = [written for run in run_folders(output) for written in read_written_files(run)]
+    runs = list(run_folders(output))
+    all_written = [written for run in runs for written in read_written_files(run)]
+    # A run whose `pipeline.json` was damaged has the hashes of its files in its summary too.
+    finished = {(Path(path).name, digest) for run in runs for path, digest in file_digests(run).items()}
     for name, folder in folders.items():
-        own_files = {file for written in all_written for file in written.files.get(name, {}).items()}
+        own_files = finished | {
+            file for written in all_written for file in written.files.get(name, {}).items()
+        }
         if not own_files.issuperset(pipeline_hashes(folder).items()):
             raise UsageError(
                 f"{folder} has pipeline files that were edited or come from another tool. Judge them with "
-                "--eval-only, or choose another --output-dir."
+                "--eval-only, or choose another --output-dir. If they come from a run whose folder was damaged, "
+                "--reuse RUN takes its replies."
             )
