@@ -324,3 +324,42 @@ def test_data_of_other_samples_is_refused(
     output = str(tmp_path / "runs")
     assert typed("import", str(samples.out), "--output-dir", output, "--data", str(data)) == 2
     assert "the data has other sessions of the sample 's2'" in capsys.readouterr().err
+
+
+# Export
+
+
+def test_an_exported_run_is_imported_with_the_same_numbers(
+    native: api.Run, samples: Samples, tmp_path: Path
+) -> None:
+    """Native, imported, and imported again. The lines of the files stay the same."""
+    run = native
+    for number in range(3):
+        target = tmp_path / f"files-{number}"
+        api.export(run, "memory-eval", target)
+        for baseline in ("bm25", "FUMemory", "oracle"):
+            for name in ("session_records.jsonl", "qa_records.jsonl", "pipeline_qa.jsonl"):
+                assert lines(target / baseline / name) == lines(samples.out / baseline / name)
+            aggregate = "aggregate_metrics.json"
+            assert json.loads((target / baseline / aggregate).read_text()) == json.loads(
+                (samples.out / baseline / aggregate).read_text()
+            )
+        run = api.import_results(target, str(tmp_path / f"runs-{number}"), data=samples.folder / "data")
+        assert comparable(run) == comparable(native)
+        assert run.report is not None
+        assert run.report.notices == []
+
+
+def test_an_aggregate_alone_can_be_exported(tmp_path: Path) -> None:
+    first = api.import_results(Path(shutil.copy(GOLDEN / "aggregate_metrics.json", tmp_path)), str(tmp_path))
+    api.export(first, "memory-eval", tmp_path / "files")
+    assert [path.name for path in (tmp_path / "files").iterdir()] == ["aggregate_metrics.json"]
+    second = api.import_results(tmp_path / "files", str(tmp_path / "runs"))
+    assert entries(second) == entries(first)
+
+
+def test_other_runs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = api.import_results(GOLDEN.parent / "lm_eval" / "out" / "b_em", str(tmp_path))
+    for name in ("memory-eval", "memory-test"):
+        assert typed("export", str(run.folder), "--to", name, "--output", str(tmp_path / name)) == 2
+        assert "which only runs of `assay memory" in capsys.readouterr().err

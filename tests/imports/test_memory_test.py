@@ -18,7 +18,7 @@ from assay.store.cases import RunCases
 
 from support.commands import typed
 from support.imported_numbers import entries
-from support.memory_talks import MODEL
+from support.memory_talks import MODEL, Talks
 
 TALKS = Path(__file__).parents[2] / "examples" / "memory" / "talks.json"
 
@@ -392,3 +392,46 @@ def test_data_of_other_conversations_is_refused(
     path = written(tmp_path, data, "talks.json")
     assert typed("import", str(results_of(native)), "--output-dir", str(tmp_path), "--data", str(path)) == 2
     assert "the data of talk-02 has no question" in capsys.readouterr().err
+
+
+# Export
+
+
+def test_an_exported_run_is_imported_with_the_same_numbers(native: api.Run, tmp_path: Path) -> None:
+    """Native, imported, and imported again: also what only the summary tells, such as the judge's numbers."""
+    run = native
+    for number in range(3):
+        export = api.export(run, "memory-test", tmp_path / f"files-{number}")
+        assert "requests and replies" in export.lost
+        run = api.import_results(tmp_path / f"files-{number}", str(tmp_path / f"runs-{number}"), data=TALKS)
+        assert entries(run) == entries(native)
+        assert run.report is not None
+        assert run.report.notices == []
+
+
+def test_an_exported_run_of_sage_is_imported_with_the_same_numbers(tmp_path: Path) -> None:
+    """A file without retrieved items stays one: no evidence recall appears."""
+    first = api.import_results(written(tmp_path, sage_file()), str(tmp_path / "runs"))
+    api.export(first, "memory-test", tmp_path / "files")
+    (path,) = (tmp_path / "files").glob("locomo/*/0000.json")
+    questions = json.loads(path.read_text())["test_results"][1]["questions"]
+    assert [question["question_text"] for question in questions] == ["question 2", "question 1"]
+    assert not {"retrieved", "source_index"} & questions[0].keys()
+    second = api.import_results(tmp_path / "files", str(tmp_path / "runs2"))
+    assert entries(second) == entries(first)
+    assert second.report is not None
+    assert second.report.notices == []
+    (ours,), (theirs,) = RunCases(first.folder), RunCases(second.folder)
+    assert ours.end.case == theirs.end.case
+    assert answers_of(ours) == answers_of(theirs)
+
+
+def test_a_run_whose_files_were_changed_is_not_exported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talks = Talks(tmp_path)
+    run = talks.run(no_answer=True)
+    (path,) = [path for path in run.files if path.name == "0000.json"]
+    path.write_text("{}")
+    assert typed("export", str(run.folder), "--to", "memory-test", "--output", str(tmp_path / "files")) == 2
+    assert f"{path} is gone or was changed" in capsys.readouterr().err

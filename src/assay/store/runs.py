@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.core.errors import DamagedRun, InputError, UsageError
+from assay.core.hashing import file_sha256
 from assay.journal.folder import (
     HOME,
     RunInfo,
@@ -127,6 +128,19 @@ def finished_run(name: str) -> RunState:
     if summary is None or state not in ("finished", "incomplete"):
         raise UsageError(f"{folder} is not finished ({state}). Repeat its command to continue it.")
     return RunState(folder, info, summary, state, summary.ok + summary.subject_error + summary.infra_error)
+
+
+def changed_files(folder: Path) -> list[Path]:
+    """Return the result files of a run that are gone, edited or overwritten by a later run."""
+    summary = read_summary(folder)
+    changed = []
+    for name in summary.files if summary else ():
+        path = Path(name)
+        # A run of an earlier version has no digests.
+        digest = summary.digests.get(name) if summary else None
+        if not path.is_file() or (digest is not None and file_sha256(path) != digest):
+            changed.append(path)
+    return changed
 
 
 def states(root: Path) -> Iterator[RunState]:

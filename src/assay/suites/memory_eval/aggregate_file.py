@@ -78,6 +78,14 @@ def read_aggregate(path: Path) -> AggregateFile:
     return convert_json(without_nan(read_json(path)), AggregateFile, str(path))
 
 
+def fill_aggregate(aggregate: dict[str, Any], entry: Entry) -> None:
+    """Put the numbers of a report into the content of an aggregate file. Numbers that it lacks stay as they are."""
+    for name, (section, value_key, count_key) in _PLACES.items():
+        metric = entry.metric(name)
+        if metric is not None and metric.value is not None:
+            aggregate[section] |= {value_key: metric.value, count_key: metric.denominator}
+
+
 def with_aggregate(entry: Entry, aggregate: AggregateFile, notices: list[str]) -> Entry:
     """Return an entry completed by the aggregate file. A number that differs from the records is named in `notices`."""
     in_file = aggregate.metrics()

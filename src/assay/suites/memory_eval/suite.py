@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from assay.core.errors import Problem, UsageError
+from assay.core.exported import Exporter
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
 from assay.core.judges import ANSWER as ANSWER_KIND
@@ -42,6 +43,7 @@ from assay.core.suite import (
 from assay.scoring.panel import Panel, judge_name, with_provider
 from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_eval.eval_columns import sample_evals
+from assay.suites.memory_eval.eval_export import EvalExporter
 from assay.suites.memory_eval.eval_results import find_results
 from assay.suites.memory_eval.file_schema import file_schemas
 from assay.suites.memory_eval.live import LiveSource
@@ -266,6 +268,11 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     def read_results(cls, path: Path) -> ImportedRun | None:
         """Return the results in a folder with the files of a baseline, or of several in subfolders."""
         return find_results(path)
+
+    @classmethod
+    def exporter(cls) -> Exporter:
+        """Return the exporter of the five files."""
+        return EvalExporter()
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:

@@ -37,7 +37,7 @@ _MARKS = (b'"experiment_info"', b'"test_results"')
 _HEAD = 1 << 16
 
 
-class SageInfo(Struct, kw_only=True):
+class SageInfo(Struct, kw_only=True, omit_defaults=True):
     """`experiment_info`. Only assay writes `memory`, `model` and `sample_id`."""
 
     dataset: str = ""
@@ -92,6 +92,30 @@ class SageDocument(Struct, kw_only=True):
     test_results: list[SageTest]
     dataset_statistics: dict[str, Any] = field(default_factory=dict)
     test_summary: SageTestSummary = field(default_factory=SageTestSummary)
+
+
+class ImportedQuestion(Struct, kw_only=True, omit_defaults=True):
+    """A question of an imported conversation. `metadata` has the keys of the data set."""
+
+    question_text: str
+    reference_answer: Scalar | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    source_index: int | None = None
+
+
+class ImportedConversation(Struct, kw_only=True):
+    """The data of the record `imported`: everything of a file that the records of its answers do not have.
+
+    `assay export` writes the file from it. `tests` has the messages inserted before each test, `retrieved` tells
+    whether the file has retrieved items.
+    """
+
+    experiment_info: SageInfo
+    dataset_statistics: dict[str, Any]
+    test_threshold: str
+    tests: list[int]
+    retrieved: bool
+    questions: list[ImportedQuestion]
 
 
 class NumberedTest(NamedTuple):
@@ -159,6 +183,16 @@ class SageFile:
             each.retrieved is not None and all(map(MESSAGE_ID.fullmatch, each.retrieved))
             for _, each in self._asked()
         )
+
+    @property
+    def has_retrieved(self) -> bool:
+        """Whether the file has retrieved items."""
+        return any(each.retrieved is not None for _, each in self._asked())
+
+    @property
+    def has_source_index(self) -> bool:
+        """Whether the file tells the place of each question in its data."""
+        return all(each.source_index is not None for _, each in self._asked())
 
     def _asked(self) -> Iterator[tuple[int, SageQuestion]]:
         for test in self.tests:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.errors import InputError, Problem, UsageError
+from assay.core.foreign_json import without_nan
 from assay.core.hashing import file_sha256, row_key
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.registry import unknown
@@ -26,7 +27,12 @@ from assay.solvers.memory.conversation import ANSWER, AnswerRecord, Conversation
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.loaders import dataset_names, find_loader, recognise_dataset
 from assay.suites.memory_test.pipeline_caller import row_bytes
-from assay.suites.memory_test.sage_file import SageFile, looks_like_results
+from assay.suites.memory_test.sage_file import (
+    ImportedConversation,
+    ImportedQuestion,
+    SageFile,
+    looks_like_results,
+)
 from assay.suites.memory_test.sage_summary import SummaryFile, read_summary, with_summary
 from assay.suites.memory_test.schedule import ordered_questions
 from assay.suites.memory_test.scorers import METRICS, RECALL, ConversationGold, word_scores
@@ -35,7 +41,7 @@ from assay.suites.memory_test.tally import MemoryTally
 
 FORMAT = "memory-test"
 IMPORTED = "imported"
-"""The kind of the record with everything of a file that the answers do not have, for `assay export`."""
+"""The kind of the record with an ImportedConversation."""
 _REFERENCE = " (reference)"
 _UNNAMED = "memory"
 # Folders below the one that is named: MEMORY/DATASET/TIME/0000.json.
@@ -185,21 +191,23 @@ class SageRun(ImportedRun):
         if self._data is not None and file.tests:
             for question in gold.questions[: len(file.tests[-1].answers)]:
                 memory.tally.count_evidence(question.places, gold.message_ids)
-        rest = {
-            "experiment_info": file.info,
-            "dataset_statistics": file.statistics,
-            "test_threshold": file.threshold,
-            "tests": [test.after for test in file.tests],
-            "questions": [
-                {
-                    "question_text": question.text,
-                    "reference_answer": question.reference,
-                    "metadata": question.metadata,
-                    "source_index": question.source_index,
-                }
+        has_source_index = self._data is not None or file.has_source_index
+        rest = ImportedConversation(
+            experiment_info=file.info,
+            dataset_statistics=without_nan(file.statistics),
+            test_threshold=file.threshold,
+            tests=[test.after for test in file.tests],
+            retrieved=file.has_retrieved,
+            questions=[
+                ImportedQuestion(
+                    question_text=question.text,
+                    reference_answer=question.reference,
+                    metadata=question.metadata,
+                    source_index=question.source_index if has_source_index else None,
+                )
                 for question in gold.questions
             ],
-        }
+        )
         records.append(Record(*UNPLACED, try_=1, kind=IMPORTED, data=rest))
         return ImportedCase(
             key=matched.key,

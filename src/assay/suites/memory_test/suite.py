@@ -18,6 +18,7 @@ from assay.core import registry
 from assay.core.chart import ChartPoint, svg
 from assay.core.connect import CHAT, Role
 from assay.core.errors import InputError, Problem, UsageError
+from assay.core.exported import Exporter
 from assay.core.files import write_json, write_whole
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.imported import ImportedRun
@@ -56,6 +57,7 @@ from assay.suites.memory_test.file_schema import file_schemas
 from assay.suites.memory_test.loaders import check_file, find_loader, find_other_format, recognise_dataset
 from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.pipeline_caller import PipelineCaller, conversation_inputs, row_bytes
+from assay.suites.memory_test.sage_export import SageExporter
 from assay.suites.memory_test.sage_results import find_results
 from assay.suites.memory_test.schedule import ScheduleOptions
 from assay.suites.memory_test.scorers import (
@@ -442,6 +444,11 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     def read_results(cls, path: Path) -> ImportedRun | None:
         """Return the results in the file of a conversation, or in a folder of such files."""
         return find_results(path)
+
+    @classmethod
+    def exporter(cls) -> Exporter:
+        """Return the exporter of the files of the conversations and their summary."""
+        return SageExporter()
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:

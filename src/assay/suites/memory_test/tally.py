@@ -21,8 +21,8 @@ from assay.solvers.memory.timed_memory import RETRIEVAL, STORAGE
 from assay.suites.memory_test.scorers import JUDGED, METRICS
 
 COUNTS = ("conversations", "failed", "answers", "errors", "without_evidence", "unknown_places")
-# Stage of the usage table: stage under which the solver counts its tokens.
-_STAGES = {"insertion": STORAGE, "retrieval": RETRIEVAL, "answer": "answer"}
+TOKEN_STAGES = {"insertion": STORAGE, "retrieval": RETRIEVAL, "answer": "answer"}
+"""Stage of the usage table: stage under which the solver counts its tokens."""
 # The report lists this many failed conversations. summary.json has all of them.
 MOST_FAILURES = 10
 
@@ -48,7 +48,7 @@ class MemoryTally:
         self._tests_after: dict[int, Sequence[int]] = {}
         self._test_values: dict[tuple[int, int], dict[str, list[float | str]]] = {}
         self._failures: list[dict[str, str]] = []
-        self._seconds: dict[str, list[float]] = {stage: [] for stage in _STAGES}
+        self._seconds: dict[str, list[float]] = {stage: [] for stage in TOKEN_STAGES}
         self._tokens: dict[str, list[int]] = {}
 
     def add_conversation(
@@ -260,9 +260,9 @@ def usage_tables(
 ) -> list[Table]:
     """Return a table of seconds and tokens by stage, or no table if no stage ran. The arguments are as in `summary`."""
     rows: list[list[Cell]] = []
-    for stage, tokens_stage in _STAGES.items():
+    for stage, tokens_stage in TOKEN_STAGES.items():
         times, counts = seconds.get(stage, {}), tokens.get(tokens_stage, {})
-        if times.get("n"):
+        if times.get("p50") is not None:
             rows.append([stage, times["p50"], times["p95"], counts.get("input"), counts.get("output")])
     if not rows:
         return []
