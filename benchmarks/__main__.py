@@ -24,6 +24,7 @@ from benchmarks.measure import REPOSITORY, Server, environment, own_core, python
 from benchmarks.memories import memories
 from benchmarks.million import million
 from benchmarks.sessions import sessions
+from benchmarks.sql import sql
 from benchmarks.store import store
 from benchmarks.testset import testset
 
@@ -111,6 +112,11 @@ def measure_store(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Fig
     return store(folder, sizes.cases)
 
 
+def measure_sql(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """Very many cases, asked in SQL."""
+    return sql(folder, sizes.cases, sizes.turns)
+
+
 def measure_lm_eval(folder: Path, endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """The harness whose tasks these are, by its own command line."""
     if not lm_eval.available():
@@ -192,6 +198,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "pipeline": measure_pipeline,
     "million": measure_million,
     "store": measure_store,
+    "sql": measure_sql,
     "prompts": measure_prompts,
     "rescore": measure_rescore,
     "lm-eval": measure_lm_eval,

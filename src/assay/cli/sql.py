@@ -126,7 +126,6 @@ def print_result(result: QueryResult, format_name: str) -> None:
             break
         else:
             more += 1
-    result.close()
     table(result.columns, shown)
     if more:
         at_least = "at least " if more == MAX_COUNTED else ""

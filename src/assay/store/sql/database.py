@@ -11,13 +11,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from assay.core.errors import DamagedRun, MissingExtra, Problem, UsageError
 from assay.core.registry import unknown
@@ -39,9 +38,8 @@ _BATCH = 1000  # rows per fetch
 # A query that needs more memory fails with a message. Without a limit DuckDB takes four fifths of the machine.
 _MEMORY = "4GB"
 _MAX_THREADS = 4
-# DuckDB refuses longer lines unless it is told how long they are.
-_DEFAULT_LINE_BYTES = 16 << 20
 _NAMES = (*VIEWS, ROWS)
+ResultT = TypeVar("ResultT")
 
 
 class RunDatabase:
@@ -75,9 +73,10 @@ class RunDatabase:
             "autoload_known_extensions": "false",
         }
         self._connection: DuckDBPyConnection = duckdb.connect(config=offline)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-sql")
         try:
             self._files = JournalFiles(self._connection, self._sources, self._folder, warn)
-            create_tables(self._connection, self._sources, self._folder)
+            create_tables(self._connection, self._sources, self._folder, warn)
             self._lock()
         except BaseException:
             self.close()
@@ -104,18 +103,28 @@ class RunDatabase:
         return [source.size() for source in self._sources] != self._sizes
 
     def query(self, text: str) -> QueryResult:
-        """Check and start a query. Raises UsageError for anything but one SELECT over the views."""
+        """Check a query and start it. Raises UsageError for anything but one SELECT over the views."""
+        deadline = time.monotonic() + self.timeout
         query = check_query(self._connection, text, _NAMES)
         try:
-            return self._start(query)
+            return self._start(query, deadline)
         except _LongLine:
             self._files.max_line_bytes = self._files.longest_line() + 1
-            return self._start(query)
+            return self._start(query, deadline)
 
-    def _start(self, query: CheckedQuery) -> QueryResult:
-        with self._errors(query):
+    def _start(self, query: CheckedQuery, deadline: float) -> QueryResult:
+        def execute() -> list[tuple[Any, ...]]:
             self._create_views(query)
-        return QueryResult(self._connection, query, self._errors, self.timeout)
+            # The first rows here: an error in the files shows before anything is printed.
+            return self._connection.execute(query.text).fetchmany(_BATCH)
+
+        first = self._run(query, execute, deadline)
+        columns = [column[0] for column in self._connection.description or ()]
+
+        def fetch() -> list[tuple[Any, ...]]:
+            return self._run(query, lambda: self._connection.fetchmany(_BATCH), deadline)
+
+        return QueryResult(columns, first, fetch)
 
     def _create_views(self, query: CheckedQuery) -> None:
         """Create the views that the query names. A view has a join only if the query reads the joined columns."""
@@ -129,11 +138,14 @@ class RunDatabase:
     def write_parquet(self, text: str, target: Path) -> None:
         """Write the result of a query as a Parquet file, completely or not at all."""
         query = check_query(self._connection, text, _NAMES)
-        result = self._folder / "result.parquet"
-        with self._errors(query), _Timer(self._connection, self.timeout):
+        file = self._folder / "result.parquet"
+
+        def execute() -> None:
             self._create_views(query)
-            self._connection.execute(f"copy (\n{query.text}\n) to {literal(str(result))} (format parquet)")
-        shutil.move(result, target)
+            self._connection.execute(f"copy (\n{query.text}\n) to {literal(str(file))} (format parquet)")
+
+        self._run(query, execute, time.monotonic() + self.timeout)
+        shutil.move(file, target)
 
     def frame(self, view: str, as_: Frame = "arrow") -> Any:
         """Return a view as an Arrow table, a pandas DataFrame or a polars DataFrame. Raises MissingExtra."""
@@ -144,42 +156,46 @@ class RunDatabase:
         for package in {"arrow": ["pyarrow"], "pandas": ["pandas"], "polars": ["pyarrow", "polars"]}[as_]:
             if find_spec(package) is None:
                 raise MissingExtra(f"run.frame(as_={as_!r}) without {package}", "frames")
-        order = ' order by run, "index"' if view not in ("runs", "metrics") else ""
+        order = "" if view in ("runs", "metrics") else ' order by run, "index"'
         query = check_query(self._connection, f"select * from {view}{order}", _NAMES)
-        with self._errors(query):
+
+        def execute() -> Any:
             self._create_views(query)
             relation = self._connection.sql(query.text)
-            if as_ == "pandas":
-                return relation.df()
-            table = relation.to_arrow_table()
-        if as_ == "arrow":
+            return relation.df() if as_ == "pandas" else relation.to_arrow_table()
+
+        table = self._run(query, execute, time.monotonic() + self.timeout)
+        if as_ != "polars":
             return table
         import polars as pl
 
         return pl.from_arrow(table)
 
-    @contextmanager
-    def _errors(self, query: CheckedQuery) -> Iterator[None]:
-        """Turn errors of DuckDB into messages of assay."""
+    def _run(self, query: CheckedQuery, action: Callable[[], ResultT], deadline: float) -> ResultT:
+        """Run an action of DuckDB until the deadline, and turn its errors into messages of assay.
+
+        It runs in a thread of its own: DuckDB 2.0 misses every second Ctrl-C that arrives while it works.
+        """
         import duckdb
 
+        future = self._thread.submit(action)
         try:
-            yield
-        except duckdb.InterruptException:
+            return future.result(max(0.0, deadline - time.monotonic()))
+        except TimeoutError:
             raise UsageError(
                 f"the query was stopped after {self.timeout:g} s. Select less, or pass a longer --timeout"
             ) from None
-        except RuntimeError as error:
-            # duckdb raises a RuntimeError if Ctrl-C arrives while a query runs.
-            if "interrupted" in str(error):
-                raise KeyboardInterrupt from None
-            raise
         except duckdb.OutOfMemoryException:
             raise UsageError(
                 f"the query needs more than {self._memory} of memory. Select fewer columns or rows, or aggregate"
             ) from None
         except duckdb.Error as error:
             raise self._translate(error, query) from None
+        finally:
+            # After a timeout or Ctrl-C. DuckDB forgets an interrupt that arrives before the query has begun.
+            while not future.done():
+                self._connection.interrupt()
+                wait([future], timeout=0.05)
 
     def _translate(self, error: Exception, query: CheckedQuery) -> Exception:
         message = str(error)
@@ -208,6 +224,7 @@ class RunDatabase:
 
     def close(self) -> None:
         """Close the connection and remove temporary files."""
+        self._thread.shutdown(wait=False)
         self._connection.close()
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._cleanup is not None:
@@ -225,65 +242,25 @@ class QueryResult:
 
     def __init__(
         self,
-        connection: DuckDBPyConnection,
-        query: CheckedQuery,
-        errors: Callable[[CheckedQuery], Any],
-        timeout: float,
+        columns: list[str],
+        first: list[tuple[Any, ...]],
+        fetch: Callable[[], list[tuple[Any, ...]]],
     ) -> None:
-        self._connection = connection
-        self._query = query
-        self._errors = errors
-        self._timer = _Timer(connection, timeout)
-        try:
-            with errors(query), self._timer:
-                self._cursor = connection.execute(query.text)
-                # The first rows here: an error in the files shows before anything is printed.
-                self._first = self._cursor.fetchmany(_BATCH)
-        except BaseException:
-            self._timer.cancel()
-            raise
-        self.columns = [column[0] for column in self._cursor.description or ()]
-        self.types = [str(column[1]) for column in self._cursor.description or ()]
+        self.columns = columns
+        self._first = first
+        self._fetch = fetch
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the rows. Raises UsageError when the time is over."""
         batch = self._first
         while batch:
             yield from batch
-            with self._errors(self._query), self._timer:
-                batch = self._cursor.fetchmany(_BATCH)
+            batch = self._fetch()
 
     def fetch(self) -> list[tuple[Any, ...]]:
         """Return all rows."""
         return list(self.rows())
 
-    def close(self) -> None:
-        """Stop the query."""
-        self._timer.cancel()
-
 
 class _LongLine(Exception):
     """A line is longer than DuckDB's limit."""
-
-
-class _Timer:
-    """Interrupts the connection when the time of a query is over. Time between fetches counts too."""
-
-    def __init__(self, connection: DuckDBPyConnection, seconds: float) -> None:
-        self._connection = connection
-        self._end = time.monotonic() + seconds
-        self._timer: threading.Timer | None = None
-
-    def __enter__(self) -> None:
-        self._timer = threading.Timer(max(0.0, self._end - time.monotonic()), self._connection.interrupt)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.cancel()
-
-    def cancel(self) -> None:
-        """Do not interrupt any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import msgspec
 from assay.core.report import Entry, Metric
 from assay.journal.index import INFRA_ERROR, OK, SUBJECT_ERROR, RunIndex
 from assay.journal.integrity import FINAL_STATES
+from assay.store.notes import notes_or_warning
 from assay.store.sql.sources import RunSource, literal
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class _RunRow(msgspec.Struct, kw_only=True):
     producer: str | None
     version: str
     command: list[str]
+    tags: list[str]
+    notes: list[str]
 
 
 class _MetricRow(msgspec.Struct, kw_only=True):
@@ -82,9 +85,12 @@ _TYPES = {
 }
 
 
-def create_tables(connection: DuckDBPyConnection, sources: Sequence[RunSource], folder: Path) -> None:
-    """Create the tables. `folder` is for temporary files."""
-    _create(connection, "run_table_raw", _RunRow, map(_run_row, sources), folder)
+def create_tables(
+    connection: DuckDBPyConnection, sources: Sequence[RunSource], folder: Path, warn: Callable[[str], object]
+) -> None:
+    """Create the tables. `folder` is for temporary files, `warn` gets a sentence about notes that cannot be read."""
+    runs = (_run_row(source, warn) for source in sources)
+    _create(connection, "run_table_raw", _RunRow, runs, folder)
     connection.execute(
         "create or replace table run_table as "
         "select * replace (make_timestamp((started * 1000000)::bigint) as started) from run_table_raw"
@@ -117,7 +123,7 @@ def _create(
     path.unlink()
 
 
-def _run_row(source: RunSource) -> _RunRow:
+def _run_row(source: RunSource, warn: Callable[[str], object]) -> _RunRow:
     folder, info, summary, state = source.run.folder, source.run.info, source.run.summary, source.run.state
     counts: tuple[int | None, int | None, int | None]
     if state in FINAL_STATES and summary is not None:
@@ -130,6 +136,7 @@ def _run_row(source: RunSource) -> _RunRow:
         counts, spent = (ok, subject_error, infra_error), msgspec.to_builtins(index.spent)
     else:
         counts, spent = (None, None, None), {}
+    notes = notes_or_warning(folder, warn)
     imported = info.imported
     # Calls without any token mean that no endpoint counted them. The file of an imported run may not have them.
     has_tokens = spent.get("input_tokens") or spent.get("output_tokens")
@@ -158,6 +165,8 @@ def _run_row(source: RunSource) -> _RunRow:
         producer=imported.producer or None if imported else None,
         version=info.version,
         command=info.command,
+        tags=notes.tags,
+        notes=[note.text for note in notes.notes],
     )
 
 

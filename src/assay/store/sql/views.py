@@ -8,15 +8,18 @@ query that does not read them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
 from assay.journal.index import CALLS, RECORDS, SCORES
 from assay.store.sql.guard import CheckedQuery
 
-Relation = Callable[[str], str]
-"""Returns the SELECT of the counting lines of `calls.jsonl`, `records.jsonl` or `scores.jsonl`."""
+
+class Relation(Protocol):
+    """Returns the SELECT of the counting lines of a journal file: `JournalFiles.relation`."""
+
+    def __call__(self, name: str, **types: str) -> str: ...
 
 
 class SqlView(NamedTuple):
@@ -118,7 +121,7 @@ def _scores(relation: Relation, query: CheckedQuery) -> str:
     source, tags, label = f"({relation(SCORES)})", "s.tags", "s.label"
     if joined:
         ends = f"""select number, "index", {_end("tags")} as case_tags, {_end("label")} as case_label
-          from ({relation(RECORDS)}) where {_ENDS}"""
+          from ({relation(RECORDS, end="STRUCT(label VARCHAR, tags VARCHAR[])")}) where {_ENDS}"""
         source = (
             f'({relation(SCORES)}) s left join ({ends}) c on s.number = c.number and s."index" = c."index"'
         )
@@ -207,7 +210,7 @@ VIEWS: dict[str, SqlView] = {
                 "suite": _HEAD["suite"],
                 "name": "name of an evaluation from Python, or of an imported format",
                 "model": "the model of --model",
-                "state": "finished, incomplete (some cases without an answer), stopped, running, or unfinished",
+                "state": "finished, incomplete (cases lack answers), stopped, running, unfinished, damaged, unreadable",
                 "started": "time of the first start (UTC)",
                 "seconds": "duration of all starts",
                 "cases": "number of cases that the run has when it is finished",
@@ -223,6 +226,8 @@ VIEWS: dict[str, SqlView] = {
                 "producer": "program that wrote the imported file",
                 "version": "version of assay",
                 "command": "the command line (a list)",
+                "tags": "tags that people gave the run with `assay note` (a list)",
+                "notes": "notes that people wrote, oldest first (a list)",
                 "cost": "sum of the prices that endpoints reported; NULL if none did",
             },
             _runs,
