@@ -132,6 +132,18 @@ def test_show_failed_lists_failures_only(assay_in: Assay) -> None:
     assert [line.split()[0] for line in listed.splitlines()[2:]] == ["1", "3"]
 
 
+def test_check_verifies_every_run_of_an_output_folder(assay_in: Assay, sums: Path) -> None:
+    assay_in(*RUN)
+    assay_in(*RUN, "--fresh")
+    fine = assay_in("check", "out")
+    assert (fine.returncode, fine.stdout.count("of the journal intact")) == (0, 2), fine.stdout
+    (path, *_) = sorted((sums / "out" / "assay").glob("*/scores.jsonl"))
+    path.write_bytes(path.read_bytes().replace(b'"value":1.0', b'"value":0.0', 1))
+    damaged = assay_in("check", "out")
+    assert damaged.returncode == 1
+    assert re.search(r"scores.jsonl:\d+: the line at byte \d+ was changed", damaged.stdout.replace("\n", " "))
+
+
 def test_show_search_finds_cases_by_their_texts(assay_in: Assay) -> None:
     assay_in(*RUN)
     found = assay_in("show", "out", "--search", "1+1").stdout

@@ -13,7 +13,7 @@ import msgspec
 from assay.cli.completion import complete_suites
 from assay.core.errors import Problem
 from assay.screen import block, counted
-from assay.store.check import RunCheck, check_run, find_run_folder
+from assay.store.check import RunCheck, check_run, find_run_folders
 from assay.suites import absolute
 
 # Levels of problems and their plurals, most urgent first.
@@ -38,8 +38,8 @@ def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None, a
     settings, contracts and rows; conversations with questions; samples of memory evaluations; and files of
     installed suites or of a suite passed with --as FILE.py:NAME.
 
-    A run folder, or the beginning of a run's name, is verified as a whole: every line of its journal, run.json,
-    summary.json, and the result files. Damage is named with file, line and byte.
+    A run folder, all runs of an output folder, or a run by the beginning of its name, is verified as a whole: every
+    line of its journal, run.json, summary.json, and the result files. Damage is named with file, line and byte.
 
     Warnings, such as duplicate documents, and advice on testsets do not change the exit code.
 
@@ -50,9 +50,9 @@ def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None, a
       assay check Tasks/Verify
       assay check examples/memory/talks.json examples/memory-eval
       assay check rows.jsonl --as hop
-      assay check results/assay/*
+      assay check results
     """
-    checks = [_check(path, pipeline, suite) for path in files]
+    checks = [check for path in files for check in _check(path, pipeline, suite)]
     if as_json:
         click.echo(msgspec.json.encode([_as_json(check) for check in checks]).decode())
     else:
@@ -70,15 +70,17 @@ class Checked(NamedTuple):
     run: RunCheck | None = None
 
 
-def _check(path: Path, pipeline: Path | None, suite: str | None) -> Checked:
+def _check(path: Path, pipeline: Path | None, suite: str | None) -> list[Checked]:
     from assay import api  # imported here because completion and --help do not need it
 
-    run = find_run_folder(path) if not suite and not pipeline else None
-    if run is not None:
+    checks = []
+    for run in find_run_folders(path) if not suite and not pipeline else ():
         check = check_run(run)
-        return Checked(run, "", check.problems, check)
+        checks.append(Checked(run, "", check.problems, check))
+    if checks:
+        return checks
     name = absolute(suite) if suite else api.recognise(path, pipeline)
-    return Checked(path, name, api.check(path, pipeline, name))
+    return [Checked(path, name, api.check(path, pipeline, name))]
 
 
 def _as_json(check: Checked) -> dict[str, object]:

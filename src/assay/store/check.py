@@ -20,6 +20,7 @@ from assay.core.hashing import file_sha256
 from assay.core.types import ASK, Status
 from assay.journal import sidecar
 from assay.journal.folder import (
+    HOME,
     ROWS,
     RunInfo,
     Summary,
@@ -93,13 +94,20 @@ def check_run(folder: Path) -> RunCheck:
     return check
 
 
-def find_run_folder(path: Path) -> Path | None:
-    """Return the run folder that a path or the beginning of a run's name means; None for any other file or folder."""
+def find_run_folders(path: Path) -> list[Path]:
+    """Return the run folders that a path means: itself, those of an output folder, or one by the start of its name.
+
+    Empty for any other file or folder.
+    """
     if path.is_dir():
-        return path if is_run_folder(path) else None
+        if is_run_folder(path):
+            return [path]
+        home = path if path.name == HOME else path / HOME
+        folders = sorted(home.iterdir()) if home.is_dir() else []
+        return [folder for folder in folders if folder.is_dir() and is_run_folder(folder)]
     if path.exists() or not any(folder.name.startswith(str(path)) for folder in run_folders(Path())):
-        return None
-    return find_run(str(path))
+        return []
+    return [find_run(str(path))]
 
 
 def _read_info(folder: Path, check: RunCheck) -> RunInfo | None:
