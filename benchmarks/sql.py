@@ -19,7 +19,7 @@ import duckdb
 
 folder = sys.argv[1]
 connection = duckdb.connect()
-connection.execute("set threads = " + sys.argv[2])
+connection.execute("set threads = " + sys.argv[2] + "; set enable_progress_bar = false")
 print(connection.execute(f'''
   select tag, round(avg(value), 9)
   from (select "index", value from read_json('{folder}/scores.jsonl', format = 'newline_delimited',

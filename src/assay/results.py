@@ -29,6 +29,8 @@ from assay.store.cases import RunCases
 
 # Failed cases that `check` names: enough to see the pattern.
 _NAMED = 5
+# A frame is wanted as a whole, however long it takes. Ctrl-C stops it.
+_FRAME_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ class Run:
             RunDatabase,
         )  # imported here because DuckDB takes longer to import than the rest
 
-        with RunDatabase([self.folder], warn=_warn) as database:
+        with RunDatabase([self.folder], _warn, _FRAME_SECONDS) as database:
             return database.frame(view, as_)
 
     def check(self, max_errors: int = 0) -> Run:

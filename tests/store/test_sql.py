@@ -14,6 +14,7 @@ from assay.core.report import Entry, Interval, Metric, Report, Slice
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
 from assay.journal.folder import read_summary, write_summary
 from assay.journal.journal import Journal
+from assay.store.notes import change_notes
 from assay.store.sql import VIEWS, RunDatabase
 
 from support.runs import Made, passed, run_of
@@ -184,8 +185,8 @@ def test_a_run_without_a_readable_run_json_is_listed_without_cases(folder: Path,
     (broken / "run.json").write_text("{}")
     warnings: list[str] = []
     rows = ask([folder, broken], "select run, state, ok, calls from runs order by run", warnings.append)
-    assert rows == [("broken", "unreadable", None, None), ("run", "finished", 2, None)]
-    assert "broken is unreadable, its cases are not shown" in warnings[0]
+    assert rows == [("broken", "damaged", None, None), ("run", "finished", 2, None)]
+    assert "broken is damaged, its cases are not shown" in warnings[0]
     assert ask([folder, broken], "select distinct run from cases") == [("run",)]
 
 
@@ -271,10 +272,78 @@ def test_metrics_are_the_numbers_of_the_report(tmp_path: Path) -> None:
     ]
 
 
+def test_judgements_are_the_scores_of_judges_and_the_judged_checks_of_pipelines(tmp_path: Path) -> None:
+    run = Made(tmp_path / "run", scorer="judge@1")
+    verdict = {"label": "Correct", "answer": "Oslo", "votes": [["Correct", 3]]}
+    run.case("a", [{"metric": "judged", "value": 1.0, "reason": "same", "expected": "Oslo", "data": verdict}])
+    run.finish()
+    columns = "metric, verdict, value, status, reason, answer, expected"
+    assert ask(run.folder, f"select {columns} from judgements") == [
+        ("judged", "Correct", 1.0, "scored", "same", "Oslo", "Oslo")
+    ]
+    pipeline = Made(tmp_path / "pipeline", suite="pipeline")
+    checks: list[dict[str, Any]] = [
+        {"path": "a", "kind": "equal", "passed": True},
+        {
+            "path": "",
+            "kind": "judge",
+            "passed": False,
+            "expected": "is polite",
+            "actual": "no!",
+            "why": "rude",
+        },
+        {"path": "", "kind": "judge", "passed": None, "expected": "is short", "actual": "no!"},
+    ]
+    pipeline.case("a", [passed(0, "test", checks=checks)])
+    pipeline.finish(parts="rows")
+    assert ask(pipeline.folder, f"select {columns} from judgements order by expected") == [
+        ("passed", "failed", 0.0, "scored", "rude", "no!", "is polite"),
+        ("passed", None, None, "invalid", None, "no!", "is short"),
+    ]
+
+
+def test_steps_have_one_vocabulary_for_pipelines_and_hop_functions(tmp_path: Path) -> None:
+    run = Made(tmp_path / "run", suite="pipeline")
+    run.case("a", [passed(1)])
+    folder = run.finish(parts="rows")
+    journal = rewritten(folder, ["suite@1"])
+    data = {
+        "status": "failed",
+        "error": "no JSON",
+        "attempts": 2,
+        "tokens": {"input": 5, "output": 1},
+        "seconds": 0.5,
+    }
+    hop = {"step": 1, "op": "hop_get", "status": "FAIL", "duration": 0.25, "metadata": {"reason": "empty"}}
+    records = [
+        Record(0, "a", "set", "m", 2, "step", "test/summarise", data),
+        Record(0, "a", "set", "m", 2, "step", "1", hop),
+        Record(0, "a", "set", "m", 2, "answer", "test", {"outputs": {"x": 1}}),
+    ]
+    journal.end_case(End(0, "a", "set", "m", ASK, 2, "ok", []), records)
+    journal.close()
+    rows = ask(
+        folder,
+        "select part, step, status, error, attempts, input_tokens, seconds from steps order by part desc",
+    )
+    assert rows == [
+        ("test/summarise", "summarise", "failed", "no JSON", 2, 5, 0.5),
+        ("1", "hop_get", "FAIL", "empty", None, None, 0.25),
+    ]
+    assert ask(folder, "select part, answer from answers") == [("test", '{"x":1}')]
+
+
+def test_tags_notes_and_runs_without_calls(folder: Path) -> None:
+    change_notes(folder, text="first try", add_tags=["baseline"])
+    assert ask(folder, "select tags, notes from runs where list_contains(tags, 'baseline')") == [
+        (["baseline"], ["first try"])
+    ]
+
+
 def test_a_line_longer_than_16_megabytes_is_read(tmp_path: Path) -> None:
     run = Made(tmp_path / "run")
-    run.case("a", [{**passed(1), "reason": "x" * 40_000_000}])
-    assert ask(run.finish(), "select length(reason) from scores") == [(40_000_000,)]
+    run.case("a", [{**passed(1), "reason": "x" * 34_000_000}])
+    assert ask(run.finish(), "select length(reason) from scores") == [(34_000_000,)]
 
 
 def test_a_wrong_column_gets_the_nearest_name_and_the_list(folder: Path) -> None:

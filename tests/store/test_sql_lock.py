@@ -184,6 +184,12 @@ def test_a_query_that_needs_too_much_memory_is_stopped(place: Path) -> None:
         database.query("select count(distinct range) from range(50000000)")
 
 
+def test_no_progress_bar_is_printed_between_the_rows(database: RunDatabase) -> None:
+    """DuckDB prints one on stdout when a query takes two seconds."""
+    setting = database._connection.execute("select current_setting('enable_progress_bar')").fetchone()
+    assert setting == (False,)
+
+
 def test_nothing_remains_on_the_disk(place: Path) -> None:
     database = RunDatabase([place / "run"])
     folder = database._folder

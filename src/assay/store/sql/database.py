@@ -35,8 +35,6 @@ FRAMES: tuple[Frame, ...] = ("arrow", "pandas", "polars")
 DEFAULT_TIMEOUT = 300.0
 """Seconds after which a query is stopped."""
 _BATCH = 1000  # rows per fetch
-# A query that needs more memory fails with a message. Without a limit DuckDB takes four fifths of the machine.
-_MEMORY = "4GB"
 _MAX_THREADS = 4
 _NAMES = (*VIEWS, ROWS)
 ResultT = TypeVar("ResultT")
@@ -54,10 +52,13 @@ class RunDatabase:
         warn: Callable[[str], object] = lambda _: None,
         timeout: float = DEFAULT_TIMEOUT,
         *,
-        memory: str = _MEMORY,
+        memory: str = "4GB",
         cleanup: Callable[[], None] | None = None,
     ) -> None:
-        """`memory` limits the memory of queries. `cleanup` is called when the database is closed."""
+        """`memory` limits the memory of queries; DuckDB alone would take most of the machine.
+
+        `cleanup` is called when the database is closed.
+        """
         import duckdb
 
         self.timeout = timeout
@@ -86,6 +87,7 @@ class RunDatabase:
         paths = [str(path) for source in self._sources for path in source.paths()]
         threads = min(_MAX_THREADS, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
         settings = {
+            "enable_progress_bar": "false",  # DuckDB would print it on stdout, between the rows
             "memory_limit": literal(self._memory),
             "threads": str(threads),
             "temp_directory": "''",  # no files on the disk: a query that does not fit into memory fails
@@ -105,12 +107,15 @@ class RunDatabase:
     def query(self, text: str) -> QueryResult:
         """Check a query and start it. Raises UsageError for anything but one SELECT over the views."""
         deadline = time.monotonic() + self.timeout
-        query = check_query(self._connection, text, _NAMES)
+        query = self._check(text)
         try:
             return self._start(query, deadline)
         except _LongLine:
             self._files.max_line_bytes = self._files.longest_line() + 1
             return self._start(query, deadline)
+
+    def _check(self, text: str) -> CheckedQuery:
+        return self._thread.submit(check_query, self._connection, text, _NAMES).result()
 
     def _start(self, query: CheckedQuery, deadline: float) -> QueryResult:
         def execute() -> list[tuple[Any, ...]]:
@@ -137,7 +142,7 @@ class RunDatabase:
 
     def write_parquet(self, text: str, target: Path) -> None:
         """Write the result of a query as a Parquet file, completely or not at all."""
-        query = check_query(self._connection, text, _NAMES)
+        query = self._check(text)
         file = self._folder / "result.parquet"
 
         def execute() -> None:
@@ -157,7 +162,7 @@ class RunDatabase:
             if find_spec(package) is None:
                 raise MissingExtra(f"run.frame(as_={as_!r}) without {package}", "frames")
         order = "" if view in ("runs", "metrics") else ' order by run, "index"'
-        query = check_query(self._connection, f"select * from {view}{order}", _NAMES)
+        query = self._check(f"select * from {view}{order}")
 
         def execute() -> Any:
             self._create_views(query)
