@@ -22,7 +22,7 @@ from assay.scoring.agreement import (
     by_category,
     kappa_interval,
 )
-from assay.scoring.paired import t_quantile
+from assay.scoring.intervals import t_quantile
 
 
 def rows(table: Sequence[int], category: str = "", cluster: str | None = None) -> list[JudgedRow]:

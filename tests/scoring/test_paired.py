@@ -1,40 +1,52 @@
-"""Paired statistics: numbers that scipy and statsmodels gave for the same data, and McNemar's sum by hand."""
+"""Paired comparisons by hand and by their properties. `test_oracles.py` compares them with scipy and statsmodels."""
 
 from __future__ import annotations
 
-from math import comb
+import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.scoring.paired import bonett_price, mcnemar, paired, t_quantile
+from assay.core.report import PairedRow
+from assay.scoring.intervals import tango
+from assay.scoring.paired import adjust_rows, fill_row, mcnemar, paired, sign_flip
 
 BASE = [-0.8, -1.32, -0.25, 0.42, 1.14, 0.11, -0.55, -0.78, 0.75, 1.63, 0.27, -1.23]
 NEW = [-0.98, -0.22, 0.15, -0.15, 1.4, -0.17, -0.56, -0.72, 0.69, 2.21, 0.54, -1.22]
-CONVERSATIONS = [0, 0, 0, 1, 1, 2, 2, 2, 2, 3, 4, 4]
+
+seeds = st.integers(0, 2**32 - 1)
 
 
 def arrays(*columns: list[float] | list[int]) -> list[np.ndarray]:
     return [np.array(column) for column in columns]
 
 
-def test_single_cases_have_the_paired_t_interval() -> None:
-    """As scipy's ttest_rel."""
-    found = paired(*arrays(BASE, NEW, list(range(12))))
-    assert found.difference == pytest.approx(0.13166666666666668)
-    assert found.interval == pytest.approx((-0.14475178803804226, 0.40808512137137565), abs=1e-9)
-    assert (found.method, found.n, found.clusters, found.p) == ("paired t", 12, 12, None)
-    assert (found.rose, found.fell, found.ties) == (7, 5, 0)
+# Intervals
 
 
-def test_pairs_of_one_case_are_clustered() -> None:
-    """As statsmodels' OLS on a constant with cov_type="cluster" and use_t."""
-    found = paired(*arrays(BASE, NEW, CONVERSATIONS))
-    assert found.stderr == pytest.approx(0.13348172, abs=1e-8)
-    assert found.interval == pytest.approx((-0.23893801, 0.50227135), abs=1e-8)
-    assert (found.method, found.clusters) == ("clustered t", 5)
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(1, 60))
+def test_tangos_interval_has_a_width_and_is_the_same_from_both_sides(rose: int, fell: int, ties: int) -> None:
+    count = rose + fell + ties
+    interval = tango(rose, fell, count)
+    middle = (rose - fell) / count
+    assert -1 <= interval.low < middle < interval.high <= 1
+    mirrored = tango(fell, rose, count)
+    assert interval == pytest.approx((-mirrored.high, -mirrored.low), abs=1e-9)
+
+
+def test_two_runs_without_a_flip_still_have_an_interval() -> None:
+    """Each conversation counts as one case: nothing tells how flips would cluster."""
+    ones = np.ones(50)
+    single = paired(ones, ones, np.arange(50))
+    assert single.interval is not None
+    assert single.interval.high == pytest.approx(0.0747, abs=1e-4)
+    assert (single.p, single.method) == (1.0, "tango")
+    clustered = paired(np.ones(500), np.ones(500), np.repeat(np.arange(50), 10))
+    assert clustered.interval == pytest.approx(single.interval)
+    graded = paired(ones * 0.3, ones * 0.3, np.arange(50))
+    assert graded.interval == pytest.approx(single.interval)
 
 
 def test_equal_questions_of_a_conversation_add_nothing() -> None:
@@ -43,62 +55,77 @@ def test_equal_questions_of_a_conversation_add_nothing() -> None:
     many = paired(*(np.repeat(column, 10) for column in arrays(BASE, NEW, list(range(12)))))
     assert many.stderr == pytest.approx(few.stderr)
     assert many.interval == pytest.approx(few.interval)
+    assert many.p == few.p
 
 
 def test_one_conversation_alone_has_no_interval() -> None:
     """What differs between conversations cannot be seen in one."""
     found = paired(*arrays([0.0, 0.5, 1.0], [0.5, 0.5, 0.0], [7, 7, 7]))
-    assert (found.stderr, found.interval) == (None, None)
+    assert (found.stderr, found.interval, found.detectable, found.p) == (None, None, None, 1.0)
+    assert found.few_clusters.startswith("too few clusters: 1.")
 
 
 def test_numbers_too_large_to_be_added_have_no_interval() -> None:
     """And raise no warning; the counts stand."""
     found = paired(*arrays([-1.7e308] * 3, [1.7e308, 1.7e308, -1.7e308], [0, 1, 2]))
-    assert (found.interval, found.rose, found.ties) == (None, 2, 1)
+    assert (found.interval, found.p, found.rose, found.ties) == (None, None, 2, 1)
 
 
-def test_right_and_wrong_has_an_exact_p_and_an_interval_with_width() -> None:
-    """By hand: 6 cases, 5 that fell: p = 2 / 32; (1 - 6) / 8 with variance (7 / 8 - 25 / 64) / 8."""
-    found = paired(*arrays([1.0] * 6, [0.0] * 5 + [1.0], list(range(6))))
-    assert found.p == pytest.approx(0.0625)
-    reach = 1.959963984540054 * ((7 / 8 - 25 / 64) / 8) ** 0.5
-    assert found.interval == pytest.approx((max(-1.0, -5 / 8 - reach), -5 / 8 + reach))
-    assert found.right_wrong
+# Tests
 
 
-def test_right_and_wrong_within_conversations_has_no_p() -> None:
-    """McNemar's test wants independent pairs."""
-    found = paired(*arrays([1.0, 1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [0, 0, 1, 1]))
-    assert (found.right_wrong, found.p, found.method) == (True, None, "clustered t")
+@given(seeds, st.floats(-0.3, 0.3))
+def test_sign_flips_of_many_clusters_are_drawn(seed: int, shift: float) -> None:
+    """The draws agree with the exact test of signs, within four of their standard errors."""
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], 60)
+    signs[: int(abs(shift) * 60)] = math.copysign(1.0, shift)
+    exact = mcnemar(int((signs > 0).sum()), int((signs < 0).sum()))
+    found = sign_flip(signs)
+    assert abs(found - exact) <= 4 * math.sqrt(exact * (1 - exact) / 9_999) + 2e-4
+    assert found == sign_flip(signs), "the seed is fixed"
 
 
-@given(st.integers(0, 300), st.integers(0, 300))
-def test_mcnemar_is_the_binomial_tail(rose: int, fell: int) -> None:
-    """Twice the sum of the smaller tail in whole numbers, at most 1; the same from both sides."""
-    flips = rose + fell
-    tail = sum(comb(flips, k) for k in range(min(rose, fell) + 1))
-    assert mcnemar(rose, fell) == pytest.approx(min(1.0, 2 * tail / 2**flips), rel=1e-9)
-    assert mcnemar(rose, fell) == mcnemar(fell, rose)
+def test_a_clear_difference_has_a_p_far_below_one_draw() -> None:
+    """So it stays clear in a table with a thousand rows."""
+    assert sign_flip(np.random.default_rng(6).normal(1, 1, 200)) < 1e-12
 
 
-def test_mcnemar_of_very_many_flips() -> None:
-    """As scipy's binomtest(50000, 100700)."""
-    assert mcnemar(50_000, 50_700) == pytest.approx(0.02761286943193814, rel=1e-8)
+def test_right_and_wrong_within_conversations_is_tested_by_sign_flips() -> None:
+    """McNemar's test wants independent pairs. Four conversations that all fell: p is 2 / 16."""
+    base = np.ones(12)
+    new = np.array([0, 1, 1] * 4)
+    found = paired(base, new, np.repeat(np.arange(4), 3))
+    assert (found.right_wrong, found.p, found.p_method) == (True, 0.125, "permutation")
+    assert found.method == "clustered tango"
 
 
-@given(st.integers(0, 200), st.integers(0, 200), st.integers(1, 200))
-def test_the_interval_of_proportions_holds_the_difference(rose: int, fell: int, ties: int) -> None:
-    """And lies between -1 and 1, with some width."""
-    count = rose + fell + ties
-    low, high = bonett_price(rose, fell, count)
-    assert -1 <= low < high <= 1
-    assert low <= (rose - fell) / count <= high
+# Rows
 
 
-@pytest.mark.parametrize(
-    ("freedom", "value"),
-    [(1, 12.706204736), (9, 2.2621571628), (21, 2.07961384473), (30, 2.0422724563), (1000, 1.9623390808)],
-)
-def test_t_quantiles(freedom: int, value: float) -> None:
-    """As printed in tables."""
-    assert t_quantile(freedom) == pytest.approx(value, abs=2e-7)
+def row(p: float | None, difference: float = 0.1, **more: object) -> PairedRow:
+    fields = {"set": "", "metric": "acc", "part": "", "higher_is_better": True, "n": 10, **more}
+    return PairedRow(p=p, difference=difference, **fields)  # type: ignore[arg-type]
+
+
+def test_rows_over_all_sets_and_rows_of_sets_are_adjusted_apart() -> None:
+    """A headline does not pay for the table below it. A row without pairs counts nowhere."""
+    whole, one, two, empty = row(0.04), row(0.03, set="a"), row(0.03, set="b"), row(None, set="c")
+    adjust_rows([whole, one, two, empty])
+    assert (whole.p_adjusted, whole.verdict) == (0.04, "better")
+    assert (one.p_adjusted, one.verdict, two.p_adjusted) == (0.06, "unclear", 0.06)
+    assert (empty.p_adjusted, empty.verdict) == (None, "unclear")
+
+
+def test_a_row_says_who_won_how_sure_it_is_and_what_it_could_have_shown() -> None:
+    """If lower is better, a fall is a win."""
+    base = np.repeat([1.0, 0.0], [60, 40])
+    new = np.repeat([0.0, 1.0, 0.0], [20, 40, 40])
+    filled = row(None, higher_is_better=False)
+    fill_row(filled, paired(base, new, np.arange(100)))
+    assert (filled.wins, filled.losses, filled.ties, filled.verdict) == (20, 0, 80, "better")
+    assert filled.p_method == "mcnemar"
+    assert filled.p == pytest.approx(2 / 2**20)
+    assert filled.p_adjusted == filled.p
+    assert filled.correlation == pytest.approx(np.corrcoef(base, new)[0, 1])
+    # 1.98 and 0.845 standard errors, of which the interval reaches 1.98 to each side
+    assert filled.detectable == pytest.approx(0.04 * (1.984 + 0.845), rel=0.05)

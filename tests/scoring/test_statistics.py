@@ -58,11 +58,9 @@ def test_one_value_has_no_standard_error() -> None:
     assert statistics.stderr("mean", [1.0, 0.0], draws=0) is None
 
 
-@pytest.mark.parametrize(
-    ("right", "total", "low", "high"), [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (12, 20, 0.3866, 0.7812)]
-)
-def test_wilson_stays_within_bounds(right: int, total: int, low: float, high: float) -> None:
-    """The interval of a proportion is sound at 0 and 1 (figures: R's binom package)."""
-    interval = statistics.wilson(right, total)
-    assert interval is not None
-    assert interval == pytest.approx((low, high), abs=5e-5)
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=40), st.floats(0, 1))
+def test_percentiles_are_those_of_numpy(values: list[float], share: float) -> None:
+    """Linear between ranks, so the median of two values is their mean."""
+    assert statistics.percentile(sorted(values), share) == pytest.approx(np.quantile(values, share))
+    assert statistics.percentiles([3.0, 1.0]) == {"n": 2, "p50": 2.0, "p95": 2.9}
+    assert statistics.percentile([], share) is None

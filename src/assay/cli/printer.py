@@ -157,8 +157,12 @@ def _print_remarks(report: Report, run: str) -> None:
             block(f"{entry.title} {name}: {metric.reason}", indent="")
         if metric.warning:
             warnings.setdefault((entry.title, metric.warning), []).append(name)
-    for (title, warning), names in warnings.items():
-        block(f"{title} {', '.join(names)}: {warning}", indent="")
+    texts = {warning for _, warning in warnings}
+    if len(texts) == 1 and sum(map(len, warnings.values())) == sum(1 for _ in report.metrics()):
+        block(f"all values: {texts.pop()}", indent="")
+    else:
+        for (title, warning), names in warnings.items():
+            block(f"{title} {', '.join(names)}: {warning}", indent="")
     if invalid and run:
         scores = counted(invalid, "score is", "scores are")
         click.echo(f"{scores} invalid. See the reasons with: assay show {run} --failed")

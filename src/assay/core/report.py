@@ -57,6 +57,8 @@ class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why there is no value."""
     warning: str = ""
     """Why the value needs care, for example an interval from only three clusters."""
+    few_clusters: bool = False
+    """True if the interval rests on too few clusters to decide anything. `warning` says so too."""
     beside: dict[str, Metric] = field(default_factory=dict)
     """Variants of the metric, by name: pooled instead of averaged, or over all cases."""
 
@@ -232,7 +234,17 @@ class PairedRow(Struct, kw_only=True):
     ties: int = 0
     right_wrong: bool = False
     p: float | None = None
+    """Of a test that both sides are equal; `p_method` is "mcnemar" or "permutation"."""
+    p_method: str = ""
+    p_adjusted: float | None = None
+    """`p` adjusted for the rows that are read together, by Holm's method. It decides the verdict."""
     verdict: str = "unclear"
+    detectable: float | None = None
+    """The smallest difference that this many cases with this variance show with 80 % power."""
+    correlation: float | None = None
+    """Of the two sides' values. The higher it is, the narrower is the paired interval."""
+    few_clusters: str = ""
+    """Why the interval rests on too few clusters to decide anything, or ""."""
     left_out: dict[str, int] = field(default_factory=dict)
 
     @property

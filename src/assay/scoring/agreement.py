@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from assay.core.judges import Agreement, Share, Votes
 from assay.core.report import Interval
-from assay.scoring.paired import t_quantile
-from assay.scoring.statistics import wilson
+from assay.scoring.intervals import t_quantile, wilson
 
 # Names of the methods by which the interval of kappa is computed.
 CLUSTERED, SINGLE, WILSON = "clustered jackknife", "jackknife", "wilson"

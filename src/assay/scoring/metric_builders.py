@@ -1,4 +1,4 @@
-"""Builds the metrics of a report: a proportion with Wilson's interval, or a mean of clustered values.
+"""Builds the metrics of a report: a proportion, a mean of numbers, or a mean of clustered shares.
 
     proportion_metric("pass_rate", successes=7, total=10, unit="test")
 
@@ -17,11 +17,8 @@ from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
 from assay.core.report import Metric
-from assay.scoring.paired import paired
-from assay.scoring.statistics import left_sum, wilson
-
-# A standard error below this is 0 apart from rounding.
-_ROUNDING = 1e-12
+from assay.scoring.intervals import cluster_sample, few_clusters, mean_bounds, wilson
+from assay.scoring.statistics import left_sum
 
 
 class MetricFields(TypedDict, total=False):
@@ -60,21 +57,26 @@ def ratio_metric(name: str, numerator: float, denominator: int, **fields: Unpack
 
 
 def mean_metric(name: str, values: Sequence[float], **fields: Unpack[MetricFields]) -> Metric:
-    """The mean of numbers of any size, one a case, with Student's t interval. Without cases there is no value."""
+    """Return the mean of independent numbers, one a case. Without cases it has no value.
+
+    The interval lies between 0 and 1 if all numbers do. It is missing if all others are equal, or there is only one.
+    """
     import numpy as np
 
     if not len(values):
         return Metric(name=name, value=None, denominator=0, **fields)
     numbers = np.array(values, dtype=np.float64)
-    mean = paired(np.zeros(len(numbers)), numbers, np.arange(len(numbers)))
+    sample = cluster_sample(numbers)
+    is_share = bool(((numbers >= 0) & (numbers <= 1)).all())
+    bounds = mean_bounds(sample, right_wrong=False, is_share=is_share)
     return Metric(
         name=name,
-        value=mean.difference,
+        value=sample.mean,
         numerator=left_sum(values),
-        denominator=mean.n,
-        stderr=mean.stderr,
-        interval=mean.interval,
-        interval_method="t" if mean.interval else "",
+        denominator=sample.n,
+        stderr=sample.stderr,
+        interval=bounds.interval,
+        interval_method=bounds.method,
         **fields,
     )
 
@@ -83,7 +85,8 @@ class ClusteredValues:
     """Values from 0 to 1, each with the number of its cluster. A value takes sixteen bytes.
 
     Questions about one conversation are not independent, so the conversation is their cluster. The interval of
-    the mean is computed over clusters: more questions about the same conversations hardly narrow it.
+    the mean is computed over clusters: more questions about the same conversations hardly narrow it. With too few
+    clusters the metric has a warning.
     """
 
     def __init__(self) -> None:
@@ -112,31 +115,21 @@ class ClusteredValues:
         values = np.array(self._values)
         if not len(values):
             return Metric(name=name, value=None, numerator=0.0, denominator=0, clusters=0, **fields)
-        # A mean is its difference from a system that always scores 0, so the clustered interval of pairs applies.
-        mean = paired(np.zeros(len(values)), values, np.array(self._clusters))
-        interval, method = mean.interval, mean.method
-        if mean.clusters < 2:
-            # One cluster says nothing about how clusters differ.
-            interval = None
-        elif (mean.stderr is not None and mean.stderr < _ROUNDING) or (
-            mean.right_wrong and mean.clusters == mean.n
-        ):
-            # If all values agree, Student's t interval has no width. Wilson's interval with each cluster as one
-            # case is wider than necessary, which is the safe side. If all values are 0 or 1 and every cluster
-            # has one value, the mean is an ordinary proportion.
-            interval = wilson(mean.difference * mean.clusters, mean.clusters)
-            method = "wilson"
-        elif interval is not None:
-            # Student's t interval of few clusters can exceed the possible values, which are 0 to 1.
-            interval = type(interval)(max(0.0, interval.low), min(1.0, interval.high))
+        sample = cluster_sample(values, np.array(self._clusters))
+        right_wrong = bool(((values == 0) | (values == 1)).all())
+        bounds = mean_bounds(sample, right_wrong=right_wrong, is_share=True)
+        few = few_clusters(sample, is_share=True)
+        if few:
+            fields["warning"] = few
         return Metric(
             name=name,
-            value=mean.difference,
+            value=sample.mean,
             numerator=left_sum(self._values),
-            denominator=mean.n,
-            clusters=mean.clusters,
-            stderr=mean.stderr,
-            interval=interval,
-            interval_method=method if interval is not None else "",
+            denominator=sample.n,
+            clusters=sample.clusters,
+            stderr=sample.stderr,
+            interval=bounds.interval,
+            interval_method=bounds.method,
+            few_clusters=bool(few),
             **fields,
         )

@@ -1,43 +1,50 @@
-"""Compares two systems on the same cases: the difference with its interval, and McNemar's exact test.
+"""Compares two systems on the same cases: the difference, its interval, and a test of no difference.
 
-Pairs of one cluster, such as questions about one conversation, are not independent. So the variance of the mean
-difference is computed from the sums of the clusters (sandwich estimator with the factor G / (G - 1) for G
-clusters), and the interval uses Student's t with G - 1 degrees of freedom. With one pair per cluster this is the
-usual paired t interval.
+    result = paired(base, new, clusters)
+    result.difference, result.interval, result.p
 
-If all values are 0 or 1 and every cluster has one pair, the interval is that of Bonett and Price. It is sound for
-few cases, and also if no case differs; the t interval has no width then.
+| pairs | interval | p |
+|---|---|---|
+| independent, each value 0 or 1 | Tango | McNemar, exact |
+| clustered, each value 0 or 1 | Tango with the counts divided by the design effect | sign flips of cluster sums |
+| all others | Student's t, with the clustered variance | sign flips of cluster sums |
+
+Pairs of one cluster, such as questions about one conversation, are not independent: `intervals.py`. The test asks how
+often a difference of this size arises if base and new are exchanged at random, for whole clusters. It is exact for few
+clusters, so with 5 clusters p cannot be below 0.0625, whatever the interval says.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.core.report import Interval, PairedRow
+from assay.scoring.intervals import cluster_sample, few_clusters, t_interval, t_quantile, tango
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# A difference with a lower p of McNemar's test is called better or worse. It corresponds to the 95 % intervals.
+# A row with a lower p, adjusted for the rows of its table, is called better or worse. It matches 95 % intervals.
 SIGNIFICANT = 0.05
-# The 97.5 % quantile of the normal distribution.
-_Z = 1.959963984540054
-# The 97.5 % quantiles of Student's t for 1 to 20 degrees of freedom. Tabulated, because assay does not depend on
-# scipy. For more degrees of freedom the expansion in 1/n below has an error of at most 2e-7.
-_T = (
-    *(12.7062047362, 4.30265272975, 3.18244630528, 2.7764451052, 2.57058183564),
-    *(2.44691185114, 2.36462425159, 2.3060041352, 2.2621571628, 2.22813885199),
-    *(2.20098516009, 2.17881282967, 2.16036865646, 2.14478668792, 2.13144954556),
-    *(2.11990529922, 2.10981557783, 2.10092204024, 2.09302405441, 2.08596344727),
-)
-_EXPANSION = (2.372271230298562, 2.8224986157396112, 2.555849679507722, 1.5895340533938225)
+# The power with which a comparison shows its smallest detectable difference.
+POWER = 0.8
+# Up to this many clusters, all combinations of signs are tried. There are half a million.
+_EXACT_CLUSTERS = 20
+# Random combinations of signs for more clusters. The standard error of a p of 0.05 is 0.002.
+_DRAWS = 9_999
+# The largest clusters get a sign each. The sum of all smaller ones is very nearly normal, and drawn as one number:
+# a million pairs take as long as two hundred.
+_SIGNED_CLUSTERS = 200
 
 
 class Paired(NamedTuple):
     """The result of a comparison. `rose` and `fell` count cases whose value is higher or lower in `new`.
 
-    `p` is that of McNemar's test. It is None unless all values are 0 or 1 and every cluster has one pair.
+    `p` is None if the values are so large that their sum is infinite. `detectable` is the smallest difference that a
+    comparison with this variance shows with 80 % power. `correlation` is that of base and new; None if one is
+    constant. `few_clusters` says why the interval rests on too few clusters, or is "".
     """
 
     n: int
@@ -53,91 +60,131 @@ class Paired(NamedTuple):
     ties: int
     right_wrong: bool
     p: float | None
+    p_method: str
+    detectable: float | None
+    correlation: float | None
+    few_clusters: str
 
 
 def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Paired:
     """Compare paired values, at least one pair. `clusters` has the number of each pair's cluster.
 
-    The result has no interval if the values are so large that their sum is infinite.
+    The result has no interval and no p if the values are so large that their sum is infinite.
     """
     import numpy as np
 
     with np.errstate(over="ignore", invalid="ignore"):
         differences = new - base
-        mean = float(differences.mean())
-        _, members = np.unique(clusters, return_inverse=True)
-        cluster_sums = np.bincount(members.ravel(), weights=differences - mean)
-        count, groups = len(base), len(cluster_sums)
-        error = None
-        if groups > 1:  # one cluster says nothing about how clusters differ
-            error = math.sqrt(groups / (groups - 1) * float((cluster_sums * cluster_sums).sum())) / count
+        names, members = np.unique(clusters, return_inverse=True)
+        sample = cluster_sample(differences, members.ravel() if len(names) < len(base) else None)
         rose, fell = int((differences > 0).sum()), int((differences < 0).sum())
-        is_single = groups == count
-        right_wrong = bool(np.isin(base, (0.0, 1.0)).all() and np.isin(new, (0.0, 1.0)).all())
-        interval: Interval | None = None
-        if right_wrong and is_single:
-            interval = bonett_price(rose, fell, count)
-            method = "bonett-price"
+        right_wrong = all(bool(((side == 0) | (side == 1)).all()) for side in (base, new))
+        is_share = all(bool(((side >= 0) & (side <= 1)).all()) for side in (base, new))
+        base_mean, new_mean = float(base.mean()), float(new.mean())
+        correlation = _correlation(base, new)
+        p: float | None = None
+        if right_wrong and not sample.is_clustered:
+            p, p_method = mcnemar(rose, fell), "mcnemar"
+        elif math.isfinite(sample.mean):
+            p, p_method = sign_flip(np.bincount(members.ravel(), weights=differences)), "permutation"
         else:
-            method = "paired t" if is_single else "clustered t"
-            if error is not None and math.isfinite(error):
-                reach = t_quantile(groups - 1) * error
-                interval = Interval(mean - reach, mean + reach)
-        return Paired(
-            n=count,
-            clusters=groups,
-            base=float(base.mean()),
-            new=float(new.mean()),
-            difference=mean,
-            stderr=error,
-            interval=interval,
-            method=method,
-            rose=rose,
-            fell=fell,
-            ties=count - rose - fell,
-            right_wrong=right_wrong,
-            p=mcnemar(rose, fell) if right_wrong and is_single else None,
-        )
+            p_method = ""
+    kind = "clustered" if sample.is_clustered else "paired"
+    interval, method = None, ""
+    if sample.clusters < 2:
+        pass  # one cluster says nothing about how clusters differ
+    elif right_wrong or (is_share and not rose and not fell):
+        # Without a flip, nothing tells how flips would cluster: then every cluster counts as one pair. Graded values
+        # that are all equal have no variance either.
+        effect = sample.variance / sample.naive if sample.naive else sample.n / sample.clusters
+        quantile = t_quantile(sample.freedom)
+        interval = tango(rose / effect, fell / effect, sample.n / effect, quantile)
+        method = "clustered tango" if sample.is_clustered else "tango"
+    else:
+        interval = t_interval(sample.mean, sample.variance, sample.freedom).interval
+        method = f"{kind} t" if interval is not None else ""
+    detectable = None
+    if interval is not None:
+        quantiles = [t_quantile(sample.freedom, share) for share in (0.975, POWER)]
+        detectable = (interval.high - interval.low) / 2 * sum(quantiles) / quantiles[0]
+    return Paired(
+        n=sample.n,
+        clusters=sample.clusters,
+        base=base_mean,
+        new=new_mean,
+        difference=sample.mean,
+        stderr=sample.stderr,
+        interval=interval,
+        method=method,
+        rose=rose,
+        fell=fell,
+        ties=sample.n - rose - fell,
+        right_wrong=right_wrong,
+        p=p,
+        p_method=p_method,
+        detectable=detectable,
+        correlation=correlation,
+        few_clusters=few_clusters(sample, is_share=is_share, share=(base_mean + new_mean) / 2),
+    )
+
+
+def _correlation(base: NDArray[Any], new: NDArray[Any]) -> float | None:
+    """Return Pearson's correlation. None if one side is constant or too large to multiply."""
+    base, new = base - base.mean(), new - new.mean()
+    scale = float((base * base).sum()) * float((new * new).sum())
+    if not 0 < scale < math.inf:
+        return None
+    return max(-1.0, min(1.0, float((base * new).sum()) / math.sqrt(scale)))
 
 
 def fill_row(row: PairedRow, result: Paired) -> None:
     """Write the numbers of a result into a row of a comparison table, and its verdict.
 
-    The verdict is "better" or "worse" if McNemar's p is below 0.05, or, without a p, if the interval excludes 0.
+    The verdict is that of a row on its own. `adjust_rows` decides again for several rows.
     """
     row.n, row.clusters, row.base, row.new = result.n, result.clusters, result.base, result.new
     row.difference, row.stderr = result.difference, result.stderr
     row.interval, row.interval_method = result.interval, result.method
-    row.ties, row.right_wrong, row.p = result.ties, result.right_wrong, result.p
+    row.ties, row.right_wrong, row.p, row.p_method = (
+        result.ties,
+        result.right_wrong,
+        result.p,
+        result.p_method,
+    )
+    row.detectable, row.correlation = result.detectable, result.correlation
+    row.few_clusters = result.few_clusters
     if row.higher_is_better:
         row.wins, row.losses = result.rose, result.fell
     else:
         row.wins, row.losses = result.fell, result.rose
-    row.verdict = "unclear"
-    if row.p is not None:
-        if row.p < SIGNIFICANT:
-            row.verdict = "better" if row.wins > row.losses else "worse"
-    elif row.interval is not None and not row.interval[0] <= 0 <= row.interval[1]:
-        rises = row.interval[0] > 0
-        row.verdict = "better" if rises == row.higher_is_better else "worse"
+    adjust_rows([row])
 
 
-def t_quantile(freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's t."""
-    if freedom <= len(_T):
-        return _T[freedom - 1]
-    return _Z + math.fsum(factor / freedom**power for power, factor in enumerate(_EXPANSION, 1))
+def adjust_rows(rows: Iterable[PairedRow]) -> None:
+    """Adjust the p of rows that are read together by Holm's method, and give them their verdicts.
 
-
-def bonett_price(rose: int, fell: int, count: int) -> Interval:
-    """Return the interval of a difference of paired proportions, by Bonett and Price.
-
-    It is a Wald interval after adding one pair that rose and one that fell.
+    In a table of fourteen rows without a true difference, some p is below 0.05 in every second comparison. With the
+    adjusted p it is one in twenty. Rows over all sets are adjusted together, and so are the rows of single sets. The
+    verdict is "better" or "worse" if the adjusted p is below 0.05, else "unclear".
     """
-    total = count + 2
-    up, down = (rose + 1) / total, (fell + 1) / total
-    reach = _Z * math.sqrt((up + down - (up - down) ** 2) / total)
-    return Interval(max(-1.0, up - down - reach), min(1.0, up - down + reach))
+    families: dict[bool, list[PairedRow]] = {True: [], False: []}
+    for row in rows:
+        row.verdict = "unclear"
+        if row.p is not None:
+            families[bool(row.set)].append(row)
+    for family in families.values():
+        family.sort(key=lambda row: row.p or 0.0)
+        largest = 0.0
+        for position, row in enumerate(family):
+            assert row.p is not None
+            # The smallest p counts for all rows, the next for all but one; a smaller p never gets a larger result.
+            largest = max(largest, min(1.0, row.p * (len(family) - position)))
+            row.p_adjusted = largest
+            if largest < SIGNIFICANT and row.difference:
+                row.verdict = "better" if (row.difference > 0) == row.higher_is_better else "worse"
+
+
+# Tests of no difference
 
 
 def mcnemar(rose: int, fell: int) -> float:
@@ -157,3 +204,37 @@ def mcnemar(rose: int, fell: int) -> float:
         if term < total * 1e-17:  # further terms do not change the sum
             break
     return min(1.0, 2 * total)
+
+
+def sign_flip(sums: NDArray[Any]) -> float:
+    """Return the two-sided p of a permutation test: how often random signs give a total at least as far from 0.
+
+    `sums` are the differences of independent clusters, added up in each. Clusters without a difference do not matter.
+    Exact up to 20 clusters; then 9,999 draws with a fixed seed, so the same data always has the same p.
+    """
+    import numpy as np
+
+    sums = sums[sums != 0]
+    if not len(sums):
+        return 1.0
+    sums = sums / np.abs(sums).max()
+    observed = abs(float(sums.sum()))
+    sizes = np.sort(np.abs(sums))[::-1]
+    # Equal totals can differ in their last bits, depending on the order of addition.
+    reached = observed - 1e-9 * float(sizes.sum())
+    if len(sizes) <= _EXACT_CLUSTERS:
+        totals = sizes[:1]  # all signs turned give the same distance from 0, so the first sign is fixed
+        for size in sizes[1:]:
+            totals = np.concatenate([totals + size, totals - size])
+        return float((np.abs(totals) >= reached).mean())
+    stream = np.random.default_rng(20)
+    largest, rest = sizes[:_SIGNED_CLUSTERS], sizes[_SIGNED_CLUSTERS:]
+    bits = np.unpackbits(
+        stream.integers(0, 256, size=(_DRAWS, -(-len(largest) // 8)), dtype=np.uint8), axis=1
+    )[:, : len(largest)]
+    totals = bits @ (2 * largest) - largest.sum()
+    if len(rest):
+        totals = totals + stream.normal(0.0, math.sqrt(float((rest * rest).sum())), size=_DRAWS)
+    drawn = (1 + int((np.abs(totals) >= reached).sum())) / (1 + _DRAWS)
+    # Hoeffding's inequality bounds p from above. It counts where the draws end: they cannot show a p below 0.0001.
+    return min(drawn, 2 * math.exp(-observed * observed / (2 * float((sizes * sizes).sum()))))

@@ -1,4 +1,4 @@
-"""Statistics: intervals, percentiles, and the aggregations of tasks with their standard errors.
+"""Statistics: percentiles, and the aggregations of tasks with their standard errors. Intervals are in `intervals.py`.
 
 `AGGREGATIONS` and `stderr` reproduce lm-evaluation-harness bit for bit. So sums are added from left to right in
 plain floats (the built-in `sum` compensates rounding errors since Python 3.12), except where the harness itself
@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from assay.core.report import Interval
 from assay.scoring import translation
 from assay.scoring.classification import label_f1, matthews_corrcoef, resampled_f1, resampled_matthews
 
@@ -24,34 +23,18 @@ if TYPE_CHECKING:
 
     from assay.scoring.classification import RowStatistic
 
-# The 97.5 % quantile of the normal distribution.
-_Z = 1.959963984540054
-
-
-def wilson(successes: float, total: int) -> Interval | None:
-    """Return Wilson's score interval of a proportion, or None without cases.
-
-    Unlike mean ± 2 standard errors it is sound for few cases and for proportions near 0 and 1.
-    """
-    if not total:
-        return None
-    share = successes / total
-    spread = _Z * math.sqrt(share * (1 - share) / total + _Z * _Z / (4 * total * total))
-    center = share + _Z * _Z / (2 * total)
-    scale = 1 + _Z * _Z / total
-    return Interval(max(0.0, (center - spread) / scale), min(1.0, (center + spread) / scale))
-
-
-def normal_interval(value: float, error: float) -> Interval:
-    """Return value ± 1.96 standard errors, for values that are not proportions."""
-    return Interval(value - _Z * error, value + _Z * error)
-
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """Return the value below which this share of the sorted values lies. Does not interpolate. None if empty."""
+    """Return the value below which this share of the sorted values lies, linear between ranks. None if empty.
+
+    The same as numpy's default: the median of [1, 3] is 2.
+    """
     if not ordered:
         return None
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+    rank = share * (len(ordered) - 1)
+    low = math.floor(rank)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (rank - low)
 
 
 def percentiles(seconds: Iterable[float]) -> dict[str, Any]:

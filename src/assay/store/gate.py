@@ -4,8 +4,8 @@
     result.verdict, result.decisions[0].reason
 
 A requirement is decided by the 95 % interval of its number. An interval that contains the threshold decides nothing:
-the verdict is "inconclusive", and the reason says how many cases would be needed. `point=True` decides by the value
-alone.
+the verdict is "inconclusive", and the reason says about how many cases would decide. An interval from too few clusters
+decides nothing either. `point=True` decides by the value alone.
 
 `assay gate --json` prints these structs, so their field names are part of a format.
 """
@@ -32,6 +32,8 @@ from assay.store.runs import RunState, finished_run, split_subject
 Verdict = Literal["pass", "fail", "inconclusive"]
 EXIT_CODES: dict[Verdict, int] = {"pass": 0, "fail": 1, "inconclusive": 4}
 
+# An inconclusive gate does not ask for more cases than this.
+_MOST_CASES = 10_000_000
 _REQUIREMENT = re.compile(r"(?P<name>.*?)\s*(?P<operator>>=|<=|>|<)\s*(?P<threshold>\S+)")
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
@@ -88,6 +90,8 @@ class Decision(Struct, kw_only=True):
     denominator: int
     unit: str
     left_out: dict[str, int] = field(default_factory=dict)
+    cases_needed: int | None = None
+    """For an inconclusive interval: about how many cases would decide, if the value stays the same."""
     base: float | None = None
     new: float | None = None
     metric: str = ""
@@ -167,8 +171,10 @@ def gate(
     notes = [note for note in notes if note]
     if notes and not allow_missing:
         for decision in decisions:
-            decision.verdict = "inconclusive"
-            decision.reason = f"{notes[0]}. Repeat the run's command to ask again, or pass --allow-missing"
+            decision.verdict, decision.cases_needed = "inconclusive", None
+            decision.reason = (
+                f"{'; '.join(notes)}. Repeat the run's command to ask again, or pass --allow-missing"
+            )
     if drop is not None:
         notes += [note for comparison in result.comparisons for note in comparison.notes]
     judges = list({judge.id: with_calibration(judge) for _, some in judged for judge in some}.values())
@@ -255,7 +261,7 @@ def decide_level(requirement: Requirement, name: str, metric: Metric, *, point: 
             f"the value alone decides (--point): {metric.value:.4g} is {_side(metric.value, threshold)}"
         )
         return decision
-    problem = _no_interval(metric.interval)
+    problem = _interval_problem(metric.interval, metric.warning if metric.few_clusters else "")
     if metric.interval is None or problem:
         decision.reason = problem
         return decision
@@ -268,6 +274,7 @@ def decide_level(requirement: Requirement, name: str, metric: Metric, *, point: 
         decision.reason = f"no value of the interval is {sign} {threshold:g}"
     else:
         decision.reason = f"the interval contains {threshold:g}"
+        _add_cases_needed(decision, threshold, metric.clusters)
     return decision
 
 
@@ -305,7 +312,7 @@ def decide_drop(most: float, name: str, row: PairedRow, *, point: bool) -> Decis
         decision.verdict = "pass" if sign * row.difference >= -most else "fail"
         decision.reason = f"the value alone decides (--point): {row.difference:+.4g} against {limit:+g}"
         return decision
-    problem = _no_interval(row.interval)
+    problem = _interval_problem(row.interval, row.few_clusters)
     if row.interval is None or problem:
         decision.reason = problem
         return decision
@@ -318,14 +325,42 @@ def decide_drop(most: float, name: str, row: PairedRow, *, point: bool) -> Decis
         decision.reason = f"no value of the interval is {word} {limit:+g}"
     else:
         decision.reason = f"the interval contains {limit:+g}"
+        _add_cases_needed(decision, limit, row.clusters)
     return decision
 
 
-def _no_interval(interval: Interval | None) -> str:
+def _interval_problem(interval: Interval | None, few_clusters: str) -> str:
     """Return why an interval decides nothing, or ""."""
-    if interval is None or not all(map(math.isfinite, interval)):
-        return "there is no interval; --point decides by the value alone"
-    return ""
+    problem = few_clusters
+    if not problem and (interval is None or not all(map(math.isfinite, interval))):
+        problem = "there is no interval"
+    return f"{problem}; --point decides by the value alone" if problem else ""
+
+
+def _add_cases_needed(decision: Decision, threshold: float, clusters: int | None) -> None:
+    """Add to a decision about how many cases would decide, if the value stays the same.
+
+    The length of an interval falls with the square root of the number of cases. With the value at the threshold, no
+    number of cases is enough.
+    """
+    value, interval = decision.value, decision.interval
+    assert value is not None
+    assert interval is not None
+    distance = abs(value - threshold)
+    reach = value - interval.low if value > threshold else interval.high - value
+    factor = (reach / distance) ** 2 if distance else math.inf
+    if factor * decision.denominator > _MOST_CASES:
+        decision.reason += ", and the value is too close to it for any number of cases"
+        return
+    # Two digits: the value of another run will not be exactly the same.
+    digits = 2 - len(str(math.ceil(factor * decision.denominator)))
+    decision.cases_needed = max(
+        decision.denominator + 1, math.ceil(round(factor * decision.denominator, min(0, digits)))
+    )
+    needed = f"about {decision.cases_needed:,} {decision.unit}s"
+    if clusters and clusters < decision.denominator:
+        needed += f" in {math.ceil(clusters * decision.cases_needed / decision.denominator):,} clusters"
+    decision.reason += f"; if the value stays the same, {needed} would decide"
 
 
 # Names

@@ -18,6 +18,7 @@ from assay.core.imported import is_imported_scorer
 from assay.core.report import PairedRow
 from assay.core.types import JUDGE
 from assay.journal.columns import UNKNOWN_TOKENS
+from assay.scoring.paired import adjust_rows
 from assay.store.comparison.columns import CasePairs, NameNumbers, SubjectColumns, pair_cases
 from assay.store.comparison.flips import FlipReader, Flips
 from assay.store.comparison.rows import PairedScores, PairedTable, regressions, significant_regressions
@@ -125,6 +126,7 @@ def _compare(
     paired_table = PairedTable(scores, (base.run.report, new.run.report), (base.subject, new.subject))
     table = paired_table.rows()
     rows = [row for row, _ in table]
+    adjust_rows(rows)
     reader = FlipReader((base.run, new.run), columns)
     return Comparison(
         base=base.describe(),

@@ -18,9 +18,9 @@ import msgspec
 
 from assay.core.hashing import row_key
 from assay.core.imported import ImportedCase, ImportedRun, ImportPlan
-from assay.core.report import Interval, Metric
+from assay.core.report import Metric
+from assay.scoring.intervals import Bounds, statistic_interval, wilson
 from assay.scoring.metric_builders import mean_metric, proportion_metric
-from assay.scoring.statistics import normal_interval, wilson
 from assay.suites.evaluate.suite import ROWS_FILE
 
 _encode = msgspec.json.Encoder().encode
@@ -102,17 +102,16 @@ class CaseValues:
                 interval_method="wilson",
                 **fields,
             )
-        interval = None
-        if value is not None and stderr is not None:
-            interval = normal_interval(value, stderr)
-            if self.values and all(0.0 <= one <= 1.0 for one in self.values):
-                interval = Interval(max(0.0, interval.low), min(1.0, interval.high))
+        bounds = Bounds(None, "")
+        if value is not None:
+            is_share = bool(self.values) and all(0.0 <= one <= 1.0 for one in self.values)
+            bounds = statistic_interval(value, stderr, len(self.values), is_share=is_share)
         return Metric(
             name=name,
             value=value,
             stderr=stderr,
-            interval=interval,
-            interval_method="normal" if interval else "",
+            interval=bounds.interval,
+            interval_method=bounds.method,
             reason="" if value is not None else "the file has no number",
             **fields,
         )

@@ -13,6 +13,7 @@ from assay.core.report import Curve, Difference, Entry, Example, Examples, Metri
 from assay.core.suite import CaseResult
 from assay.core.types import Score
 from assay.scoring import statistics
+from assay.scoring.intervals import Bounds, statistic_interval
 from assay.scoring.metric_builders import mean_metric, proportion_metric, ratio_metric
 from assay.suites.evaluate.scorers import NO_ANSWER, PAIRS, MetricAbout
 
@@ -66,8 +67,10 @@ class MetricValues:
             error = statistics.stderr(aggregation, pairs)
         except Exception as problem:  # noqa: BLE001 - an aggregation fails on values that it cannot take
             reason = f"{aggregation} raised {type(problem).__name__}: {user_code.message_of(problem)}"
-        interval = (
-            statistics.normal_interval(value, error) if value is not None and error is not None else None
+        bounds = (
+            Bounds(None, "")
+            if value is None
+            else statistic_interval(value, error, len(pairs), is_share=False)
         )
         return Metric(
             name=self.name,
@@ -77,8 +80,8 @@ class MetricValues:
             higher_is_better=self.about.higher_is_better,
             left_out=left_out,
             stderr=error,
-            interval=interval,
-            interval_method="normal" if interval else "",
+            interval=bounds.interval,
+            interval_method=bounds.method,
             reason=reason,
         )
 

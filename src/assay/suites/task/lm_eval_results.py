@@ -14,8 +14,8 @@ import json
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from math import isclose, isfinite
+from collections.abc import Collection, Iterator, Mapping
+from math import isclose, isfinite, sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,13 +30,14 @@ from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan,
 from assay.core.report import Entry, Report
 from assay.core.types import ASK, Call, Failure, Record, Request, Response, Score, ScoreStatus
 from assay.scoring import statistics
-from assay.scoring.statistics import BOOTSTRAP_DRAWS, normal_interval
+from assay.scoring.intervals import statistic_interval
+from assay.scoring.statistics import BOOTSTRAP_DRAWS
 from assay.suites.task.dataset.documents import document_key
 from assay.suites.task.filters import FilterChain
 from assay.suites.task.metrics import TaskMetric
 from assay.suites.task.results import sanitise
 from assay.suites.task.scorer import TaskScoring, scored_value
-from assay.suites.task.tally import MetricResult, TaskTally, report_metric
+from assay.suites.task.tally import MetricResult, TaskTally, report_metric, share_names
 
 FORMAT = "lm-eval"
 DOCUMENT = "document"
@@ -159,12 +160,14 @@ class LmEvalRun(ImportedRun):
     def report(self) -> Report:
         """Return an entry for each task, then one for each group with numbers."""
         entries = []
+        results: list[MetricResult] = []
         for task in self._tasks:
             numbers = self._file.results.get(task.name, {})
             directions = self._file.higher_is_better.get(task.name, {})
             metrics = task.metrics(numbers, directions, self._notices)
             size = self._file.samples.get(task.name, {}).get("effective")
             metrics += _metrics_in_file(numbers, directions, metrics, size)
+            results += metrics
             entries.append(
                 Entry(
                     name=task.name,
@@ -176,7 +179,8 @@ class LmEvalRun(ImportedRun):
                 )
             )
         for name, numbers in self._file.groups.items():
-            metrics = _metrics_in_file(numbers, {}, [], numbers.get("sample_len"))
+            size = numbers.get("sample_len")
+            metrics = _metrics_in_file(numbers, {}, [], size, share_names(results))
             if metrics:
                 entries.append(
                     Entry(
@@ -373,8 +377,8 @@ class _TaskSamples:
             result.value, result.stderr, result.reason = numbers[key], error, ""
             result.higher_is_better = directions.get(result.metric, result.higher_is_better)
             if result.numerator is None and value is not None:
-                result.interval = normal_interval(value, error) if error is not None else None
-                result.interval_method = "normal"
+                bounds = statistic_interval(value, error, result.count, is_share=result.is_share)
+                result.interval, result.interval_method = bounds
         return results.metrics
 
 
@@ -401,8 +405,12 @@ def _metrics_in_file(
     directions: Mapping[str, bool | None],
     known: list[MetricResult],
     size: Any,
+    shares: Collection[tuple[str, str]] = (),
 ) -> list[MetricResult]:
-    """Return the numbers of a task or group in the results file that are not among the known ones."""
+    """Return the numbers of a task or group in the results file that are not among the known ones.
+
+    `shares` names the metrics, each with its filter, that are means of values from 0 to 1.
+    """
     names = {(result.metric, result.filter) for result in known}
     counts = numbers.get("sample_count")
     results = []
@@ -425,10 +433,19 @@ def _metrics_in_file(
             stderr=error,
             higher_is_better=directions.get(metric),
         )
-        if number is not None and error is not None:
-            result.interval, result.interval_method = normal_interval(number, error), "normal"
+        if number is not None:
+            result.is_share = (metric, part) in shares or _is_proportion(number, error, result.count)
+            bounds = statistic_interval(number, error, result.count, is_share=result.is_share)
+            result.interval, result.interval_method = bounds
         results.append(result)
     return results
+
+
+def _is_proportion(value: float, error: float | None, count: int) -> bool:
+    """Return True if the standard error is that of values that are all 0 or 1. The file does not have the values."""
+    if error is None or count < 2 or not 0 <= value <= 1:
+        return False
+    return isclose(error, sqrt(value * (1 - value) / (count - 1)), rel_tol=1e-6, abs_tol=1e-12)
 
 
 def _keys_in_file(numbers: Mapping[str, Any], metric: str, part: str) -> tuple[str, str]:

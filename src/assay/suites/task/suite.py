@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,7 @@ from assay.suites.task.tally import (
     TaskTally,
     group_results,
     report_metric,
+    share_names,
 )
 from assay.suites.task.task import Task, TaskRow
 
@@ -260,7 +261,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
 
         entries = [self._task_entry(task, numbers[task.name]) for task in self.tasks]
         groups = [group for group in all_groups(self._nodes) if group.metrics]
-        entries += [self._group_entry(group, content.groups[group.name]) for group in groups]
+        shares = share_names([result for task in numbers.values() for result in task.metrics])
+        entries += [self._group_entry(group, content.groups[group.name], shares) for group in groups]
         return Outcome(Report(entries=entries, entry_word="task"), [target, *files])
 
     def _finish_task(
@@ -323,14 +325,16 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             judges=judges,
         )
 
-    def _group_entry(self, group: TaskGroup, results: dict[str, Any]) -> Entry:
+    def _group_entry(
+        self, group: TaskGroup, results: dict[str, Any], shares: Collection[tuple[str, str]]
+    ) -> Entry:
         """Return the report's entry of a group, from the group's part of the results file."""
         return Entry(
             name=group.name,
             subject=self.spec.model,
             alias=group.alias if group.alias != group.name else "",
             members=list(group.children),
-            metrics=[report_metric(result) for result in group_results(results)],
+            metrics=[report_metric(result) for result in group_results(results, shares)],
         )
 
     def overview(self, rows: Rows[TaskRow]) -> Overview:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from sys import float_info
 from typing import Any
@@ -19,7 +19,8 @@ from assay.core import user_code
 from assay.core.errors import AssayError
 from assay.core.report import Interval, Metric
 from assay.core.types import End, Score
-from assay.scoring.statistics import left_sum, normal_interval, pass_at_k, stderr, wilson
+from assay.scoring.intervals import statistic_interval, wilson
+from assay.scoring.statistics import left_sum, pass_at_k, stderr
 from assay.suites.task.catalog import GroupMetric, TaskGroup
 from assay.suites.task.metrics import TaskMetric
 from assay.suites.task.samples import sample_value
@@ -43,6 +44,8 @@ class MetricResult(Struct, kw_only=True):
     stderr: float | None = None
     higher_is_better: bool | None = None
     numerator: int | None = None
+    is_share: bool = False
+    """True if the number is a mean of values from 0 to 1."""
     interval: Interval | None = None
     interval_method: str = ""
     reason: str = ""
@@ -94,13 +97,14 @@ class MetricScores:
             result.reason = f"{metric.aggregation} raised {type(problem).__name__}: {message}"
             return result
         result.value, result.stderr = value, error
-        if metric.aggregation == "mean" and all(number in (0.0, 1.0) for number in values):
+        result.is_share = metric.aggregation == "mean" and all(0 <= number <= 1 for number in values)
+        if result.is_share and all(number in (0.0, 1.0) for number in values):
             result.numerator = values.count(1.0)
             result.interval = wilson(result.numerator, len(values))
             result.interval_method = "wilson"
         else:
-            result.interval = normal_interval(value, error) if error is not None else None
-            result.interval_method = "normal"
+            bounds = statistic_interval(value, error, len(values), is_share=result.is_share)
+            result.interval, result.interval_method = bounds
         return result
 
 
@@ -319,8 +323,14 @@ def report_metric(result: MetricResult) -> Metric:
     )
 
 
-def group_results(entry: dict[str, Any]) -> list[MetricResult]:
-    """Return the numbers of a group's entry in the results file, for the report."""
+def share_names(results: Collection[MetricResult]) -> set[tuple[str, str]]:
+    """Return the metrics, each with its filter, that are a mean of values from 0 to 1 in every task that has them."""
+    others = {(result.metric, result.filter) for result in results if not result.is_share}
+    return {(result.metric, result.filter) for result in results} - others
+
+
+def group_results(entry: dict[str, Any], shares: Collection[tuple[str, str]]) -> list[MetricResult]:
+    """Return the numbers of a group's entry in the results file, for the report. `shares` is from `share_names`."""
     results = []
     for key, value in entry.items():
         metric, comma, part = key.partition(",")
@@ -334,9 +344,11 @@ def group_results(entry: dict[str, Any]) -> list[MetricResult]:
             count=entry["sample_count"][key],
             left_out={},
             value=value,
+            is_share=(metric, part) in shares,
         )
         if isinstance(error, float):
             result.stderr = error
-            result.interval = normal_interval(value, error)
+            bounds = statistic_interval(value, error, result.count, is_share=result.is_share)
+            result.interval, result.interval_method = bounds
         results.append(result)
     return results
