@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from assay.core import registry
 from assay.core.connect import About
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from assay.exports import Export
     from assay.store.gate import GateResult
     from assay.store.hop import BaseDataStore
+    from assay.store.power import PowerAssumptions, PowerPlan
     from assay.store.sql import RunDatabase
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "open_sql",
     "options_of",
     "overview",
+    "power",
     "providers",
     "pull_model",
     "recognise",
@@ -202,6 +204,24 @@ def gate(
     return decide(
         _run_name(run), requirements, drop, point=point, allow_missing=allow_missing, min_kappa=min_kappa
     )
+
+
+def power(
+    *,
+    baseline: float | None = None,
+    effect: float | None = None,
+    cases: int | None = None,
+    power: float | None = None,
+    **assumptions: Unpack[PowerAssumptions],
+) -> PowerPlan:
+    """Plan a comparison. With `effect` it says how many cases are needed, with `cases` which effect they can show.
+
+    With both it says with which power. `run` takes the baseline and its clusters from a run. Sends no requests.
+    """
+    from assay.store.power import PowerQuestion, plan_power
+
+    question = PowerQuestion(baseline=baseline, effect=effect, cases=cases, power=power, **assumptions)
+    return plan_power(question)
 
 
 def _run_name(run: str | Path | Run) -> str:

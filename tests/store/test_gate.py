@@ -11,6 +11,7 @@ from assay.core.errors import UsageError
 from assay.core.judges import Agreement, Calibration, JudgeInfo, Share
 from assay.core.report import Entry, Interval, Metric, PairedRow, Report
 from assay.journal.folder import lock_folder
+from assay.scoring.metric_builders import proportion_metric
 from assay.store.gate import Drop, GateResult, Requirement, decide_drop, decide_level, gate
 
 from support.runs import Made, passed, run_of
@@ -122,6 +123,69 @@ def test_point_allows_a_drop_of_exactly_the_limit() -> None:
     assert decide_drop(0.25, "acc", paired(-0.25, -0.25), point=True).verdict == "pass"
     assert decide_drop(0.2, "acc", paired(-0.25, -0.25), point=True).verdict == "fail"
     assert decide_drop(0.2, "acc", paired(0.25, 0.25, higher_is_better=False), point=True).verdict == "fail"
+
+
+def test_an_interval_from_too_few_clusters_decides_nothing() -> None:
+    """However far it is from the threshold. --point decides."""
+    warning = "too few clusters: 3. An interval is reliable from 5 clusters on"
+    number = metric(0.9, 0.85, 0.95, few_clusters=True, warning=warning, clusters=3)
+    requirement = Requirement.parse("acc >= 0.5")
+    decision = decide_level(requirement, "acc", number, point=False)
+    assert (decision.verdict, decision.cases_needed) == ("inconclusive", None)
+    assert decision.reason == f"{warning}; --point decides by the value alone"
+    assert decide_level(requirement, "acc", number, point=True).verdict == "pass"
+    row = paired(0.1, 0.2, few_clusters=warning)
+    assert decide_drop(0.02, "acc", row, point=False).verdict == "inconclusive"
+    assert decide_drop(0.02, "acc", row, point=True).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "low", "high", "needed"),
+    [
+        # The interval reaches 0.1 beyond a threshold that is 0.05 away: half as long needs four times the cases.
+        ("acc >= 0.8", 0.85, 0.75, 0.92, 400),
+        ("acc >= 0.9", 0.85, 0.75, 0.95, 400),
+        ("acc <= 0.8", 0.85, 0.75, 0.92, 400),
+        ("acc >= 0.8", 0.81, 0.73, 0.87, 6400),
+        ("acc >= 0.8", 0.8, 0.7, 0.9, None),
+        ("acc >= 0.8", 0.80001, 0.7, 0.9, None),
+    ],
+)
+def test_an_inconclusive_gate_says_how_many_cases_would_decide(
+    text: str, value: float, low: float, high: float, needed: int | None
+) -> None:
+    """If the value stays the same; close to the threshold, no number of cases does."""
+    number = metric(value, low, high, unit="question", clusters=20)
+    decision = decide_level(Requirement.parse(text), "acc", number, point=False)
+    assert (decision.verdict, decision.cases_needed) == ("inconclusive", needed)
+    if needed is None:
+        assert decision.reason.endswith("the value is too close to it for any number of cases")
+    else:
+        clusters = needed // 5
+        assert decision.reason.endswith(
+            f"if the value stays the same, about {needed:,} questions in {clusters:,} clusters would decide"
+        )
+
+
+def test_an_inconclusive_drop_says_how_many_pairs_would_decide() -> None:
+    decision = decide_drop(0.02, "acc", paired(-0.05, 0.05), point=False)
+    assert decision.reason == (
+        "the interval contains -0.02; if the value stays the same, about 320 pairs would decide"
+    )
+
+
+def test_a_run_with_so_many_cases_is_decided() -> None:
+    """85 of 100 against 0.8."""
+    few, many = (
+        decide_level(
+            Requirement.parse("acc >= 0.8"),
+            "acc",
+            proportion_metric("acc", 0.85 * count, count),
+            point=False,
+        )
+        for count in (100, 280)
+    )
+    assert (few.verdict, few.cases_needed, many.verdict) == ("inconclusive", 280, "pass")
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ COMMANDS = {
     "sql": "Ask runs in SQL: scores, calls, answers, numbers; one query or a prompt.",
     "compare": "Compare runs case by case: differences with intervals, flipped cases, time and tokens.",
     "gate": "Decide for CI whether a run meets its requirements: pass, fail or inconclusive.",
+    "power": "Plan a comparison: how many cases show an effect, or which effect so many cases show.",
     "import": "Make runs of results that other programs wrote: lm-eval, Inspect, promptfoo and more.",
     "export": "Write a run in the format of another program: lm-eval, Inspect, csv, json, parquet and more.",
     "check": "List the problems of task files, pipelines, testsets and data files.",

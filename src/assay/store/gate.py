@@ -352,11 +352,10 @@ def _add_cases_needed(decision: Decision, threshold: float, clusters: int | None
     if factor * decision.denominator > _MOST_CASES:
         decision.reason += ", and the value is too close to it for any number of cases"
         return
-    # Two digits: the value of another run will not be exactly the same.
-    digits = 2 - len(str(math.ceil(factor * decision.denominator)))
-    decision.cases_needed = max(
-        decision.denominator + 1, math.ceil(round(factor * decision.denominator, min(0, digits)))
-    )
+    # Rounded up to two digits: the value of another run will not be exactly the same.
+    cases = math.ceil(factor * decision.denominator - 1e-6)
+    unit = 10 ** max(0, len(str(cases)) - 2)
+    decision.cases_needed = max(decision.denominator + 1, -(-cases // unit) * unit)
     needed = f"about {decision.cases_needed:,} {decision.unit}s"
     if clusters and clusters < decision.denominator:
         needed += f" in {math.ceil(clusters * decision.cases_needed / decision.denominator):,} clusters"

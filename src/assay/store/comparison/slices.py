@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from assay.core.errors import UsageError
 from assay.core.report import PairedRow, Report, Slice
+from assay.scoring.paired import adjust_rows
 from assay.store.comparison.rows import PairedScores, PairedTable
 from assay.store.comparison.selection import SelectedSubject
 
@@ -53,6 +54,8 @@ def paired_slices(
     for name, positions in sorted(_groups(by, sides, scores, known), key=lambda group: _natural(group[0])):
         label = known[name].label if name in known else ""
         slices.append(PairedSlice(by=by, name=name, label=label, rows=table.slice_rows(positions)))
+    # Many slices have small p values by chance, as many metrics have.
+    adjust_rows(row for each in slices for row in each.rows)
     return slices
 
 
