@@ -216,6 +216,15 @@ def test_two_files_of_one_data_set_are_paired_without_the_data(tmp_path: Path) -
     assert (comparison.paired, comparison.rows[0].n) == (1, 1)
 
 
+def test_a_folder_may_stand_below_one_that_is_called_assay(tmp_path: Path) -> None:
+    """Only run folders inside the named folder are skipped."""
+    folder = tmp_path / "assay" / "results"
+    (folder / "locomo" / "251120_1430").mkdir(parents=True)
+    written(folder / "locomo" / "251120_1430", sage_file())
+    run = api.import_results(folder, str(folder))
+    assert api.import_results(folder, str(folder)).folder == run.folder
+
+
 # Counts that contradict the content
 
 

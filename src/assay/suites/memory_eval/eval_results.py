@@ -235,14 +235,14 @@ class _BaselineResults:
         about = baseline_named(self.name)
         self.tally = BaselineTally(self.name, about.alias, reference=about.reference)
 
-    def _sample_ids(self) -> list[str]:
+    def _sample_ids(self) -> dict[str, None]:
         """Return the samples in order. A sample that one of the files lacks is told."""
         by_path: dict[Path, list[str]] = {}
         if self.sessions is not None:
             by_path[self.sessions.path] = self.sessions.samples
         if self.questions is not None:
             by_path[self.questions.path] = self.questions.samples
-        samples = list(dict.fromkeys(name for names in by_path.values() for name in names))
+        samples = dict.fromkeys(name for names in by_path.values() for name in names)
         # Samples that were run, but not judged.
         for name in (SESSIONS, QUESTIONS):
             path = self.folder / name
@@ -251,7 +251,8 @@ class _BaselineResults:
                 if unjudged:
                     self._warnings.append(f"{path} has {_counted(unjudged)} that the record files lack")
         for path, names in by_path.items():
-            lacking = [sample for sample in samples if sample not in names]
+            present = set(names)
+            lacking = [sample for sample in samples if sample not in present]
             if lacking:
                 self._warnings.append(f"{path} lacks {_counted(lacking)}")
         return samples
@@ -260,10 +261,10 @@ class _BaselineResults:
         """Return the name in the aggregate file, else in the first line that has one."""
         if self.aggregate is not None and self.aggregate.baseline_id:
             return self.aggregate.baseline_id
-        for question in self.questions.of(self.samples[0]) if self.questions else ():
+        for question in self.questions.of(next(iter(self.samples))) if self.questions else ():
             if name := question.row.retrieval.raw_trace.get("baseline"):
                 return str(name)
-        for session in self.sessions.of(self.samples[0]) if self.sessions else ():
+        for session in self.sessions.of(next(iter(self.samples))) if self.sessions else ():
             sources = [item.source for item in session.row.memory_snapshot if item.source]
             if sources:
                 return sources[0]

@@ -249,7 +249,7 @@ QuestionName = tuple[Any, ...]
 
 def _names(test: SageTest, where: str) -> list[QuestionName]:
     """Return a name for each question of a test, equal in all tests: its place in the data, else its content."""
-    names: list[QuestionName] = []
+    names: dict[QuestionName, None] = {}  # an ordered set
     counts: Counter[QuestionName] = Counter()
     indexes: set[int] = set()
     for place, question in enumerate(test.questions):
@@ -266,8 +266,8 @@ def _names(test: SageTest, where: str) -> list[QuestionName]:
                 )
             )
         indexes.add(question.question_index)
-        names.append(name)
-    return names
+        names[name] = None
+    return list(names)
 
 
 def _numbers(document: SageDocument, names: list[list[QuestionName]]) -> dict[QuestionName, int]:

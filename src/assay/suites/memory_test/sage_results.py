@@ -42,6 +42,8 @@ from assay.suites.memory_test.tally import MemoryTally
 FORMAT = "memory-test"
 IMPORTED = "imported"
 """The kind of the record with an ImportedConversation."""
+# The folder in which assay keeps its run folders. Their summary.json is another file.
+_HOME = "assay"
 _REFERENCE = " (reference)"
 _UNNAMED = "memory"
 # Folders below the one that is named: MEMORY/DATASET/TIME/0000.json.
@@ -60,7 +62,11 @@ def find_results(path: Path) -> ImportedRun | None:
         is_own = path.suffix == ".json" and looks_like_results(path)
         return SageRun([path]) if is_own else None
     for pattern in _PATTERNS:
-        paths = [each for each in sorted(path.glob(pattern)) if each.is_file() and "assay" not in each.parts]
+        paths = [
+            each
+            for each in sorted(path.glob(pattern))
+            if each.is_file() and _HOME not in each.relative_to(path).parts
+        ]
         if any(map(looks_like_results, paths)):
             return SageRun(
                 [each for each in paths if _NUMBER.fullmatch(each.name) or looks_like_results(each)]
