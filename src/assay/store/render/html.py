@@ -54,6 +54,7 @@ a { color: inherit; } .muted { color: var(--muted); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
 th { color: var(--muted); font-weight: 500; } td.number, th.number { text-align: right; }
+th.middle { text-align: center; }
 .better { color: var(--better); } .worse { color: var(--worse); } .unclear { color: var(--unclear); }
 td.verdict { font-weight: 600; }
 svg { display: block; } svg .axis { stroke: var(--line); } svg .zero { stroke: var(--muted); }
@@ -71,6 +72,7 @@ summary { cursor: pointer; font-weight: 600; margin: 1.5rem 0 .5rem; }
 del { background: var(--removed); text-decoration: none; } ins { background: var(--added); text-decoration: none; }
 ul { margin: .5rem 0; padding-left: 1.2rem; overflow-wrap: anywhere; }
 @media (max-width: 42rem) { .sides { grid-template-columns: 1fr; } body { padding: .8rem; } }
+@page { size: A4 landscape; margin: 12mm; }
 @media print {
   :root { --text: #000; --muted: #444; --line: #bbb; --page: #fff; --card: #fff; --better: #15803d; --worse: #b91c1c;
     --unclear: #444; --added: #dcfce7; --removed: #fee2e2; }
@@ -164,7 +166,7 @@ def _table(table: TextTable, bars: Sequence[str] = (), verdicts: Sequence[str] =
     classes = [' class="number"' if to_right else "" for to_right in right]
     head = [f"<th{class_}>{_bdi(cell)}</th>" for class_, cell in zip(classes, table.header, strict=True)]
     if bars:
-        head.insert(-1, "<th>− 0 +</th>")
+        head.insert(-1, '<th class="middle">− 0 +</th>')
     lines = [f'<div class="wide"><table>\n<thead><tr>{"".join(head)}</tr></thead>\n<tbody>']
     for number, row in enumerate(table.rows):
         cells = [f"<td{class_}>{_bdi(cell)}</td>" for class_, cell in zip(classes, row, strict=True)]
