@@ -64,8 +64,9 @@ def test_two_models_on_one_task(typed: Typed) -> None:
     lines = out.splitlines()
     assert re.match(r"base  \S+-task-\S+ · script/before.jsonl · 20\S+ \S+ · 6 cases", lines[0])
     row = next(line for line in lines if line.startswith("sums "))
-    shown = "sums exact_match,none 0.6667 0.5000 -0.1667 -0.7192 to +0.5328 6 1/2 1.0000 unclear"
+    shown = "sums exact_match,none 0.6667 0.5000 -0.1667 -0.7192 to +0.5328 6 1/2 1.0000 0.8499 unclear"
     assert " ".join(row.split()) == shown
+    assert re.search("won/lost +p +detectable +verdict$", out, re.MULTILINE)
     failing, passing = out.index("now failing: 2"), out.index("now passing: 1")
     assert failing < passing
     assert re.findall(r"case (\d) · sums/\w{16} · exact_match,none · (\d → \d)", out) == [
@@ -279,3 +280,19 @@ def test_money_is_shown_where_the_endpoint_reports_it(typed: Typed) -> None:
     assert (comparison.cost["base"].cost, comparison.cost["new"].cost) == (3.0, None)
     assert re.search(r"^new .* –$", typed("compare", dear, free)[1], re.MULTILINE)
     assert "cost" not in typed("compare", free, asked("other", {1}))[1]
+
+
+def test_adjusted_p_and_unreliable_intervals_are_shown(typed: Typed, sums: Path) -> None:
+    """With several rows each p is adjusted for the others. Two conversations are too few for an interval."""
+    runs = []
+    for name in ("base", "new"):
+        run = Made(sums / name)
+        for talk in ("a", "b"):
+            parts = [f"q{number}" for number in range(4)]
+            scores = [passed(name == "base" or part != "q1", part) for part in parts]
+            scores += [{"metric": "f1", "part": part, "value": len(part) / 4} for part in parts]
+            run.case(talk, scores, tags=("short",))
+        runs.append(str(run.finish(parts="rows")))
+    _, out, _ = typed("compare", *runs, "--by", "tag")
+    assert re.search("won/lost +p +adjusted p +detectable +verdict$", out, re.MULTILINE)
+    assert out.count("\nall rows: too few clusters: 2.") == 2, "of the table and of its groups"

@@ -17,8 +17,9 @@ from assay.store.render.tables import (
     comparison_table,
     cost_table,
     judge_lines,
-    left_out_lines,
     overview_table,
+    row_remarks,
+    slice_remarks,
     slice_table,
 )
 
@@ -178,12 +179,14 @@ def print_comparison(comparison: Comparison) -> None:
         table(*comparison_table(comparison.rows))
     else:
         click.echo("no case has a score on either side")
-    for line in left_out_lines(comparison.rows):
+    for line in row_remarks(comparison.rows):
         block(line, indent="")
     if comparison.slices:
         click.echo()
         heading(f"by {comparison.slices[0].by}")
         table(*slice_table(comparison.slices))
+        for line in slice_remarks(comparison.slices):
+            block(line, indent="")
     _print_flips("now failing", comparison.now_failing)
     _print_flips("now passing", comparison.now_passing)
     for name, only in (("base", comparison.only_base), ("new", comparison.only_new)):

@@ -218,9 +218,5 @@ def significant_regressions(rows: list[PairedRow]) -> list[str]:
 
 
 def _worse_sentence(row: PairedRow) -> str:
-    if row.p is not None:
-        evidence = f"p {row.p:.3g}"
-    else:
-        assert row.interval is not None
-        evidence = f"95% interval {row.interval[0]:+.4f} to {row.interval[1]:+.4f}"
-    return f"{row.name}: {row.base:.4f} → {row.new:.4f}, {evidence}"
+    # The verdict is by the adjusted p, so every row that is worse has one.
+    return f"{row.name}: {row.base:.4f} → {row.new:.4f}, p {row.p_adjusted:.3g}"

@@ -52,7 +52,8 @@ def flip_texts(flip: Flip) -> FlipTexts:
     title = flip_title(flip)
     check = flip.check
     if check is not None:
-        where = " ".join(filter(None, (check.get("step"), check["path"])))
+        # Checks are data of the journal, and an imported run may have any value there.
+        where = " ".join(str(name) for name in (check.get("step"), check["path"]) if name)
         why = _text(check["why"])
         return FlipTexts(
             title,

@@ -24,9 +24,10 @@ from assay.store.render.tables import (
     cost_table,
     is_number,
     judge_lines,
-    left_out_lines,
     overview_rows,
     overview_table,
+    row_remarks,
+    slice_remarks,
     slice_rows,
     slice_table,
 )
@@ -122,11 +123,12 @@ def _comparison(comparison: Comparison) -> list[str]:
         parts += ["<h3>Metrics</h3>", _paired_table(comparison_table(comparison.rows), comparison.rows)]
     else:
         parts.append("<p>No case has a score on either side.</p>")
-    parts.append(_notes(left_out_lines(comparison.rows)))
+    parts.append(_notes(row_remarks(comparison.rows)))
     if comparison.slices:
         parts.append(f"<h3>By {_plain(comparison.slices[0].by)}</h3>")
         rows = [row for _, row in slice_rows(comparison.slices)]
         parts.append(_paired_table(slice_table(comparison.slices), rows))
+        parts.append(_notes(slice_remarks(comparison.slices)))
     parts += _flips("Now failing", comparison.now_failing)
     parts += _flips("Now passing", comparison.now_passing)
     parts += _one_sided("base", comparison.only_base)

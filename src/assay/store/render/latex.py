@@ -15,9 +15,10 @@ from assay.store.render.tables import (
     comparison_table,
     is_number,
     judge_lines,
-    left_out_lines,
     report_notes,
     report_table,
+    row_remarks,
+    slice_remarks,
     slice_table,
 )
 
@@ -66,10 +67,11 @@ def comparison_latex(result: ComparisonResult) -> str:
     """Return a table for each comparison and, with slices, one for them. Flips and costs are left to other formats."""
     lines = []
     for each in result.comparisons:
-        notes = [*left_out_lines(each.rows), *judge_lines([*each.base.judges, *each.new.judges]), *each.notes]
+        notes = [*row_remarks(each.rows), *judge_lines([*each.base.judges, *each.new.judges]), *each.notes]
         lines += _table(comparison_table(each.rows), each.title, notes)
         if each.slices:
-            lines += _table(slice_table(each.slices), f"{each.title}, by {each.slices[0].by}", [])
+            caption = f"{each.title}, by {each.slices[0].by}"
+            lines += _table(slice_table(each.slices), caption, slice_remarks(each.slices))
     return _document(lines)
 
 

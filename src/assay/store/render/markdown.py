@@ -19,10 +19,11 @@ from assay.store.render.tables import (
     gate_table,
     is_number,
     judge_lines,
-    left_out_lines,
     overview_table,
     report_notes,
     report_table,
+    row_remarks,
+    slice_remarks,
     slice_table,
 )
 
@@ -86,9 +87,10 @@ def _comparison(comparison: Comparison) -> list[str]:
         lines.append(f"- {name}: {escape(side.run)}, {escape(side.subject)}{reference}, {side.cases:,} cases")
         lines += [f"  - {escape(line)}" for line in judge_lines(side.judges)]
     lines += ["", *_table(comparison_table(comparison.rows))]
-    lines += _notes(left_out_lines(comparison.rows))
+    lines += _notes(row_remarks(comparison.rows))
     if comparison.slices:
-        lines += _details(f"by {comparison.slices[0].by}", _table(slice_table(comparison.slices)))
+        slices = [*_table(slice_table(comparison.slices)), *_notes(slice_remarks(comparison.slices))]
+        lines += _details(f"by {comparison.slices[0].by}", slices)
     lines += _flips("now failing", comparison.now_failing)
     lines += _flips("now passing", comparison.now_passing)
     for name, only in (("base", comparison.only_base), ("new", comparison.only_new)):

@@ -109,26 +109,59 @@ def nested(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
 
 def comparison_table(rows: Sequence[PairedRow]) -> TextTable:
     """Return the rows of a comparison."""
-    several_sets = any(row.set for row in rows)
+    all_sets = "all sets" if any(row.set for row in rows) else ""
+    named = [([row.set or all_sets, pair_title(row)], row) for row in rows]
+    return _paired_table(["set", "metric"], ["base", "new"], named)
+
+
+def _paired_table(
+    names: list[str], sides: list[str], rows: Sequence[tuple[list[str], PairedRow]]
+) -> TextTable:
+    """Return a table of paired rows with all their numbers.
+
+    A column that says nothing is left out: adjusted p in a table with one p, detectable differences without a number.
+    """
+    has_adjusted = any(row.p_adjusted not in (None, row.p) for _, row in rows)
+    has_detectable = any(row.detectable is not None for _, row in rows)
+    further = ["adjusted p"] * has_adjusted + ["detectable"] * has_detectable
     cells = []
-    for row in rows:
-        all_sets = "all sets" if several_sets else ""
-        cells.append([row.set or all_sets, pair_title(row), *pair_cells(row)])
-    return TextTable(["set", "metric", "base", "new", *PAIR_COLUMNS[2:]], cells, names=2)
+    for row_names, row in rows:
+        *numbers, verdict = pair_cells(row)
+        numbers += [_p_cell(row.p_adjusted)] * has_adjusted
+        numbers += ["" if row.detectable is None else number(row.detectable)] * has_detectable
+        cells.append([*row_names, *numbers, verdict])
+    return TextTable([*names, *sides, *PAIR_COLUMNS[2:-1], *further, "verdict"], cells, names=len(names))
 
 
-def left_out_lines(rows: Sequence[PairedRow]) -> list[str]:
-    """Return a line for each reason for which pairs were left out."""
+def row_remarks(rows: Sequence[PairedRow]) -> list[str]:
+    """Return a line for each reason for which pairs were left out, and the rows whose intervals are not reliable."""
     # A row over all sets would repeat what its sets left out.
     shown = [row for row in rows if row.set] or rows
-    return [f"{row.name}: {count:,} left out, {why}" for row in shown for why, count in row.left_out.items()]
+    lines = [f"{row.name}: {count:,} left out, {why}" for row in shown for why, count in row.left_out.items()]
+    return lines + _unreliable([(row.name, row) for row in rows])
+
+
+def slice_remarks(slices: Sequence[PairedSlice]) -> list[str]:
+    """Return the rows of slices whose intervals are not reliable."""
+    return _unreliable([(f"{name} {_set_and_metric(row)}", row) for name, row in slice_rows(slices)])
+
+
+def _unreliable(rows: Sequence[tuple[str, PairedRow]]) -> list[str]:
+    """Return a line for each reason for which intervals rest on too few clusters, with the names of the rows."""
+    names: dict[str, list[str]] = {}
+    for name, row in rows:
+        if row.few_clusters:
+            names.setdefault(row.few_clusters, []).append(name)
+    lines = []
+    for why, affected in names.items():
+        lines.append(f"{'all rows' if len(affected) == len(rows) > 1 else ', '.join(affected)}: {why}")
+    return lines
 
 
 def slice_table(slices: Sequence[PairedSlice]) -> TextTable:
-    """Return the slices of a comparison, metric by metric."""
-    rows = [[_set_and_metric(row), name, *pair_cells(row)] for name, row in slice_rows(slices)]
-    by = slices[0].by if slices else "tag"
-    return TextTable(["metric", by, "base", "new", *PAIR_COLUMNS[2:]], rows, names=2)
+    """Return the slices of a comparison, at least one, metric by metric."""
+    rows = [([_set_and_metric(row), name], row) for name, row in slice_rows(slices)]
+    return _paired_table(["metric", slices[0].by], ["base", "new"], rows)
 
 
 def slice_rows(slices: Sequence[PairedSlice]) -> list[tuple[str, PairedRow]]:
@@ -138,8 +171,8 @@ def slice_rows(slices: Sequence[PairedSlice]) -> list[tuple[str, PairedRow]]:
 
 def overview_table(comparisons: Sequence[Comparison]) -> TextTable:
     """Return all comparisons of a command in one table, metric by metric."""
-    rows = [[_set_and_metric(row), name, *pair_cells(row)] for name, row in overview_rows(comparisons)]
-    return TextTable(["metric", "new", *PAIR_COLUMNS], rows, names=2)
+    rows = [([_set_and_metric(row), name], row) for name, row in overview_rows(comparisons)]
+    return _paired_table(["metric", "new"], PAIR_COLUMNS[:2], rows)
 
 
 def overview_rows(comparisons: Sequence[Comparison]) -> list[tuple[str, PairedRow]]:
@@ -186,7 +219,9 @@ def cost_table(comparison: Comparison) -> TextTable:
     rows = []
     for number, name in enumerate(comparison.cost):
         rows.append([name, *(_amount(title, values[number]) for title, values in columns.items())])
-    rows.append(["change", *(_change(*values) for values in columns.values())])
+    changes = [_change(*values) for values in columns.values()]
+    if any(changes):
+        rows.append(["change", *changes])
     return TextTable([f"{comparison.paired:,} paired", *columns], rows)
 
 
@@ -263,9 +298,6 @@ def metric_cell(metric: Metric | None) -> str:
 
 def pair_cells(row: PairedRow) -> list[str]:
     """Return the cells of PAIR_COLUMNS: both values, difference, interval, n, wins/losses, p, verdict."""
-    p = ""
-    if row.p is not None:
-        p = f"{row.p:.4f}" if row.p >= 0.0001 else f"{row.p:.1e}"
     return [
         number(row.base),
         number(row.new),
@@ -273,9 +305,15 @@ def pair_cells(row: PairedRow) -> list[str]:
         f"{row.interval[0]:+.4f} to {row.interval[1]:+.4f}" if row.interval else "",
         f"{row.n:,}",
         f"{row.wins:,}/{row.losses:,}",
-        p,
+        _p_cell(row.p),
         row.verdict,
     ]
+
+
+def _p_cell(p: float | None) -> str:
+    if p is None:
+        return ""
+    return f"{p:.4f}" if p >= 0.0001 else f"{p:.1e}"
 
 
 def is_number(cell: str) -> bool:
