@@ -177,10 +177,10 @@ def test_analysing_a_task(task: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_row_is_shown(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """By its place, or by its id if one profile ran: prompt, steps, result and every check."""
+    """By its position, or by its id if one profile ran: prompt, steps, result and every check."""
     assert typed("hop", "Tasks/Double", "rows.jsonl", "--profiles", "fast", "--output-dir", "out") == 0
     capsys.readouterr()
-    for name in ("2", "rows/3"):
+    for name in ("@2", "3", "rows/3"):
         assert typed("show", "out", name) == 0
         shown = capsys.readouterr().out
         assert re.match(r"case 2 · rows · \w{16} · row 3 with fast · ok\n", shown)
@@ -188,7 +188,7 @@ def test_a_row_is_shown(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
         end = shown[shown.index("result: OK") :].splitlines()
         assert end[:3] == ["result: OK", '  {"answer": 6}', "correct: 0"]
         assert end[4:6] == ["  ✗ answer", "    answer: expected 7, found 6"]
-    assert typed("show", "out", "4") == 0
+    assert typed("show", "out", "5") == 0
     assert "[ValueError] five" in capsys.readouterr().out
     assert typed("show", "out") == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]

@@ -162,7 +162,7 @@ def test_a_test_is_shown_by_the_name_that_the_report_has(
     typed(capsys, *COMMAND[:-1], "both", "--variant", "all")
     said = typed(capsys, "show", "both", "tests/2")
     assert said.code == 2
-    assert re.search(r"2 \(tests/\w+, baseline\), 3 \(tests/\w+, v\)", said.err)
+    assert re.search(r"@2 \(tests/\w+, baseline\), @3 \(tests/\w+, v\)", said.err)
 
 
 def test_the_default_testset_stands_beside_the_pipeline(

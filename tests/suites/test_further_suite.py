@@ -168,7 +168,7 @@ def test_it_runs_and_is_looked_at_like_any_other(quiz: Installed) -> None:
     assert "0.500 2/4" in shown
     assert "question 1 with openai/fake" in shown
     assert "question 2 with" not in shown
-    case = quiz.typed("show", "out", "1").out.splitlines()
+    case = quiz.typed("show", "out", "@1").out.splitlines()
     assert case[0].startswith("case 1 · quiz · ")
     assert "    What is 1 and 1?" in case
     assert case[-3:] == ["answer", f"  {answer(1)}", "exact_match: 1"]
@@ -186,7 +186,7 @@ def test_a_run_is_shown_although_its_suite_is_gone(quiz: Installed) -> None:
     shutil.rmtree(quiz.folder / "site", ignore_errors=True)
     (quiz.folder / "my_quiz.py").unlink(missing_ok=True)
     assert "0.250 1/4" in quiz.typed("show", "out").out
-    case = quiz.typed("show", "out", "1")
+    case = quiz.typed("show", "out", "@1")
     assert case.code == 0
     assert case.out.splitlines()[-3:] == ["answer", f"  {answer(1)}", "exact_match: 1"]
     assert quiz.typed("compare", "out", "out").code == 0

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -31,6 +32,7 @@ class Terminal:
         )
         os.close(slave)
         self.raw = ""
+        self._seen = 0
 
     def __enter__(self) -> Self:
         return self
@@ -48,16 +50,22 @@ class Terminal:
         return _STYLES.sub("", self.raw).replace("\r\n", "\n")
 
     def wait_for(self, text: str) -> str:
-        """Read until this text is printed. Returns what was printed since the last call, up to its end."""
-        start = len(self.text)
-        while text not in self.text[start:]:
+        """Read until this text is printed after the text of the last call. Returns everything between, and the text."""
+        start = self._seen
+        while (place := self.text.find(text, start)) < 0:
             assert self._read(), f"the process ended without {text!r}:\n{self.text}"
-        return self.text[start:]
+        self._seen = place + len(text)
+        return self.text[start : self._seen]
 
     def type(self, keys: str, then: str) -> str:
         """Type keys and wait for a text. Returns what was printed."""
         os.write(self._master, keys.encode())
         return self.wait_for(then)
+
+    def interrupt(self) -> int:
+        """Send the signal that a terminal sends for Ctrl-C. Returns the exit code."""
+        self._process.send_signal(signal.SIGINT)
+        return self.end()
 
     def end(self, keys: str = "") -> int:
         """Type keys, read to the end of the process and return its exit code."""

@@ -60,7 +60,7 @@ from assay.core.json_schema import FileSchema
 from assay.core.protocols import Scorer, Solver
 from assay.core.report import Report, Table
 from assay.core.spec import RunSpec, SuiteOptions, apply_limit
-from assay.core.types import Call, Case, End, Failure, Record, Score
+from assay.core.types import ASK, Call, Case, End, Failure, Record, Score
 
 OptionsT = TypeVar("OptionsT", bound=SuiteOptions)
 DataT = TypeVar("DataT")
@@ -275,6 +275,27 @@ class RunOrigin(NamedTuple):
 
     options: Mapping[str, Any]
     facts: Mapping[str, Any]
+
+
+class GradedAnswer(Struct, frozen=True, kw_only=True):
+    """An answer with everything that a person needs to decide whether it is right, and the decision of its score.
+
+    With a rubric, `response` is the text that the rubric is about.
+    """
+
+    metric: str
+    part: str = ""
+    response: str
+    question: str = ""
+    reference: str = ""
+    rubric: str = ""
+    category: str = ""
+    cluster: str = ""
+    """Answers that belong together, such as those about one conversation."""
+    evidence: tuple[str, ...] = ()
+    """Texts from which the reference follows, if the judge read them too."""
+    accepted: bool | None = None
+    """True for a score of 1, False for a score of 0, None for any other score."""
 
 
 class PlannedCalls(Struct, frozen=True, kw_only=True):
@@ -497,6 +518,78 @@ class Suite(ABC, Generic[OptionsT, DataT]):
         Returns nothing if the case has no question of this name. Only called for a suite that `has_questions`.
         """
         return ()
+
+    @classmethod
+    def graded_answers(cls, case: CaseView) -> Sequence[GradedAnswer]:
+        """Return the answers of a case that a person can label as right or wrong, for `assay label`."""
+        return graded_answers(case)
+
+
+def graded_answers(case: CaseView) -> list[GradedAnswer]:
+    """Return an answer for each score of a case, without scores that have no answer or do not count.
+
+    The question is the label of the score where a case has several questions, else the prompt as it was sent.
+    """
+    answers = []
+    for score in case.scores:
+        data = score.data if isinstance(score.data, dict) else {}
+        response = data.get("answer", _answer_of(case, score.part))
+        if score.interim or score.status == "not_applicable" or response is None:
+            continue
+        expected = score.expected
+        if expected is None:
+            # Of several scores of one answer, only the first has the reference.
+            others = (other.expected for other in case.scores if other.part == score.part)
+            expected = next((value for value in others if value is not None), None)
+        tags = score.tags or case.end.tags
+        answers.append(
+            GradedAnswer(
+                metric=score.metric,
+                part=score.part,
+                response=as_text(response),
+                question=score.label if score.label not in ("", score.part) else _first_prompt(case),
+                reference="" if expected is None else as_text(expected),
+                category=tags[0] if tags else "",
+                cluster=str(data.get("id", case.end.case)),
+                accepted=bool(score.value) if score.value in (0, 1) else None,
+            )
+        )
+    return answers
+
+
+def as_text(value: Any) -> str:
+    """Return a text as it is, and any other value as JSON."""
+    from msgspec import json
+
+    return value if isinstance(value, str) else json.encode(value).decode()
+
+
+def _answer_of(case: CaseView, part: str) -> Any:
+    """Return the answer of a part, else that of the case. None if there is none."""
+    records = [record for record in case.records if record.kind == "answer"]
+    matches = [record for record in records if record.part == part] or [
+        record for record in records if not record.part
+    ]
+    answer = matches[0].data if matches else None
+    while isinstance(answer, list) and len(answer) > 0:
+        answer = answer[0]  # a task with repeats has a list of answers
+    if isinstance(answer, dict):
+        return next((answer[name] for name in ("answer", "outputs", "result") if name in answer), answer)
+    return answer
+
+
+def _first_prompt(case: CaseView) -> str:
+    """Return the first prompt that the case sent: its last message, without the system's."""
+    for call in case.calls:
+        request = call.request
+        if request is None or call.stage != ASK:
+            continue
+        if request.prompt is not None:
+            return request.prompt
+        for message in reversed(request.messages or []):
+            if message.get("role") != "system":
+                return as_text(message.get("content") or "")
+    return ""
 
 
 def record_sections(case: CaseView) -> list[Section]:

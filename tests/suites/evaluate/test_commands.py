@@ -33,7 +33,7 @@ def test_commands_read_a_run_of_a_program(assay_in: Assay) -> None:
     assert "plain exact_match 0.5000; nice exact_match 1.0000" in listed
     failed = assay_in("show", "results", "--failed").stdout
     assert "case 3 with plain" in failed
-    case = assay_in("show", "results", "4").stdout
+    case = assay_in("show", "results", "@4").stdout
     assert '"q": "c"' in case
     assert "exact_match: 0" in case
     compared = assay_in("compare", f"{run.folder}@plain", f"{run.folder}@nice").stdout

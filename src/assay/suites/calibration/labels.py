@@ -174,8 +174,11 @@ class _LabelReader:
         except OSError as error:
             raise InputError(unreadable(self._path, error, "--labels names it")) from None
         if self._path.suffix in (".jsonl", ".ndjson") or _is_json_lines(data):
-            for row in jsonl.rows(self._path, self._problems):
-                yield f"{self._path}:{row.number}", row.value, ""
+            rows = [
+                (f"{self._path}:{row.number}", row.value) for row in jsonl.rows(self._path, self._problems)
+            ]
+            for place, value in _one_row_per_answer(rows):
+                yield place, value, ""
             return
         try:
             document = msgspec.json.decode(data)
@@ -291,6 +294,32 @@ class _LabelReader:
             f"the file has no rows (looked for {names}); "
             "pass the names of fields with --question-field, --response-field and others"
         )
+
+
+def _one_row_per_answer(rows: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the rows of a file. Rows that `assay label` wrote about one answer become one row with their votes.
+
+    Each person has one vote: the newest one.
+    """
+    votes: dict[tuple[str, ...], dict[str, Any]] = {}
+    last: dict[tuple[str, ...], int] = {}
+    keys: list[tuple[str, ...] | None] = []
+    for number, (_, row) in enumerate(rows):
+        key = None
+        if (
+            isinstance(row.get("by"), str)
+            and isinstance(row.get("case"), str)
+            and row.get("label") is not None
+        ):
+            key = tuple(str(row.get(name, "")) for name in ("set", "case", "subject", "part"))
+            votes.setdefault(key, {})[row["by"]] = row["label"]
+            last[key] = number
+        keys.append(key)
+    for number, ((place, row), key) in enumerate(zip(rows, keys, strict=True)):
+        if key is None:
+            yield place, row
+        elif last[key] == number:
+            yield place, {**row, "label": votes[key] if len(votes[key]) > 1 else row["label"]}
 
 
 def parse_votes(value: Any) -> tuple[bool, ...]:

@@ -21,9 +21,16 @@ class CalibrationOptions(SuiteOptions, frozen=True, kw_only=True):
     examples: ClassVar[str] = """\
 assay judge calibrate --labels answers_with_votes.json
 assay judge calibrate --judge openai/NAME --labels labelled.jsonl --votes 3 --min-kappa 0.7
-assay judge calibrate --judge openai/NAME --labels rows.json --label-field human.word"""
+assay judge calibrate --judge openai/NAME --labels rows.json --label-field human.word
+assay judge calibrate --judge openai/NAME --labels results/assay/RUN"""
 
-    labels: Annotated[str, ask("File with labelled rows, JSON lines or JSON.", content=True)] = ""
+    labels: Annotated[
+        str,
+        ask(
+            "File with labelled rows, JSON lines or JSON; or a run whose answers were labelled with `assay label`.",
+            content=True,
+        ),
+    ] = ""
     question_field: Annotated[
         str,
         ask("Field with the question; needed only for unusual names. `a.b` is b inside a.", content=True),

@@ -39,6 +39,8 @@ from assay.scoring.panel import OFFLINE, Panel, judge_name
 from assay.scoring.questions import CORRECT, AnswerQuestion, Verdict
 from assay.store.calibrations import save_calibration, write_calibration
 from assay.store.judges import kappa_problem, panel_judge, rubric_judge
+from assay.store.labels import FILE as LABELS
+from assay.store.runs import find_run
 from assay.suites.calibration.file_schema import file_schemas
 from assay.suites.calibration.labels import LabelFile, LabelledRow, read_labels
 from assay.suites.calibration.options import CalibrationOptions
@@ -62,12 +64,11 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """Fill in the judge, which an environment variable may name, and split --cluster `a,b` into a list."""
+        """Fill in the judge, which an environment variable may name, split --cluster, and find the labels of a run."""
         options = spec.options
         assert isinstance(options, CalibrationOptions)
-        return replace(
-            spec, judge=judge_name(spec.judge), options=replace(options, cluster=split_names(options.cluster))
-        )
+        options = replace(options, cluster=split_names(options.cluster), labels=_labels_file(options.labels))
+        return replace(spec, judge=judge_name(spec.judge), options=options)
 
     def __init__(self, spec: RunSpec) -> None:
         super().__init__(spec)
@@ -279,6 +280,23 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
             if record.kind == "answer"
         ]
         return [*answers, *score_sections(case)]
+
+
+def _labels_file(name: str) -> str:
+    """Return the file that --labels names: a file, or the labels of a run that `assay label` wrote."""
+    if not name or Path(name).is_file():
+        return name
+    try:
+        path = find_run(name) / LABELS
+    except UsageError:
+        if Path(name).is_dir():
+            raise
+        return name  # reading the file says that it does not exist
+    if not path.is_file():
+        raise UsageError(
+            f"the run has no labels: {path} does not exist. Label its answers: assay label {name}"
+        )
+    return str(path)
 
 
 class EmitAnswer(Solver):

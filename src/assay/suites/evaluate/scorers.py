@@ -478,7 +478,7 @@ class RubricScorer(EvaluateScorer):
         reference = str(self._target(number)) if self._has_reference else None
         verdict = await self._rubric.judge(ctx.model(ROLE), self._text, text, reference)
         value = None if verdict.passed is None else float(verdict.passed)
-        return {self.name: Scored(value, verdict.status, verdict.reason)}
+        return {self.name: Scored(value, verdict.status, verdict.reason, {"rubric": self._text})}
 
     def without_answer(self) -> Mapping[str, Scored]:
         """Score 0 without a judge call."""

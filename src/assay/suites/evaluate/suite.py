@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from assay.core import files
 from assay.core.connect import Role
@@ -26,12 +27,15 @@ from assay.core.suite import (
     MAIN,
     CaseContent,
     CaseView,
+    GradedAnswer,
     Outcome,
     Results,
     Row,
     RunFacts,
     Section,
     Suite,
+    as_text,
+    graded_answers,
     record_sections,
     score_sections,
 )
@@ -431,6 +435,21 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         """Raise UsageError: only the Python program has the scorers, so `assay rescore` cannot run them."""
         program = facts.get("program") or "the program that made it"
         raise UsageError(f"this run was scored by functions of a Python program: run {program} again")
+
+    @classmethod
+    def graded_answers(cls, case: CaseView) -> Sequence[GradedAnswer]:
+        """Return the answers with the column of the row that has the question, and with the rubric if there is one."""
+        row = case.row or {}
+        question = next((as_text(row[name]) for name in _QUESTION_COLUMNS if name in row), "")
+        rubrics = {
+            score.metric: str(score.data["rubric"])
+            for score in case.scores
+            if isinstance(score.data, dict) and "rubric" in score.data
+        }
+        return [
+            replace(answer, question=question or answer.question, rubric=rubrics.get(answer.metric, ""))
+            for answer in graded_answers(case)
+        ]
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:

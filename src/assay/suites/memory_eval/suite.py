@@ -28,6 +28,7 @@ from assay.core.suite import (
     CaseContent,
     CaseResult,
     CaseView,
+    GradedAnswer,
     Match,
     Outcome,
     Overview,
@@ -39,6 +40,7 @@ from assay.core.suite import (
     RunOrigin,
     Section,
     Suite,
+    graded_answers,
 )
 from assay.scoring.panel import Panel, judge_name, with_provider
 from assay.store.judges import panel_judge, with_calibration
@@ -61,6 +63,9 @@ from assay.suites.memory_eval.row_source import RowSource, SampleLines
 from assay.suites.memory_eval.rows import SampleRows
 from assay.suites.memory_eval.sample_files import check_samples, has_samples
 from assay.suites.memory_eval.scorers import (
+    ANSWER,
+    EVIDENCE,
+    F1,
     METRICS_BY_KIND,
     EvalScorer,
     LexicalScorer,
@@ -278,6 +283,20 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     def file_schemas(cls) -> Sequence[FileSchema]:
         """Return the schemas of the files of this format."""
         return file_schemas()
+
+    @classmethod
+    def graded_answers(cls, case: CaseView) -> Sequence[GradedAnswer]:
+        """Return the answers with their evidence, which the judge reads too."""
+        evidence = {
+            score.part: tuple(score.data.get("evidence", ()))
+            for score in case.scores
+            if score.metric == EVIDENCE
+        }
+        return [
+            replace(answer, evidence=evidence.get(answer.part, ()))
+            for answer in graded_answers(case)
+            if answer.metric in (ANSWER, F1)
+        ]
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:

@@ -26,6 +26,7 @@ from assay.core.suite import (
     CaseContent,
     CaseResult,
     CaseView,
+    GradedAnswer,
     Match,
     Outcome,
     Overview,
@@ -36,6 +37,8 @@ from assay.core.suite import (
     RunFacts,
     Section,
     Suite,
+    as_text,
+    graded_answers,
 )
 from assay.core.types import Case, Record, Score
 from assay.core.yamlfile import load_yaml
@@ -381,6 +384,26 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         for score in case.scores:
             sections += _score_sections(score)
         return sections
+
+    @classmethod
+    def graded_answers(cls, case: CaseView) -> Sequence[GradedAnswer]:
+        """Return the outputs of each test, and as the metric `judge` every text that a judge read with its rubric."""
+        answers = graded_answers(case)
+        for score in case.scores:
+            for number, check in enumerate((score.data or {}).get("checks", [])):
+                if check["kind"] == JUDGE:
+                    answers.append(
+                        GradedAnswer(
+                            metric=JUDGE,
+                            part=f"{score.part}/{number}",
+                            rubric=as_text(check.get("expected", "")),
+                            response=as_text(check.get("actual", "")),
+                            category=score.tags[0] if score.tags else "",
+                            cluster=score.part,
+                            accepted=check["passed"],
+                        )
+                    )
+        return answers
 
 
 def is_pipeline(path: Path) -> bool:

@@ -1,0 +1,249 @@
+"""Labels that people give to the answers of a run: `labels.jsonl` in the run folder.
+
+    answers = choose_answers(folder, suite.graded_answers, metric="judged", sample=40, balance=True)
+    labels = RunLabels(folder, by="ann")
+    labels.add(answers.read(answers.places[0]), right=True)
+
+Every label is a line that `assay judge calibrate` reads: question, reference, response and label. It is written at
+once and whole. The judge's verdict is no part of the line, and the order of the answers does not depend on it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from assay.core.errors import InputError, Problem, UsageError
+from assay.core.judges import ANSWER, RUBRIC, Agreement
+from assay.core.registry import unknown
+from assay.core.suite import CaseView, GradedAnswer, graded_answers
+from assay.journal.folder import usable_summary
+from assay.scoring.agreement import JudgedRow, agreement
+from assay.store.cases import RunCases
+
+FILE = "labels.jsonl"
+AnswersOf = Callable[[CaseView], Sequence[GradedAnswer]]
+
+
+class AnswerKey(NamedTuple):
+    """Identifies an answer in its run."""
+
+    set: str
+    case: str
+    subject: str
+    part: str
+
+
+class AnswerLabel(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of `labels.jsonl`. `response` is the text that a rubric is about, if there is a rubric."""
+
+    question: str
+    reference: str
+    response: str
+    label: bool
+    rubric: str = ""
+    evidence_texts: tuple[str, ...] = ()
+    category: str = ""
+    cluster: str = ""
+    set: str
+    case: str
+    subject: str
+    part: str = ""
+    metric: str
+    by: str
+    at: float
+
+    @property
+    def key(self) -> AnswerKey:
+        """The answer that has this label."""
+        return AnswerKey(self.set, self.case, self.subject, self.part)
+
+
+class AnswerPlace(NamedTuple):
+    """Where to find an answer to label, and the verdict of its score, which must not be shown before the label."""
+
+    key: AnswerKey
+    position: int
+    """The position of its case in the run."""
+    number: int
+    """The number of the answer among those of its case."""
+    accepted: bool | None
+
+
+class Answers:
+    """The answers of a run to label, in an order that tells nothing about them. Texts are read one by one."""
+
+    def __init__(
+        self, cases: RunCases, answers_of: AnswersOf, metric: str, places: Sequence[AnswerPlace]
+    ) -> None:
+        self._cases = cases
+        self._answers_of = answers_of
+        self.metric = metric
+        self.places = places
+
+    def read(self, place: AnswerPlace) -> GradedAnswer:
+        """Return the texts of an answer."""
+        view = self._cases.case(place.position)
+        assert view is not None  # it had ended when the places were listed
+        return self._answers_of(view._replace(calls=self._cases.calls(place.position)))[place.number]
+
+
+def choose_answers(
+    folder: Path,
+    answers_of: AnswersOf = graded_answers,
+    *,
+    metric: str = "",
+    sample: int | None = None,
+    seed: int = 0,
+    balance: bool = False,
+) -> Answers:
+    """Return the answers of a run with a score of this metric, shuffled, or a sample of them.
+
+    `answers_of` is `graded_answers` of the run's suite. Without a metric, it is one that a judge decides, else the
+    first one. With `balance`, half of the sample has accepted answers and half rejected ones, as far as there are
+    enough. The same seed gives the same sample. Raises UsageError if the run has no such answer.
+    """
+    cases = RunCases(folder)
+    by_metric: dict[str, list[AnswerPlace]] = {}
+    for view in cases:
+        end = view.end
+        for number, answer in enumerate(answers_of(view)):
+            key = AnswerKey(end.set, end.case, end.subject, answer.part)
+            place = AnswerPlace(key, end.index, number, answer.accepted)
+            by_metric.setdefault(answer.metric, []).append(place)
+    if not by_metric:
+        raise UsageError(f"{folder} has no answer with a score yet, so there is nothing to label")
+    if metric and metric not in by_metric:
+        raise UsageError(unknown("metric", metric, sorted(by_metric)))
+    metric = metric or _judged_metric(folder, list(by_metric))
+    # The hash makes an order that depends on nothing but the seed, also if the run grows later.
+    shuffled = sorted(
+        by_metric[metric], key=lambda place: sha256("\0".join((str(seed), *place.key)).encode()).digest()
+    )
+    if sample is not None:
+        shuffled = _balanced(shuffled, sample) if balance else shuffled[:sample]
+    return Answers(cases, answers_of, metric, shuffled)
+
+
+def _judged_metric(folder: Path, metrics: Sequence[str]) -> str:
+    """Return the first metric that a judge of answers decides, else the first metric of the run."""
+    summary = usable_summary(folder)
+    judges = summary.report.judges() if summary is not None and summary.report is not None else []
+    judged = [
+        name for judge in judges if judge.kind in (ANSWER, RUBRIC) for name in ("judge", *judge.metrics)
+    ]
+    return next((name for name in judged if name in metrics), metrics[0])
+
+
+def _balanced(shuffled: Sequence[AnswerPlace], sample: int) -> list[AnswerPlace]:
+    """Return as many accepted as rejected answers, in the order that they had."""
+    rejected = [place for place in shuffled if not place.accepted]
+    accepted = [place for place in shuffled if place.accepted]
+    count = max(sample - len(rejected), min(len(accepted), sample // 2))
+    chosen = {id(place) for place in (*accepted[:count], *rejected[: sample - count])}
+    return [place for place in shuffled if id(place) in chosen]
+
+
+class RunLabels:
+    """The file of labels of a run, open for one person. Another process that labels the same run is refused."""
+
+    def __init__(self, folder: Path, by: str) -> None:
+        self.path = folder / FILE
+        self.by = by
+        self.labels: dict[AnswerKey, AnswerLabel] = {}
+        """The newest label that this person gave to each answer."""
+        self._starts: list[tuple[int, AnswerKey]] = []
+        try:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be written: {error.strerror}") from None
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._fd)
+            raise UsageError(f"another process has {self.path} open. Wait until it has ended") from None
+        try:
+            for label in self._read():
+                if label.by == by:
+                    self.labels[label.key] = label
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self) -> list[AnswerLabel]:
+        """Return all labels. The beginning of a line at the end of the file, left by a kill, is cut off."""
+        content = self.path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            os.ftruncate(self._fd, whole)
+        labels = []
+        for number, line in enumerate(content[:whole].splitlines(), 1):
+            try:
+                labels.append(msgspec.json.decode(line, type=AnswerLabel))
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                message = f"this is no label of `assay label`: {error}. Mend or remove the line"
+                raise InputError(Problem(f"{self.path}:{number}", message)) from None
+        return labels
+
+    def add(self, place: AnswerPlace, answer: GradedAnswer, *, right: bool) -> None:
+        """Append a label. It is on the disk when this returns."""
+        label = AnswerLabel(
+            question=answer.question,
+            reference=answer.reference,
+            response=answer.response,
+            label=right,
+            rubric=answer.rubric,
+            evidence_texts=answer.evidence,
+            category=answer.category,
+            cluster=answer.cluster,
+            **place.key._asdict(),
+            metric=answer.metric,
+            by=self.by,
+            at=round(time.time(), 3),
+        )
+        start = os.lseek(self._fd, 0, os.SEEK_END)
+        line = msgspec.json.encode(label) + b"\n"
+        problem = ""
+        try:
+            if os.write(self._fd, line) < len(line):
+                problem = "the disk is full"
+            os.fdatasync(self._fd)
+        except OSError as error:
+            problem = error.strerror or "unknown error"
+        if problem:
+            os.ftruncate(self._fd, start)
+            raise UsageError(f"{self.path} cannot be written: {problem}. The earlier labels are saved")
+        self._starts.append((start, place.key))
+        self.labels[place.key] = label
+
+    def undo(self) -> AnswerKey | None:
+        """Remove the newest label of this session and return its answer. None if there is none."""
+        if not self._starts:
+            return None
+        start, key = self._starts.pop()
+        os.ftruncate(self._fd, start)
+        del self.labels[key]
+        return key
+
+    def close(self) -> None:
+        """Close the file. An empty one is removed."""
+        if os.fstat(self._fd).st_size == 0:
+            self.path.unlink(missing_ok=True)
+        os.close(self._fd)
+
+
+def agreement_with_scores(labels: RunLabels, places: Sequence[AnswerPlace]) -> Agreement:
+    """Compare the labels of one person with the scores of the run. An answer without a label is left out."""
+    labelled = [(place, labels.labels[place.key]) for place in places if place.key in labels.labels]
+    return agreement(
+        JudgedRow(label.label, place.accepted, None, label.category, label.cluster or None)
+        for place, label in labelled
+    )
