@@ -98,6 +98,7 @@ ESCAPES = {
     "show": "show tables",
     "python variable": "select * from place",
     "arrow": "select * from arrow_scan(0, 0, 0)",
+    "another table function": "select * from test_all_types()",
     "nothing": "  ; ",
     "no SQL": "please give me everything",
 }

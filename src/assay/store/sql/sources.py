@@ -7,6 +7,7 @@ the places (`at`) of the lines that count. A file with damaged lines is replaced
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,6 +25,7 @@ from assay.store.runs import RunState, states
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+_GLOB = frozenset("*?[")
 FAILURE = 'STRUCT(kind VARCHAR, message VARCHAR, "where" VARCHAR, http BIGINT, traceback VARCHAR)'
 USAGE = "STRUCT(input BIGINT, output BIGINT)"
 _HEAD = {"type": "VARCHAR", "index": "BIGINT", "case": "VARCHAR", "set": "VARCHAR", "subject": "VARCHAR"}
@@ -111,10 +113,10 @@ class RunSource(Struct):
 def open_sources(folders: Iterable[Path], warn: Callable[[str], object]) -> list[RunSource]:
     """Return the runs in these folders. `warn` gets a sentence about each run that is damaged or cannot be read."""
     runs = [run for folder in dict.fromkeys(folder.resolve() for folder in folders) for run in states(folder)]
-    names = [run.folder.name for run in runs]
+    names = Counter(run.folder.name for run in runs)
     sources = []
     for number, run in enumerate(runs):
-        name = str(run.folder) if names.count(run.folder.name) > 1 else run.folder.name
+        name = str(run.folder) if names[run.folder.name] > 1 else run.folder.name
         try:
             read_info(run.folder)
             has_journal = run.state != "unreadable"
@@ -205,9 +207,9 @@ class JournalFiles:
     def longest_line(self) -> int:
         """Return the bytes of the longest line of all files. Reads them."""
         longest = 0
-        for files in (self._files or {}).values():
-            for file in files:
-                with file.path.open("rb") as lines:
+        for source in self._sources:
+            for path in filter(Path.is_file, source.paths()):
+                with path.open("rb") as lines:
                     longest = max(longest, max(map(len, lines), default=0))
         return longest
 
@@ -237,6 +239,11 @@ class JournalFiles:
                 if name in damaged:
                     path = self._copies / f"{source.number}-{name}"
                     copy_intact_lines(folder / name, path)
+                elif _GLOB.intersection(str(path)):
+                    # DuckDB would take the path for a pattern, and has no way to say that it is none.
+                    path = self._copies / f"{source.number}-{name}"
+                    path.unlink(missing_ok=True)
+                    path.symlink_to(folder / name)
                 found.append(_File(path, source, filtered))
                 if filtered:
                     self._count(name, path, source, [index.stage(stage) for stage in stages])
@@ -244,27 +251,17 @@ class JournalFiles:
         return files
 
     def _list_files(self, files: Sequence[_File]) -> None:
-        rows = ", ".join(
-            "("
-            + ", ".join(
-                [
-                    literal(str(file.path)),
-                    str(file.source.number),
-                    literal(file.source.name),
-                    literal(file.source.run.info.suite),
-                    literal(file.source.run.info.score_parts),
-                    str(file.source.run.info.imported is not None),
-                ]
-            )
-            + ")"
-            for file in files
-        )
+        rows = []
+        for path, source, _ in files:
+            info = source.run.info
+            texts = ", ".join(map(literal, (str(path), source.name, info.suite, info.score_parts)))
+            rows.append(f"({texts}, {source.number}, {info.imported is not None})")
         self._connection.execute(
             "create or replace table journal_files("
-            "filename varchar, number integer, run varchar, suite varchar, parts varchar, imported boolean)"
+            "filename varchar, run varchar, suite varchar, parts varchar, number integer, imported boolean)"
         )
         if rows:
-            self._connection.execute(f"insert into journal_files values {rows}")
+            self._connection.execute(f"insert into journal_files values {', '.join(rows)}")
 
     def _count(self, name: str, path: Path, source: RunSource, stages: Sequence[StageIndex]) -> None:
         """Add the counting lines of one file to `counted`: the last end of each case, and the lines that it commits."""
