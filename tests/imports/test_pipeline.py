@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from assay import api
+from assay.core.errors import InputError, UsageError
 from assay.store.cases import RunCases
 
 from support.pipelines import PipelineLab, case, orders, says
@@ -240,3 +241,23 @@ def test_zeros_of_a_file_without_a_judge_are_no_points(tmp_path: Path) -> None:
     assert [metric.name for metric in run.report.entries[0].metrics] == ["pass_rate"]
     assert run.info.imported is not None
     assert "a judge's points" in run.info.imported.missing
+
+
+def test_with_the_testset_samples_of_prompt_lab_are_paired_with_a_run(lab: PipelineLab) -> None:
+    """Their files have ids only; the key of a test is made of its inputs too."""
+    run = lab.run(judge=lab.script({"text": "no verdict"}), max_retries=0).run
+    results = [SAMPLE | {"sample_id": name, "variant": "baseline"} for name in ("passes", "fails", "4")]
+    Path("samples.json").write_text(json.dumps(results))
+    alone = api.import_results(Path("samples.json"), "imported")
+    with pytest.raises(UsageError, match="have no case in common"):
+        api.compare(str(run.folder), str(alone.folder))
+    imported = api.import_results(Path("samples.json"), "imported", data=Path("tests.jsonl"))
+    (comparison,) = api.compare(str(run.folder), str(imported.folder)).comparisons
+    assert comparison.paired == 1  # the other two belong to cases of two tests
+    assert imported.report is not None
+    assert [part.name for part in imported.report.entries[0].slices] == ["tests", "x", "y"]
+    assert imported.info.imported is not None
+    assert "inputs" not in imported.info.imported.missing
+    Path("samples.json").write_text(json.dumps([SAMPLE]))
+    with pytest.raises(InputError, match="has no test 's1', which the results have"):
+        api.import_results(Path("samples.json"), "imported", data=Path("tests.jsonl"))

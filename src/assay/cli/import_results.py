@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 @click.option(
     "--data",
     type=click.Path(path_type=Path),
-    help="The data file of a memory test or memory evaluation. Its result files do not repeat the messages, so "
-    "without it `assay compare` does not pair the run with one of assay's own.",
+    help="The data file of a memory test or memory evaluation, or the testset of Prompt Lab's results. The result "
+    "files do not repeat the inputs, so without it `assay compare` does not pair the run with one of assay's own.",
 )
 def command(files: tuple[Path, ...], output_dir: str, format_name: str | None, data: Path | None) -> int:
     """Make a run of each result FILE that another program wrote.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
@@ -117,6 +117,18 @@ class TestFields(Struct, kw_only=True):
         return TestCase(self.id, self.tags, self.inputs, self.step_inputs, self.batch_items)
 
     @classmethod
+    def of(cls, test: TestCase, depends_on: Sequence[str] = ()) -> Self:
+        """Return the fields of a test."""
+        return cls(
+            id=test.id,
+            tags=test.tags,
+            inputs=test.inputs,
+            step_inputs=test.step_inputs,
+            batch_items=test.batch_items,
+            depends_on=list(depends_on),
+        )
+
+    @classmethod
     def record(cls, tests: list[Self]) -> Record:
         """Return the record of a case with these tests."""
         return Record(*UNPLACED, try_=1, kind=TESTS, data=tests)
@@ -220,7 +232,7 @@ class PipelineRun(ImportedRun):
 
     def _case(self, variant: str, lines: list[_TestLine]) -> ImportedCase:
         scores: list[Score] = []
-        records = [TestFields.record([line.test_fields() for line in lines])]
+        records = [TestFields.record([TestFields.of(line.test, line.fields.depends_on) for line in lines])]
         for line in lines:
             score = line.score()
             if score is not None:
@@ -267,18 +279,6 @@ class _TestLine(NamedTuple):
     value: dict[str, Any]
     test: TestCase
     output: TestOutput
-
-    def test_fields(self) -> TestFields:
-        """Return the part of the line that is no result."""
-        fields = self.fields
-        return TestFields(
-            id=fields.id,
-            tags=fields.tags,
-            inputs=fields.inputs,
-            step_inputs=fields.step_inputs,
-            batch_items=fields.batch_items,
-            depends_on=fields.depends_on,
-        )
 
     def score(self) -> Score | None:
         """Return the score of the test; None if it has no answer."""

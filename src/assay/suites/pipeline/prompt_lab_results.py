@@ -17,8 +17,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-from assay.core.errors import InputError, Problem, unreadable
+from assay.core.errors import InputError, Problem, UsageError, unreadable
 from assay.core.foreign_json import convert_json, read_json
+from assay.core.hashing import fingerprint
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.report import Report
 from assay.core.types import Failure, Record
@@ -28,7 +29,7 @@ from assay.suites.pipeline.pipeline_results import POINTS, TestFields, points_me
 from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, PASSED, verdict_score
 from assay.suites.pipeline.tally import VariantTally, build_report
 from assay.suites.pipeline.testset.case import TestCase
-from assay.suites.pipeline.testset.testsets import group_key
+from assay.suites.pipeline.testset.testsets import Testsets, group_key
 
 FORMAT = "pipeline"
 _SCORER = imported_scorer("pipeline")
@@ -36,6 +37,8 @@ _LISTS = ("evaluation_results", "sample_results")
 # One of these keys is at the beginning of every JSON file of Prompt Lab that has samples.
 _MARKS = (b'"entity_type"', b'"pipeline_id"', b'"sample_id"')
 _SNIFFED_BYTES = 4096
+# What the testset has and the results do not.
+_IN_TESTSET = ("inputs", "tags", "expected values")
 _CSV_COLUMNS = frozenset({"id", "variant", POINTS, "must_have_pass"})
 # Texts that Prompt Lab writes into `judge_feedback`: the pipeline failed, the evaluation failed, no such sample.
 _PIPELINE_FAILED, _EVALUATION_FAILED, _NOT_FOUND = "Pipeline 执行失败", "评估失败", "未找到结果"
@@ -99,7 +102,7 @@ def find_prompt_lab_results(path: Path) -> ImportedRun | None:
 
 
 class PromptLabRun(ImportedRun):
-    """The samples of one file. The file has no inputs and no tags, so a key is made of the id alone."""
+    """The samples of one file. The file has no inputs and no tags; without `--data` a key is made of the id alone."""
 
     def __init__(self, path: Path, samples: list[SampleResult], started: float | None) -> None:
         if not samples:
@@ -122,10 +125,9 @@ class PromptLabRun(ImportedRun):
         self._tallies = {variant: VariantTally([]) for variant in variants}
         self._set = samples[0].entity_id or path.name.partition(".")[0]
         self._count = 0
+        self._tests: dict[str, TestCase] = {}
         missing = [
-            "inputs",
-            "tags",
-            "expected values",
+            *_IN_TESTSET,
             "models",
             "requests and replies",
             "tokens",
@@ -150,6 +152,21 @@ class PromptLabRun(ImportedRun):
             )
         )
 
+    def use_data(self, path: Path) -> None:
+        """Take inputs, tags and expectations from the testset. Raises InputError if it lacks a sample."""
+        if not path.is_file():
+            raise UsageError(f"--data {path} is not a file; pass the testset of these results")
+        loaded = Testsets([str(path)]).load()
+        self._tests = {case.key: case for group in loaded.groups for case in group.cases}
+        unknown = [name for name in self._rows if name not in self._tests]
+        if unknown:
+            raise InputError(Problem(str(path), f"has no test {unknown[0]!r}, which the results have"))
+        plan = self.plan
+        plan.files.append(path)
+        (self._set,) = loaded.sets
+        plan.facts["sets"] = {self._set: len(self._rows)}
+        plan.missing = [name for name in plan.missing if name not in _IN_TESTSET]
+
     def cases(self) -> Iterator[ImportedCase]:
         """Yield the samples in the order of the file, each with all its variants."""
         for row in self._rows.values():
@@ -158,8 +175,9 @@ class PromptLabRun(ImportedRun):
                     yield self._case(row[variant])
 
     def _case(self, sample: SampleResult) -> ImportedCase:
-        test = TestCase(sample.sample_id)
-        data: dict[str, Any] = {"checks": []}
+        test = self._tests.get(str(sample.sample_id)) or TestCase(sample.sample_id)
+        data: dict[str, Any] = {"gold": fingerprint(test.expectations())} if self._tests else {}
+        data["checks"] = []
         if sample.verdict in (PASSED, FAILED):
             passed = sample.must_have_pass
             check = {"path": "must_have", "kind": "must_have", "passed": passed, "why": sample.reason}
@@ -183,8 +201,9 @@ class PromptLabRun(ImportedRun):
             set=self._set,
             subject=sample.variant,
             label=test.key,
+            tags=tuple(test.tags),
             failure=failure,
-            records=[TestFields.record([TestFields(id=sample.sample_id)]), answer],
+            records=[TestFields.record([TestFields.of(test)]), answer],
             scores=scores,
             seconds=sample.execution_time,
         )
