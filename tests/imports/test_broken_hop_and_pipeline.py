@@ -184,11 +184,13 @@ def test_a_broken_file_gives_a_sentence_and_no_run(
         FLAT | {"hop_result": {"answer": 4}},
         FLAT | {"hop_result": '{"answer": NaN}'},
         FLAT | {"hop_result": "not JSON at all"},
+        FLAT | {"hop_result": '{"cut": '},
         FLAT | {"hop_result": None, "hop_stats": None},
         FLAT | {"tag": ["a", "b"], "difficulty": 3, "profile": 7},
         FLAT | {"expected_answer": float("nan")},
         FLAT | {"q": 10**40, "hop_result": json.dumps({"answer": 10**40})},
         FLAT | {"q": "\ud800"},
+        FLAT | {"id": "9" * 5000},
     ],
     ids=lambda row: json.dumps(row)[-60:],
 )
@@ -202,3 +204,5 @@ def test_odd_values_are_imported(
     assert (command.code, command.err.count("Traceback")) == (0, 0)
     shown = typed(capsys, "show", str(tmp_path / "out"), "0")
     assert (shown.code, shown.err) == (0, "")
+    export = typed(capsys, "export", str(tmp_path / "out"), "--to", "hop", "--output", str(tmp_path / "task"))
+    assert export.code == 0

@@ -26,7 +26,7 @@ from assay.store.hop.audit import read_json
 from assay.suites.hop.analysis import RowResult, case_result
 from assay.suites.hop.contract import MARKDOWN, YAML_NAMES, Contract, contract_file, read_contract
 from assay.suites.hop.files import RESULT_KEYS, ResultFile, file_name
-from assay.suites.hop.hop_results import ROW
+from assay.suites.hop.hop_results import ROW, row_number
 from assay.suites.hop.observer_log import FILE_NAME
 from assay.suites.hop.rows import HopRow, RowReader
 from assay.suites.hop.target import HOPLET, TEST_CASES
@@ -130,7 +130,7 @@ class _OwnFile:
         if record is None:
             message = f"has no row {label!r}. Repeat the command of the run, which writes the file again"
             raise InputError(Problem(str(self._path), message))
-        return self._reader.row(record, int(label) if label.isdecimal() else 0)
+        return self._reader.row(record, row_number(label))
 
 
 def _log_lines(hoplet: str, started: float, row: HopRow, result: RowResult, answer: Any) -> bytes:

@@ -41,6 +41,7 @@ _SCORER = imported_scorer("hop")
 # assay names a result file after its data: `<data>_<YYYYmmdd_HHMMSS>.jsonl`.
 _FILE_NAME = re.compile(r"(?P<data>.+)_(?P<when>\d{8}_\d{6})\.jsonl")
 _MAX_LISTED = 5
+_MAX_DIGITS = 18
 # As `core/hop_result.py` writes results.
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -117,6 +118,8 @@ class HopRun(ImportedRun):
         missing = ["model calls", "tokens"]
         if self._observer is None:
             missing.append("times")
+        elif self._observer.count < count:
+            missing.append("times of some rows")
         if facts["without stats"]:
             missing.append(f"steps and retries ({facts['without stats']:,} of {count:,} rows)")
         if not has_contract:
@@ -216,8 +219,7 @@ class HopRun(ImportedRun):
         where = f"{self._lines.path}:{line.number}"
         value = decode_json(line.raw, where)
         audit = self._audit(value, where)
-        # The number is needed only for a row without an id, and is its id then.
-        row = self._row(value, audit, int(id_) if id_.isdecimal() else line.number, where)
+        row = self._row(value, audit, row_number(id_), where)
         answer = None if audit.failed else _answer(value, audit)
         call = self._observed(row, audit, answer)
         result = replace(
@@ -392,6 +394,12 @@ def _is_result(value: Any) -> bool:
     if isinstance(value, dict) and is_meta(value):
         return True
     return isinstance(value, (dict, list)) and read_audit(value) is not None
+
+
+def row_number(id_: str) -> int:
+    """Return the number of a row without an id, which is its id then; 0 for any other id."""
+    # Python refuses to read numbers with thousands of digits, and a text id may be one.
+    return int(id_) if id_.isdecimal() and len(id_) <= _MAX_DIGITS else 0
 
 
 def _id(value: Any, audit: Audit) -> Any:

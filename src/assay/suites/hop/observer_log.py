@@ -65,6 +65,11 @@ class ObserverLog:
                 call.seconds = _number(record.get("duration"))
                 self._calls[call.input, _encode(record.get("result", error))].append(call)
 
+    @property
+    def count(self) -> int:
+        """The number of calls that ended."""
+        return sum(map(len, self._calls.values()))
+
     def find(self, fields: dict[str, Any], result: Any) -> ObservedCall | None:
         """Return the call of this batch with this input and result; None if there is none. An error is its message.
 

@@ -6,6 +6,7 @@ The contract decides when a field is right: equal, within a tolerance, in the sa
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -110,7 +111,9 @@ def audit_case(end: End | None, text: str | None) -> Audit:
     if end is not None and end.status == "ok":
         # Fast path: most results are plain objects without wrappers.
         if text and text[0] == "{" and '"result"' not in text:
-            return Audit({}, msgspec.json.decode(text))
+            # The text of an imported row may be something else than JSON.
+            with suppress(msgspec.DecodeError):
+                return Audit({}, msgspec.json.decode(text))
         record: dict[str, Any] = {"hop_result": text, "hop_stats": {"status": "OK"}}
     else:
         error = NOT_RUN
