@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import UsageError
+from assay.core.judges import JudgeInfo
 from assay.core.report import Entry, Interval, Metric, Report, Slice
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
 from assay.journal.folder import read_summary, write_summary
@@ -276,7 +277,12 @@ def test_judgements_are_the_scores_of_judges_and_the_judged_checks_of_pipelines(
     run = Made(tmp_path / "run", scorer="judge@1")
     verdict = {"label": "Correct", "answer": "Oslo", "votes": [["Correct", 3]]}
     run.case("a", [{"metric": "judged", "value": 1.0, "reason": "same", "expected": "Oslo", "data": verdict}])
-    run.finish()
+    judges = [
+        JudgeInfo(name=name, id=f"{name}@1", votes=3, kind="answer", fingerprint="1", metrics=["judged"])
+        for name in ("b", "a")
+    ]
+    run.finish(report=Report(entries=[Entry(name="m", judges=judges)]))
+    assert ask(run.folder, "select judge from judgements") == [("a@1, b@1",)]
     columns = "metric, verdict, value, status, reason, answer, expected"
     assert ask(run.folder, f"select {columns} from judgements") == [
         ("judged", "Correct", 1.0, "scored", "same", "Oslo", "Oslo")
@@ -314,7 +320,14 @@ def test_steps_have_one_vocabulary_for_pipelines_and_hop_functions(tmp_path: Pat
         "tokens": {"input": 5, "output": 1},
         "seconds": 0.5,
     }
-    hop = {"step": 1, "op": "hop_get", "status": "FAIL", "duration": 0.25, "metadata": {"reason": "empty"}}
+    hop = {
+        "step": 1,
+        "op": "hop_get",
+        "status": "FAIL",
+        "duration": 0.25,
+        "calls": "many",
+        "metadata": {"reason": "empty"},
+    }
     records = [
         Record(0, "a", "set", "m", 2, "step", "test/summarise", data),
         Record(0, "a", "set", "m", 2, "step", "1", hop),
@@ -327,8 +340,8 @@ def test_steps_have_one_vocabulary_for_pipelines_and_hop_functions(tmp_path: Pat
         "select part, step, status, error, attempts, input_tokens, seconds from steps order by part desc",
     )
     assert rows == [
-        ("test/summarise", "summarise", "failed", "no JSON", 2, 5, 0.5),
-        ("1", "hop_get", "FAIL", "empty", None, None, 0.25),
+        ("test/summarise", "summarise", "failed", "no JSON", None, 2, 5, 0.5),
+        ("1", "hop_get", "FAIL", "empty", None, None, None, 0.25),
     ]
     assert ask(folder, "select part, answer from answers") == [("test", '{"x":1}')]
 

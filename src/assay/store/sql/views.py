@@ -105,14 +105,16 @@ def _answers(relation: Relation, query: CheckedQuery) -> str:
 
 
 def _steps(relation: Relation, query: CheckedQuery) -> str:
+    # A suite of a user may store anything under these names.
     return f"""select {_HEAD_SQL}, part, kind,
       coalesce(data ->> '$.op', regexp_extract(part, '[^/]*$')) as step,
       data ->> '$.status' as status, data ->> '$.output' as output,
       coalesce(data ->> '$.error', data ->> '$.why', data ->> '$.metadata.reason') as error,
-      coalesce(data ->> '$.attempts', data ->> '$.retry_count')::bigint as attempts,
-      (data ->> '$.calls')::bigint as calls, (data ->> '$.tokens.input')::bigint as input_tokens,
-      (data ->> '$.tokens.output')::bigint as output_tokens,
-      coalesce(data ->> '$.seconds', data ->> '$.duration')::double as seconds, data
+      try_cast(coalesce(data ->> '$.attempts', data ->> '$.retry_count') as bigint) as attempts,
+      try_cast(data ->> '$.calls' as bigint) as calls,
+      try_cast(data ->> '$.tokens.input' as bigint) as input_tokens,
+      try_cast(data ->> '$.tokens.output' as bigint) as output_tokens,
+      try_cast(coalesce(data ->> '$.seconds', data ->> '$.duration') as double) as seconds, data
       from ({relation(RECORDS)}) where kind not in ('answer', 'fed', 'used', 'imported')"""
 
 
@@ -143,6 +145,10 @@ def _metrics(relation: Relation, query: CheckedQuery) -> str:
     return "select * from metric_table"
 
 
+# Several judges may decide one metric, for example of two subjects.
+_JUDGES = "select run, metric, string_agg(distinct judge, ', ' order by judge) as judge from judge_table group by all"
+
+
 def _judgements(relation: Relation, query: CheckedQuery) -> str:
     head = 'run, suite, "index", key, "set", subject'
     scores = _scores(
@@ -153,7 +159,7 @@ def _judgements(relation: Relation, query: CheckedQuery) -> str:
       select {head}, metric, judges.judge, part, question, label, tags, value, status,
         coalesce(data ->> '$.label', data ->> '$.labels[0]', data ->> '$.verdict') as verdict, reason,
         data ->> '$.answer' as answer, expected, data -> '$.votes' as votes
-      from scores left join judge_table judges using (run, metric)
+      from scores left join ({_JUDGES}) judges using (run, metric)
       where suite <> 'pipeline' and (judges.judge is not null or regexp_matches(scorer, '^judged?@'))
       union all
       select {head}, metric, (select any_value(judge) from judge_table j where j.run = checked.run), part, question,
