@@ -152,3 +152,14 @@ def test_a_tag_for_each_case_is_refused(tmp_path: Path) -> None:
     runs = [tagged(tmp_path / name, cases) for name in ("base", "new")]
     with pytest.raises(UsageError, match=r"--by id: there are 1,001 different values"):
         compare(runs, by="id")
+
+
+def test_p_is_adjusted_for_all_slices_together(tmp_path: Path) -> None:
+    """One of four groups differs with p 0.031. Among four groups that happens by chance, so it decides nothing."""
+    keys = {f"{group}{number}": (f"g:{group}",) for group in "abcd" for number in range(6)}
+    base = tagged(tmp_path / "base", {key: (True, tags) for key, tags in keys.items()})
+    new = tagged(tmp_path / "new", {key: (key[0] != "a", tags) for key, tags in keys.items()})
+    rows = [each.rows[0] for each in compared("g", base, new).slices]
+    assert [row.p for row in rows] == [0.03125, 1.0, 1.0, 1.0]
+    assert [row.p_adjusted for row in rows] == [0.125, 1.0, 1.0, 1.0]
+    assert rows[0].verdict == "unclear"
