@@ -337,7 +337,7 @@ def test_steps_have_one_vocabulary_for_pipelines_and_hop_functions(tmp_path: Pat
     journal.close()
     rows = ask(
         folder,
-        "select part, step, status, error, attempts, input_tokens, seconds from steps order by part desc",
+        "select part, step, status, error, calls, attempts, input_tokens, seconds from steps order by part desc",
     )
     assert rows == [
         ("test/summarise", "summarise", "failed", "no JSON", None, 2, 5, 0.5),
