@@ -160,6 +160,6 @@ def test_p_is_adjusted_for_all_slices_together(tmp_path: Path) -> None:
     base = tagged(tmp_path / "base", {key: (True, tags) for key, tags in keys.items()})
     new = tagged(tmp_path / "new", {key: (key[0] != "a", tags) for key, tags in keys.items()})
     rows = [each.rows[0] for each in compared("g", base, new).slices]
-    assert [row.p for row in rows] == [0.03125, 1.0, 1.0, 1.0]
-    assert [row.p_adjusted for row in rows] == [0.125, 1.0, 1.0, 1.0]
+    assert [row.p for row in rows] == pytest.approx([0.03125, 1.0, 1.0, 1.0])
+    assert [row.p_adjusted for row in rows] == pytest.approx([0.125, 1.0, 1.0, 1.0])
     assert rows[0].verdict == "unclear"
