@@ -29,6 +29,7 @@ COMMANDS = {
     "show": "Show the report of a run, or one of its cases with prompts, replies and scores.",
     "sql": "Ask runs in SQL: scores, calls, answers, numbers; one query or a prompt.",
     "label": "Label answers as right or wrong in the terminal, for `judge calibrate`.",
+    "diff": "Show two cases beside each other, with the words in which prompts and replies differ.",
     "compare": "Compare runs case by case: differences with intervals, flipped cases, time and tokens.",
     "gate": "Decide for CI whether a run meets its requirements: pass, fail or inconclusive.",
     "power": "Plan a comparison: how many cases show an effect, or which effect so many cases show.",

@@ -7,7 +7,7 @@ no HTML, no mention of a person (`@name`) and no reference to an issue (`#12`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from assay.core.report import Report
@@ -30,6 +30,7 @@ from assay.store.render.tables import (
 if TYPE_CHECKING:
     from assay.store.comparison import Comparison, ComparisonResult, Flips
     from assay.store.gate import GateResult
+    from assay.store.render.case_diff import CaseDiff
 
 _SPECIAL = re.compile(r"[\\`*_{}\[\]()|~$!]")
 # Characters that a backslash does not protect in all places: HTML, mentions and references to issues.
@@ -72,6 +73,26 @@ def gate_markdown(result: GateResult) -> str:
             *_notes(judge_lines(result.judges) + result.notes),
         ]
     )
+
+
+def case_diff_markdown(diff: CaseDiff, titles: Sequence[str]) -> str:
+    """Return two cases with the lines that differ, as blocks of the language `diff`, which most viewers colour."""
+    lines = [f"- left: {escape(titles[0])}", f"- right: {escape(titles[1])}"]
+    if not diff.same_row:
+        lines.append("- these are different rows of the data")
+    lines += ["", *_table(diff.scores)] if diff.scores.rows else []
+    equal = [pair.name for pair in diff.texts if pair.same]
+    for pair in diff.texts:
+        if pair.same:
+            continue
+        signed = []
+        for kind, text in pair.lines:
+            sign = {"same": " ", "removed": "-", "added": "+"}[kind]
+            signed += [f"{sign} {line}" for line in text.split("\n")]
+        lines += ["", f"**{escape(pair.name)}**", "", *_fence("\n".join(signed), "diff")]
+    if equal:
+        lines += ["", f"The same in both: {escape(', '.join(equal))}"]
+    return _document(lines)
 
 
 def escape(text: str) -> str:
@@ -133,11 +154,11 @@ def _notes(notes: list[str]) -> list[str]:
     return ["", *(f"- {escape(note)}" for note in notes)] if notes else []
 
 
-def _fence(text: str) -> list[str]:
+def _fence(text: str, language: str = "text") -> list[str]:
     """Return a block of code. Its fence is longer than any run of backticks in the text."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return [f"{fence}text", _printable(text, keep="\n\t"), fence]
+    return [f"{fence}{language}", _printable(text, keep="\n\t"), fence]
 
 
 def _printable(text: str, keep: str = "") -> str:
