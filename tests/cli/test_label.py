@@ -13,6 +13,7 @@ from assay import api
 
 from support.memory_talks import Talks, talk
 from support.pipelines import typed
+from support.runs import Made
 from support.terminal import Terminal
 
 QUESTION = "right? [y/n/s/u/m/?/q] "
@@ -85,6 +86,25 @@ def test_labels_are_given_blind_and_calibrate_the_judge(run: api.Run, capsys: Ca
         assert re.search(r"^kappa +0\.000 .*4$", out, re.MULTILINE), out
         assert re.search(r"^accuracy +0\.750 4$", out, re.MULTILINE), out
         assert re.search(r"^label: wrong +1 +0$", out, re.MULTILINE), out
+
+
+def test_the_screen_is_the_same_whatever_the_judge_said(tmp_path: Path) -> None:
+    """Until the last label is given. Only then the agreement is printed."""
+    screens, ends = [], []
+    for name, values in (("one", (1.0, 0.0)), ("other", (0.0, 0.0))):
+        made = Made(tmp_path / name / "run")
+        for number, value in enumerate(values):
+            made.case(
+                f"k{number}",
+                [{"metric": "right", "value": value, "expected": "x", "reason": f"it is {value}"}],
+            )
+        made.finish()
+        with Terminal("label", "run", "--by", "ann", cwd=tmp_path / name) as terminal:
+            screens.append(terminal.wait_for(QUESTION) + terminal.type("y", QUESTION))
+            assert terminal.end("y") == 0
+            ends.append(terminal.text.rsplit(QUESTION, 1)[1])
+    assert screens[0] == screens[1]
+    assert ["agree on 1 of 2" in ends[0], "agree on 0 of 2" in ends[1]] == [True, True]
 
 
 def test_labelling_can_be_stopped_undone_and_continued(run: api.Run) -> None:
