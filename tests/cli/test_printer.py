@@ -263,7 +263,9 @@ def test_warnings_and_invalid_scores_are_told_once(
     warning = "the interval rests on 3 clusters"
     judge = JudgeInfo(name="openai/j", id="j", votes=3, kind="answer", fingerprint="f", metrics=["a", "b"])
     metrics = [share("a", 1, 2, warning=warning, left_out={"invalid": 2}), share("b", 1, 2, warning=warning)]
-    entry = Entry(name="m", metrics=metrics, judges=[judge])
+    (all_lines,) = shown(Report(entries=[Entry(name="m", metrics=metrics)]), "out")
+    assert f"all values: {warning}" in all_lines
+    entry = Entry(name="m", metrics=[*metrics, share("c", 1, 2)], judges=[judge])
     (lines,) = shown(Report(entries=[entry]), "out")
     assert lines[-3:] == [
         "judge openai/j (a, b, 3 votes): not calibrated",

@@ -153,7 +153,7 @@ def test_damaged_runs_are_listed_and_what_is_wrong_is_told(tmp_path: Path) -> No
     runs = list_runs(tmp_path, RunFilter(), warn=warnings.append)
     assert [(run.name, run.state) for run in runs] == [
         ("r1", "finished"),
-        ("r2", "unreadable"),
+        ("r2", "damaged"),
         ("r3", "finished"),
     ]
     assert (runs[1].total, runs[1].problem in warnings) == (None, True)
