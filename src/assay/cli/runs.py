@@ -116,7 +116,8 @@ def command(  # noqa: PLR0913 - one parameter for each option
         failed=failed,
         search=search,
     )
-    runs = list_runs(folder, chosen, warn=tell, ignored_options=_ignored_options)
+    warnings: list[str] = []
+    runs = list_runs(folder, chosen, warn=warnings.append, ignored_options=_ignored_options)
     runs.sort(key=SORTS[sort])
     if limit is not None:
         runs = runs[-limit:]
@@ -130,6 +131,9 @@ def command(  # noqa: PLR0913 - one parameter for each option
         _print_for_terminal(runs)
     else:
         _print_table(runs)
+    # Below the list, where they are seen.
+    for warning in warnings:
+        tell(warning)
     return 0
 
 
