@@ -41,8 +41,8 @@ from support.pipelines import MODEL as PIPELINE_MODEL
 from support.pipelines import case, says
 
 JOURNAL = ("calls.jsonl", "records.jsonl", "scores.jsonl")
-# A scenario takes a tenth of a second. One that takes this long is stuck.
-STUCK_SECONDS = 60
+# A scenario takes a tenth of a second. One that takes this long is stuck, however busy the machine is.
+STUCK_SECONDS = 300
 # Keys of reports and result files whose values depend on the clock.
 _CLOCK = re.compile(
     r"second|time|date|duration|latency|stamp|started|elapsed|_at$|speed|throughput|run_id", re.IGNORECASE

@@ -82,7 +82,7 @@ def file_problems(folder: Path, summary: Summary | None) -> list[Problem]:
         elif size == 0 and max(sizes.values()) > MAX_HEADER:
             message = "the file is empty, although the run has lines in other files"
         elif size < before:
-            message = f"the file ends at byte {size}, but it had {before} bytes: its last lines are missing"
+            message = f"the file ends at byte {size}, but it had {before} bytes: lines are missing"
         elif size > before:
             message = f"the file has {size} bytes, but it had {before}: something was added after the run"
         elif name in written and not _ends_with_line_break(folder / name):
