@@ -62,8 +62,10 @@ class ReusableCalls:
                     add(line, offset)
                     offset += size
         for damaged in damage:
-            if damaged.what == "moved":
-                add(_call_keys.decode(self._reader.line(damaged.offset)), damaged.offset)
+            if damaged.what == "moved" and (line := self._reader.line(damaged.offset)).startswith(
+                _CALL_BEGIN
+            ):
+                add(_call_keys.decode(line), damaged.offset)
         order = np.argsort(np.array(digests, dtype=np.uint64), kind="stable").tolist()
         self._digests = array("Q", (digests[position] for position in order))
         self._offsets = array("q", (offsets[position] for position in order))
@@ -117,6 +119,8 @@ class _CallKey(msgspec.Struct, tag="call", tag_field="type"):
     response: _NoFields | None = None
 
 
+# The file's first line may have been moved among the calls.
+_CALL_BEGIN = b'{"type":"call",'
 _call_keys = msgspec.json.Decoder(_CallKey)
 
 
