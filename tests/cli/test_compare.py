@@ -64,7 +64,7 @@ def test_two_models_on_one_task(typed: Typed) -> None:
     lines = out.splitlines()
     assert re.match(r"base  \S+-task-\S+ · script/before.jsonl · 20\S+ \S+ · 6 cases", lines[0])
     row = next(line for line in lines if line.startswith("sums "))
-    shown = "sums exact_match,none 0.6667 0.5000 -0.1667 -0.7192 to +0.5328 6 1/2 1.0000 0.8499 unclear"
+    shown = "sums exact_match,none 0.6667 0.5000 -0.1667 -0.6302 to +0.3976 6 1/2 1.0000 0.7346 unclear"
     assert " ".join(row.split()) == shown
     assert re.search("won/lost +p +detectable +verdict$", out, re.MULTILINE)
     failing, passing = out.index("now failing: 2"), out.index("now passing: 1")

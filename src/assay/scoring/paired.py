@@ -21,7 +21,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.core.report import Interval, PairedRow
-from assay.scoring.intervals import cluster_sample, few_clusters, t_interval, t_quantile, tango
+from assay.scoring.intervals import (
+    Bounds,
+    ClusterSample,
+    cluster_sample,
+    few_clusters,
+    t_interval,
+    t_quantile,
+    tango,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,23 +97,14 @@ def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Pai
             p, p_method = sign_flip(np.bincount(members.ravel(), weights=differences)), "permutation"
         else:
             p_method = ""
-    kind = "clustered" if sample.is_clustered else "paired"
-    interval, method = None, ""
-    if sample.clusters < 2:
-        pass  # one cluster says nothing about how clusters differ
-    elif right_wrong or (is_share and not rose and not fell):
-        # Without a flip, nothing tells how flips would cluster: then every cluster counts as one pair. Graded values
-        # that are all equal have no variance either.
-        effect = sample.variance / sample.naive if sample.naive else sample.n / sample.clusters
-        quantile = t_quantile(sample.freedom)
-        interval = tango(rose / effect, fell / effect, sample.n / effect, quantile)
-        method = "clustered tango" if sample.is_clustered else "tango"
-    else:
-        interval = t_interval(sample.mean, sample.variance, sample.freedom).interval
-        method = f"{kind} t" if interval is not None else ""
+    # Graded values without any difference have no variance either, as 0 and 1 without a flip.
+    counts_flips = right_wrong or (is_share and not rose and not fell)
+    # The variance of independent flips follows from their number. Only an estimated variance needs Student's t.
+    freedom = math.inf if counts_flips and not sample.is_clustered else sample.freedom
+    interval, method = _difference_bounds(sample, rose, fell, freedom, counts_flips=counts_flips)
     detectable = None
     if interval is not None:
-        quantiles = [t_quantile(sample.freedom, share) for share in (0.975, POWER)]
+        quantiles = [t_quantile(freedom, share) for share in (0.975, POWER)]
         detectable = (interval.high - interval.low) / 2 * sum(quantiles) / quantiles[0]
     return Paired(
         n=sample.n,
@@ -126,6 +125,22 @@ def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Pai
         correlation=correlation,
         few_clusters=few_clusters(sample, is_share=is_share, share=(base_mean + new_mean) / 2),
     )
+
+
+def _difference_bounds(
+    sample: ClusterSample, rose: int, fell: int, freedom: float, *, counts_flips: bool
+) -> Bounds:
+    """Return the interval of a mean difference. There is none with one cluster."""
+    kind = "clustered" if sample.is_clustered else "paired"
+    if sample.clusters < 2:
+        return Bounds(None, "")
+    if not counts_flips:
+        interval = t_interval(sample.mean, sample.variance, freedom).interval
+        return Bounds(interval, f"{kind} t" if interval is not None else "")
+    # Without a flip, nothing tells how flips would cluster: then every cluster counts as one pair.
+    effect = sample.variance / sample.naive if sample.naive else sample.n / sample.clusters
+    interval = tango(rose / effect, fell / effect, sample.n / effect, t_quantile(freedom))
+    return Bounds(interval, "clustered tango" if sample.is_clustered else "tango")
 
 
 def _correlation(base: NDArray[Any], new: NDArray[Any]) -> float | None:

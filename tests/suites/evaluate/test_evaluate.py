@@ -560,7 +560,7 @@ def test_subjects_of_a_run_and_two_runs_are_compared_as_objects() -> None:
     assert comparison.comparisons[0].rows[0].wins == 2
     assert str(comparison).splitlines() == [
         "upper → sum",
-        "  sums exact_match 0.000 → 0.667: +0.667 (-0.77 to 0.98), n=3, won 2, lost 0, p=0.5: unclear",
+        "  sums exact_match 0.000 → 0.667: +0.667 (-0.27 to 0.94), n=3, won 2, lost 0, p=0.5: unclear",
     ]
     runs = [
         assay.evaluate(ROWS, answer=answer, score="exact_match", target="answer", name="sums")
