@@ -38,8 +38,8 @@ def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None, a
     settings, contracts and rows; conversations with questions; samples of memory evaluations; and files of
     installed suites or of a suite passed with --as FILE.py:NAME.
 
-    A run folder, all runs of an output folder, or a run by the beginning of its name, is verified as a whole: every
-    line of its journal, run.json, summary.json, and the result files. Damage is named with file, line and byte.
+    A run folder, all runs below a folder, or a run by the beginning of its name, is verified as a whole: every line
+    of its journal, run.json, summary.json, and the result files. Damage is named with file, line and byte.
 
     Warnings, such as duplicate documents, and advice on testsets do not change the exit code.
 

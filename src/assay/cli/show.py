@@ -123,7 +123,9 @@ def command(  # noqa: PLR0913 - one argument per option
             raise UsageError(
                 "--markdown and --latex print the report of a run; pass one of them, and no case"
             )
-        print_document(api.load(run), latex=latex)
+        loaded = api.load(run)
+        RunCases(loaded.folder)  # refuses a damaged journal: the numbers would not be those of its lines
+        print_document(loaded, latex=latex)
         return 0
     loaded = api.load(run)
     cases = RunCases(loaded.folder)

@@ -69,6 +69,8 @@ def command(
     """
     from assay import api  # imported here because completion and --help do not need it
 
+    if query is not None and not query.strip():
+        raise UsageError("the query is empty. Leave it out to open the prompt")
     # `assay sql results` opens the prompt: a query has several words.
     if query is not None and (" " not in query.strip() or Path(query).exists()) and "\n" not in query:
         places, query = (query, *places), None

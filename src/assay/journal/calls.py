@@ -62,10 +62,10 @@ class ReusableCalls:
                     add(line, offset)
                     offset += size
         for damaged in damage:
-            if damaged.what == "moved" and (line := self._reader.line(damaged.offset)).startswith(
-                _CALL_BEGIN
-            ):
-                add(_call_keys.decode(line), damaged.offset)
+            if damaged.what == "moved":
+                moved = self._reader.line(damaged.offset)
+                if moved.startswith(_CALL_BEGIN):
+                    add(_call_keys.decode(moved), damaged.offset)
         order = np.argsort(np.array(digests, dtype=np.uint64), kind="stable").tolist()
         self._digests = array("Q", (digests[position] for position in order))
         self._offsets = array("q", (offsets[position] for position in order))

@@ -20,13 +20,11 @@ from assay.core.hashing import file_sha256
 from assay.core.types import ASK, Status
 from assay.journal import sidecar
 from assay.journal.folder import (
-    HOME,
     ROWS,
     RunInfo,
     Summary,
     check_owner,
     is_overwritten,
-    is_run_folder,
     read_info,
     read_summary,
 )
@@ -95,16 +93,12 @@ def check_run(folder: Path) -> RunCheck:
 
 
 def find_run_folders(path: Path) -> list[Path]:
-    """Return the run folders that a path means: itself, those of an output folder, or one by the start of its name.
+    """Return the run folders that a path means: itself, those below a folder, or one by the start of its name.
 
     Empty for any other file or folder.
     """
     if path.is_dir():
-        if is_run_folder(path):
-            return [path]
-        home = path if path.name == HOME else path / HOME
-        folders = sorted(home.iterdir()) if home.is_dir() else []
-        return [folder for folder in folders if folder.is_dir() and is_run_folder(folder)]
+        return list(run_folders(path))
     if path.exists() or not any(folder.name.startswith(str(path)) for folder in run_folders(Path())):
         return []
     return [find_run(str(path))]

@@ -24,6 +24,7 @@ from assay.core.errors import UsageError
 from assay.core.judges import JudgeInfo
 from assay.core.registry import short, unknown
 from assay.core.report import Entry, Interval, Metric, PairedRow, Report
+from assay.journal.integrity import intact_index
 from assay.store.comparison import Comparison, compare
 from assay.store.comparison.rows import is_sum_row
 from assay.store.judges import kappa_problem, with_calibration
@@ -148,6 +149,8 @@ def gate(
         )
     run_name, subject = split_subject(name)
     run = finished_run(run_name)
+    # The summary may be intact while lines that it was computed from are not.
+    intact_index(run.folder, run.summary)
     assert run.summary is not None
     report = run.summary.report or Report()
     judged: list[JudgedDecision] = []

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from assay.core.errors import UsageError
 from assay.core.registry import unknown
 from assay.core.report import Metric
+from assay.journal.integrity import intact_index
 from assay.scoring.power import Design, cases_needed, power_of, smallest_effect
 from assay.store.runs import finished_run, split_subject
 
@@ -158,6 +159,7 @@ def _read_run(question: PowerQuestion, plan: PowerPlan) -> float | None:
         )
     name, subject = split_subject(question.run)
     run = finished_run(name)
+    intact_index(run.folder, run.summary)
     assert run.summary is not None
     metrics: dict[str, Metric] = {}
     for entry, metric in run.summary.report.metrics() if run.summary.report else ():
@@ -187,6 +189,7 @@ def _read_run(question: PowerQuestion, plan: PowerPlan) -> float | None:
         raise UsageError(
             f"{question.run}: {wanted} is {value:g}, which says nothing about its variance. Use --baseline"
         )
-    if metric.stderr is not None:
-        plan.design_effect = metric.stderr**2 * n / (value * (1 - value))
+    if metric.stderr is not None and plan.cluster_size > 1:
+        # n - 1, because the standard error has Bessel's correction. Clusters never reduce the cases that are needed.
+        plan.design_effect = max(1.0, metric.stderr**2 * (n - 1) / (value * (1 - value)))
     return None

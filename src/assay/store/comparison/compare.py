@@ -42,7 +42,8 @@ class Cost(Struct, kw_only=True):
     `cost` is the sum of the prices that the endpoint reported, in its currency; None if it reported none.
     """
 
-    seconds_per_case: float
+    seconds_per_case: float | None
+    """None if no case has a time, as in an imported run."""
     input_tokens: int | None
     output_tokens: int | None
     """None if the endpoint counted no tokens."""
@@ -151,8 +152,9 @@ def _one_sided(reader: FlipReader, side: int, positions: NDArray[Any], most: int
 
 
 def _cost(columns: SubjectColumns, positions: NDArray[Any]) -> Cost:
+    seconds = columns.seconds[positions]
     return Cost(
-        seconds_per_case=float(columns.seconds[positions].mean(dtype="float64")),
+        seconds_per_case=float(seconds.mean(dtype="float64")) if seconds.any() else None,
         input_tokens=_tokens(columns.input[positions]),
         output_tokens=_tokens(columns.output[positions]),
         calls=int(columns.calls[positions].sum()),

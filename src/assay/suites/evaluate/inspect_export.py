@@ -51,6 +51,8 @@ class InspectExporter(Exporter):
             lost.append("numbers by tag")
         if run.about.suite != "evaluate":
             lost.append("records that are no answers, such as steps and retrieved items")
+        if run.about.score_parts == "rows":
+            lost.append("which rows belong to one case: intervals of the exported file are too narrow")
         return lost
 
     def write(self, run: ExportedRun, target: Path) -> list[Path]:

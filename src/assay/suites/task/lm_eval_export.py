@@ -58,6 +58,8 @@ class LmEvalExporter(Exporter):
             lost.append("tables, curves and failed cases of the report")
         if any(entry.judges for entry in entries):
             lost.append("the judge and its calls")
+        if run.about.score_parts == "rows":
+            lost.append("which rows belong to one case: intervals of the exported file are too narrow")
         return lost
 
     def write(self, run: ExportedRun, target: Path) -> list[Path]:
