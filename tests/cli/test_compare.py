@@ -294,5 +294,5 @@ def test_adjusted_p_and_unreliable_intervals_are_shown(typed: Typed, sums: Path)
             run.case(talk, scores, tags=("short",))
         runs.append(str(run.finish(parts="rows")))
     _, out, _ = typed("compare", *runs, "--by", "tag")
-    assert re.search("won/lost +p +adjusted p +detectable +verdict$", out, re.MULTILINE)
+    assert re.search("won/lost +p +adjusted p +verdict$", out, re.MULTILINE)
     assert out.count("\nall rows: too few clusters: 2.") == 2, "of the table and of its groups"

@@ -79,7 +79,7 @@ def test_a_run_gives_its_value_its_variance_and_its_clusters(
     )
     found = answers(capsys, "--run", run, "--effect", "0.05")
     assert found["plan"]["baseline"] == 0.6
-    assert found["plan"]["design_effect"] == pytest.approx(0.03**2 * 1000 / 0.24)
+    assert found["plan"]["design_effect"] == pytest.approx(0.03**2 * 999 / 0.24)
     assert found["paired"]["clusters"] == -(-found["paired"]["cases"] // 10)
     code, out, _ = typed(capsys, "power", "--run", run, "--effect", "0.05", "--metric", "recall")
     assert (code, "10 cases per cluster" in out) == (0, True)

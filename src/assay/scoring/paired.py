@@ -106,6 +106,10 @@ def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Pai
     if interval is not None:
         quantiles = [t_quantile(freedom, share) for share in (0.975, POWER)]
         detectable = (interval.high - interval.low) / 2 * sum(quantiles) / quantiles[0]
+        # The permutation test of few clusters shows no difference, however large, and no share changes by more than 1.
+        is_out_of_reach = sample.is_clustered and 2.0 ** (1 - sample.clusters) >= SIGNIFICANT
+        if is_out_of_reach or (is_share and detectable > 1):
+            detectable = None
     return Paired(
         n=sample.n,
         clusters=sample.clusters,
