@@ -45,3 +45,29 @@ def test_every_case_of_an_imported_run_can_be_read(tmp_path: Path) -> None:
     """The lines of the journal carry the id of the run, so none of them counts as damaged."""
     run = api.import_results(GOLDEN / "b_em", str(tmp_path))
     assert len(list(run.cases())) == run.summary.total > 0
+
+
+def test_a_proportion_is_recognised_by_its_error_where_the_samples_are_missing(tmp_path: Path) -> None:
+    """Its interval is that of a run with samples. Another number from 0 to 1 may exceed 1."""
+    numbers = {
+        "acc,none": 0.9,
+        "acc_stderr,none": (0.9 * 0.1 / 9) ** 0.5,
+        "em,none": 0.0,
+        "em_stderr,none": 0.0,
+        "bpb,none": 0.9,
+        "bpb_stderr,none": 0.2,
+    }
+    file = {
+        "results": {"t": {"alias": "t", **numbers}},
+        "configs": {"t": {"task": "t"}},
+        "n-samples": {"t": {"original": 10, "effective": 10}},
+        "config": {"model": "m"},
+    }
+    path = tmp_path / "results_2026-01-01T00-00-00.000000.json"
+    path.write_text(json.dumps(file))
+    report = api.import_results(path, str(tmp_path / "out")).report
+    assert report is not None
+    metrics = {metric.name: metric for _, metric in report.metrics()}
+    assert metrics["acc"].interval == pytest.approx((0.5958, 0.9821), abs=1e-4)
+    assert metrics["em"].interval == pytest.approx((0.0, 0.2775), abs=1e-4)
+    assert metrics["bpb"].interval == pytest.approx((0.9 - 0.392, 0.9 + 0.392), abs=1e-3)

@@ -348,3 +348,15 @@ def test_the_summary_has_groups_with_denominator_and_interval(pair: Lab) -> None
     assert metric.interval is not None
     low, high = metric.interval
     assert low < 0.4 < high
+
+
+def test_a_group_without_a_right_answer_has_an_interval_with_a_width(lab: Lab) -> None:
+    """0 of 6: the standard error of the harness is 0, the interval is Wilson's."""
+    for name in ("two", "three"):
+        lab.task(f"tasks/{name}.yaml", docs_of("1=0", "2=0", "3=0"))
+    lab.group("tasks/g.yaml", task=["two", "three"], aggregate_metric_list=MEAN)
+    result = run(lab)
+    assert result.results["g"]["exact_match_stderr,none"] == 0
+    metric = result.metric("exact_match", "g")
+    assert metric.interval == pytest.approx((0.0, 0.3903), abs=1e-4)
+    assert (metric.value, metric.denominator, metric.interval_method) == (0.0, 6, "wilson")

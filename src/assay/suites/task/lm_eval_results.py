@@ -30,7 +30,7 @@ from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan,
 from assay.core.report import Entry, Report
 from assay.core.types import ASK, Call, Failure, Record, Request, Response, Score, ScoreStatus
 from assay.scoring import statistics
-from assay.scoring.intervals import statistic_interval
+from assay.scoring.intervals import statistic_interval, wilson
 from assay.scoring.statistics import BOOTSTRAP_DRAWS
 from assay.suites.task.dataset.documents import document_key
 from assay.suites.task.filters import FilterChain
@@ -433,8 +433,12 @@ def _metrics_in_file(
             stderr=error,
             higher_is_better=directions.get(metric),
         )
-        if number is not None:
-            result.is_share = (metric, part) in shares or _is_proportion(number, error, result.count)
+        if number is not None and _is_proportion(number, error, result.count):
+            result.is_share = True
+            result.interval = wilson(round(number * result.count), result.count)
+            result.interval_method = "wilson"
+        elif number is not None:
+            result.is_share = (metric, part) in shares
             bounds = statistic_interval(number, error, result.count, is_share=result.is_share)
             result.interval, result.interval_method = bounds
         results.append(result)
