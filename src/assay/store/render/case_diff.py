@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 
 from assay.core.suite import CaseView, as_text
 from assay.core.types import ASK, Call, Request
-from assay.store.render.flips import Change, word_changes
+from assay.store.render.flips import Change, common_ends, word_changes
 from assay.store.render.tables import NOT_MEASURED, TextTable
 
 # Texts with more lines are compared line by line, unless the lines are whole paragraphs.
@@ -157,12 +157,7 @@ def _score_table(left: CaseView, right: CaseView) -> TextTable:
 def line_changes(before: str, after: str) -> list[Change]:
     """Return the lines that differ with the lines around them. Skipped lines are one change with the text `…`."""
     old, new = before.split("\n"), after.split("\n")
-    start = 0
-    while start < min(len(old), len(new)) and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
-        end += 1
+    start, end = common_ends(old, new)
     middle_old, middle_new = old[start : len(old) - end], new[start : len(new) - end]
     changes = [Change("same", line) for line in old[:start]]
     if max(len(middle_old), len(middle_new)) > _MAX_DIFFERENT_LINES:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -105,15 +106,21 @@ class Change(NamedTuple):
     text: str
 
 
-def word_changes(before: str, after: str) -> list[Change]:
-    """Return what changed between two texts, word by word. Empty if they are equal or have too little in common."""
-    old, new = _WORD.findall(before), _WORD.findall(after)
+def common_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many first and how many last elements of two sequences are equal. No element counts in both."""
     start = 0
     while start < min(len(old), len(new)) and old[start] == new[start]:
         start += 1
     end = 0
     while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
         end += 1
+    return start, end
+
+
+def word_changes(before: str, after: str) -> list[Change]:
+    """Return what changed between two texts, word by word. Empty if they are equal or have too little in common."""
+    old, new = _WORD.findall(before), _WORD.findall(after)
+    start, end = common_ends(old, new)
     old_middle, new_middle = old[start : len(old) - end], new[start : len(new) - end]
     if not old_middle and not new_middle:
         return []
