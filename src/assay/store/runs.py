@@ -130,17 +130,19 @@ def finished_run(name: str) -> RunState:
     return RunState(folder, info, summary, state, summary.ok + summary.subject_error + summary.infra_error)
 
 
-def changed_files(folder: Path) -> list[Path]:
-    """Return the result files of a run that are gone, edited or overwritten by a later run."""
+def changed_file_message(folder: Path) -> str:
+    """Return a sentence about the first result file that is gone, edited or overwritten by a later run; else ""."""
     summary = read_summary(folder)
-    changed = []
     for name in summary.files if summary else ():
         path = Path(name)
         # A run of an earlier version has no digests.
         digest = summary.digests.get(name) if summary else None
         if not path.is_file() or (digest is not None and file_sha256(path) != digest):
-            changed.append(path)
-    return changed
+            return (
+                f"its result file {path} is gone or was changed. "
+                "Repeat the command of the run, which writes it again"
+            )
+    return ""
 
 
 def states(root: Path) -> Iterator[RunState]:

@@ -16,7 +16,7 @@ import msgspec
 from assay.core.exported import ExportedRun, Exporter
 from assay.core.files import write_json
 from assay.core.report import Entry
-from assay.store.runs import changed_files
+from assay.store.runs import changed_file_message
 from assay.suites.memory_eval.aggregate_file import fill_aggregate
 from assay.suites.memory_eval.eval_columns import Aggregate
 from assay.suites.memory_eval.eval_results import IMPORTED
@@ -37,12 +37,7 @@ class EvalExporter(Exporter):
         """Refuse runs of other suites, and a native run whose files are gone or were overwritten."""
         if run.about.suite != _SUITE:
             return "the format has samples with sessions, which only runs of `assay memory eval` have"
-        if run.about.imported is None and (changed := changed_files(run.about.folder)):
-            return (
-                f"its result file {changed[0]} is gone or was changed. "
-                "Repeat the command of the run, which writes it again"
-            )
-        return ""
+        return "" if run.about.imported is not None else changed_file_message(run.about.folder)
 
     def loses(self, run: ExportedRun) -> list[str]:
         """Return what the files have no place for. An imported run came from such files, so it loses little."""

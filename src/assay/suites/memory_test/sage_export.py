@@ -18,7 +18,7 @@ from assay.core.report import Entry, Metric, Table
 from assay.core.suite import CaseView
 from assay.core.types import Failure
 from assay.solvers.memory.conversation import AnswerRecord, read_answers
-from assay.store.runs import changed_files
+from assay.store.runs import changed_file_message
 from assay.suites.memory_test.conversation import ConversationQuestion
 from assay.suites.memory_test.sage_file import ImportedConversation
 from assay.suites.memory_test.sage_results import IMPORTED
@@ -36,12 +36,7 @@ class SageExporter(Exporter):
         """Refuse runs of other suites, and a native run whose files are gone or were overwritten."""
         if run.about.suite != _SUITE:
             return "the format has conversations with tests, which only runs of `assay memory test` have"
-        if run.about.imported is None and (changed := changed_files(run.about.folder)):
-            return (
-                f"its result file {changed[0]} is gone or was changed. "
-                "Repeat the command of the run, which writes it again"
-            )
-        return ""
+        return "" if run.about.imported is not None else changed_file_message(run.about.folder)
 
     def loses(self, run: ExportedRun) -> list[str]:
         """Return what the files have no place for."""
