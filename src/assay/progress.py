@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import click
 
 from assay.core.events import Called, Ended, Event, Finished, Noted, Notify, Retrying, Started, Stopping
-from assay.screen import counted, duration, tell
+from assay.screen import counted, duration, safe, tell
 
 # Seconds between two lines in a log.
 LINE_SECONDS = 5.0
 # Seconds between two redraws of the bar.
 BAR_SECONDS = 0.1
+# Seconds of reading a run before that is told.
+READING_SECONDS = 1.0
 # With more calls per case than this, the line counts calls too: a case of a memory suite may take minutes.
 MANY_CALLS = 10
 
@@ -137,6 +140,27 @@ class Bar(Progress):
         """Leave the last state on the screen."""
         self.show()
         self._bar.stop()
+
+
+class ReadingBar:
+    """Tells on a terminal how much of a large run was read. Silent in the first second, which is enough for most."""
+
+    def __init__(self) -> None:
+        self._last_shown = time.monotonic() + READING_SECONDS
+        self._is_shown = False
+
+    def __call__(self, folder: Path, share: float) -> None:
+        now = time.monotonic()
+        if self._is_shown and share == 1.0:
+            self._print("")
+        elif now - self._last_shown >= BAR_SECONDS:
+            self._last_shown = now
+            self._print(f"reading {folder.name}, once: {share:.0%}")
+
+    def _print(self, text: str) -> None:
+        self._is_shown = bool(text)
+        # The escape sequence clears the rest of the line.
+        click.echo(f"\r{safe(text)}\x1b[K", err=True, nl=False)
 
 
 def observers(*, quiet: bool) -> list[Notify]:

@@ -9,7 +9,9 @@ from typing import Literal
 
 import pytest
 
+from assay.core.events import on_read
 from assay.core.types import ASK, Call, End, Failure, Record, Response, Score, ScoreStatus, Usage
+from assay.journal import lines
 from assay.journal.columns import INVALID, SCORED, UNKNOWN_TOKENS, RunColumns, score_part_digest
 from assay.journal.folder import FILES
 from assay.journal.index import RunIndex
@@ -137,7 +139,12 @@ def check(columns: RunColumns, folder: Path, parts: Parts) -> None:
 
 @pytest.mark.parametrize("parts", ["none", "filters", "rows"])
 @pytest.mark.parametrize("seed", range(8))
-def test_columns_agree_with_the_journal_while_it_grows(tmp_path: Path, seed: int, parts: Parts) -> None:
+def test_columns_agree_with_the_journal_while_it_grows(
+    tmp_path: Path, seed: int, parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if seed % 2:
+        # Blocks of a few lines, so that many commits are in two of them.
+        monkeypatch.setattr(lines, "BLOCK_BYTES", 500)
     folder = tmp_path / "run"
     writer = Writer(folder, seed)
     growing = RunColumns(parts)
@@ -168,6 +175,23 @@ def test_a_commit_that_is_half_written_is_read_when_it_is_complete(tmp_path: Pat
         (copy / "scores.jsonl").write_bytes(whole[:cut])
         columns.extend(copy)
     check(columns, folder, "rows")
+
+
+def test_a_reader_is_told_how_much_of_the_journal_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 500)
+    folder = tmp_path / "run"
+    Writer(folder, 3).write(200)
+    told: list[tuple[Path, float]] = []
+    token = on_read.set(lambda run, share: told.append((run, share)))
+    RunColumns.open(folder, "none")
+    on_read.reset(token)
+    shares = [share for _, share in told]
+    assert {run for run, _ in told} == {folder}
+    assert len(shares) > 10
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
 
 
 def test_columns_of_other_parts_or_of_another_journal_are_not_loaded(tmp_path: Path) -> None:

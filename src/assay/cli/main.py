@@ -133,6 +133,11 @@ class CommandGroup(click.Group):
 @click.version_option(assay.__version__, prog_name="assay")
 def cli() -> None:
     """Evaluate LLM systems on one crash-safe engine. The same command continues what was interrupted."""
+    if sys.stderr.isatty():
+        from assay.core.events import on_read
+        from assay.progress import ReadingBar
+
+        on_read.set(ReadingBar())
 
 
 def main(arguments: list[str] | None = None) -> None:

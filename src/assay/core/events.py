@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -57,3 +59,11 @@ class Finished(NamedTuple):
 
 Event = Started | Noted | Called | Retrying | Ended | Stopping | Finished
 Notify = Callable[[Event], None]
+
+OnRead = Callable[[Path, float], object]
+on_read: ContextVar[OnRead | None] = ContextVar("on_read", default=None)
+"""Called while the index of a run is built, with the run folder and the share of its bytes that were read.
+
+The first reading of a run of a million cases takes half a minute. A command or a page tells people, whichever function
+they called.
+"""

@@ -13,9 +13,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import accumulate
 from math import nan
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -38,6 +41,7 @@ _INTERIM = 0x80
 
 _MAX_SHORT = 0xFFFF
 NameT = TypeVar("NameT")
+LineT = TypeVar("LineT", "_CaseEnd | _CaseRecord", "_CaseEnd | _CaseScore")
 
 
 class ScoreName(NamedTuple):
@@ -66,12 +70,18 @@ class Names(Generic[NameT]):
                 self.numbers = array("I", self.numbers)
         return number
 
-    def set(self, positions: list[int], names: list[NameT]) -> None:
+    def set(self, positions: NDArray[Any], names: Sequence[NameT]) -> None:
         """Set the names at these positions, which exist. Of equal positions the last one counts."""
-        number = self.number
         # The numbers first: a new name may replace the array.
-        numbers = [number(name) for name in names]
+        numbers = self.numbers_of(names)
         _set(self.numbers, positions, numbers)
+
+    def numbers_of(self, names: Sequence[NameT]) -> list[int]:
+        """Return the numbers of several names."""
+        try:
+            return list(map(self._number_of.__getitem__, names))
+        except KeyError:
+            return [self.number(name) for name in names]
 
     def name(self, position: int) -> NameT:
         """Return the name at this position."""
@@ -89,10 +99,11 @@ class SparseColumn:
     def __init__(self, typecode: str) -> None:
         self.values: array[Any] = array(typecode)
 
-    def set(self, position: int, value: float) -> None:
-        """Set the value at a position that is after all positions that have a value."""
-        self.values.frombytes(bytes((position - len(self.values)) * self.values.itemsize))
-        self.values.append(value)
+    def extend(self, position: int, values: Sequence[float]) -> None:
+        """Set values from this position on. It is after all positions that have a value."""
+        if any(values):
+            self.values.frombytes(bytes((position - len(self.values)) * self.values.itemsize))
+            self.values.extend(values)
 
     def take(self, positions: NDArray[Any]) -> NDArray[Any]:
         """Return the values at these positions."""
@@ -198,129 +209,146 @@ class RunColumns(RunIndex):
     # Building.
 
     def _read_records(self, path: Path, run: str) -> int:
-        has_rows = self.score_parts == "rows"
-        count = ends = committed_lines = 0
+        count = 0
         for begin, sizes, lines in self._blocks(path, run, _record_lines):
-            offset = begin
-            ended: list[_CaseEnd | _CaseRecord] = []
-            commits: list[_CaseCommit] = []
-            for size, line in zip(sizes, lines, strict=True):
-                if has_rows and type(line) is _CaseRecord:
-                    self._open_records[offset] = part_digest(0, line.part)
-                commit = line if type(line) is _CaseEnd else line.end
-                if commit is not None:
-                    self._take(ASK, line.index, commit, offset)
-                    ended.append(line)
-                    commits.append(commit)
-                    if has_rows:
-                        self._commit_records(line.index, [*commit.lines, offset])
-                offset += size
-            self._set_cases(ended, commits)
+            offsets = list(accumulate(sizes[:-1], initial=begin))
+            if self.score_parts == "rows":
+                self._find_parts(lines, offsets)
+            ends = _ends(lines, offsets)
+            for line, commit, offset in ends:
+                self._take(ASK, line.index, commit, offset)
+            self._set_cases(ends)
+            self.counts[RECORDS].add(len(lines), len(ends), _count_committed(ends))
             count += len(lines)
-            ends += len(commits)
-            committed_lines += sum(1 + len(commit.lines) for commit in commits)
-        self.counts[RECORDS].add(count, ends, committed_lines)
         return count
 
-    def _set_cases(self, lines: list[_CaseEnd | _CaseRecord], commits: list[_CaseCommit]) -> None:
+    def _find_parts(self, lines: list[_CaseEnd | _CaseRecord], offsets: list[int]) -> None:
+        """Take the part of each record, when the end of its case comes."""
+        for line, offset in zip(lines, offsets, strict=True):
+            if type(line) is _CaseRecord:
+                self._open_records[offset] = part_digest(0, line.part)
+            commit = line if isinstance(line, _CaseEnd) else line.end
+            if commit is None:
+                continue
+            for place in (*commit.lines, offset):
+                part = self._open_records.pop(place, None)
+                if part is not None:
+                    self.record_case.append(line.index)
+                    self.record_part.append(part)
+                    self.record_offset.append(place)
+
+    def _set_cases(self, ends: Sequence[tuple[_CaseEnd | _CaseRecord, _CaseCommit, int]]) -> None:
         """Set the columns of cases that have ended. A case that is here twice gets the values of its last end."""
-        if not lines:
+        if not ends:
             return
-        cases = [line.index for line in lines]
+        # Whole columns at a time, and `attrgetter`: a statement for each value would take four times as long.
+        cases, keys, sets, subjects = zip(*[_case_fields(line) for line, _, _ in ends], strict=True)
+        seconds, calls, usages, tags, failures = zip(
+            *[_commit_fields(commit) for _, commit, _ in ends], strict=True
+        )
         missing = max(cases) + 1 - len(self.keys)
         if missing > 0:
             for column in self._case_columns():
                 # Cases end in another order than they began. The gaps are filled when those cases end.
                 column.frombytes(bytes(missing * column.itemsize))
-        usages = [commit.usage for commit in commits]
-        # Whole columns at a time: an assignment for each value would take four times as long.
-        _set(self.keys, cases, [key_digest(line.case) for line in lines])
-        _set(self.seconds, cases, [commit.seconds for commit in commits])
-        _set(self.input, cases, [_tokens(usage.input) if usage else UNKNOWN_TOKENS for usage in usages])
-        _set(self.output, cases, [_tokens(usage.output) if usage else UNKNOWN_TOKENS for usage in usages])
-        _set(self.calls_made, cases, [min(commit.calls, _MAX_SHORT) for commit in commits])
-        self.sets.set(cases, [line.set for line in lines])
-        self.subjects.set(cases, [line.subject for line in lines])
-        self.tags.set(cases, [commit.tags for commit in commits])
-        self.failures.set(cases, [commit.failure.kind if commit.failure else "" for commit in commits])
+        places = _positions(cases)
+        _set(self.keys, places, _key_digests(keys))
+        _set(self.seconds, places, seconds)
+        _set(self.input, places, [_tokens(usage.input) if usage else UNKNOWN_TOKENS for usage in usages])
+        _set(self.output, places, [_tokens(usage.output) if usage else UNKNOWN_TOKENS for usage in usages])
+        _set(self.calls_made, places, [min(count, _MAX_SHORT) for count in calls])
+        self.sets.set(places, sets)
+        self.subjects.set(places, subjects)
+        self.tags.set(places, tags)
+        self.failures.set(places, [failure.kind if failure else "" for failure in failures])
 
     def _case_columns(self) -> tuple[array[Any], ...]:
         names = (self.sets, self.subjects, self.tags, self.failures)
         numbers = (self.keys, self.seconds, self.input, self.output, self.calls_made)
         return (*numbers, *(column.numbers for column in names))
 
-    def _commit_records(self, index: int, offsets: list[int]) -> None:
-        for offset in offsets:
-            part = self._open_records.pop(offset, None)
-            if part is not None:
-                self.record_case.append(index)
-                self.record_part.append(part)
-                self.record_offset.append(offset)
-
-    def _take_cost(self, position: int, cost: float) -> None:
-        self.call_cost.set(position, cost)
+    def _take_costs(self, position: int, costs: list[float]) -> None:
+        self.call_cost.extend(position, costs)
 
     def _read_scores(self, path: Path, run: str, stop: int) -> int:
-        count = ends = committed_lines = 0
-        # Lines whose commit has not come yet. All lines of a commit are written together, but a block may end in it.
-        pending: dict[int, _CaseScore] = {}
-        for begin, sizes, lines in self._blocks(path, run, _score_lines, stop):
-            offset = begin
-            committed: list[_CaseScore] = []
-            offsets: list[int] = []
-            for size, line in zip(sizes, lines, strict=True):
-                commit = line if type(line) is _CaseEnd else line.end
-                if type(line) is _CaseScore:
-                    pending[offset] = line
-                if commit is not None:
-                    stage = line.scorer if type(line) is _CaseScore else line.stage
-                    self._begin_scores(stage, line.index, len(committed))
-                    for place in (*commit.lines, offset):
-                        # A missing one is damaged. `_forget_incomplete` then forgets the whole commit.
-                        if place in pending:
-                            committed.append(pending[place])
-                            offsets.append(place)
-                    pending.clear()
-                    self._take(stage, line.index, commit, offset)
-                    ends += 1
-                    committed_lines += 1 + len(commit.lines)
-                offset += size
-            self._add_scores(committed, offsets)
-            count += len(lines)
-        if pending:
+        count = 0
+        # Lines whose end has not come yet. All lines of a commit are written together, but a block may end in it.
+        open_lines: list[_CaseEnd | _CaseScore] = []
+        open_offsets: list[int] = []
+        for begin, sizes, block in self._blocks(path, run, _score_lines, stop):
+            lines = [*open_lines, *block]
+            offsets = [*open_offsets, *accumulate(sizes[:-1], initial=begin)]
+            ends = _ends(lines, offsets)
+            self._take_scores(dict(zip(offsets, lines, strict=True)), ends)
+            complete = offsets.index(ends[-1][2]) + 1 if ends else 0
+            open_lines, open_offsets = lines[complete:], offsets[complete:]
+            self.counts[SCORES].add(complete, len(ends), _count_committed(ends))
+            count += complete
+        if open_lines:
             # The rest of this commit is still being written. The next call reads these lines again.
-            self.positions[path.name] = min(pending)
-            count -= len(pending)
-        self.counts[SCORES].add(count, ends, committed_lines)
+            self.positions[path.name] = open_offsets[0]
         return count
+
+    def _take_scores(
+        self,
+        line_at: dict[int, _CaseEnd | _CaseScore],
+        ends: list[tuple[_CaseEnd | _CaseScore, _CaseCommit, int]],
+    ) -> None:
+        """Take these ends and the scores that they commit. `line_at` has the lines by offset."""
+        scores: list[_CaseScore] = []
+        offsets: list[int] = []
+        for line, commit, end in ends:
+            scorer = line.scorer if isinstance(line, _CaseScore) else line.stage
+            self._begin_scores(scorer, line.index, len(scores))
+            self._take(scorer, line.index, commit, end)
+            for offset in (*commit.lines, end):
+                score = line_at.get(offset)
+                # A missing line is damaged. `_forget_incomplete` then forgets the whole commit.
+                if type(score) is _CaseScore:
+                    scores.append(score)
+                    offsets.append(offset)
+        self._add_scores(scores, offsets)
 
     def _begin_scores(self, scorer: str, index: int, added: int) -> None:
         """Supersede the earlier scores of a case by this scorer. `added` scores are not in the columns yet."""
-        stage = self.stages.get(scorer)
         # A case with several tries may have scores of an earlier try, whose end `_take` has already forgotten.
-        if self.tries.get(index, 1) > 1 or (stage is not None and stage.code(index)):
+        if self.stage(scorer).code(index) or self.tries.get(index, 1) > 1:
             self._first_score[scorer, index] = len(self.score_case) + added
 
     def _add_scores(self, scores: list[_CaseScore], offsets: list[int]) -> None:
-        first, numbers = len(self.score_case), self._score_numbers
-        parts_are_filters = self.score_parts == "filters"
-        self.score_case.extend([score.index for score in scores])
-        self.score_value.extend([nan if score.value is None else score.value for score in scores])
-        self.score_state.extend(map(_state, scores))
-        for position, score in enumerate(scores, first):
-            filter_name, part = (score.part, "") if parts_are_filters else ("", score.part)
-            number = numbers.get((score.scorer, score.metric, filter_name))
-            if number is None:
-                name = ScoreName(score.scorer, score.metric, filter_name)
-                number = numbers[name] = self.score_names.number(name)
-            self.score_names.numbers.append(number)
-            if part or score.vote:
-                self.score_part.set(position, part_digest(score.vote, part))
-            if gold := _gold_digest(score.data):
-                self.score_gold.set(position, gold)
+        if not scores:
+            return
+        first = len(self.score_case)
+        cases, scorers, metrics, parts, votes, statuses, values, interim, datas = zip(
+            *map(_score_fields, scores), strict=True
+        )
+        self.score_case.extend(cases)
+        if None in values or True in interim or set(statuses) != {"scored"}:
+            self.score_state.extend(map(_state, scores))
+            self.score_value.extend([nan if value is None else value for value in values])
+        else:
+            self.score_state.frombytes(bytes(len(scores)))  # SCORED is 0
+            self.score_value.extend(values)
+        filters = empty = ("",) * len(scores)
+        if self.score_parts == "filters":
+            filters, parts = parts, empty
+        names = list(zip(scorers, metrics, filters, strict=True))
+        numbers = self._score_numbers
+        if not numbers.keys() >= set(names):
+            for name in dict.fromkeys(names):
+                numbers[name] = self.score_names.number(ScoreName(*name))
+        self.score_names.numbers.extend(map(numbers.__getitem__, names))
+        if any(votes) or any(parts):
+            digests = [
+                part_digest(vote, part) if vote or part else 0
+                for vote, part in zip(votes, parts, strict=True)
+            ]
+            self.score_part.extend(first, digests)
+        if b'"gold"' in b"".join(datas):
+            self.score_gold.extend(first, [_gold_digest(bytes(data)) for data in datas])
         if self.score_parts == "rows":
             self.score_offset.extend(offsets)
-            self.score_tags.extend([self.tags.number(score.tags) for score in scores])
+            self.score_tags.extend(self.tags.numbers_of([score.tags for score in scores]))
 
     # Reading.
 
@@ -463,13 +491,32 @@ def text_digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def _set(column: array[Any], positions: list[int], values: list[Any]) -> None:
+def _ends(lines: list[LineT], offsets: list[int]) -> list[tuple[LineT, _CaseCommit, int]]:
+    """Return the lines that end a case or its scoring: (line, what it says of the end, offset)."""
+    return [
+        (line, commit, offset)
+        for line, offset in zip(lines, offsets, strict=True)
+        if (commit := line if isinstance(line, _CaseEnd) else line.end) is not None
+    ]
+
+
+def _count_committed(ends: Sequence[tuple[object, _CaseCommit, int]]) -> int:
+    return len(ends) + sum([len(commit.lines) for _, commit, _ in ends])
+
+
+def _positions(numbers: Sequence[int]) -> NDArray[Any]:
+    import numpy as np
+
+    return np.array(numbers, dtype=np.int64)
+
+
+def _set(column: array[Any], positions: NDArray[Any], values: Sequence[Any] | NDArray[Any]) -> None:
     """Set several values of a column. Of equal positions the last one counts."""
     as_numpy(column)[positions] = values
 
 
 def _tokens(count: int) -> int:
-    return min(count, UNKNOWN_TOKENS - 1)
+    return min(count, UNKNOWN_TOKENS - 1) if count >= 0 else UNKNOWN_TOKENS
 
 
 def _state(score: _CaseScore) -> int:
@@ -489,12 +536,24 @@ def key_digest(key: str) -> int:
     return text_digest(key)
 
 
-def _gold_digest(data: msgspec.Raw) -> int:
+def _key_digests(keys: Sequence[str]) -> NDArray[Any] | list[int]:
+    """Return `key_digest` of several keys, at once if all are hexadecimal."""
+    import numpy as np
+
+    digits = "".join(keys)
+    if len(digits) == 16 * len(keys) and set(map(len, keys)) == {16}:
+        with suppress(ValueError):
+            numbers = bytes.fromhex(digits)
+            if len(numbers) == 8 * len(keys):  # `fromhex` ignores spaces
+                return np.frombuffer(numbers, dtype=">u8")
+    return [key_digest(key) for key in keys]
+
+
+def _gold_digest(data: bytes) -> int:
     """Return a digest of the fingerprint of the expected values in a score's data, or 0."""
-    text = bytes(data)
-    if b'"gold"' not in text or not text.startswith(b"{"):
+    if b'"gold"' not in data or not data.startswith(b"{"):
         return 0
-    gold = _decode_gold(text).gold
+    gold = _decode_gold(data).gold
     return text_digest(str(gold)) if gold else 0
 
 
@@ -502,7 +561,7 @@ def _gold_digest(data: msgspec.Raw) -> int:
 class _CaseCommit(msgspec.Struct, gc=False):
     try_: int = msgspec.field(default=1, name="try")
     status: Status = "ok"
-    lines: list[int] = []
+    lines: tuple[int, ...] = ()
     failure: _FailureKind | None = None
     usage: Usage | None = None
     calls: int = 0
@@ -549,6 +608,9 @@ class _GoldData(msgspec.Struct):
     gold: Any = None
 
 
+_case_fields = attrgetter("index", "case", "set", "subject")
+_commit_fields = attrgetter("seconds", "calls", "usage", "tags", "failure")
+_score_fields = attrgetter("index", "scorer", "metric", "part", "vote", "status", "value", "interim", "data")
 _record_lines = msgspec.json.Decoder(_CaseEnd | _CaseRecord)
 _score_lines = msgspec.json.Decoder(_CaseEnd | _CaseScore)
 _decode_gold = msgspec.json.Decoder(_GoldData).decode

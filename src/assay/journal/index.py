@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import msgspec
 
+from assay.core.events import on_read
 from assay.core.types import ASK, NO_CASE, Call, End, Status, Usage
 from assay.journal import sidecar
 from assay.journal.lines import DamagedLine, read_blocks, run_id
@@ -208,29 +210,21 @@ class RunIndex:
         return count
 
     def _read_calls(self, path: Path, run: str) -> int:
-        cases, kinds, offsets, spent, count = (
-            self.call_cases,
-            self.call_kinds,
-            self.call_offsets,
-            self.spent,
-            0,
-        )
+        count = 0
         for begin, sizes, lines in self._blocks(path, run, _call_lines):
-            offset = begin
-            for size, line in zip(sizes, lines, strict=True):
-                response = line.response
-                cases.append(line.index)
-                kinds.append(_call_kind(line.index, line.stage))
-                offsets.append(offset)
-                spent.add(line.attempts, response.usage if response else None, failed=response is None)
-                if response is not None and response.cost is not None:
-                    self._take_cost(len(cases) - 1, response.cost)
-                offset += size
+            position = len(self.call_cases)
+            self.call_cases.extend([line.index for line in lines])
+            self.call_kinds.extend([_call_kind(line.index, line.stage) for line in lines])
+            self.call_offsets.extend(accumulate(sizes[:-1], initial=begin))
+            responses = [line.response for line in lines]
+            for line, response in zip(lines, responses, strict=True):
+                self.spent.add(line.attempts, response.usage if response else None, failed=response is None)
+            self._take_costs(position, [response.cost or 0.0 if response else 0.0 for response in responses])
             count += len(lines)
         return count
 
-    def _take_cost(self, position: int, cost: float) -> None:
-        """Take the price of the call at this position. Only `RunColumns` keeps prices."""
+    def _take_costs(self, position: int, costs: list[float]) -> None:
+        """Take the prices of the calls from this position on, 0 if there is none. Only `RunColumns` keeps prices."""
 
     def _blocks(
         self, path: Path, run: str, decoder: msgspec.json.Decoder[LineT], stop: int | None = None
@@ -240,9 +234,15 @@ class RunIndex:
             return  # deleted: an empty file for us, and the next start creates it
         damage: list[DamagedLine] = []
         start = self.positions[path.name]
+        progress, total = on_read.get(), 0
+        if progress is not None:
+            files = [path.parent / name for name in self.positions]
+            total = sum(file.stat().st_size for file in files if file.is_file())
         for block in read_blocks(path, decoder, run=run, start=start, stop=stop, damage=damage):
             yield block
             self.positions[path.name] = block[0] + sum(block[1])
+            if progress is not None:
+                progress(path.parent, min(1.0, sum(self.positions.values()) / total))
         for line in damage:
             self.damage[line.path, line.offset] = line
         if damage and path.name != CALLS:
@@ -277,6 +277,11 @@ class RunIndex:
 
     def _take(self, name: str, index: int, commit: _HasStatus, offset: int) -> None:
         stage = self.stage(name)
+        is_first = commit.try_ == 1 and commit.status == "ok" and index not in self.tries
+        if is_first and (stage is self.ask or self.ask.code(index)):
+            # Nearly every end. What follows is for the others.
+            stage.set(index, "ok", offset)
+            return
         if stage is not self.ask:
             last_try = self.tries.get(index, 1 if self.ask.code(index) else 0)
             # A score counts only if its try is the last one of the case. An older try has other answers.

@@ -20,8 +20,8 @@ from assay.core.errors import UsageError
 from assay.core.registry import unknown
 from assay.journal.index import CALLS, RECORDS, SCORES
 
-# Bytes to search at once. A progress bar moves after each of them.
-_BLOCK_BYTES = 1 << 22
+# Bytes to search at once. So many stay in the cache of a core.
+_BLOCK_BYTES = 1 << 18
 _EXCERPT_CHARS = 60
 PLACES = {"prompt": CALLS, "reply": CALLS, "record": RECORDS, "score": SCORES}
 """Where to search, with the file that has it."""
