@@ -58,10 +58,10 @@ def search(
     for place in places:
         if place not in PLACES:
             raise UsageError(unknown("place", place, list(PLACES)))
-    # As the text stands in JSON: escaped, and without the quotes. `lower` of bytes changes ASCII letters only, so other
-    # letters are searched as they were typed, in lower case, in upper case and as in a title.
+    # As the text stands in JSON: escaped, and without the quotes. `_folded` makes ASCII letters equal, so other letters
+    # are searched as they were typed, in lower case, in upper case and as in a title.
     spellings = {text, text.lower(), text.upper(), text.title()}
-    needles = {json.dumps(each, ensure_ascii=False)[1:-1].encode().lower() for each in spellings}
+    needles = {bytes(_folded(json.dumps(each, ensure_ascii=False)[1:-1].encode())) for each in spellings}
     files = list(dict.fromkeys(PLACES[place] for place in places))
     sizes = {name: (folder / name).stat().st_size if (folder / name).is_file() else 0 for name in files}
     total, done = sum(sizes.values()) or 1, 0
@@ -86,11 +86,11 @@ def search(
 
 def _lines_with(block: bytes, needles: set[bytes]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the decoded lines of a block that contain one of the needles, with their positions."""
-    lowered = block.lower()
+    folded = _folded(block)
     starts = set()
     for needle in needles:
         begin = 0
-        while (found := lowered.find(needle, begin)) >= 0:
+        while (found := folded.find(needle, begin)) >= 0:
             end = block.find(b"\n", found)
             if end < 0:
                 break  # a line that is still being written
@@ -103,6 +103,18 @@ def _lines_with(block: bytes, needles: set[bytes]) -> Iterator[tuple[int, dict[s
             continue  # a damaged line; `assay check` names it
         if isinstance(line, dict) and isinstance(line.get("index"), int):
             yield start, line
+
+
+def _folded(text: bytes) -> bytearray:
+    """Return the text with one bit set in every byte, which makes upper and lower case of ASCII letters equal.
+
+    It makes other bytes equal too, so a hit must be checked. It takes a tenth of the time of `bytes.lower`.
+    """
+    import numpy as np
+
+    folded = bytearray(len(text))
+    np.bitwise_or(np.frombuffer(text, np.uint8), 0x20, out=np.frombuffer(folded, np.uint8))
+    return folded
 
 
 def _excerpt(line: dict[str, Any], keys: Sequence[str], text: str) -> str:
