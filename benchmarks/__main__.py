@@ -216,6 +216,8 @@ def main() -> int:
     arguments = _arguments()
     sizes = QUICK if arguments.quick else FULL
     found: dict[str, list[Figure]] = {}
+    if arguments.scratch:
+        Path(arguments.scratch).mkdir(parents=True, exist_ok=True)
     scratch_folder = tempfile.TemporaryDirectory(prefix="assay-bench-", dir=arguments.scratch)
     with scratch_folder as scratch, server() as endpoint:
         for name in arguments.names or _usual():
