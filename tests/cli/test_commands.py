@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 import assay
 
@@ -142,6 +147,8 @@ def test_check_verifies_every_run_of_an_output_folder(assay_in: Assay, sums: Pat
     damaged = assay_in("check", "out")
     assert damaged.returncode == 1
     assert re.search(r"scores.jsonl:\d+: the line at byte \d+ was changed", damaged.stdout.replace("\n", " "))
+    # As a user types it, although this process was started as `python -m assay`.
+    assert f"\n  assay {' '.join(RUN)}\n" in damaged.stdout
 
 
 def test_show_search_finds_cases_by_their_texts(assay_in: Assay) -> None:
@@ -271,3 +278,26 @@ def test_several_runs_are_listed_with_model_and_score(assay_in: Assay, sums: Pat
     lines = assay_in("show", "out").stderr.splitlines()
     assert lines[0] == "'out' has 2 runs. Pass one of them:"
     assert all("  python/model.py:answer  finished  sums exact_match,none 0." in line for line in lines[1:])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["show", "out"],
+        ["sql", "select prompt from calls", "--format", "csv"],
+        ["sql", "select * from range(1000000)", "--format", "json"],
+    ],
+)
+def test_a_closed_pipe_ends_a_command_without_a_message(
+    words: list[str], assay_in: Assay, sums: Path
+) -> None:
+    """As `assay show out | head -1`. A shell reports 141 for its own tools."""
+    assay_in(*RUN)
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", *words], cwd=sums, stdout=write, stderr=subprocess.PIPE, check=False
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")

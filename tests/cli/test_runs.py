@@ -120,6 +120,7 @@ def test_a_note_is_shown_and_found(runs: Path, capsys: Captured) -> None:
         (("note", "2026-01-01", "--clear", "--remove-tag", "x"), "--clear removes all tags"),
         (("note", "2027", "x"), "there is no run '2027'"),
         (("runs", "--since", "soon"), "--since 'soon' is no time"),
+        (("runs", "--suite", "tsk"), "there is no suite named 'tsk'; did you mean 'task'?"),
         (("show", "2026-01-01", "--markdown", "--latex"), "pass one of them"),
         (("show", "2026-01-01", "a", "--position", "1"), "pass one of them"),
     ],

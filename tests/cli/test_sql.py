@@ -93,6 +93,26 @@ def test_the_formats_say_the_same(runs: Path, capsys: Captured, tmp_path: Path) 
     assert duckdb.connect().execute(f"select value from '{file}'").fetchall() == [(1.0,), (0.0,)]
     assert typed("sql", query, str(runs / "task"), "--output", str(tmp_path / "scores.csv")) == 0
     assert (tmp_path / "scores.csv").read_text().startswith("index,label,")
+    assert re.findall(r"wrote \S+/scores\.(\w+): 2 rows", capsys.readouterr().out) == ["parquet", "csv"]
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.json", "x.parquet"])
+@pytest.mark.usefixtures("_here")
+def test_an_existing_file_is_not_overwritten(name: str, tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / name
+    file.write_text("mine")
+    assert typed("sql", "select 1 as a from runs", "--output", str(file)) == 2
+    assert "exists. Pass another name with --output" in capsys.readouterr().err
+    assert file.read_text() == "mine"
+
+
+@pytest.mark.usefixtures("_here")
+def test_a_query_that_fails_between_two_rows_leaves_no_file(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "x.csv"
+    query = "select cast(if(range < 900000, '1', 'x') as int) as a from range(1000000)"
+    assert typed("sql", query, "--output", str(file)) == 2
+    assert "Could not convert" in capsys.readouterr().err
+    assert not file.exists()
 
 
 @pytest.mark.parametrize(

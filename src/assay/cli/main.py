@@ -46,6 +46,8 @@ COMMANDS = {
 _MODULES = {"import": "import_results"}
 # How long threads that user code left behind may keep the process alive.
 GRACE_SECONDS = 1.0
+# What a shell reports for a program that wrote into a pipe without a reader: 128 + SIGPIPE.
+CLOSED_PIPE = 141
 EXAMPLES = """\b
 Examples:
   assay models pull smollm2
@@ -145,19 +147,27 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments is None and COMPLETE_VARIABLE in os.environ:
         answer_shell(cli, os.environ[COMPLETE_VARIABLE])
         return
+    code: Any = 0
     try:
-        code: Any = cli.main(args=arguments, prog_name="assay", standalone_mode=False)
+        # Not `cli.main`, which ends with 1 if the reader of a pipe has left.
+        with cli.make_context("assay", sys.argv[1:] if arguments is None else list(arguments)) as context:
+            code = cli.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as end:
+        code = end.exit_code
     except AssayError as error:
         tell(str(error))
         code = error.exit_code
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, EOFError, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         code = 130
     except BrokenPipeError:
-        code = 0
+        # `head` has read enough. Python flushes stdout when it ends, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = CLOSED_PIPE
     code = code if isinstance(code, int) else 0
     if arguments is None:
         _end_soon(code)

@@ -13,9 +13,10 @@ import click
 import msgspec
 
 from assay.core.errors import UsageError
+from assay.core.registry import short, unknown
 from assay.screen import columns_of, safe, table, tell
 from assay.store.run_list import ListedRun, RunFilter, list_runs, unique_starts
-from assay.suites import BUILT_IN
+from assay.suites import BUILT_IN, suite_names
 
 STATES = ("finished", "incomplete", "stopped", "unfinished", "running", "damaged", "unreadable")
 _SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -108,7 +109,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
       assay runs --search "shorter prompt" --json
     """
     chosen = RunFilter(
-        suites=tuple(map(_suite_name, suites)),
+        suites=tuple(_suite_name(name, folder) for name in suites),
         model=model,
         states=states,
         since=None if since is None else parse_since(since, time.time()),
@@ -149,9 +150,21 @@ def parse_since(text: str, now: float) -> float:
     raise UsageError(f"--since {text!r} is no time: write 30m, 12h, 2d, 3w, 2026-01-28 or '2026-01-28 03:22'")
 
 
-def _suite_name(text: str) -> str:
-    """Return the name of a suite that is given by its name or by the words of its command."""
-    return next((name for name, suite in BUILT_IN.items() if suite.command == text), text)
+def _suite_name(text: str, folder: Path) -> str:
+    """Return the name of a suite that is given by its name or by the words of its command.
+
+    Raises UsageError if no suite and no run below the folder has this name.
+    """
+    if text in BUILT_IN:
+        return text
+    for name, suite in BUILT_IN.items():
+        if suite.command == text:
+            return name
+    # A run's suite may be a file of the user, or a package that is no longer installed.
+    used = {name for run in list_runs(folder, RunFilter()) for name in (run.suite, short(run.suite))}
+    if text not in used and text not in suite_names():
+        raise UsageError(unknown("suite", text, [*suite_names(), *sorted(used - set(suite_names()))]))
+    return text
 
 
 def _ignored_options(suite: str) -> Collection[str]:

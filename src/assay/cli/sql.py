@@ -13,7 +13,7 @@ import msgspec
 
 from assay.cli.completion import complete_runs
 from assay.core.errors import UsageError
-from assay.screen import counted, table, tell
+from assay.screen import block, counted, table, tell
 
 if TYPE_CHECKING:
     from assay.store.sql import QueryResult, RunDatabase
@@ -40,7 +40,9 @@ _NOT_IN_TABLE = frozenset({"run", "suite", "key", "reason", "seconds", "calls"})
     help="table (the first 1,000 rows), csv, json or parquet. Default: the ending of --output, else table.",
 )
 @click.option(
-    "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the result to this file."
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the result to this file. It must not exist.",
 )
 @click.option(
     "--timeout",
@@ -103,15 +105,23 @@ def _write(database: RunDatabase, query: str, format_name: str, output: Path | N
     if output is None:
         print_result(database.query(query), format_name)
         return
+    if output.exists():
+        raise UsageError(f"{output} exists. Pass another name with --output, or remove it first")
     try:
         if format_name == "parquet":
-            database.write_parquet(query, output)
-            return
-        result = database.query(query)
-        with output.open("w", encoding="utf-8", newline="") as file:
-            _write_text(result, format_name, file)
+            rows = database.write_parquet(query, output)
+        else:
+            result = database.query(query)
+            # Removed if the query stops between two rows: half a result looks like a whole one.
+            with output.open("x", encoding="utf-8", newline="") as file:
+                try:
+                    rows = _write_text(result, format_name, file)
+                except BaseException:
+                    output.unlink()
+                    raise
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}") from None
+    block(f"wrote {output}: {counted(rows, 'row')}", indent="")
 
 
 def print_result(result: QueryResult, format_name: str) -> None:
@@ -161,19 +171,22 @@ def _encode(value: Any) -> bytes:
     return _encoder.encode(value)
 
 
-def _write_text(result: QueryResult, format_name: str, stream: TextIO) -> None:
-    """Write all rows as they come, so that a large result needs little memory."""
+def _write_text(result: QueryResult, format_name: str, stream: TextIO) -> int:
+    """Write all rows as they come, so that a large result needs little memory. Return their number."""
+    count = 0
     if format_name == "csv":
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(result.columns)
         for row in result.rows():
             writer.writerow([_csv_value(value) for value in row])
+            count += 1
     else:
-        separator = "[\n"
         for row in result.rows():
-            stream.write(separator + _encode(dict(zip(result.columns, row, strict=True))).decode())
-            separator = ",\n"
-        stream.write("[]\n" if separator == "[\n" else "\n]\n")
+            fields = dict(zip(result.columns, row, strict=True))
+            stream.write((",\n" if count else "[\n") + _encode(fields).decode())
+            count += 1
+        stream.write("\n]\n" if count else "[]\n")
+    return count
 
 
 def _csv_value(value: Any) -> Any:

@@ -78,6 +78,21 @@ class RunInfo(msgspec.Struct, kw_only=True):
     imported: ImportOrigin | None = None
     """The files of another program that the run was made from. None for a run of assay's own."""
 
+    @property
+    def repeat_command(self) -> list[str]:
+        """The words to type to continue this run. Empty if no command line is known.
+
+        `command` begins with a path, such as that of `assay/__main__.py` after `python -m assay`. `--fresh` is left
+        out, because it would start another run.
+        """
+        program, *words = self.command or [""]
+        if not program:
+            return []
+        words = [word for word in words if word != "--fresh"]
+        # `assay.run` keeps the command line of the Python program that called it.
+        is_script = program.endswith(".py") and not program.endswith("/assay/__main__.py")
+        return ["python", program, *words] if is_script else ["assay", *words]
+
 
 class _Format(msgspec.Struct):
     """The fields of `run.json` that every format has. Format 1 had no number."""

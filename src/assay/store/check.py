@@ -56,7 +56,7 @@ class RunCheck(msgspec.Struct, kw_only=True):
     result_files: int = 0
     """Result files that are as they were written."""
     command: list[str] = []
-    """The command of the run. Empty if `run.json` cannot be read."""
+    """The words that continue the run. Empty if `run.json` cannot be read."""
     advice: str = ""
     """What to do about damage of the journal. Empty if there is none."""
 
@@ -71,7 +71,7 @@ def check_run(folder: Path) -> RunCheck:
     check = RunCheck(folder=str(folder), problems=[])
     info, summary = _read_info(folder, check), _read_summary(folder, check)
     if info is not None:
-        check.command = info.command
+        check.command = info.repeat_command
     journal = _JournalCheck(folder, info, summary)
     check.problems += journal.problems
     check.lines, check.cases = journal.lines, journal.cases

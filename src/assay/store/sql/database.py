@@ -140,17 +140,20 @@ class RunDatabase:
                 select = VIEWS[name].select(self._files.relation, query)
             self._connection.execute(f'create or replace view "{name}" as {select}')
 
-    def write_parquet(self, text: str, target: Path) -> None:
-        """Write the result of a query as a Parquet file, completely or not at all."""
+    def write_parquet(self, text: str, target: Path) -> int:
+        """Write the result of a query as a Parquet file, completely or not at all. Return the number of rows."""
         query = self._check(text)
         file = self._folder / "result.parquet"
 
-        def execute() -> None:
+        def execute() -> int:
             self._create_views(query)
-            self._connection.execute(f"copy (\n{query.text}\n) to {literal(str(file))} (format parquet)")
+            copy = f"copy (\n{query.text}\n) to {literal(str(file))} (format parquet)"
+            ((count,),) = self._connection.execute(copy).fetchall()
+            return int(count)
 
-        self._run(query, execute, time.monotonic() + self.timeout)
+        rows = self._run(query, execute, time.monotonic() + self.timeout)
         shutil.move(file, target)
+        return rows
 
     def frame(self, view: str, as_: Frame = "arrow") -> Any:
         """Return a view as an Arrow table, a pandas DataFrame or a polars DataFrame. Raises MissingExtra."""
