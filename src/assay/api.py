@@ -65,6 +65,7 @@ __all__ = [
     "pull_model",
     "recognise",
     "rescore",
+    "result_files",
     "run",
     "spec",
 ]
@@ -226,6 +227,13 @@ def power(
 
 def _run_name(run: str | Path | Run) -> str:
     return str(run.folder if isinstance(run, Run) else run)
+
+
+def result_files(path: str | Path, format_name: str = "") -> list[Path]:
+    """Return the paths to import one by one: all logs of a folder of Inspect logs, else the path itself."""
+    from assay import imports
+
+    return imports.result_files(Path(path), format_name)
 
 
 def import_results(

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from math import isfinite
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -53,17 +54,31 @@ def _read_promptfoo(path: Path) -> ImportedRun | None:
     return read_promptfoo(path)
 
 
-FORMATS: dict[str, Callable[[Path], ImportedRun | None]] = {
-    "lm-eval": _suite_reader("task"),
-    "pipeline": _suite_reader("pipeline"),
-    "hop": _suite_reader("hop"),
-    "memory-test": _suite_reader("memory-test"),
-    "memory-eval": _suite_reader("memory-eval"),
-    "inspect": _read_inspect,
-    "promptfoo": _read_promptfoo,
+class Format(NamedTuple):
+    """A format that can be imported.
+
+    `read` returns None for a file of another format, and raises InputError for a broken file of its own. `files` says
+    in a message what the format consists of.
+    """
+
+    read: Callable[[Path], ImportedRun | None]
+    files: str
+
+
+FORMATS: dict[str, Format] = {
+    "lm-eval": Format(
+        _suite_reader("task"), "results_*.json with samples_*.jsonl beside it, or a folder with them"
+    ),
+    "pipeline": Format(
+        _suite_reader("pipeline"), "results.jsonl of a pipeline, or a snapshot or CSV file of Prompt Lab"
+    ),
+    "hop": Format(_suite_reader("hop"), "a JSONL file of results, or a task folder with one in TestCases/"),
+    "memory-test": Format(_suite_reader("memory-test"), "a folder with 0000.json and so on"),
+    "memory-eval": Format(_suite_reader("memory-eval"), "a folder with qa_records.jsonl and its neighbours"),
+    "inspect": Format(_read_inspect, ".eval or .json logs, or a folder with them"),
+    "promptfoo": Format(_read_promptfoo, "a .json, .jsonl or .yaml file that `promptfoo eval -o` wrote"),
 }
-"""Every format with its reader. A reader returns None for a file of another format, and raises InputError for a broken
-file of its own."""
+"""Every format that `assay import` reads, by its name."""
 
 
 def import_results(
@@ -84,8 +99,24 @@ def import_results(
         source.close()
 
 
+def result_files(path: Path, format_name: str = "") -> list[Path]:
+    """Return the paths of which each becomes a run: all logs of a folder of Inspect logs, else the path itself."""
+    from assay.suites.evaluate.inspect_log import find_logs
+
+    if not path.is_dir() or format_name not in ("", "inspect"):
+        return [path]
+    logs = find_logs(path)
+    if logs and not format_name and (others := _matches(path)):
+        for source in others.values():
+            source.close()
+        raise UsageError(f"{path} could be inspect or {' or '.join(others)}. Choose one with --as FORMAT")
+    return logs or [path]
+
+
 def read_results(path: Path, format_name: str = "") -> ImportedRun:
     """Return the results of a file or folder. Without a format, every format is tried."""
+    from assay.suites.evaluate.inspect_log import find_logs
+
     if format_name and format_name not in FORMATS:
         raise UsageError(unknown("format", format_name, list(FORMATS)))
     try:
@@ -97,26 +128,31 @@ def read_results(path: Path, format_name: str = "") -> ImportedRun:
             raise InputError(Problem(str(path), "is neither a file nor a folder"))
     except OSError as error:
         raise InputError(unreadable(path, error)) from None
-    if format_name:
-        source = FORMATS[format_name](path)
-        if source is None:
-            raise UsageError(f"{path} is not in the format {format_name}")
-        return source
-    matches: dict[str, ImportedRun] = {}
-    for name, read in FORMATS.items():
-        match = read(path)
-        if match is not None:
-            matches[name] = match
-    if not matches:
+    if path.is_dir() and format_name in ("", "inspect") and (logs := find_logs(path)):
         raise UsageError(
-            f"{path} has no results that assay can read. The formats are {', '.join(FORMATS)}; "
-            "--as FORMAT says what is missing"
+            f"{path} has logs of Inspect, and each is a run. Pass one of them, such as {logs[0]}"
         )
+    if format_name:
+        about = FORMATS[format_name]
+        source = about.read(path)
+        if source is None:
+            raise UsageError(f"{path} is not in the format {format_name}. Expected: {about.files}")
+        return source
+    matches = _matches(path)
+    if not matches:
+        formats = "\n".join(f"  {name}: {about.files}" for name, about in FORMATS.items())
+        raise UsageError(f"{path} has no results that assay can read. The formats are\n{formats}")
     if len(matches) > 1:
         for match in matches.values():
             match.close()
         raise UsageError(f"{path} could be {' or '.join(matches)}. Choose one with --as FORMAT")
     return next(iter(matches.values()))
+
+
+def _matches(path: Path) -> dict[str, ImportedRun]:
+    """Return the results of a file or folder in each format that it could be in."""
+    sources = {name: about.read(path) for name, about in FORMATS.items()}
+    return {name: source for name, source in sources.items() if source is not None}
 
 
 def _import(source: ImportedRun, home: Path) -> Run:

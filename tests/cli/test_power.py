@@ -28,6 +28,33 @@ def run_with(folder: Path, **fields: Any) -> str:
     return str(run.finish(report=Report(entries=[Entry(name="m", subject="m", metrics=[metric])])))
 
 
+def test_a_metric_has_the_names_that_a_gate_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = Made(tmp_path / "out" / "assay" / "r")
+    run.case("a", [passed(1)])
+    entries = [
+        Entry(
+            name=f"{name}-{filter_name}",
+            set=name,
+            subject="m",
+            metrics=[
+                Metric(name="acc", filter=filter_name, value=value, denominator=90, interval_method="wilson")
+            ],
+        )
+        for name, filter_name, value in (("t", "strict", 0.2), ("t", "loose", 0.3), ("u", "strict", 0.4))
+    ]
+    folder = str(run.finish(report=Report(entries=entries)))
+    for metric, value, note in (
+        ("acc,loose", 0.3, None),
+        ("u acc", 0.4, None),
+        ("u acc,strict@m", 0.4, None),
+        ("acc,strict", 0.2, "acc,strict also fits u acc,strict. Pass --metric with one of these names"),
+    ):
+        plan = answers(capsys, "--run", folder, "--effect", "0.1", "--metric", metric)["plan"]
+        assert (plan["baseline"], plan["notes"]) == (value, [note] if note else [])
+    _, _, err = typed(capsys, "power", "--run", folder, "--effect", "0.1", "--metric", "f1")
+    assert "there is no metric named 'f1'; known: t acc,strict, t acc,loose, u acc,strict" in err
+
+
 def test_an_effect_needs_so_many_cases(capsys: pytest.CaptureFixture[str]) -> None:
     """Both systems on the same cases need half as many; a higher correlation needs fewer still."""
     code, out, _ = typed(capsys, "power", "--baseline", "0.72", "--effect", "0.03")

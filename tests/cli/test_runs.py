@@ -122,6 +122,13 @@ def test_a_note_is_shown_and_found(runs: Path, capsys: Captured) -> None:
         (("runs", "--since", "soon"), "--since 'soon' is no time"),
         (("runs", "--suite", "tsk"), "there is no suite named 'tsk'; did you mean 'task'?"),
         (("show", "2026-01-01", "--markdown", "--latex"), "pass one of them"),
+        (("show", "2026-01-01", "--markdown", "--failed"), "report of the whole run: leave out --failed"),
+        (
+            ("show", "2026-01-01", "a", "--latex"),
+            "--latex prints the report of the whole run: leave out the case",
+        ),
+        (("show", __file__), "is a file, and not a run folder"),
+        (("note", "2026-01-01", "--remove-tag", "x"), "has no tag 'x'; it has no tags"),
         (("show", "2026-01-01", "a", "--position", "1"), "pass one of them"),
     ],
 )

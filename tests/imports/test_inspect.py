@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 import pytest
 
 from assay import api
+from assay.core.errors import UsageError
 from assay.core.foreign_json import decode_json
 from assay.core.foreign_zip import ForeignZip
 from assay.results import Run
 from assay.suites.evaluate.inspect_results import value_to_float
+
+from support.commands import typed
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "inspect"
 LOGS = sorted(path.name for path in GOLDEN.iterdir())
@@ -204,3 +208,30 @@ def test_calls_of_a_model_grader_belong_to_the_scorer(
     path.write_text(json.dumps(log))
     case = next(api.import_results(path, str(tmp_path / "out")).cases())
     assert [call.stage for call in case.calls] == ["inspect@imported", "ask", "ask"]
+
+
+def test_a_folder_of_logs_becomes_a_run_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A broken log is told, and the logs after it are imported. Other files of the folder are not."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name in ("plain.eval", "tools.json"):
+        shutil.copy(GOLDEN / name, logs)
+    (logs / "eval-set.json").write_text('{"tasks": []}')
+    (logs / "broken.eval").write_bytes(b"PK")
+    out = str(tmp_path / "out")
+    assert typed("import", str(logs), "--output-dir", out) == 2
+    printed = capsys.readouterr()
+    assert "broken.eval" in printed.err
+    assert printed.out.count("5 cases from inspect results") == 2
+    (logs / "broken.eval").unlink()
+    assert typed("import", str(logs), "--output-dir", out, "--as", "inspect") == 0
+    assert capsys.readouterr().out.count("was imported before") == 2
+    with pytest.raises(UsageError, match="each is a run. Pass one of them, such as .*plain.eval"):
+        api.import_results(logs, out)
+
+
+def test_a_folder_without_logs_gets_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed("import", str(tmp_path)) == 2
+    assert "inspect: .eval or .json logs, or a folder with them" in capsys.readouterr().err
+    assert typed("import", str(tmp_path), "--as", "inspect") == 2
+    assert "Expected: .eval or .json logs, or a folder with them" in capsys.readouterr().err

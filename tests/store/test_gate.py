@@ -196,6 +196,14 @@ def test_a_requirement_that_cannot_be_read_is_refused_with_an_example(text: str)
         Requirement.parse(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"), [("acc => 0.8", "acc >= 0.8"), ("acc=>0.8", "acc >= 0.8"), ("acc =< 1", "acc <= 1")]
+)
+def test_a_turned_operator_is_refused_with_the_right_one(text: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=f"Did you mean '{meant}'"):
+        Requirement.parse(text)
+
+
 def test_a_requirement_holds_for_every_metric_that_its_name_fits(tmp_path: Path) -> None:
     """Set, filter and subject choose among them; fail beats inconclusive beats pass."""
     open_, bad = metric(0.8, 0.7, 0.9), metric(0.5, 0.4, 0.6)
@@ -292,7 +300,7 @@ def test_against_decides_on_the_cases_that_both_have(tmp_path: Path) -> None:
 
 
 def test_a_drop_can_name_its_metrics(tmp_path: Path) -> None:
-    """As `assay compare` names them; without a name of the set, the row over all sets."""
+    """As `assay compare` names them, or by their titles in the report; without a set, the row over all sets."""
     runs = []
     for name in ("base", "new"):
         run = Made(tmp_path / name)
@@ -300,8 +308,11 @@ def test_a_drop_can_name_its_metrics(tmp_path: Path) -> None:
             for set_name in ("one", "two"):
                 scores = [passed(1), {"metric": "size", "value": 1.0}]
                 run.case(f"{set_name}{number}", scores, within=set_name)
-        runs.append(str(run.finish()))
+        report = Report(entries=[entry(metric(1.0, name="size", label="length of the answer"))])
+        runs.append(str(run.finish(report=report)))
     base, new = runs
+    names = list(verdicts(gate(new, drop=Drop(base, 0.5, ["length of the answer"]))))
+    assert names == ["size drops by at most 0.5"]
     names = list(verdicts(gate(new, drop=Drop(base, 0.5, ["passed"]))))
     assert names == ["passed drops by at most 0.5"]
     names = list(verdicts(gate(new, drop=Drop(base, 0.5, ["two passed", "size"]))))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.core.errors import AssayError
 from assay.screen import counted, tell
 
 if TYPE_CHECKING:
@@ -36,10 +37,10 @@ def command(files: tuple[Path, ...], output_dir: str, format_name: str | None, d
     `rescore` does not, because the other program's scorers are not known.
 
     FILE is a results file of lm-evaluation-harness (its samples files are found beside it), or a folder with one; a
-    `.eval` or `.json` log of Inspect; an output file of promptfoo. It may also be a folder with the files of a memory
-    test (0000.json and so on) or of a memory evaluation (qa_records.jsonl and its neighbours), for one memory or
-    several. Result files of HOP and of its View, `results.jsonl` of a pipeline, and snapshots and CSV files of Prompt
-    Lab are read too.
+    `.eval` or `.json` log of Inspect, or a folder with logs, each of which becomes a run; an output file of promptfoo.
+    It may also be a folder with the files of a memory test (0000.json and so on) or of a memory evaluation
+    (qa_records.jsonl and its neighbours), for one memory or several. Result files of HOP and of its View,
+    `results.jsonl` of a pipeline, and snapshots and CSV files of Prompt Lab are read too.
     Importing the same file again finds the run that exists.
 
     \b
@@ -47,6 +48,7 @@ def command(files: tuple[Path, ...], output_dir: str, format_name: str | None, d
       assay import out/org__model/results_2026-11-15T18-25-44.744220.json
       assay import out/org__model --output-dir results
       assay import logs/2026-11-15T18-25-44_gsm8k.eval promptfoo-output.json
+      assay import logs
       assay import .sage/benchmarks/benchmark_memory/locomo/251120_1430 --data locomo10.json
       assay import results/FUMemory --data samples/
       assay import Tasks/Verify/TestCases/verify_20260219_103000.jsonl
@@ -54,10 +56,17 @@ def command(files: tuple[Path, ...], output_dir: str, format_name: str | None, d
     """
     from assay import api  # imported here because completion and --help do not need it
 
-    for path in files:
-        run = api.import_results(path, output_dir, format_name or "", data)
-        _print(path, run)
-    return 0
+    code = 0
+    for path in (each for file in files for each in api.result_files(file, format_name or "")):
+        try:
+            run = api.import_results(path, output_dir, format_name or "", data)
+        except AssayError as error:
+            # The files after a broken one are imported all the same.
+            tell(str(error))
+            code = error.exit_code
+        else:
+            _print(path, run)
+    return code
 
 
 def _print(path: Path, run: Run) -> None:

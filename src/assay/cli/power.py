@@ -21,7 +21,12 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @click.option(
     "--run", metavar="RUN", shell_complete=complete_runs, help="Take the value and its clusters from a run."
 )
-@click.option("--metric", metavar="NAME", help="With --run: the metric.  [default: the first one]")
+@click.option(
+    "--metric",
+    metavar="NAME",
+    help="With --run: the metric, named as in `assay gate --require`, such as exact_match,strict.  [default: the "
+    "first one]",
+)
 @click.option("--effect", type=float, metavar="NUMBER", help="The difference to find, such as 0.03 or -0.03.")
 @click.option(
     "--cases", type=click.IntRange(min=2), metavar="N", help="The number of cases: what can they show?"
@@ -69,6 +74,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
       assay power --baseline 0.72 --effect 0.03 --cases 500
       assay power --baseline 0.6 --effect 0.05 --clusters-of 150 --icc 0.05
       assay power --run results --effect 0.03
+      assay power --run results --metric "gsm8k exact_match,strict" --effect 0.03
     """
     import msgspec
 

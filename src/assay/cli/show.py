@@ -119,9 +119,12 @@ def command(  # noqa: PLR0913 - one argument per option
         raise UsageError("CASE and --position name two cases; pass one of them")
     one_case = case if position is None else f"@{position}"
     if markdown or latex:
-        if one_case is not None or failed or (markdown and latex):
+        if markdown and latex:
+            raise UsageError("--markdown and --latex print the same report; pass one of them")
+        if one_case is not None or failed or question is not None:
             raise UsageError(
-                "--markdown and --latex print the report of a run; pass one of them, and no case"
+                f"{'--markdown' if markdown else '--latex'} prints the report of the whole run: leave out "
+                f"{'--failed' if failed else '--question' if question is not None else 'the case'}"
             )
         loaded = api.load(run)
         RunCases(loaded.folder)  # refuses a damaged journal: the numbers would not be those of its lines

@@ -28,6 +28,7 @@ from assay.journal.integrity import intact_index
 from assay.store.comparison import Comparison, compare
 from assay.store.comparison.rows import is_sum_row
 from assay.store.judges import kappa_problem, with_calibration
+from assay.store.metric_names import find_metrics, full_name
 from assay.store.runs import RunState, finished_run, split_subject
 
 Verdict = Literal["pass", "fail", "inconclusive"]
@@ -59,6 +60,9 @@ class Requirement(NamedTuple):
             threshold = float(match["threshold"]) if match else math.nan
         except ValueError:
             threshold = math.nan
+        if match and match["name"].endswith("=") and not match["operator"].endswith("="):
+            meant = f"{match['name'].rstrip('= ')} {match['operator']}= {match['threshold']}"
+            raise UsageError(f"cannot read the requirement {text!r}. Did you mean {meant!r}?")
         if match is None or not match["name"] or not math.isfinite(threshold):
             raise UsageError(
                 f"cannot read the requirement {text!r}. Write a metric, one of >= > <= < and a number, "
@@ -156,8 +160,8 @@ def gate(
     judged: list[JudgedDecision] = []
     for text in requirements:
         requirement = Requirement.parse(text)
-        for entry, metric in _find_metrics(requirement.name, report, subject, run):
-            decision = decide_level(requirement, _full_name(entry, metric, report), metric, point=point)
+        for entry, metric in find_metrics(requirement.name, report, subject, run.folder):
+            decision = decide_level(requirement, full_name(entry, metric, report), metric, point=point)
             judged.append(JudgedDecision(decision, _judges_of(entry, metric)))
     against, notes = "", [missing_note(run)]
     if drop is not None:
@@ -368,50 +372,6 @@ def _add_cases_needed(decision: Decision, threshold: float, clusters: int | None
 # Names
 
 
-def _find_metrics(name: str, report: Report, subject: str, run: RunState) -> list[tuple[Entry, Metric]]:
-    """Return the metrics that a name fits. A reference such as an oracle counts only if its subject is named."""
-    entries = [entry for entry in report.entries if not subject or subject in (entry.subject, entry.name)]
-    if not entries:
-        subjects = list(dict.fromkeys(entry.subject or entry.name for entry in report.entries))
-        raise UsageError(f"{run.folder}: {unknown('subject', subject, subjects)}")
-    matches: list[tuple[Entry, Metric]] = []
-    choices: dict[str, None] = {}
-    for entry in entries:
-        for metric in entry.metrics:
-            choices[_full_name(entry, metric, report)] = None
-            if name in _spellings(entry, metric) and (not entry.reference or subject or "@" in name):
-                matches.append((entry, metric))
-    if not matches:
-        if not choices:
-            raise UsageError(f"{run.folder} has no metrics: no case was scored")
-        raise UsageError(f"{run.folder}: {unknown('metric', name, list(choices))}")
-    return matches
-
-
-def _spellings(entry: Entry, metric: Metric) -> Iterator[str]:
-    """Yield all names of a metric: `metric`, `metric,filter`, `set metric`, each also with `@subject`."""
-    sets = {"", entry.set, entry.name, entry.alias}
-    subjects = {"", entry.subject, entry.name, entry.alias}
-    for set_name in sets:
-        for own_name in (metric.name, metric.title):
-            for filter_name in {"", metric.filter}:
-                for subject in subjects:
-                    text = f"{set_name} {own_name}{',' if filter_name else ''}{filter_name}".strip()
-                    yield f"{text}@{subject}" if subject else text
-
-
-def _full_name(entry: Entry, metric: Metric, report: Report) -> str:
-    """Return the name that fits one metric of a report only, without the parts that all metrics share."""
-    several = len(report.entries) > 1
-    set_name = entry.set or ("" if entry.subject else entry.name)
-    several_sets = len({each.set or ("" if each.subject else each.name) for each in report.entries}) > 1
-    several_subjects = several and len({each.subject for each in report.entries}) > 1
-    name = f"{metric.name},{metric.filter}" if metric.filter else metric.name
-    if several_sets and set_name:
-        name = f"{set_name} {name}"
-    return f"{name}@{entry.subject}" if several_subjects and entry.subject else name
-
-
 def _find_rows(names: Sequence[str], comparison: Comparison, report: Report) -> list[PairedRow]:
     """Return the rows of a comparison that decide: those that `names` fit, else those of the report's first metrics.
 
@@ -425,8 +385,11 @@ def _find_rows(names: Sequence[str], comparison: Comparison, report: Report) -> 
         matches = [row for row in rows if row.metric in first] or rows
         return _sum_rows(matches)
     matches = []
+    titles = {metric.title: metric.name for _, metric in report.metrics()}
     for name in names:
         wanted = " ".join(name.split())
+        # The report may print a title in place of the name: `evidence` for evidence_recall.
+        wanted = titles.get(wanted, wanted)
         fits = [row for row in rows if wanted in (row.metric, f"{row.metric},{row.part}")]
         fits = _sum_rows(fits) or [row for row in rows if wanted in (row.name, f"{row.set} {row.metric}")]
         if not fits:

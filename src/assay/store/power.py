@@ -14,10 +14,10 @@ from typing import TypedDict
 from msgspec import Struct, field
 
 from assay.core.errors import UsageError
-from assay.core.registry import unknown
-from assay.core.report import Metric
+from assay.core.report import Report
 from assay.journal.integrity import intact_index
 from assay.scoring.power import Design, cases_needed, power_of, smallest_effect
+from assay.store.metric_names import find_metrics, full_name
 from assay.store.runs import finished_run, split_subject
 
 # Intervals by these methods belong to means of values from 0 to 1.
@@ -161,18 +161,23 @@ def _read_run(question: PowerQuestion, plan: PowerPlan) -> float | None:
     run = finished_run(name)
     intact_index(run.folder, run.summary)
     assert run.summary is not None
-    metrics: dict[str, Metric] = {}
-    for entry, metric in run.summary.report.metrics() if run.summary.report else ():
-        if (not subject or subject in (entry.subject, entry.name)) and (subject or not entry.reference):
-            metrics.setdefault(metric.name, metric)
-    if not metrics:
-        raise UsageError(f"{question.run} has no metrics")
-    wanted = question.metric or next(iter(metrics))
-    if wanted not in metrics:
-        raise UsageError(f"{question.run}: {unknown('metric', wanted, list(metrics))}")
-    metric = metrics[wanted]
+    report = run.summary.report or Report()
+    wanted = " ".join(question.metric.split())
+    if not wanted:
+        mine = (
+            metric.name
+            for entry, metric in report.metrics()
+            if (subject in (entry.subject, entry.name) if subject else not entry.reference)
+        )
+        wanted = next(mine, "")
+    fits = find_metrics(wanted, report, subject, run.folder)
+    entry, metric = fits[0]
+    wanted = full_name(entry, metric, report)
+    if question.metric and len(fits) > 1:
+        others = ", ".join(full_name(*fit, report) for fit in fits[1:])
+        plan.notes.append(f"{question.metric} also fits {others}. Pass --metric with one of these names")
     value, n = metric.value, metric.denominator
-    plan.run, plan.metric = run.folder.name, metric.name
+    plan.run, plan.metric = run.folder.name, wanted
     if value is None or (metric.stderr is None and metric.interval_method not in _SHARES):
         raise UsageError(
             f"{question.run}: {wanted} has no standard error, so nothing is known about its variance"

@@ -194,22 +194,41 @@ class InspectLog(ABC):
         """Close the file."""
 
 
+def find_logs(folder: Path) -> list[Path]:
+    """Return the logs in a folder, sorted by name, which begins with their time. Broken ones are included."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix == ".eval" or _is_json_log(path))
+    except OSError as error:
+        raise InputError(unreadable(folder, error)) from None
+
+
 def open_log(path: Path) -> InspectLog | None:
     """Return the log at a path; None if the file is no log of Inspect. Raises InputError for a broken log."""
     if not path.is_file():
         return None
-    try:
-        with path.open("rb") as file:
-            head = file.read(_SNIFFED_BYTES)
-    except OSError as error:
-        raise InputError(unreadable(path, error)) from None
-    if head.startswith(b"PK\x03\x04") or path.suffix == ".eval":
+    if path.suffix == ".eval" or _head(path).startswith(b"PK\x03\x04"):
         return _open_archive(path)
-    if path.suffix == ".json" and b'"eval"' in head and b'"status"' in head:
+    if _is_json_log(path):
         value = read_object(path)
         if isinstance(value.get("eval"), dict):
             return JsonLog(path, value)
     return None
+
+
+def _is_json_log(path: Path) -> bool:
+    """Return whether a file begins like a JSON log."""
+    if path.suffix != ".json" or not path.is_file():
+        return False
+    head = _head(path)
+    return b'"eval"' in head and b'"status"' in head
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_SNIFFED_BYTES)
+    except OSError as error:
+        raise InputError(unreadable(path, error)) from None
 
 
 def _open_archive(path: Path) -> InspectLog | None:
