@@ -151,6 +151,27 @@ def test_a_result_file_of_another_program_is_asked_like_a_run(capsys: Captured) 
     assert typed("sql", query, str(file), "--format", "json") == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["imported"], row["scored"]) == ("lm-eval", True)
+    # The file has no times. A mean over this and other runs must not count them as 0.
+    assert typed("sql", "select avg(seconds) as mean from cases", str(file), "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out) == [{"mean": None}]
+
+
+def test_interim_scores_have_the_label_and_tags_of_their_question(runs: Path, capsys: Captured) -> None:
+    """The journal has them only in the scores of the last test."""
+    query = """select question, count(distinct interim) as kinds, count(distinct label) as labels,
+      count(distinct tags) as tags, count(distinct coalesce(expected, '')) as expected
+      from scores group by "index", subject, question"""
+    assert typed("sql", query, str(runs / "memory-test"), "--format", "json") == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["kinds"] for row in rows} == {1, 2}
+    assert {(row["labels"], row["tags"], row["expected"]) for row in rows} == {(1, 1, 1)}
+    assert (
+        typed("sql", "select count(*) as n from scores", str(runs / "memory-test"), "--format", "json") == 0
+    )
+    (counted,) = json.loads(capsys.readouterr().out)
+    query = "select count(*) as n from (select label, tags from scores)"
+    assert typed("sql", query, str(runs / "memory-test"), "--format", "json") == 0
+    assert json.loads(capsys.readouterr().out) == [counted]
 
 
 @pytest.mark.usefixtures("_here")

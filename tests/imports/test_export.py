@@ -212,3 +212,24 @@ def test_repeats_of_an_evaluation_become_epochs(tmp_path: Path) -> None:
     again = api.import_results(file, str(tmp_path / "again"))
     assert again["exact_match"].value == run["exact_match"].value == 0.5
     assert [len(case.answers) for case in again.cases()] == [3, 3]
+
+
+def test_exports_of_a_memory_test_have_each_question_once(tmp_path: Path) -> None:
+    """A conversation asks a question in several tests, of which the last one counts. The others are named as lost."""
+    data = Path(__file__).parents[2] / "examples/memory/talks.json"
+    spec = assay.spec(
+        "memory-test", data=str(data), memory=["bm25"], no_answer=True, output_dir=str(tmp_path / "run")
+    )
+    run = assay.run(spec)
+    recall = run["evidence_recall"]
+    for name in ("inspect", "lm-eval"):
+        export = api.export(run, name, tmp_path / name)
+        assert "earlier answers to questions that a later test asks again" in export.lost
+        again = api.import_results(export.files[-1], str(tmp_path / "again"))
+        assert (again.info.total, again.summary.ok) == (79, 79)
+        assert again["evidence_recall"].value == recall.value
+        assert again["evidence_recall"].denominator == recall.denominator
+    export = api.export(run, "json", tmp_path / "rows.json")
+    rows = _lines(tmp_path / "rows.json")
+    assert len(rows) == 79
+    assert all("evidence_recall" in row["scores"] for row in rows)

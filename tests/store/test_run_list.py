@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from assay.core.imported import ImportedFile, ImportOrigin
 from assay.core.report import Entry, Metric, Report
 from assay.journal.folder import lock_folder, read_info, read_summary, write_info, write_summary
 from assay.store.notes import change_notes
@@ -141,6 +142,28 @@ def test_runs_with_equal_options_are_told_apart_by_the_content_of_their_files(tm
     assert first == {"sums.prompt": "Q: {{question}}"}
     assert second == third
     assert len(second["sums.prompt"] or "") == 6
+
+
+def test_imported_runs_are_told_apart_by_format_and_file(tmp_path: Path) -> None:
+    """They have no options, so a native run of the same model is not compared with them."""
+    for name, file in (("r1", "logs/a.eval"), ("r2", "logs/b.eval")):
+        origin = ImportOrigin(
+            format="inspect", files=[ImportedFile(path=file, sha256=name, bytes=1)], producer="", missing=[]
+        )
+        make(tmp_path, name, ask=name, imported=origin)
+    make(tmp_path, "r3", ask="3", spec={"limit": 5.0, "options": {"shots": 2}})
+    first, second, native = (run.differs for run in list_runs(tmp_path, RunFilter()))
+    assert first == {"imported": "inspect", "file": "a.eval"}
+    assert second == {"imported": "inspect", "file": "b.eval"}
+    assert native == {}
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    make(tmp_path / "b", "r1")
+    make(tmp_path / "a", "r1")
+    make(tmp_path / "a", "r2")
+    told = [run.differs.get("folder") for run in list_runs(tmp_path, RunFilter())]
+    assert told == [str(tmp_path / "a" / "assay"), str(tmp_path / "b" / "assay"), None]
 
 
 def test_damaged_runs_are_listed_and_what_is_wrong_is_told(tmp_path: Path) -> None:

@@ -320,7 +320,8 @@ def _print_request(requests: list[Request]) -> None:
 
 
 def _print_reply(call: Call) -> None:
-    took = f"{call.seconds:.2f} s"
+    # A call of an imported run has 0 attempts, and mostly no time.
+    took = f"{call.seconds:.2f} s" if call.seconds or call.attempts else "time unknown"
     if call.attempts > 1:
         took += f", {call.attempts} attempts"
     response = call.response

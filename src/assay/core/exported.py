@@ -23,12 +23,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from msgspec import Struct, field
 
 from assay.core.imported import ImportOrigin
 from assay.core.report import Report
+from assay.core.types import Record, Score
 
 if TYPE_CHECKING:
     # core/suite.py imports this module for `Suite.exporter`.
@@ -103,3 +104,33 @@ class Exporter(ABC):
 
         `target` is a temporary name, so a name inside the files must come from the run. Nothing remains if this fails.
         """
+
+
+class CasePart(NamedTuple):
+    """A test or question of a case, with its scores and answers."""
+
+    part: str
+    scores: list[Score]
+    answers: list[Record]
+
+
+def case_parts(view: CaseView) -> list[CasePart]:
+    """Return the parts of a case, in the order of their answers.
+
+    Interim questions are left out, because a later test asks them again: `interim_loss` names them.
+    """
+    parts: dict[str, CasePart] = {}
+    for record in view.records:
+        if record.kind == "answer":
+            parts.setdefault(record.part, CasePart(record.part, [], [])).answers.append(record)
+    for score in view.scores:
+        parts.setdefault(score.part, CasePart(score.part, [], [])).scores.append(score)
+    return [each for each in parts.values() if not any(score.interim for score in each.scores)]
+
+
+def interim_loss(run: ExportedRun) -> list[str]:
+    """Return what an export without interim questions loses. Empty for a run that has none."""
+    if run.about.score_parts != "rows":
+        return []
+    has_interim = any(score.interim for view in run.cases(calls=False) for score in view.scores)
+    return ["earlier answers to questions that a later test asks again"] if has_interim else []

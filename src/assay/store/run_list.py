@@ -8,6 +8,7 @@ Reads `run.json`, `notes.json` and the first fields of `summary.json`: a thousan
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -101,7 +102,8 @@ class ListedRun(Struct, kw_only=True):
     scores: list[HeadlineScore] = field(default_factory=list)
     differs: dict[str, str | None] = field(default_factory=dict)
     """The options in which this run differs from listed runs of the same suite and model. None is an option that
-    other runs have and this one does not."""
+    other runs have and this one does not. An imported run has no options: it is told by its format and file. A run
+    whose name another one has too is told by its folder."""
     tags: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     imported: str = ""
@@ -141,6 +143,11 @@ def list_runs(
             told = _differences([info for _, info in group], ignored_options(suite))
             for (run, _), differs in zip(group, told, strict=True):
                 run.differs = differs
+    # A copy of a run has its name too.
+    names = Counter(run.name for run, _ in listed)
+    for run, _ in listed:
+        if names[run.name] > 1:
+            run.differs["folder"] = str(Path(run.folder).parent)
     return [run for run, _ in listed]
 
 
@@ -203,11 +210,19 @@ def _listed(run: RunState, notes: RunNotes) -> ListedRun:
 
 
 def _differences(infos: Sequence[RunInfo], ignored: Collection[str]) -> list[dict[str, str | None]]:
-    """Return for each run the options that are not equal in all these runs.
+    """Return for each run the options that are not equal in all these runs, without those that were imported.
 
-    If runs with different replies still look alike, the settings and data behind the options are compared too: the
-    content of prompts and files.
+    An imported run is told by its format, and by its file if several were imported. If runs with different replies
+    still look alike, the settings and data behind the options are compared too: the content of prompts and files.
     """
+    imported = [info for info in infos if info.imported]
+    if imported:
+        own = iter(_differences([info for info in infos if not info.imported], ignored))
+        files = iter(_unequal([{"file": info.imported and info.imported.files[0].path} for info in imported]))
+        return [
+            {"imported": info.imported.format, **next(files)} if info.imported else next(own)
+            for info in infos
+        ]
     options = [_options(info, ignored) for info in infos]
     told = _unequal(options)
     looks: dict[tuple[str | None, ...], set[str]] = {}

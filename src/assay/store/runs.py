@@ -66,7 +66,7 @@ def run_folders(root: Path) -> Iterator[Path]:
     patterns = ["*/"] if root.name == HOME else []
     patterns += [f"{'*/' * depth}{HOME}/*/" for depth in range(_DEPTH)]
     folders = {path for pattern in patterns for path in root.glob(pattern) if is_run_folder(path)}
-    yield from sorted(folders, key=lambda folder: folder.name)
+    yield from sorted(folders, key=lambda folder: (folder.name, folder))
 
 
 def find_run(name: str, other_than: str = "") -> Path:

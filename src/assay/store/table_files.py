@@ -17,7 +17,7 @@ from typing import IO, Any, Self
 import msgspec
 from msgspec import Struct, field
 
-from assay.core.exported import ExportedRun, Exporter
+from assay.core.exported import CasePart, ExportedRun, Exporter, case_parts, interim_loss
 from assay.core.suite import CaseView
 from assay.core.types import Score
 
@@ -76,13 +76,9 @@ def export_rows(run: ExportedRun) -> Iterator[ExportRow]:
         if not parts_are_rows:
             yield _row(view, "", view.scores, view.answer, with_part=run.about.score_parts == "filters")
             continue
-        answers = {record.part: record.data for record in view.records if record.kind == "answer"}
-        parts: dict[str, list[Score]] = {part: [] for part in answers}
-        for score in view.scores:
-            if not score.interim:
-                parts.setdefault(score.part, []).append(score)
-        for part, scores in (parts or {"": []}).items():
-            yield _row(view, part, scores, answers.get(part), with_part=False)
+        for part, scores, answers in case_parts(view) or [CasePart("", [], [])]:
+            answer = answers[-1].data if answers else None
+            yield _row(view, part, scores, answer, with_part=False)
 
 
 def _row(view: CaseView, part: str, scores: list[Score], answer: Any, *, with_part: bool) -> ExportRow:
@@ -123,7 +119,7 @@ class TableExporter(Exporter):
         lost = ["prompts and replies of each call", "reasons of scores"]
         if any(True for _ in run.report.metrics()):
             lost.append("the report with its intervals")
-        return lost
+        return lost + interim_loss(run)
 
     @abstractmethod
     def write(self, run: ExportedRun, target: Path) -> list[Path]:

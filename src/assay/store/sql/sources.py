@@ -157,15 +157,15 @@ class JournalFiles:
         self.max_line_bytes = 0
         """The longest line that DuckDB accepts; 0 is DuckDB's default of 16 MB."""
 
-    def relation(self, name: str, **types: str) -> str:
-        """Return a SELECT of the counting lines of all files with this name.
+    def relation(self, name: str, suite: str = "", **types: str) -> str:
+        """Return a SELECT of the counting lines of all files with this name, or of those of one suite.
 
         It adds `run`, `suite`, `parts` (the meaning of `part`), `imported` and `number` (of the run). `types` replaces
         the types of columns: DuckDB decodes all fields of a struct, so a struct of fewer fields is faster.
         """
         if self._files is None:
             self._files = self._prepare()
-        files = self._files[name]
+        files = [file for file in self._files[name] if suite in ("", file.source.run.info.suite)]
         if not files:
             all_columns = {**LINE_COLUMNS[name], **types}
             columns = ", ".join(f'null::{kind} as "{column}"' for column, kind in all_columns.items())

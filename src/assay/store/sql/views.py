@@ -1,8 +1,7 @@
 """The views that queries see: one vocabulary for the runs of all suites.
 
 Every view is a SELECT over the lines of the journal (`sources.py`) or over the tables of `tables.py`. The order of the
-columns is the order in the documentation. Columns that need a join stand in `SqlView.joined`: the join is left out of a
-query that does not read them.
+columns is the order in the documentation. A join is left out of a query that reads none of the columns that need it.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from assay.store.sql.guard import CheckedQuery
 class Relation(Protocol):
     """Returns the SELECT of the counting lines of a journal file: `JournalFiles.relation`."""
 
-    def __call__(self, name: str, **types: str) -> str: ...
+    def __call__(self, name: str, suite: str = "", **types: str) -> str: ...
 
 
 class SqlView(NamedTuple):
@@ -29,7 +28,6 @@ class SqlView(NamedTuple):
     about: str
     columns: dict[str, str]
     select: Callable[[Relation, CheckedQuery], str]
-    joined: frozenset[str] = frozenset()
 
 
 # Columns that all views of cases share.
@@ -81,7 +79,7 @@ def _cases(relation: Relation, query: CheckedQuery) -> str:
       {_end("failure")}.message as error, coalesce("end"."try", "try", 1) as "try",
       coalesce({_end("calls")}, 0) as calls, {_tokens(_end("usage"), "input")} as input_tokens,
       {_tokens(_end("usage"), "output")} as output_tokens,
-      case when imported then {_end("seconds")} else coalesce({_end("seconds")}, 0) end as seconds
+      case when imported then nullif({_end("seconds")}, 0) else coalesce({_end("seconds")}, 0) end as seconds
       from ({relation(RECORDS)}) where {_ENDS}"""
 
 
@@ -119,26 +117,32 @@ def _steps(relation: Relation, query: CheckedQuery) -> str:
 
 
 def _scores(relation: Relation, query: CheckedQuery) -> str:
-    joined = query.reads("scores", _OF_CASE)
-    source, tags, label = f"({relation(SCORES)})", "s.tags", "s.label"
-    if joined:
+    source, tags, label, expected = f"({relation(SCORES)}) s", "s.tags", "s.label", _text("s.expected")
+    if query.reads("scores", _OF_FINAL_SCORE):
+        # Interim scores leave these columns out: the final scores of the same question have them.
+        finals = f"""select number, "index", split_part(part, '/', 2) as question, any_value(tags) as final_tags,
+            any_value(label) as final_label, any_value(expected) as final_expected
+          from ({relation(SCORES, "memory-test")})
+          where type = 'score' and not coalesce(interim, false) group by all"""
+        source += f""" left join ({finals}) f on s.interim and s.number = f.number and s."index" = f."index"
+          and split_part(s.part, '/', 2) = f.question"""
+        tags, label = "coalesce(s.tags, f.final_tags)", "coalesce(s.label, f.final_label)"
+        expected = f"coalesce({expected}, {_text('f.final_expected')})"
+    if query.reads("scores", _OF_CASE):
         ends = f"""select number, "index", {_end("tags")} as case_tags, {_end("label")} as case_label
           from ({relation(RECORDS, end="STRUCT(label VARCHAR, tags VARCHAR[])")}) where {_ENDS}"""
-        source = (
-            f'({relation(SCORES)}) s left join ({ends}) c on s.number = c.number and s."index" = c."index"'
-        )
-        tags, label = "coalesce(s.tags, c.case_tags)", "coalesce(s.label, c.case_label)"
-    else:
-        source += " s"
+        source += f' left join ({ends}) c on s.number = c.number and s."index" = c."index"'
+        tags, label = f"coalesce({tags}, c.case_tags)", f"coalesce({label}, c.case_label)"
     return f"""select run, suite, s."index", "case" as key, "set", subject, metric, value,
       coalesce(status, 'scored') as status, coalesce(part, '') as part,
       case when parts = 'filters' then part end as filter, {_QUESTION} as question,
-      {label} as label, coalesce({tags}, []) as tags, {_text("expected")} as expected, reason, scorer,
+      {label} as label, coalesce({tags}, []) as tags, {expected} as expected, reason, scorer,
       coalesce(interim, false) as interim, data
       from {source} where s.type = 'score'"""
 
 
 _OF_CASE = frozenset({"tags", "label"})
+_OF_FINAL_SCORE = _OF_CASE | {"expected"}
 
 
 def _metrics(relation: Relation, query: CheckedQuery) -> str:
@@ -153,7 +157,7 @@ def _judgements(relation: Relation, query: CheckedQuery) -> str:
     head = 'run, suite, "index", key, "set", subject'
     scores = _scores(
         relation,
-        replace(query, views=frozenset({"scores"})) if query.reads("judgements", _OF_CASE) else query,
+        replace(query, views=frozenset({"scores"})) if query.reads("judgements", _OF_FINAL_SCORE) else query,
     )
     return f"""with scores as ({scores})
       select {head}, metric, judges.judge, part, question, label, tags, value, status,
@@ -189,7 +193,7 @@ def _calls(relation: Relation, query: CheckedQuery) -> str:
       request.params as params, response.text as reply, response.reasoning as reasoning, response.finish as finish,
       failure.kind as error_kind, failure.message as error, failure.http as http,
       coalesce(attempts, 1) as attempts,
-      case when coalesce(attempts, 1) = 0 then seconds else coalesce(seconds, 0) end as seconds,
+      case when coalesce(attempts, 1) = 0 then nullif(seconds, 0) else coalesce(seconds, 0) end as seconds,
       {_tokens("response.usage", "input")} as input_tokens, {_tokens("response.usage", "output")} as output_tokens,
       response.cost as cost, response.address as address, hash, n, response.data as data
       from {lines}"""
@@ -237,7 +241,6 @@ VIEWS: dict[str, SqlView] = {
                 "cost": "sum of the prices that endpoints reported; NULL if none did",
             },
             _runs,
-            frozenset({"cost"}),
         ),
         SqlView(
             "cases",
@@ -309,7 +312,6 @@ VIEWS: dict[str, SqlView] = {
                 "data": "details of the scorer (JSON)",
             },
             _scores,
-            _OF_CASE,
         ),
         SqlView(
             "metrics",
@@ -357,7 +359,6 @@ VIEWS: dict[str, SqlView] = {
                 "votes": "labels with their counts, if the judge votes (JSON)",
             },
             _judgements,
-            _OF_CASE,
         ),
         SqlView(
             "calls",
@@ -388,7 +389,6 @@ VIEWS: dict[str, SqlView] = {
                 "data": "likelihood, or the reply to an SDK (JSON)",
             },
             _calls,
-            _OF_REQUEST,
         ),
         SqlView(
             "failures",

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 import assay
-from assay.core.exported import ExportedRun, Exporter
+from assay.core.exported import ExportedRun, Exporter, case_parts, interim_loss
 from assay.core.hashing import fingerprint
 from assay.core.report import Entry, Metric
 from assay.core.suite import CaseView
@@ -53,7 +53,7 @@ class InspectExporter(Exporter):
             lost.append("records that are no answers, such as steps and retrieved items")
         if run.about.score_parts == "rows":
             lost.append("which rows belong to one case: intervals of the exported file are too narrow")
-        return lost
+        return lost + interim_loss(run)
 
     def write(self, run: ExportedRun, target: Path) -> list[Path]:
         """Write the logs. The samples go to their files one by one; results and reductions follow them."""
@@ -122,13 +122,11 @@ class _LogFile:
 
     def add(self, view: CaseView) -> None:
         """Write the samples of a case."""
-        answers = [record for record in view.records if record.kind == "answer"]
         if self._run.about.score_parts == "rows":
-            parts = dict.fromkeys([answer.part for answer in answers] + [s.part for s in view.scores])
-            for part in parts:
-                scores = [score for score in view.scores if score.part == part and not score.interim]
-                self._add_sample(view, part, [a for a in answers if a.part == part], scores)
+            for part, scores, answers in case_parts(view):
+                self._add_sample(view, part, answers, scores)
         else:
+            answers = [record for record in view.records if record.kind == "answer"]
             self._add_sample(view, "", answers, view.scores)
 
     def _add_sample(self, view: CaseView, part: str, answers: list[Record], scores: list[Score]) -> None:

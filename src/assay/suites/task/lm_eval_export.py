@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 import assay
-from assay.core.exported import ExportedRun, Exporter
+from assay.core.exported import CasePart, ExportedRun, Exporter, case_parts, interim_loss
 from assay.core.files import write_whole
 from assay.core.imported import UNPLACED
 from assay.core.report import Entry, Metric
 from assay.core.suite import CaseView
-from assay.core.types import ASK, Record, Score
+from assay.core.types import ASK, Record
 from assay.solvers.prompt import PromptInputs
 from assay.suites.task.lm_eval_results import DOCUMENT, FORMAT
 from assay.suites.task.outputs import TaskGold
@@ -60,7 +60,7 @@ class LmEvalExporter(Exporter):
             lost.append("the judge and its calls")
         if run.about.score_parts == "rows":
             lost.append("which rows belong to one case: intervals of the exported file are too narrow")
-        return lost
+        return lost + interim_loss(run)
 
     def write(self, run: ExportedRun, target: Path) -> list[Path]:
         """Copy the run's own files, or write new ones."""
@@ -156,7 +156,7 @@ class _HarnessFiles:
             gold = TaskGold(document, expected if isinstance(expected, str) else json.dumps(expected))
             texts = [_text(answer.data) for answer in answers]
             replies = [Record(*UNPLACED, try_=1, kind="answer", data=[texts])] if texts else []
-            named = {score.metric: score for score in reversed(scores) if not score.interim}
+            named = {score.metric: score for score in reversed(scores)}
             filtered = {"filtered": texts}
             placed = [
                 replace(score, part=score.part if self._parts == "filters" else _NO_FILTER, data=filtered)
@@ -165,20 +165,12 @@ class _HarnessFiles:
             writer.write(self._sizes[task], inputs, gold, view.end, replies, placed)
             self._sizes[task] += 1
 
-    def _documents(self, view: CaseView) -> list[tuple[str, list[Score], list[Record]]]:
+    def _documents(self, view: CaseView) -> list[CasePart]:
         """Return the documents of a case with their scores and answers: its parts, or the case as a whole."""
+        if self._parts == "rows":
+            return case_parts(view)
         answers = [record for record in view.records if record.kind == "answer"]
-        if self._parts != "rows":
-            return [("", view.scores, answers)]
-        parts = dict.fromkeys([answer.part for answer in answers] + [score.part for score in view.scores])
-        return [
-            (
-                part,
-                [score for score in view.scores if score.part == part],
-                [answer for answer in answers if answer.part == part],
-            )
-            for part in parts
-        ]
+        return [CasePart("", view.scores, answers)]
 
     def _results(self, subject: str) -> dict[str, Any]:
         """Return the content of a subject's results file, with the keys of the harness."""
