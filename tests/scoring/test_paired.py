@@ -49,6 +49,15 @@ def test_two_runs_without_a_flip_still_have_an_interval() -> None:
     assert graded.interval == pytest.approx(single.interval)
 
 
+def test_the_interval_of_shares_ends_where_differences_end() -> None:
+    """Student's t of two conversations reaches beyond -1 and 1. Other numbers have no such bounds."""
+    base, new, clusters = arrays([0.1, 0.2, 0.9, 0.3], [0.9, 0.8, 0.1, 0.4], [0, 0, 1, 1])
+    shares, others = paired(base, new, clusters), paired(base * 100, new * 100, clusters)
+    assert (shares.interval, shares.method) == ((-1.0, 1.0), "clustered t")
+    assert others.interval is not None
+    assert others.interval.low < -100
+
+
 def test_equal_questions_of_a_conversation_add_nothing() -> None:
     """A pair that stands ten times in its cluster says as much as one."""
     few = paired(*arrays(BASE, NEW, list(range(12))))

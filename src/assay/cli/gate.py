@@ -58,7 +58,11 @@ if TYPE_CHECKING:
 )
 @click.option("--junit", metavar="FILE", help="Write JUnit XML, one test case for each requirement.")
 @click.option(
-    "--markdown", metavar="FILE", help="Write a summary in Markdown; - prints it in place of the table."
+    "--markdown",
+    is_flag=False,
+    flag_value="-",
+    metavar="[FILE]",
+    help="Print a summary in Markdown in place of the table; with FILE, write it there beside the table.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the decisions as JSON.")
 def command(  # noqa: PLR0913 - one parameter for each option
@@ -86,6 +90,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
       assay gate results --require "exact_match >= 0.8"
       assay gate results --require "gsm8k exact_match,strict >= 0.6" --require "wer <= 0.1"
       assay gate results --against results-main --max-drop 0.02
+      assay gate results --require "pass_rate >= 0.9" --markdown
       assay gate results --require "pass_rate >= 0.9" --junit gate.xml --markdown summary.md
     """
     import msgspec
@@ -93,7 +98,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
     from assay import api  # imported here because completion and --help do not need it
 
     if as_json and markdown == "-":
-        raise UsageError("--json and --markdown - both print to stdout. Pass a file to --markdown")
+        raise UsageError("--json and --markdown both print to stdout. Pass a file: --markdown FILE")
     result = api.gate(
         run,
         require,

@@ -110,6 +110,9 @@ def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Pai
         is_out_of_reach = sample.is_clustered and 2.0 ** (1 - sample.clusters) >= SIGNIFICANT
         if is_out_of_reach or (is_share and detectable > 1):
             detectable = None
+        if is_share:
+            # Student's t knows no bounds. With few clusters it reaches beyond differences that can exist.
+            interval = Interval(max(-1.0, interval.low), min(1.0, interval.high))
     return Paired(
         n=sample.n,
         clusters=sample.clusters,
