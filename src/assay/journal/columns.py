@@ -357,17 +357,17 @@ class RunColumns(RunIndex):
         import numpy as np
 
         case, name = as_numpy(self.score_case), as_numpy(self.score_names.numbers)
-        none = np.empty(0, dtype=np.int64)
-        position = np.concatenate([none, *(self._positions(scorer, case, name) for scorer in scorers)])
-        if len(scorers) > 1:
-            position.sort()
-        state = as_numpy(self.score_state)[position]
+        counted = np.zeros(len(case), dtype=bool)
+        for scorer in scorers:
+            counted |= self._is_counted(scorer, case, name)
+        position = np.flatnonzero(counted)
+        state = as_numpy(self.score_state)[counted]
         return ScoreArrays(
             position=position,
-            case=case[position],
-            name=name[position],
+            case=case[counted],
+            name=name[counted],
             part=self.score_part.take(position),
-            value=as_numpy(self.score_value)[position],
+            value=as_numpy(self.score_value)[counted],
             state=state & ~np.uint8(_INTERIM),
             gold=self.score_gold.take(position),
             interim=state >= _INTERIM,
@@ -385,24 +385,26 @@ class RunColumns(RunIndex):
         costs: NDArray[Any] = np.bincount(cases[own], weights=prices[own], minlength=len(self.ask.codes))
         return costs
 
-    def _positions(self, scorer: str, case: NDArray[Any], name: NDArray[Any]) -> NDArray[Any]:
-        """Return the positions of the scores of a scorer that count."""
+    def _is_counted(self, scorer: str, case: NDArray[Any], name: NDArray[Any]) -> NDArray[Any]:
+        """Return for each score whether it is of this scorer and counts."""
         import numpy as np
 
-        ended = np.zeros(len(self.ask.codes), dtype=bool)
+        # A score may be of a case that has not ended, if lines of records.jsonl are damaged.
+        ended = np.zeros(max(len(self.ask.codes), int(case.max(initial=-1)) + 1), dtype=bool)
         stage = self.stages.get(scorer)
         if stage is not None:
-            codes = np.frombuffer(bytes(stage.codes[: len(ended)]), dtype=np.uint8)
+            codes = np.frombuffer(bytes(stage.codes[: len(self.ask.codes)]), dtype=np.uint8)
             ended[: len(codes)] = codes > 0
+        counted: NDArray[Any] = ended[case]
         is_of_scorer = np.array([each.scorer == scorer for each in self.score_names.names], dtype=bool)
-        positions = np.flatnonzero(is_of_scorer[name]) if len(name) else np.empty(0, dtype=np.int64)
-        positions = positions[case[positions] < len(ended)]
-        positions = positions[ended[case[positions]]]
-        first = np.zeros(len(ended), dtype=np.int64)
-        for (each, index), position in self._first_score.items():
-            if each == scorer and index < len(first):
-                first[index] = position
-        counted: NDArray[Any] = positions[positions >= first[case[positions]]]
+        if not is_of_scorer.all():
+            counted &= is_of_scorer[name]
+        superseded = {index: first for (each, index), first in self._first_score.items() if each == scorer}
+        if superseded:
+            first = np.zeros(len(ended), dtype=np.int64)
+            known = [index for index in superseded if index < len(first)]
+            first[known] = [superseded[index] for index in known]
+            counted &= np.arange(len(case)) >= first[case]
         return counted
 
     # The sidecar.

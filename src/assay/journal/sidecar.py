@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Sequence
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, TypeVar
 from zlib import crc32
@@ -88,8 +89,10 @@ def save(path: Path, head: msgspec.Struct, arrays: Sequence[array[Any] | bytearr
 def load(path: Path, head_type: type[HeadT]) -> tuple[HeadT, list[memoryview]] | None:
     """Return head and arrays of a sidecar, or None if it cannot be used."""
     try:
-        content = path.read_bytes()
-    except OSError:
+        with path.open("rb") as file:
+            # Not read into memory: the caller copies the arrays.
+            content = mmap(file.fileno(), 0, access=ACCESS_READ)
+    except (OSError, ValueError):  # ValueError: an empty file
         return None
     end = content.find(b"\n") + 1
     view = memoryview(content)
