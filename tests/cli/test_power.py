@@ -103,13 +103,14 @@ def test_a_run_gives_its_value_its_variance_and_its_clusters(
         clusters=100,
         interval=Interval(0.54, 0.66),
         interval_method="clustered logit t",
+        unit="question",
     )
     found = answers(capsys, "--run", run, "--effect", "0.05")
     assert found["plan"]["baseline"] == 0.6
     assert found["plan"]["design_effect"] == pytest.approx(0.03**2 * 999 / 0.24)
     assert found["paired"]["clusters"] == -(-found["paired"]["cases"] // 10)
     code, out, _ = typed(capsys, "power", "--run", run, "--effect", "0.05", "--metric", "recall")
-    assert (code, "10 cases per cluster" in out) == (0, True)
+    assert (code, "10 questions per cluster" in out, "questions of each run" in out) == (0, True, True)
 
 
 def test_numbers_of_any_size_use_the_variance_of_the_run(

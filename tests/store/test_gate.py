@@ -159,7 +159,7 @@ def test_an_inconclusive_gate_says_how_many_cases_would_decide(
     decision = decide_level(Requirement.parse(text), "acc", number, point=False)
     assert (decision.verdict, decision.cases_needed) == ("inconclusive", needed)
     if needed is None:
-        assert decision.reason.endswith("the value is too close to it for any number of cases")
+        assert decision.reason.endswith("the value is too close to it for any number of questions")
     else:
         clusters = needed // 5
         assert decision.reason.endswith(

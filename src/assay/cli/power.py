@@ -116,7 +116,7 @@ def _print_plan(plan: PowerPlan, sign: str) -> None:
         )
         clusters = "" if answer.clusters is None else f"{answer.clusters:,}"
         rows.append([answer.comparison, f"{answer.cases:,}", clusters, effect, f"{answer.power:.3g}"])
-    header = ["comparison", "cases of each run", "clusters", "effect", "power"]
+    header = ["comparison", f"{plan.unit}s of each run", "clusters", "effect", "power"]
     if all(answer.clusters is None for answer in plan.answers):
         header.remove("clusters")
         rows = [[*row[:2], *row[3:]] for row in rows]
@@ -127,7 +127,9 @@ def _print_plan(plan: PowerPlan, sign: str) -> None:
     if any(answer.comparison == "paired" for answer in plan.answers):
         about.append(f"correlation {plan.correlation:g} between the systems")
     if plan.cluster_size > 1 or abs(plan.design_effect - 1) > 0.01:
-        about.append(f"{plan.cluster_size:.4g} cases per cluster, design effect {plan.design_effect:.3g}")
+        about.append(
+            f"{plan.cluster_size:.4g} {plan.unit}s per cluster, design effect {plan.design_effect:.3g}"
+        )
     block(" · ".join(about), indent="")
     for note in plan.notes:
         block(note, indent="")

@@ -97,7 +97,7 @@ def command(  # noqa: PLR0913 - one argument per option
 
     A row of --where is a question of a memory suite, a test of a pipeline, or a case of another suite. Its columns:
     index, label, subject, part, tags, status, score (the first metric), every metric by its name, answer, expected,
-    reason, error, seconds, calls; a tag category:2 is a column category. docs/sql.md has more.
+    reason, error, seconds, calls; a tag topic:law is a column topic. docs/sql.md has more.
     """
     # Imported here because completion and --help need neither.
     from assay import api

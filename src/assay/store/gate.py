@@ -357,7 +357,7 @@ def _add_cases_needed(decision: Decision, threshold: float, clusters: int | None
     reach = value - interval.low if value > threshold else interval.high - value
     factor = (reach / distance) ** 2 if distance else math.inf
     if factor * decision.denominator > _MOST_CASES:
-        decision.reason += ", and the value is too close to it for any number of cases"
+        decision.reason += f", and the value is too close to it for any number of {decision.unit}s"
         return
     # Rounded up to two digits: the value of another run will not be exactly the same.
     cases = math.ceil(factor * decision.denominator - 1e-6)

@@ -79,6 +79,8 @@ class PowerPlan(Struct, kw_only=True):
     cluster_size: float
     run: str = ""
     metric: str = ""
+    unit: str = "case"
+    """What `cases` counts: `question` if the metric of the run counts questions."""
     answers: list[PowerAnswer] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -177,7 +179,7 @@ def _read_run(question: PowerQuestion, plan: PowerPlan) -> float | None:
         others = ", ".join(full_name(*fit, report) for fit in fits[1:])
         plan.notes.append(f"{question.metric} also fits {others}. Pass --metric with one of these names")
     value, n = metric.value, metric.denominator
-    plan.run, plan.metric = run.folder.name, wanted
+    plan.run, plan.metric, plan.unit = run.folder.name, wanted, metric.unit
     if value is None or (metric.stderr is None and metric.interval_method not in _SHARES):
         raise UsageError(
             f"{question.run}: {wanted} has no standard error, so nothing is known about its variance"

@@ -222,7 +222,8 @@ def cost_table(comparison: Comparison) -> TextTable:
     changes = [_change(*values) for values in columns.values()]
     if any(changes):
         rows.append(["change", *changes])
-    return TextTable([f"{comparison.paired:,} paired", *columns], rows)
+    paired = f"{comparison.paired:,} paired {'case' if comparison.paired == 1 else 'cases'}"
+    return TextTable([paired, *columns], rows)
 
 
 def _amount(title: str, value: float | None) -> str:
