@@ -29,13 +29,12 @@ from assay.journal.folder import Summary
 from assay.rescore import Rescore
 from assay.results import Run, RunCase
 from assay.runner import open_run, run_blocking
-from assay.store.comparison import ComparisonResult
-from assay.store.comparison import compare as compare_runs
 from assay.store.runs import find_run, state_of
 from assay.suites import BUILT_IN, command_table, find_suite, is_path, suite_names
 
 if TYPE_CHECKING:
     from assay.exports import Export
+    from assay.store.comparison import ComparisonResult
     from assay.store.gate import GateResult
     from assay.store.hop import BaseDataStore
     from assay.store.power import PowerAssumptions, PowerPlan
@@ -166,6 +165,8 @@ def compare(
     `flips` limits the cases that are listed because they changed between right and wrong. `by` compares groups of cases
     too: "tag", "set", "subject", or the first word of tags such as `category:2`.
     """
+    from assay.store.comparison import compare as compare_runs
+
     names: list[str] = []
     for item in runs:
         some = [item] if isinstance(item, (str, Path, Run)) else item

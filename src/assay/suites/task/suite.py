@@ -59,8 +59,6 @@ from assay.suites.task.check import check_file, looks_like_task_file
 from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
 from assay.suites.task.dataset.documents import DataFacts
 from assay.suites.task.file_schema import file_schemas
-from assay.suites.task.lm_eval_export import LmEvalExporter
-from assay.suites.task.lm_eval_results import find_results
 from assay.suites.task.options import TaskOptions, provider_arguments, resolve_model
 from assay.suites.task.prompts import BadDocument
 from assay.suites.task.quirks import find_quirks
@@ -372,11 +370,15 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     @classmethod
     def read_results(cls, path: Path) -> ImportedRun | None:
         """Return the results of the harness in `results_*.json` and `samples_*.jsonl`, or in a folder of them."""
+        from assay.suites.task.lm_eval_results import find_results  # not needed to run a task
+
         return find_results(path)
 
     @classmethod
     def exporter(cls) -> Exporter:
         """Return the exporter of the harness's results and samples files."""
+        from assay.suites.task.lm_eval_export import LmEvalExporter
+
         return LmEvalExporter()
 
     @classmethod
