@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from assay.core import registry
 from assay.core.connect import About
-from assay.core.errors import Problem, UsageError
+from assay.core.errors import AssayError, Problem, UsageError
 from assay.core.events import Notify
 from assay.core.json_schema import FileSchema, JsonSchema, config_schema
 from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, build
-from assay.core.suite import Match, Overview, Section
+from assay.core.suite import CaseView, Match, Overview, Section, record_sections, score_sections
 from assay.evaluation import aevaluate, evaluate
 from assay.journal.folder import Summary
 from assay.rescore import Rescore
@@ -45,6 +45,7 @@ __all__ = [
     "RunCase",
     "aevaluate",
     "arun",
+    "case_sections",
     "check",
     "compare",
     "convert",
@@ -114,6 +115,14 @@ def overview(spec: RunSpec) -> Overview:
 def instead_of_run(spec: RunSpec) -> Report | Sequence[Section] | None:
     """Return the output of an option such as `--list` that replaces the run. Returns None without one."""
     return find_suite(spec.suite).instead_of_run(spec)
+
+
+def case_sections(suite: str, case: CaseView) -> Sequence[Section]:
+    """Return what a suite shows of the records and scores of a case. A suite that is gone shows the common parts."""
+    try:
+        return find_suite(suite).sections(case)
+    except AssayError:
+        return [*record_sections(case), *score_sections(case)]
 
 
 def options_of(suite: str) -> type[SuiteOptions]:

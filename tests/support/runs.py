@@ -55,6 +55,11 @@ class Made:
             told = [Score(index, key, within, subject, self.scorer, **score) for score in scores]
             self._journal.end_scoring(End(index, key, within, subject, self.scorer, 1, "ok", []), told)
 
+    def write_info(self, total: int) -> None:
+        """Write run.json as for a run that is not over, so that it can be read."""
+        self._info.total = total
+        write_info(self.folder, self._info)
+
     def finish(
         self,
         state: str = "finished",

@@ -25,6 +25,7 @@ COMMANDS = {
     "run": "Run a suite of your own: FILE.py:NAME.",
     "rescore": "Score a finished run again from its replies, with other filters or metrics.",
     "runs": "List runs with their state, progress and score; find them by model, date, tag or text.",
+    "view": "Look at runs in the browser: numbers, rows, cases, live progress.",
     "note": "Add notes and tags to a run.",
     "show": "Show the report of a run, or one of its cases with prompts, replies and scores.",
     "sql": "Ask runs in SQL: scores, calls, answers, numbers; one query or a prompt.",

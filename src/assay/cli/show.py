@@ -16,7 +16,6 @@ from assay.cli.note import print_notes
 from assay.cli.printer import print_run, print_sections
 from assay.cli.sql import print_where
 from assay.core.errors import AssayError, UsageError
-from assay.core.types import CLOSING_KINDS
 from assay.screen import block, counted, heading, rule, table, tell
 from assay.store.notes import notes_or_warning
 from assay.suites import find_suite
@@ -101,7 +100,7 @@ def command(  # noqa: PLR0913 - one argument per option
     """
     # Imported here because completion and --help need neither.
     from assay import api
-    from assay.store.cases import RunCases
+    from assay.store.cases import RunCases, answer_preview
 
     if where is not None or search is not None:
         if case is not None or position is not None or failed or markdown or latex or (where and search):
@@ -154,7 +153,8 @@ def command(  # noqa: PLR0913 - one argument per option
     for view in islice(views, limit):
         end = view.end
         key = " ".join(filter(None, (end.case, _name_for_people(view, suite))))
-        rows.append([str(end.index), end.set, key, end.status, _score_cell(view), _preview(view)])
+        reply = answer_preview(end.failure, view.records, MAX_PREVIEW)
+        rows.append([str(end.index), end.set, key, end.status, _score_cell(view), reply])
     click.echo()
     if rows:
         table(["position", "set", "key", "status", "scores", "reply"], rows)
@@ -253,23 +253,6 @@ def _score_cell(view: CaseView) -> str:
         if score.value is not None:
             values.setdefault(score.metric, []).append(score.value)
     return ", ".join(f"{name} {fmean(numbers):.3f} of {len(numbers):,}" for name, numbers in values.items())
-
-
-def _preview(view: CaseView) -> str:
-    """Return the beginning of the answer, or of the failure, in one line."""
-    text = ""
-    if view.end.failure:
-        text = f"{view.end.failure.kind}: {view.end.failure.message}"
-    elif view.records and view.records[-1].kind not in CLOSING_KINDS:
-        data = view.records[-1].data
-        while isinstance(data, list) and data:
-            data = data[0]  # a task with repeats has a list of answers; show the first
-        if isinstance(data, dict):
-            text = json.dumps(data.get("outputs", data), ensure_ascii=False)
-        elif data != []:
-            text = str(data)
-    flat = " ".join(text.split())
-    return flat if len(flat) <= MAX_PREVIEW else flat[: MAX_PREVIEW - 1] + "…"
 
 
 def print_case(view: CaseView, suite: str) -> None:

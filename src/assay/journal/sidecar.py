@@ -86,6 +86,18 @@ def save(path: Path, head: msgspec.Struct, arrays: Sequence[array[Any] | bytearr
         temporary.unlink(missing_ok=True)
 
 
+def load_head(path: Path, head_type: type[HeadT]) -> HeadT | None:
+    """Return the head of a sidecar without reading its arrays and without verifying it; None if there is none."""
+    try:
+        with path.open("rb") as file:
+            frame = msgspec.json.decode(file.readline(), type=_Frame)
+        if (frame.version, frame.format) != (_VERSION, FORMAT):
+            return None
+        return msgspec.json.decode(frame.head, type=head_type)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
 def load(path: Path, head_type: type[HeadT]) -> tuple[HeadT, list[memoryview]] | None:
     """Return head and arrays of a sidecar, or None if it cannot be used."""
     try:

@@ -6,7 +6,8 @@ view = cases.find("question-17")
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -14,13 +15,14 @@ import msgspec
 
 from assay.core.errors import DamagedRun, Problem, UsageError
 from assay.core.suite import CaseView
-from assay.core.types import JUDGE, Call, End, Score
+from assay.core.types import CLOSING_KINDS, JUDGE, Call, End, Failure, Record, Score
 from assay.journal.calls import CallReader
 from assay.journal.folder import ROWS, Summary, read_info, read_summary
+from assay.journal.index import RunIndex
 from assay.journal.integrity import FINAL_STATES, intact_index
 from assay.journal.reader import RunReader
 
-__all__ = ["CaseView", "RunCases"]
+__all__ = ["CaseView", "RunCases", "answer_preview"]
 
 # Bytes at the end of scores.jsonl that are searched for scorers. A line with a judge's reasons can be long.
 _TAIL_BYTES = 1 << 20
@@ -33,7 +35,8 @@ _MAX_CHOICES = 10  # cases that an error message lists
 class RunCases:
     """The cases of a run, in the order of the data."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, index: RunIndex | None = None) -> None:
+        """With `index`, the cases are read by an index that is open already and known to be intact."""
         self.folder = folder
         summary = read_summary(folder)
         self._scorers = counted_scorers(folder, summary)
@@ -43,7 +46,7 @@ class RunCases:
             self._neutral = frozenset(
                 metric.name for _, metric in metrics if metric.higher_is_better is False
             )
-        self._index = intact_index(folder, summary)
+        self._index = index or intact_index(folder, summary)
         self._reader = RunReader(folder, self._index)
         self._rows: list[bytes] = []
         self._subjects = 1
@@ -148,6 +151,23 @@ class RunCases:
             if name in names or name in {f"{view.end.set}/{each}" for each in names}:
                 ends.append(view.end)
         return ends
+
+
+def answer_preview(failure: Failure | None, records: Sequence[Record], max_chars: int) -> str:
+    """Return the beginning of an answer, or of the failure, in one line."""
+    text = ""
+    if failure:
+        text = f"{failure.kind}: {failure.message}"
+    elif records and records[-1].kind not in CLOSING_KINDS:
+        data = records[-1].data
+        while isinstance(data, list) and data:
+            data = data[0]  # a task with repeats has a list of answers; show the first
+        if isinstance(data, dict):
+            text = json.dumps(data.get("outputs", data), ensure_ascii=False)
+        elif data != []:
+            text = str(data)
+    flat = " ".join(text.split())
+    return flat if len(flat) <= max_chars else flat[: max_chars - 1] + "…"
 
 
 def _read_rows(path: Path, summary: Summary | None) -> list[bytes]:

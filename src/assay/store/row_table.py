@@ -66,12 +66,14 @@ class MetricColumn(NamedTuple):
 class RowTable:
     """The rows of a run in the order of the data. Damaged runs are refused with DamagedRun."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, columns: RunColumns | None = None) -> None:
+        """With `columns`, the table is made of columns that are open already."""
         import numpy as np
 
         info, summary = read_info(folder), read_summary(folder)
         scorers = counted_scorers(folder, summary)
-        self._columns = columns = RunColumns.open(folder, info.score_parts)
+        columns = columns or RunColumns.open(folder, info.score_parts)
+        self.columns = columns
         refuse_damage(folder, summary, columns)
         self._has_parts = info.score_parts == "rows"
         self._scorers = scorers
@@ -136,6 +138,21 @@ class RowTable:
     def __len__(self) -> int:
         return len(self.case)
 
+    @property
+    def subjects(self) -> list[str]:
+        """The subjects of the run, in the order in which they first ended."""
+        return self.columns.subjects.names
+
+    @property
+    def sets(self) -> list[str]:
+        """The tasks or data sets of the run, in the order in which they first ended."""
+        return self.columns.sets.names
+
+    @property
+    def tags(self) -> list[str]:
+        """All tags of rows, sorted."""
+        return sorted({tag for tags in self.columns.tags.names for tag in tags})
+
     def select(
         self,
         *,
@@ -149,11 +166,13 @@ class RowTable:
         """Return the positions of the rows that meet all conditions, in the order of the data."""
         import numpy as np
 
-        columns, chosen = self._columns, np.ones(len(self), dtype=bool)
+        columns, chosen = self.columns, np.ones(len(self), dtype=bool)
         if failed:
             chosen &= self.failed()
         if status:
-            chosen &= self._status == CODES[status]  # type: ignore[index]  # a wrong word is a KeyError
+            if status not in CODES:
+                raise UsageError(unknown("status", status, list(CODES)))
+            chosen &= self._status == CODES[status]
         if tag:
             chosen &= self._has_tag(tag)
         if subject:
@@ -183,11 +202,10 @@ class RowTable:
     def _has_tag(self, tag: str) -> NDArray[Any]:
         import numpy as np
 
-        columns = self._columns
+        columns = self.columns
         numbers = [number for number, tags in enumerate(columns.tags.names) if tag in tags]
         if not numbers:
-            tags = sorted({each for names in columns.tags.names for each in names})
-            raise UsageError(unknown("tag", tag, tags))
+            raise UsageError(unknown("tag", tag, self.tags))
         chosen = np.isin(as_numpy(columns.tags.numbers)[self.case], numbers)
         if self._has_parts and len(self._score_positions):
             of_part = np.isin(as_numpy(columns.score_tags)[self._score_positions], numbers)
@@ -212,7 +230,7 @@ class RowTable:
         """Return a column as numbers, NaN where a value is missing. Raises UsageError for an unknown name."""
         import numpy as np
 
-        columns = self._columns
+        columns = self.columns
         if name == "index":
             return self.case
         if name in _COLUMNS:
@@ -238,7 +256,7 @@ class RowTable:
 
     def _row(self, position: int) -> TableRow:
 
-        columns, index = self._columns, int(self.case[position])
+        columns, index = self.columns, int(self.case[position])
         end = self._reader.end(index)
         assert end is not None
         if not self._has_parts:

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from assay.core.hashing import fingerprint
 from assay.core.registry import short
+from assay.core.report import Interval
 from assay.core.spec import RunSpec, fields
 from assay.journal.folder import RunInfo
 from assay.store.notes import Note, RunNotes, notes_or_warning
@@ -76,6 +77,7 @@ class HeadlineScore(Struct, frozen=True, kw_only=True):
     value: float
     numerator: float | None
     denominator: int
+    interval: Interval | None = None
 
     def __str__(self) -> str:
         return f"{self.entry} {self.metric} {self.value:.4f}"
@@ -201,6 +203,7 @@ def _listed(run: RunState, notes: RunNotes) -> ListedRun:
                     value=metric.value,
                     numerator=metric.numerator,
                     denominator=metric.denominator,
+                    interval=metric.interval,
                 )
             )
     return listed

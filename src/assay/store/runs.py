@@ -23,6 +23,20 @@ from assay.journal.folder import (
 )
 from assay.journal.integrity import file_problems, intact_index, refuse_lost_lines
 
+__all__ = [
+    "RunState",
+    "changed_file_message",
+    "file_digests",
+    "find_run",
+    "finished_run",
+    "is_locked",
+    "is_run_folder",
+    "run_folders",
+    "split_subject",
+    "state_of",
+    "states",
+]
+
 # Levels of folders that are searched for output folders. A deeper search could walk a whole disk.
 _DEPTH = 4
 _MAX_CHOICES = 20  # runs that an error message lists; the newest ones
@@ -126,7 +140,7 @@ def finished_run(name: str) -> RunState:
     folder = find_run(name)
     info, summary = read_info(folder), read_summary(folder)
     refuse_lost_lines(folder, summary)
-    state = "running" if _is_locked(folder) else summary.state if summary else "unfinished"
+    state = "running" if is_locked(folder) else summary.state if summary else "unfinished"
     if summary is None or state not in ("finished", "incomplete"):
         raise UsageError(f"{folder} is not finished ({state}). Repeat its command to continue it.")
     return RunState(folder, info, summary, state, summary.ok + summary.subject_error + summary.infra_error)
@@ -188,7 +202,7 @@ def state_of(folder: Path) -> RunState:
 def _state(folder: Path, read: Callable[[Path, RunInfo], Summary | None]) -> RunState:
     info = read_info(folder)
     summary = read(folder, info)
-    if _is_locked(folder):
+    if is_locked(folder):
         state = "running"
     elif summary is None:
         state = "unfinished"
@@ -207,7 +221,7 @@ def file_digests(folder: Path) -> dict[str, str]:
     return summary.digests if summary else {}
 
 
-def _is_locked(folder: Path) -> bool:
+def is_locked(folder: Path) -> bool:
     """Return True if a process is working on the run. It holds an flock, which the kernel drops when it dies."""
     try:
         fd = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)

@@ -1,1 +1,1 @@
-"""The browser view. So far: the batch worker of HOP's View."""
+"""The web pages of `assay view`, and the batch worker of HOP's View."""

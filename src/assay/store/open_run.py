@@ -1,0 +1,281 @@
+"""A run that stays open in a long-lived process: its table, cases and progress follow the journal as it grows.
+
+    run = OpenRun(folder)
+    run.table().select(failed=True)
+    run.progress().done             # reads the lines that were added since the last look, no others
+
+The columns are read once. Everything else is made of them when it is asked for. An OpenRun is for one thread at a
+time: columns cannot grow while another thread reads them.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from assay.core.errors import UsageError
+from assay.journal import sidecar
+from assay.journal.columns import SCORED, ColumnsHead, RunColumns
+from assay.journal.folder import FILES, RunInfo, Summary, read_info, read_summary
+from assay.journal.index import INFRA_ERROR, OK, SUBJECT_ERROR
+from assay.store.cases import CaseView, RunCases, counted_scorers
+from assay.store.row_table import RowTable
+from assay.store.runs import is_locked
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+# A running run writes many lines a second. Its table is made again at most this often, in seconds.
+_TABLE_SECONDS = 1.0
+# Several people may watch one run. They see the same look at it.
+_PROGRESS_SECONDS = 0.5
+# Selections of rows that are kept in memory, 4 MB each at a million rows.
+_MAX_ORDERS = 4
+_BINS = 24
+
+
+class RowSelection(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which rows of a table, and in which order. An empty field excludes no row."""
+
+    failed: bool = False
+    status: str = ""
+    tag: str = ""
+    subject: str = ""
+    set: str = ""
+    slower: float | None = None
+    """Only rows that took longer than this many seconds."""
+    sort: str = "index"
+    desc: bool = False
+
+
+class Distribution(Struct, frozen=True):
+    """How the values of a column are spread: counts between edges, and some quantiles. `count` rows have a value."""
+
+    counts: list[int]
+    edges: list[float]
+    count: int
+    median: float
+    p95: float
+    largest: float
+
+
+class LiveMetric(Struct, frozen=True):
+    """The mean of a metric over the rows that have a score so far. It has no interval: the run is not over."""
+
+    name: str
+    mean: float
+    count: int
+
+
+class RunProgress(Struct, frozen=True, kw_only=True):
+    """How far a run is."""
+
+    state: str
+    total: int
+    ok: int
+    subject_error: int
+    infra_error: int
+    calls: int
+    retries: int
+    input_tokens: int
+    output_tokens: int
+    metrics: tuple[LiveMetric, ...]
+
+    @property
+    def done(self) -> int:
+        """The number of cases that have ended."""
+        return self.ok + self.subject_error + self.infra_error
+
+    @property
+    def share(self) -> float:
+        """The share of cases that have ended, from 0 to 1."""
+        return self.done / self.total if self.total else 0.0
+
+
+class OpenRun:
+    """One run folder. Methods raise DamagedRun for a journal that is not as assay wrote it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.info: RunInfo = read_info(folder)
+        self._columns: RunColumns | None = None
+        self._table: RowTable | None = None
+        self._table_stamp: tuple[int, ...] = ()
+        self._table_time = 0.0
+        self._cases: RunCases | None = None
+        self._orders: dict[RowSelection, NDArray[np.int32]] = {}
+        self._distributions: dict[str, Distribution | None] = {}
+        self._failed: NDArray[np.bool_] | None = None
+        self._progress: RunProgress | None = None
+        self._progress_time = 0.0
+
+    def summary(self) -> Summary | None:
+        """Return summary.json as it is now, with the whole report; None if the run has none yet."""
+        return read_summary(self.folder)
+
+    def state(self) -> str:
+        """Return the state of the run as `assay runs` prints it."""
+        if is_locked(self.folder):
+            return "running"
+        summary = self.summary()
+        return summary.state if summary else "unfinished"
+
+    def table(self) -> RowTable:
+        """Return the rows that have ended. While the run is running, the table is up to a second old."""
+        stamp = self._stamp()
+        is_recent = time.monotonic() - self._table_time < _TABLE_SECONDS
+        if self._table is not None and (stamp == self._table_stamp or (is_recent and is_locked(self.folder))):
+            return self._table
+        columns = self._extended()
+        if self._table is not None:
+            self._table.close()
+        self._cases = None
+        self._orders.clear()
+        self._distributions.clear()
+        self._failed = None
+        self._table = RowTable(self.folder, columns)
+        self._table_stamp, self._table_time = stamp, time.monotonic()
+        return self._table
+
+    def rows(self, selection: RowSelection) -> NDArray[np.int32]:
+        """Return the positions of the selected rows in the table, in order. The last few selections are kept."""
+        import numpy as np
+
+        table = self.table()
+        order = self._orders.pop(selection, None)
+        if order is None:
+            positions = table.select(
+                failed=selection.failed,
+                status=selection.status,
+                tag=selection.tag,
+                subject=selection.subject,
+                set_name=selection.set,
+                slower_than=selection.slower,
+            )
+            if selection.sort != "index" or selection.desc:
+                positions = table.sort(positions, selection.sort, descending=selection.desc)
+            order = positions.astype(np.int32)  # four bytes a row: a million rows are the largest table
+        self._orders[selection] = order  # at the end: the first one was used least recently
+        while len(self._orders) > _MAX_ORDERS:
+            del self._orders[next(iter(self._orders))]
+        return order
+
+    def failed(self) -> NDArray[np.bool_]:
+        """Return for each row of the table whether it failed. Kept, because every page of rows shows it."""
+        table = self.table()
+        if self._failed is None:
+            self._failed = table.failed()
+        return self._failed
+
+    @property
+    def size(self) -> int:
+        """The number of rows in memory."""
+        return len(self._table) if self._table is not None else 0
+
+    def distribution(self, column: str) -> Distribution | None:
+        """Return how the values of a column are spread over all rows; None if no row has a value."""
+        table = self.table()
+        if column not in self._distributions:
+            self._distributions[column] = _distribution(table.column(column))
+        return self._distributions[column]
+
+    def case(self, index: int) -> CaseView:
+        """Return a case with its calls. Raises UsageError if the run has no case of this number that has ended."""
+        table = self.table()
+        if self._cases is None:
+            self._cases = RunCases(self.folder, table.columns)
+        view = self._cases.case(index)
+        if view is None:
+            raise UsageError(f"{self.folder.name} has no case {index} that has ended")
+        return view._replace(calls=self._cases.calls(index))
+
+    def progress(self) -> RunProgress:
+        """Return how far the run is, with the means of its metrics so far."""
+        now = time.monotonic()
+        if self._progress is not None and now - self._progress_time < _PROGRESS_SECONDS:
+            return self._progress
+        columns = self._extended()
+        codes, spent = columns.ask.codes, columns.spent
+        self._progress_time = now
+        self._progress = RunProgress(
+            state=self.state(),
+            total=self.info.total,
+            ok=codes.count(OK),
+            subject_error=codes.count(SUBJECT_ERROR),
+            infra_error=codes.count(INFRA_ERROR),
+            calls=spent.calls,
+            retries=spent.retries,
+            input_tokens=spent.input_tokens,
+            output_tokens=spent.output_tokens,
+            metrics=_live_metrics(columns, counted_scorers(self.folder, self.summary())),
+        )
+        return self._progress
+
+    def close(self) -> None:
+        """Close the files and forget the columns."""
+        if self._table is not None:
+            self._table.close()
+        self._columns = self._table = self._cases = None
+
+    def _extended(self) -> RunColumns:
+        """Return the columns with all lines that the journal has now."""
+        columns = self._columns
+        if columns is not None:
+            sizes = dict(zip(FILES, self._stamp(), strict=False))
+            if any(sizes[name] < end for name, end in columns.positions.items()):
+                columns = None  # the journal was repaired or replaced
+        if columns is None:
+            columns = RunColumns.open(self.folder, self.info.score_parts)
+        else:
+            columns.extend(self.folder)
+        self._columns = columns
+        return columns
+
+    def _stamp(self) -> tuple[int, ...]:
+        """Return the sizes of the journal's files, and when the summary was written."""
+        paths = [self.folder / name for name in FILES]
+        sizes = [path.stat().st_size if path.is_file() else 0 for path in paths]
+        summary = self.folder / "summary.json"
+        return (*sizes, summary.stat().st_mtime_ns if summary.is_file() else 0)
+
+
+def unread_bytes(folder: Path) -> int:
+    """Return how many bytes of the journal the next reader has to read, because no sidecar covers them."""
+    sizes = {name: (folder / name).stat().st_size for name in FILES if (folder / name).is_file()}
+    head = sidecar.load_head(folder / RunColumns.sidecar_name, ColumnsHead)
+    covered = {name: at.end for name, at in head.positions.items()} if head is not None else {}
+    return sum(max(0, size - covered.get(name, 0)) for name, size in sizes.items())
+
+
+def _distribution(values: NDArray[np.float64]) -> Distribution | None:
+    import numpy as np
+
+    values = values[np.isfinite(values)].astype(np.float64)
+    if not len(values):
+        return None
+    median, p95, p99, largest = np.quantile(values, [0.5, 0.95, 0.99, 1.0]).tolist()
+    # A few very slow cases would press all others into the first bar, so the last bar has everything above.
+    top = largest if largest <= 2 * p99 else p99
+    edges = np.linspace(0.0, top or 1.0, _BINS + 1)
+    counts, _ = np.histogram(np.minimum(values, edges[-1]), bins=edges)
+    return Distribution(counts.tolist(), edges.tolist(), len(values), median, p95, largest)
+
+
+def _live_metrics(columns: RunColumns, scorers: list[str]) -> tuple[LiveMetric, ...]:
+    import numpy as np
+
+    arrays = columns.scores(scorers)
+    counts: NDArray[np.bool_] = (arrays.state == SCORED) & ~arrays.interim
+    names, values = arrays.name[counts], arrays.value[counts]
+    sums = np.bincount(names, weights=values)
+    sizes = np.bincount(names)
+    metrics = []
+    for number in np.flatnonzero(sizes).tolist():
+        name = columns.score_names.names[number]
+        title = f"{name.metric},{name.filter}" if name.filter else name.metric
+        metrics.append(LiveMetric(title, float(sums[number] / sizes[number]), int(sizes[number])))
+    return tuple(metrics)

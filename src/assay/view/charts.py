@@ -1,0 +1,63 @@
+"""Small charts as SVG: an interval beside its number, and the distribution of a column.
+
+The pages forbid inline styles, so positions are attributes and colours are classes of `assay.css`. Every chart has its
+numbers as text beside it; it is hidden from screen readers or has a label.
+"""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from assay.core.report import Interval
+from assay.store.open_run import Distribution
+
+_WIDTH, _HEIGHT = 120, 14
+_BAR_WIDTH, _CHART_HEIGHT, _AXIS = 12, 72, 14
+
+
+def interval_bar(value: float | None, interval: Interval | None = None) -> Markup:
+    """Return a bar from 0 to the value with its interval, on an axis from 0 to 1. Empty for a value outside of it."""
+    if value is None or not 0 <= value <= 1:
+        return Markup("")
+    middle = _HEIGHT / 2
+    parts = [
+        f'<rect class="track" x="0" y="3" width="{_WIDTH}" height="{_HEIGHT - 6}" rx="2"/>',
+        f'<rect class="fill" x="0" y="3" width="{value * _WIDTH:.1f}" height="{_HEIGHT - 6}" rx="2"/>',
+    ]
+    if interval is not None:
+        low, high = (min(1.0, max(0.0, bound)) * _WIDTH for bound in interval)
+        parts.append(f'<line class="interval" x1="{low:.1f}" x2="{high:.1f}" y1="{middle}" y2="{middle}"/>')
+        parts += [
+            f'<line class="interval" x1="{x:.1f}" x2="{x:.1f}" y1="2" y2="{_HEIGHT - 2}"/>'
+            for x in (low, high)
+        ]
+    return Markup(  # noqa: S704 - numbers only
+        f'<svg class="bar" width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
+        f'aria-hidden="true">{"".join(parts)}</svg>'
+    )
+
+
+def histogram(data: Distribution, unit: str) -> Markup:
+    """Return bars of the counts, with the axis from 0 to the last edge."""
+    tallest = max(data.counts) or 1
+    width = _BAR_WIDTH * len(data.counts)
+    parts = []
+    for number, count in enumerate(data.counts):
+        # A bar of one row among a million must still be seen.
+        height = max(1.0, count / tallest * _CHART_HEIGHT) if count else 0.0
+        place = f'x="{number * _BAR_WIDTH}" y="{_CHART_HEIGHT - height:.1f}"'
+        low, high = data.edges[number], data.edges[number + 1]
+        title = f"<title>{low:g} to {high:g} {unit}: {count:,}</title>"
+        parts.append(
+            f'<rect class="fill" {place} width="{_BAR_WIDTH - 1}" height="{height:.1f}">{title}</rect>'
+        )
+    base = _CHART_HEIGHT + 0.5
+    parts.append(f'<line class="axis" x1="0" x2="{width}" y1="{base}" y2="{base}"/>')
+    bottom = _CHART_HEIGHT + _AXIS - 2
+    parts.append(f'<text x="0" y="{bottom}">0</text>')
+    last = f"{data.edges[-1]:.3g}{'+' if data.largest > data.edges[-1] else ''} {unit}"
+    parts.append(f'<text x="{width}" y="{bottom}" text-anchor="end">{last}</text>')
+    return Markup(  # noqa: S704 - numbers, and a unit of our own
+        f'<svg class="histogram" viewBox="0 0 {width} {_CHART_HEIGHT + _AXIS}" role="img" '
+        f'aria-label="Distribution, median {data.median:.3g} {unit}">{"".join(parts)}</svg>'
+    )

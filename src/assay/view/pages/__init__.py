@@ -1,0 +1,1 @@
+"""One module per page: its handler, and the struct that it hands to its template."""

@@ -1,0 +1,140 @@
+"""The page of all runs below DIR: state, progress, score, model, tags and time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlencode
+
+import msgspec
+from aiohttp import web
+from msgspec import Struct
+
+from assay.core.errors import UsageError
+from assay.core.registry import unknown
+from assay.store.run_list import ListedRun, RunFilter, list_runs
+from assay.view.live import MAX_RUNS, element_id
+from assay.view.site import FRAGMENT, SITE, Site
+
+PAGE_RUNS = 100
+_LOWEST = float("-inf")
+# Columns by which runs can be sorted. A run without the value comes last in descending order.
+SORTS: dict[str, Callable[[ListedRun], tuple[float | str, ...]]] = {
+    "started": lambda run: (run.started,),
+    "name": lambda run: (run.title or run.name,),
+    "model": lambda run: (run.model, run.started),
+    "suite": lambda run: (run.suite, run.started),
+    "state": lambda run: (run.state, run.started),
+    "score": lambda run: (run.scores[0].value if run.scores else _LOWEST,),
+    "cases": lambda run: (run.total or 0,),
+    "seconds": lambda run: (_LOWEST if run.seconds is None else run.seconds,),
+}
+
+
+class RunsQuery(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The state of the page, as it stands in the address."""
+
+    q: str = ""
+    suite: str = ""
+    state: str = ""
+    tag: str = ""
+    sort: str = "started"
+    asc: bool = False
+    page: int = 1
+
+    def address(self, **changes: object) -> str:
+        """Return the address with some values changed. Other filters start at page 1."""
+        changes.setdefault("page", 1)
+        values = msgspec.to_builtins(msgspec.structs.replace(self, **changes))
+        texts = {name: "1" if value is True else str(value) for name, value in values.items()}
+        return "/?" + urlencode(texts, errors="replace") if texts else "/"
+
+    def sorted_by(self, column: str) -> str:
+        """Return the address that sorts by a column, or turns the order."""
+        return self.address(sort=column, asc=self.sort == column and not self.asc)
+
+
+class RunLine(Struct, kw_only=True):
+    """One line of the list."""
+
+    run: ListedRun
+    address: str
+    live_id: str
+
+
+class RunsPage(Struct, kw_only=True):
+    """The values of `runs.html`."""
+
+    query: RunsQuery
+    lines: list[RunLine]
+    total: int
+    """Runs that the filters let through, on all pages."""
+    first: int
+    has_next: bool
+    is_empty: bool
+    """There is no run at all."""
+    outside: int
+    has_differences: bool
+    has_notes: bool
+    suites: list[str]
+    states: list[str]
+    tags: list[str]
+    live: str
+    """The address of the stream of the running runs; empty if none is running."""
+
+
+async def show(request: web.Request) -> web.StreamResponse:
+    """List the runs."""
+    site = request.app[SITE]
+    try:
+        values = {name: value for name, value in request.query.items() if value}
+        query = msgspec.convert(values, RunsQuery, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"the address has a value that is not valid: {error}") from None
+    if query.sort not in SORTS:
+        raise UsageError(unknown("column", query.sort, list(SORTS)))
+    page = await asyncio.to_thread(_page, site, query)
+    is_fragment = request.headers.get(FRAGMENT) == "rows"
+    return site.render("runs_list.html" if is_fragment else "runs.html", page)
+
+
+def _page(site: Site, query: RunsQuery) -> RunsPage:
+    names: dict[str, str] = {}
+    everything: list[ListedRun] = []
+    outside = 0
+    for run in list_runs(site.root, RunFilter()):
+        name = site.name(Path(run.folder))
+        if name is None:
+            outside += 1
+            continue
+        names[run.folder] = name
+        everything.append(run)
+    chosen = RunFilter(
+        suites=(query.suite,) if query.suite else (),
+        states=(query.state,) if query.state else (),
+        tags=(query.tag,) if query.tag else (),
+        search=query.q,
+    )
+    runs = sorted(filter(chosen.matches, everything), key=SORTS[query.sort], reverse=not query.asc)
+    first = (query.page - 1) * PAGE_RUNS
+    lines = [
+        RunLine(run=run, address=f"/run/{names[run.folder]}", live_id=element_id(names[run.folder]))
+        for run in runs[first : first + PAGE_RUNS]
+    ]
+    running = [names[line.run.folder] for line in lines if line.run.state == "running"][:MAX_RUNS]
+    return RunsPage(
+        query=query,
+        lines=lines,
+        total=len(runs),
+        first=first,
+        has_next=first + PAGE_RUNS < len(runs),
+        is_empty=not everything,
+        outside=outside,
+        has_differences=any(line.run.differs for line in lines),
+        has_notes=any(line.run.tags or line.run.notes for line in lines),
+        suites=sorted({run.suite for run in everything}),
+        states=sorted({run.state for run in everything}),
+        tags=sorted({tag for run in everything for tag in run.tags}),
+        live="/live?" + "&".join(f"run={name}" for name in running) if running else "",
+    )

@@ -1,0 +1,79 @@
+"""The state of a table of rows, as it stands in the address: filters, order and page.
+
+    query = RowQuery.parse(request.query)
+    query.address(page=2)       # "?failed=1&page=2"
+
+The address holds the whole state, so that a reload, the back button and a link in a mail show the same rows. Pages of
+cases carry it too: there it says which case is the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import msgspec
+
+from assay.core.errors import UsageError
+from assay.store.open_run import OpenRun, RowSelection
+
+PAGE_ROWS = 50
+
+
+class RowQuery(RowSelection, frozen=True, kw_only=True, omit_defaults=True):
+    """Which rows, in which order, and which page of them. Pages are numbered from 1."""
+
+    page: int = 1
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> Self:
+        """Read the state from an address. Raises UsageError for a value of the wrong form. Empty fields are absent."""
+        values = {name: value for name, value in query.items() if value and name in cls.__struct_fields__}
+        try:
+            parsed = msgspec.convert(values, cls, strict=False)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"the address has a value that is not valid: {error}") from None
+        if parsed.page < 1:
+            raise UsageError(f"pages are numbered from 1; there is no page {parsed.page}")
+        return parsed
+
+    def address(self, **changes: Any) -> str:
+        """Return the part of the address after the path, with some values changed. Other filters start at page 1."""
+        if "page" not in changes:
+            changes["page"] = 1
+        values = msgspec.to_builtins(msgspec.structs.replace(self, **changes))
+        texts = {name: "1" if value is True else str(value) for name, value in values.items()}
+        return "?" + urlencode(texts, errors="replace") if texts else "?"
+
+    @property
+    def here(self) -> str:
+        """The part of the address after the path, for this page."""
+        return self.address(page=self.page)
+
+    @property
+    def selection(self) -> RowSelection:
+        """The rows of all pages."""
+        names = RowSelection.__struct_fields__
+        return RowSelection(**{name: getattr(self, name) for name in names})
+
+    @property
+    def filters(self) -> int:
+        """The number of filters that are set."""
+        shown = (self.failed, self.status, self.tag, self.subject, self.set, self.slower is not None)
+        return sum(map(bool, shown))
+
+    def sorted_by(self, column: str) -> str:
+        """Return the address that sorts by a column, or turns the order if the rows are sorted by it already."""
+        return self.address(sort=column, desc=not self.desc if self.sort == column else column != "index")
+
+    def neighbours(self, run: OpenRun, index: int) -> tuple[int | None, int | None]:
+        """Return the cases before and after a case among the selected rows. None at the ends, and outside of them."""
+        cases = run.table().case[run.rows(self.selection)]
+        places = (cases == index).nonzero()[0]
+        if not len(places):
+            return None, None
+        first, last = int(places[0]), int(places[-1])
+        before = int(cases[first - 1]) if first else None
+        after = int(cases[last + 1]) if last + 1 < len(cases) else None
+        return before, after

@@ -1,0 +1,162 @@
+"""The server of `assay view`: its routes, its errors, and how it starts and ends.
+
+To add a page: a module in `view/pages` with a handler and a struct, a template, and a line in `ROUTES`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+import sys
+import traceback
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+
+from aiohttp import web
+from msgspec import Struct
+
+from assay.core.errors import AssayError, UsageError
+from assay.view import live
+from assay.view.guard import MAX_BODY, Guard, Handler, add_headers
+from assay.view.open_runs import RunIsRead
+from assay.view.pages import case, run, runs
+from assay.view.site import SITE, Site
+
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_FOR_EVER = "public, max-age=31536000, immutable"
+# Seconds that open requests get when the server ends.
+_GRACE_SECONDS = 2.0
+
+
+async def show_static(request: web.Request) -> web.StreamResponse:
+    """Return the style sheet, the script or the icon. Names are looked up, never made into a path."""
+    name = request.match_info["name"]
+    content = request.app[SITE].static.get(name)
+    if content is None:
+        raise web.HTTPNotFound
+    headers = {"Cache-Control": _FOR_EVER} if "v" in request.query else {}
+    content_type = _TYPES[Path(name).suffix]
+    charset = None if content_type.startswith("image/") else "utf-8"
+    return web.Response(body=content, content_type=content_type, charset=charset, headers=headers)
+
+
+ROUTES: list[tuple[str, str, Handler]] = [
+    ("GET", "/", runs.show),
+    ("GET", "/run/{run:.*}", run.show),
+    ("GET", r"/case/{index:\d+}/{run:.*}", case.show),
+    ("GET", r"/raw/{index:\d+}/{run:.*}", case.show_raw),
+    ("GET", "/live", live.stream),
+    ("GET", "/static/{name}", show_static),
+]
+"""Every address of the server. `{run}` is the path of a run folder below DIR."""
+
+
+class ErrorPage(Struct):
+    """A page with a message instead of content."""
+
+    title: str
+    message: str
+
+
+class ReadingPage(Struct):
+    """A page that waits until the index of a large run is built."""
+
+    title: str
+    percent: int
+
+
+def make_app(root: Path, guard: Guard) -> web.Application:
+    """Return the application that serves the runs below a folder."""
+    app = web.Application(middlewares=[show_errors, guard.middleware], client_max_size=MAX_BODY)
+    app[SITE] = Site(root, guard)
+    app.on_response_prepare.append(add_headers)
+    app.on_shutdown.append(_end_streams)
+    app.on_cleanup.append(_close_runs)
+    for method, path, handler in ROUTES:
+        app.router.add_route(method, path, handler)
+        if method == "GET":
+            app.router.add_route("HEAD", path, handler)
+    return app
+
+
+async def _end_streams(app: web.Application) -> None:
+    app[SITE].closing.set()
+
+
+async def _close_runs(app: web.Application) -> None:
+    await app[SITE].runs.close()
+
+
+@web.middleware
+async def show_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn errors into pages with a sentence. Errors of our own code are printed on stderr."""
+    site = request.app[SITE]
+    try:
+        return await handler(request)
+    except RunIsRead as reading:
+        waiting = ReadingPage(reading.folder.name, int(reading.share * 100))
+        return site.render("reading.html", waiting, status=202)
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        page = ErrorPage(error.reason, error.text or "")
+        return site.render("error.html", page, status=error.status)
+    except UsageError as error:
+        return site.render("error.html", ErrorPage("This address is wrong", str(error)), status=400)
+    except AssayError as error:
+        return site.render("error.html", ErrorPage("This run cannot be read", str(error)), status=409)
+    except (ConnectionError, asyncio.CancelledError):
+        raise
+    except Exception:  # noqa: BLE001 - one broken page must not end the server
+        traceback.print_exc(file=sys.stderr)
+        page = ErrorPage("This page failed", "The reason is in the terminal in which `assay view` runs.")
+        return site.render("error.html", page, status=500)
+
+
+async def serve(
+    root: Path, host: str, port: int, *, needs_secret: bool, open_browser: bool, tell: Callable[[str], object]
+) -> None:
+    """Serve the runs below a folder until Ctrl-C or SIGTERM. `tell` gets the address.
+
+    Raises UsageError if the port is in use or the host is not one of this machine.
+    """
+    guard = Guard(host, needs_secret=needs_secret)
+    runner = web.AppRunner(make_app(root, guard), access_log=None, shutdown_timeout=_GRACE_SECONDS)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise UsageError(_why_not_bound(error, host, port)) from None
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        address = _address(host, runner.addresses[0][1], guard)
+        tell(address)
+        if open_browser:
+            await asyncio.to_thread(webbrowser.open, address)
+        await stop.wait()
+    finally:
+        await runner.cleanup()
+
+
+def _address(host: str, port: int, guard: Guard) -> str:
+    name = f"[{host}]" if ":" in host else host
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - the host that the user passed
+        name = "127.0.0.1"
+    return f"http://{name}:{port}/" + (f"?token={guard.secret}" if guard.secret else "")
+
+
+def _why_not_bound(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} is in use, perhaps by another `assay view`. Open http://{host}:{port}/, or pass --port 0 "
+            "for a free port"
+        )
+    if error.errno == errno.EACCES:
+        return f"this user may not open port {port}; pass --port with a number of 1024 or more"
+    return (
+        f"cannot open {host}:{port}: {error.strerror or error}; pass --host with an address of this machine"
+    )

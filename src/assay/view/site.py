@@ -1,0 +1,124 @@
+"""What all pages share: the folder, the open runs, and the templates.
+
+site = request.app[SITE]
+folder = site.folder(request.match_info["run"])      # 404 outside of DIR
+return site.render("run.html", page)        # `page` is a struct
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import quote
+
+from aiohttp import web
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from msgspec import Struct
+
+from assay.core.report import Metric
+from assay.screen import counted, duration
+from assay.store.runs import is_run_folder
+from assay.view import charts, text
+from assay.view.guard import Guard
+from assay.view.open_runs import OpenRuns
+
+FRAGMENT = "Assay-Fragment"
+"""A request header of our script. Its value is the id of the element that the script will replace.
+
+A handler may then send only this element. It need not: the script looks for the element in whatever it gets."""
+
+
+class Site:
+    """One server's folder, runs and templates."""
+
+    def __init__(self, root: Path, guard: Guard) -> None:
+        self.root = root.resolve()
+        self.guard = guard
+        self.runs = OpenRuns()
+        self.closing = asyncio.Event()
+        """Set when the server ends. Streams then end too."""
+        self.static = {
+            file.name: file.read_bytes()
+            for file in (files("assay") / "view" / "static").iterdir()
+            if file.is_file()
+        }
+        self._templates = _environment(self.static)
+
+    def folder(self, name: str) -> Path:
+        """Return the run folder with this path below DIR. Raises 404 if there is none, also for links that lead out."""
+        try:
+            folder = (self.root / name).resolve()
+            if folder.is_relative_to(self.root) and is_run_folder(folder):
+                return folder
+        except (OSError, ValueError):  # a name that no file can have
+            pass
+        raise web.HTTPNotFound(text=f"There is no run {text.plain(name)!r} below {self.root}.")
+
+    def name(self, folder: Path) -> str | None:
+        """Return the path of a run below DIR, as it stands in addresses; None for a link that leads out of DIR."""
+        folder = folder.resolve()
+        if not folder.is_relative_to(self.root):
+            return None
+        return quote("" if folder == self.root else str(folder.relative_to(self.root)), errors="replace")
+
+    def render(self, template: str, page: Struct, *, status: int = 200) -> web.Response:
+        """Return a page. The template gets the struct as `page`."""
+        source = self._templates.get_template(template)
+        body = source.render(page=page, token=self.guard.page_token, root=str(self.root))
+        return web.Response(
+            # A text of a model may have lone surrogates in places that no filter looked at.
+            body=body.encode(errors="replace"),
+            content_type="text/html",
+            charset="utf-8",
+            status=status,
+            headers={"Vary": FRAGMENT},
+        )
+
+    def fragment(self, template: str, page: Struct) -> str:
+        """Return a whole template without a request, for streams."""
+        return self._templates.get_template(template).render(page=page)
+
+
+SITE = web.AppKey("site", Site)
+
+
+def _environment(static: dict[str, bytes]) -> Environment:
+    environment = Environment(
+        loader=PackageLoader("assay", "view/templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    # The hash makes a new version a new address, so browsers may keep the files for ever.
+    assets = {
+        name: f"/static/{name}?v={sha256(content).hexdigest()[:12]}" for name, content in static.items()
+    }
+    environment.globals["asset"] = assets.__getitem__
+    environment.globals["interval_bar"] = charts.interval_bar
+    environment.globals["histogram"] = charts.histogram
+    environment.filters["visible"] = text.visible
+    environment.filters["plain"] = text.plain
+    environment.filters["as_text"] = text.as_text
+    environment.filters["counted"] = counted
+    environment.filters["duration"] = duration
+    environment.filters["number"] = _number
+    environment.filters["when"] = _when
+    environment.tests["metric"] = lambda value: isinstance(value, Metric)
+    return environment
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    """Return a measured number with three digits, a dash for one that was not measured."""
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.{digits}f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _when(seconds: float, form: str = "%Y-%m-%d %H:%M") -> str:
+    return time.strftime(form, time.localtime(seconds))

@@ -1,0 +1,53 @@
+"""Asks the pages of `assay view`, without a browser."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from html.parser import HTMLParser
+from pathlib import Path
+
+from aiohttp.test_utils import TestClient, TestServer
+
+from assay.view.guard import Guard
+from assay.view.server import make_app
+
+# Elements that have no end tag.
+_VOID = frozenset({"meta", "link", "img", "input", "br", "hr", "rect", "line"})
+
+
+@asynccontextmanager
+async def view_of(root: Path, guard: Guard | None = None) -> AsyncIterator[TestClient]:  # type: ignore[type-arg]
+    """A server of the runs below a folder, and a client that keeps cookies and follows no redirect."""
+    app = make_app(root, guard or Guard("127.0.0.1"))
+    async with TestClient(TestServer(app)) as client:
+        yield client
+
+
+class Page(HTMLParser):
+    """A page as a browser understands it: its elements with their attributes, and its text."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.text = ""
+        self.depth = 0
+        self.feed(source)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        self.depth += tag not in _VOID
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.depth -= 1
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def links(self) -> list[str]:
+        """The addresses of all links, as they stand in the page."""
+        return [attributes["href"] for tag, attributes in self.elements if tag == "a"]

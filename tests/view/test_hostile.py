@@ -1,0 +1,232 @@
+"""No text of a model, a data file or an address becomes markup, on any page."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from html import escape
+from itertools import chain
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from assay.view.server import ROUTES
+from assay.view.site import FRAGMENT
+from assay.view.text import visible
+from view.hostile import STRINGS, write_hostile_run
+
+from support.web import Page, view_of
+
+TAGS = frozenset(
+    [
+        "a",
+        "article",
+        "b",
+        "bdi",
+        "body",
+        "button",
+        "caption",
+        "code",
+        "dd",
+        "details",
+        "dialog",
+        "div",
+        "dl",
+        "dt",
+        "figcaption",
+        "figure",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "head",
+        "header",
+        "html",
+        "img",
+        "input",
+        "kbd",
+        "label",
+        "line",
+        "link",
+        "main",
+        "meta",
+        "nav",
+        "option",
+        "p",
+        "pre",
+        "progress",
+        "rect",
+        "script",
+        "section",
+        "select",
+        "span",
+        "summary",
+        "svg",
+        "table",
+        "tbody",
+        "td",
+        "text",
+        "th",
+        "thead",
+        "time",
+        "title",
+        "tr",
+    ]
+)
+ATTRIBUTES = frozenset(
+    [
+        "action",
+        "alt",
+        "charset",
+        "checked",
+        "class",
+        "colspan",
+        "content",
+        "data-copy",
+        "data-into",
+        "data-live",
+        "data-open",
+        "data-quiet",
+        "data-search",
+        "dir",
+        "height",
+        "hidden",
+        "href",
+        "http-equiv",
+        "id",
+        "lang",
+        "max",
+        "method",
+        "min",
+        "name",
+        "open",
+        "placeholder",
+        "rel",
+        "role",
+        "rx",
+        "scope",
+        "selected",
+        "src",
+        "step",
+        "tabindex",
+        "text-anchor",
+        "title",
+        "type",
+        "value",
+        "viewbox",
+        "width",
+        "x",
+        "x1",
+        "x2",
+        "y",
+        "y1",
+        "y2",
+        "defer",
+    ]
+)
+# Characters that change how their neighbours are shown, without being seen themselves.
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+NAMES = "results/assay/hostile"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hostile")
+    write_hostile_run(folder / NAMES)
+    return folder
+
+
+def addresses(text: str, number: int) -> dict[str, list[str]]:
+    """The addresses of each route that show this text. A new page needs a line here."""
+    query = urlencode({"q": text, "tag": text, "subject": text, "set": text})
+    return {
+        "/": [
+            "/",
+            "/?" + urlencode({"q": text}),
+            "/?" + urlencode({"sort": text}),
+            "/?" + urlencode({"page": text}),
+        ],
+        "/run/{run:.*}": [
+            f"/run/{NAMES}?{query}",
+            f"/run/{NAMES}?" + urlencode({"sort": text}),
+            "/run/" + urlencode({"": text})[1:],
+        ],
+        r"/case/{index:\d+}/{run:.*}": [
+            f"/case/{number}/{NAMES}",
+            f"/case/{number}/{NAMES}?{query}&whole=text-1",
+        ],
+        r"/raw/{index:\d+}/{run:.*}": [],  # JSON: see the test below
+        "/live": ["/live?" + urlencode({"run": text})],
+        "/static/{name}": [],
+    }
+
+
+def test_the_hostile_texts_are_shown_on_every_route() -> None:
+    assert set(addresses("", 0)) == {path for _, path, _ in ROUTES}
+
+
+def test_no_text_becomes_markup_on_any_page(root: Path) -> None:
+    """Each page has only elements and attributes of our own templates, and no character that hides others."""
+
+    async def look() -> None:
+        async with view_of(root) as client:
+            # The page of the run has all texts at once. It is long, so it is checked once; then only its rows.
+            check(await (await client.get(f"/run/{NAMES}")).text(), "the page of the run")
+            for number, text in enumerate(STRINGS):
+                for place in chain(*addresses(text, number).values()):
+                    if place.startswith(f"/run/{NAMES}?") and number % 8:
+                        continue  # its lists of choices have all texts each time
+                    response = await client.get(place, headers={FRAGMENT: "rows"})
+                    assert response.status in (200, 400, 404), place
+                    check(await response.text(), place)
+
+    asyncio.run(look())
+
+
+def test_every_hostile_text_can_be_read_on_the_page_of_its_case(root: Path) -> None:
+    async def look() -> None:
+        async with view_of(root) as client:
+            for number, text in enumerate(STRINGS):
+                source = await (await client.get(f"/case/{number}/{NAMES}")).text()
+                shown = Page(str(visible(text))).text
+                # A browser makes one line break of carriage return and line feed.
+                assert Page(source).text.count(shown) >= 8, text
+
+    asyncio.run(look())
+
+
+def test_the_json_of_a_case_cannot_be_taken_for_a_page(root: Path) -> None:
+    async def look() -> None:
+        async with view_of(root) as client:
+            response = await client.get(f"/raw/0/{NAMES}")
+            assert response.headers["Content-Type"] == "application/json; charset=utf-8"
+            assert response.headers["X-Content-Type-Options"] == "nosniff"
+            assert (await response.json())["end"]["label"] == STRINGS[0]
+
+    asyncio.run(look())
+
+
+def test_invisible_characters_are_shown_by_their_code() -> None:
+    assert "U+202E" in visible("a\u202eb")
+    assert "U+001B" in visible("\x1b[31m")
+    assert visible("new\nline\tand tab, 🏳️‍🌈, می‌خواهم") == "new\nline\tand tab, 🏳️‍🌈, می‌خواهم"
+    assert visible("\ud800").encode() == (
+        b'<span class="code-point" title="U+D800 CONTROL CHARACTER">U+D800</span>'
+    )
+    assert visible("<b>") == escape("<b>")
+
+
+def check(source: str, place: str) -> None:
+    """Fail for anything that is not of our own templates."""
+    page = Page(source)
+    assert page.depth == 0, f"{place}: elements are not closed"
+    for tag, attributes in page.elements:
+        assert tag in TAGS, f"{place}: <{tag}>"
+        for name, value in attributes.items():
+            assert name in ATTRIBUTES or name.startswith("aria-"), f"{place}: {tag} {name}={value!r}"
+            if name in ("href", "src", "action"):
+                assert re.match(r"[/?#](?!/)", value), f"{place}: {tag} {name}={value!r}"
+        if tag == "script":
+            assert attributes["src"].startswith("/static/assay.js?"), place
+    assert not UNSEEN.search(source), place
