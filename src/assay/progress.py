@@ -146,15 +146,20 @@ class ReadingBar:
     """Tells on a terminal how much of a large run was read. Silent in the first second, which is enough for most."""
 
     def __init__(self) -> None:
-        self._last_shown = time.monotonic() + READING_SECONDS
+        self._folder: Path | None = None
+        self._next_time = 0.0
         self._is_shown = False
 
     def __call__(self, folder: Path, share: float) -> None:
         now = time.monotonic()
-        if self._is_shown and share == 1.0:
-            self._print("")
-        elif now - self._last_shown >= BAR_SECONDS:
-            self._last_shown = now
+        if folder != self._folder:
+            self._folder, self._next_time = folder, now + READING_SECONDS
+        if share == 1.0:
+            self._folder = None
+            if self._is_shown:
+                self._print("")
+        elif now >= self._next_time:
+            self._next_time = now + BAR_SECONDS
             self._print(f"reading {folder.name}, once: {share:.0%}")
 
     def _print(self, text: str) -> None:
