@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from assay.core.report import Entry, Interval, Metric, Report, Slice, Table
+from assay.core.report import Curve, Entry, Interval, Metric, Point, Report, Slice, Table
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
 from assay.journal.folder import FILES, RunInfo, Summary, write_info, write_summary
 from assay.journal.journal import Journal
@@ -111,6 +111,10 @@ def write_hostile_run(folder: Path) -> Path:
         metrics=[*metrics, *missing],
         slices=[Slice(by=text, name=text, metrics=metrics[:1]) for text in STRINGS],
         tables=[Table(name=text, columns=[text], rows=[[text]], title=text, note=text) for text in STRINGS],
+        curves=[
+            Curve(name=text, x=text, points=[Point(at, metrics[0]) for at in (1, 2)], title=text)
+            for text in STRINGS
+        ],
         notes=STRINGS,
     )
     summary = Summary(

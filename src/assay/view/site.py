@@ -21,7 +21,7 @@ from msgspec import Struct
 from assay.core.report import Metric
 from assay.screen import counted, duration
 from assay.store.runs import is_run_folder
-from assay.view import charts, text
+from assay.view import charts, curves, text
 from assay.view.guard import Guard
 from assay.view.open_runs import OpenRuns
 
@@ -100,6 +100,9 @@ def _environment(static: dict[str, bytes]) -> Environment:
     environment.globals["asset"] = assets.__getitem__
     environment.globals["interval_bar"] = charts.interval_bar
     environment.globals["histogram"] = charts.histogram
+    environment.globals["line_chart"] = curves.line_chart
+    environment.globals["line_sample"] = curves.line_sample
+    environment.filters["curves"] = curves.report_curves
     environment.filters["visible"] = text.visible
     environment.filters["plain"] = text.plain
     environment.filters["as_text"] = text.as_text

@@ -1,0 +1,54 @@
+"""Curves of reports as line charts."""
+
+from __future__ import annotations
+
+import re
+
+from assay.core.report import Curve, Entry, Interval, Metric, Point, Report
+from assay.view.curves import CurveChart, line_chart, line_sample, report_curves
+
+
+def curve(*values: float | None, name: str = "recall", width: float = 0.1) -> Curve:
+    points = []
+    for number, value in enumerate(values):
+        interval = None if value is None else Interval(value - width, value + width)
+        points.append(Point(number * 50, Metric(name=name, value=value, denominator=9, interval=interval)))
+    return Curve(name=name, x="messages", points=points)
+
+
+def chart_of(*curves: Curve) -> CurveChart:
+    entries = [Entry(name=f"memory {number}", curves=[each]) for number, each in enumerate(curves)]
+    (chart,) = report_curves(Report(entries=entries))
+    return chart
+
+
+def test_curves_of_one_name_share_a_chart_with_a_line_for_each_subject() -> None:
+    chart = chart_of(curve(0.2, 0.4), curve(0.3, 0.9))
+    assert (chart.title, chart.x) == ("recall by messages", "messages")
+    assert [line.name for line in chart.lines] == ["memory 0", "memory 1"]
+    source = line_chart(chart)
+    assert source.count("<polyline") == source.count("<polygon") == 2
+    assert 'class="curve line-1"' in source
+    assert report_curves(Report(entries=[Entry(name="m", curves=[curve(None, None)])])) == []
+
+
+def test_a_point_that_was_not_measured_is_a_gap() -> None:
+    source = line_chart(chart_of(curve(0.2, 0.4, None, 0.6, 0.7)))
+    assert source.count("<polyline") == 2
+    assert source.count("<circle") == 4
+
+
+def test_the_axes_have_round_numbers_and_all_values_lie_inside() -> None:
+    source = line_chart(chart_of(curve(0.2, 3.7, -0.4)))
+    ticks = [float(text) for text in re.findall(r'text-anchor="end">([^<]+)<', source)]
+    assert (ticks[0], ticks[-1]) == (-2.0, 4.0)
+    heights = [float(y) for y in re.findall(r'cy="([^"]+)"', source)]
+    assert all(8 <= height <= 158 for height in heights)
+    one_point = line_chart(chart_of(curve(0.5)))
+    assert "<circle" in one_point
+    assert "nan" not in one_point
+
+
+def test_more_lines_than_colours_are_dashed() -> None:
+    assert "stroke-dasharray" not in line_sample(5)
+    assert 'class="curve line-0" stroke-dasharray=' in line_sample(6)
