@@ -10,10 +10,12 @@ TEST_PROCESSES ?= $(shell $(PYTHON) -c "import os; print(len(os.sched_getaffinit
 MEM0 ?= .mem0
 # An environment without extras, as `pip install .` makes it.
 INSTALL ?= .install
+# Empty for root, who needs no sudo.
+SUDO ?= $(if $(filter 0,$(shell id -u)),,sudo)
 # Labelled conversations that the judge offline was not made with.
 ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_exp_user_8,locomo_exp_user_9
 
-.PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval prove-hop prove-damage demo-memory locomo judges test-mem0 calibrate-offline pictures clean
+.PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval prove-hop prove-damage demo-memory locomo judges test-mem0 calibrate-offline browser pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -84,6 +86,9 @@ calibrate-offline: $(VENV)/.dev
 	ASSAY_DATA=results/calibration/data $(BIN)/assay judge calibrate --judge offline --labels '$(ASSAY_VOTES)' \
 	  --cluster '$(ASSAY_HELD_OUT)' --output-dir results/calibration --save src/assay/scoring/calibrations/offline.json
 
+# Debian's Chromium with Chinese fonts, and what drives it: for tests/browser, which are skipped without it.
+browser: $(VENV)/.browser
+
 # The pictures of the documentation, drawn by scripts of ours; a test compares them.
 pictures:
 	$(PYTHON) docs/pictures/request.py
@@ -91,6 +96,12 @@ pictures:
 # The contract, kills and sockets of the memory mem0, with the real package and a server of ours.
 test-mem0: $(MEM0)/.ready
 	$(MEM0)/bin/python -m pytest tests/with_mem0
+
+$(VENV)/.browser: $(VENV)/.dev
+	command -v chromium && ls /usr/share/fonts/opentype/noto/NotoSansCJK* || \
+	  ($(SUDO) apt-get update -qq && $(SUDO) apt-get install -qq --no-install-recommends chromium fonts-noto-cjk)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e '.[browser]'
+	touch $@
 
 $(MEM0)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(MEM0)

@@ -112,6 +112,7 @@ class OpenRun:
         self._failed: NDArray[np.bool_] | None = None
         self._progress: RunProgress | None = None
         self._progress_time = 0.0
+        self._progress_stamp: tuple[int, ...] = ()
 
     def summary(self) -> Summary | None:
         """Return summary.json as it is now, with the whole report; None if the run has none yet."""
@@ -195,14 +196,17 @@ class OpenRun:
 
     def progress(self) -> RunProgress:
         """Return how far the run is, with the means of its metrics so far."""
-        now = time.monotonic()
-        if self._progress is not None and now - self._progress_time < _PROGRESS_SECONDS:
-            return self._progress
+        now, stamp, state = time.monotonic(), self._stamp(), self.state()
+        known = self._progress
+        if known is not None and known.state == state:
+            is_recent = now - self._progress_time < _PROGRESS_SECONDS
+            if stamp == self._progress_stamp or (is_recent and state == "running"):
+                return known
         columns = self._extended()
         codes, spent = columns.ask.codes, columns.spent
-        self._progress_time = now
+        self._progress_time, self._progress_stamp = now, stamp
         self._progress = RunProgress(
-            state=self.state(),
+            state=state,
             total=self.info.total,
             ok=codes.count(OK),
             subject_error=codes.count(SUBJECT_ERROR),

@@ -20,6 +20,8 @@ from assay.view.text import Preview, as_text, preview
 
 # A case of many questions has a call for each of them. More are shown on demand.
 MAX_CALLS = 20
+# A conversation has thousands of scores.
+MAX_SCORES = 200
 
 
 class TextBlock(Struct):
@@ -63,6 +65,8 @@ class CasePage(Struct, kw_only=True):
     all_calls: int
     sections: list[SectionBlock]
     scores: list[Score]
+    """The scores that count, at most MAX_SCORES."""
+    hidden_scores: int
     raw: TextBlock
     query: RowQuery
     before: int | None
@@ -106,6 +110,7 @@ class _CaseBlocks:
         case = run.case(index)
         end = case.end
         shown = case.calls if all_calls else case.calls[:MAX_CALLS]
+        scores = [score for score in case.scores if not score.interim][:MAX_SCORES]
         before, after = query.neighbours(run, index)
         trace = end.failure.traceback if end.failure else ""
         return CasePage(
@@ -118,8 +123,9 @@ class _CaseBlocks:
             traceback=self._block("traceback", trace) if trace else None,
             calls=self._calls(shown),
             all_calls=len(case.calls),
-            sections=[self._section(section) for section in api.case_sections(run.info.suite, case)],
-            scores=case.scores,
+            sections=self._sections(api.case_sections(run.info.suite, case)),
+            scores=scores,
+            hidden_scores=len(case.scores) - len(scores),
             raw=self._block("JSON of the journal", _raw(case)),
             query=query,
             before=before,
@@ -164,9 +170,22 @@ class _CaseBlocks:
             blocks.append(self._block("reply", response.text, "reply"))
         return blocks
 
-    def _section(self, section: Section) -> SectionBlock:
-        text = self._block(section.heading, section.text) if section.text else None
-        return SectionBlock(section.heading, text, section.table)
+    def _sections(self, sections: Sequence[Section]) -> list[SectionBlock]:
+        """Return the suite's sections. Lines without a heading go on in the block before them."""
+        merged: list[Section] = []
+        for section in sections:
+            before = merged[-1] if merged else None
+            if before and section.text and not section.heading and not section.table and not before.table:
+                text = "\n".join(filter(None, (before.text, section.text)))
+                merged[-1] = Section(heading=before.heading, text=text)
+            else:
+                merged.append(section)
+        return [
+            SectionBlock(
+                each.heading, self._block(each.heading, each.text) if each.text else None, each.table
+            )
+            for each in merged
+        ]
 
 
 def _call_note(call: Call) -> str:

@@ -1,0 +1,221 @@
+"""The pages in a real browser: every example, light, dark, on a phone, without a script, by keys, and accessible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from assay.store.runs import run_folders
+from view.hostile import write_hostile_run
+
+from browser.conftest import EXAMPLES, screenshot, serving
+from support.runs import Made, passed
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+
+def run_address(address: str, root: Path, example: str, page: str = "run") -> str:
+    (folder,) = run_folders(root / example)
+    return f"{address}/{page}/{folder.relative_to(root)}"
+
+
+def expect_no_sideways_scroll(page: Page) -> None:
+    """The page is as wide as the window; only tables scroll, in their own box."""
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), page.url
+
+
+def violations(page: Page) -> list[str]:
+    """What the rules of accessibility say against the page."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [f"{each['id']}: {each['nodes'][0]['html']}" for each in found]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_run_and_case_of_every_example_can_be_read_and_are_accessible(
+    page: Page, address: str, examples: Path, example: str
+) -> None:
+    from playwright.sync_api import expect
+
+    page.goto(run_address(address, examples, example))
+    expect(page.get_by_role("heading", name="Numbers")).to_be_visible()
+    expect(page.locator("#rows a.row").first).to_be_visible()
+    expect_no_sideways_scroll(page)
+    assert violations(page) == []
+    screenshot(page, f"run-{example}")
+    page.locator("#rows a.row").first.click()
+    expect(page.get_by_role("heading", name="JSON", exact=True)).to_be_visible()
+    expect_no_sideways_scroll(page)
+    assert violations(page) == []
+    screenshot(page, f"case-{example}")
+
+
+def test_the_list_of_runs_leads_to_a_run_and_back(page: Page, address: str) -> None:
+    from playwright.sync_api import expect
+
+    page.goto(address)
+    expect(page.locator("a.row")).to_have_count(len(EXAMPLES))
+    assert violations(page) == []
+    screenshot(page, "runs")
+    page.get_by_label("Suite").select_option("hop")
+    expect(page.locator("a.row")).to_have_count(1)
+    assert page.url.endswith("?suite=hop")
+    page.locator("a.row").click()
+    expect(page.get_by_role("heading", name="Numbers")).to_be_visible()
+    page.go_back()
+    expect(page.locator("a.row")).to_have_count(1)
+    page.go_back()
+    expect(page.locator("a.row")).to_have_count(len(EXAMPLES))
+
+
+@pytest.mark.parametrize("look", ["dark", "phone", "zoom"])
+def test_every_look_is_accessible_and_needs_no_sideways_scroll(
+    browser: Browser, address: str, examples: Path, look: str
+) -> None:
+    """Dark colours, the size of a phone, and a window as narrow as 200 % zoom makes it."""
+    width = {"dark": 1280, "phone": 360, "zoom": 640}[look]
+    context = browser.new_context(
+        viewport={"width": width, "height": 780}, color_scheme="dark" if look == "dark" else "light"
+    )
+    page = context.new_page()
+    for name, place in {
+        "runs": address,
+        "run": run_address(address, examples, "pipeline"),
+        "case": run_address(address, examples, "memory", "case/0"),
+        "error": f"{address}/run/nothing",
+    }.items():
+        page.goto(place)
+        expect_no_sideways_scroll(page)
+        assert violations(page) == []
+        screenshot(page, f"{name}-{look}")
+    context.close()
+
+
+def test_all_of_it_works_without_a_script(browser: Browser, address: str, examples: Path) -> None:
+    from playwright.sync_api import expect
+
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(address)
+    page.get_by_label("Search").fill("quickstart.yaml")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("a.row")).to_have_count(2)
+    page.goto(run_address(address, examples, "task"))
+    page.get_by_label("failed").check()
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("#rows tr.failed").first).to_be_visible()
+    assert "failed=1" in page.url
+    page.get_by_role("link", name="Time").click()
+    assert "sort=seconds" in page.url
+    page.locator("#rows a.row").first.click()
+    expect(page.get_by_role("heading", name="Prompts and replies")).to_be_visible()
+    expect(page.get_by_role("button", name="Copy")).to_have_count(0)
+    screenshot(page, "case-without-script")
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 130 rows, and one whose every text is hostile."""
+    root = tmp_path_factory.mktemp("many")
+    made = Made(root / "assay" / "many")
+    for number in range(130):
+        made.case(f"c{number}", [passed(number % 4 > 0)], seconds=number / 7, label=f"row {number}")
+    made.finish()
+    write_hostile_run(root / "assay" / "hostile")
+    return root
+
+
+@pytest.fixture(scope="module")
+def many_address(many: Path) -> Iterator[str]:
+    with serving(many) as address:
+        yield address
+
+
+def test_rows_are_filtered_sorted_and_paged_in_place(page: Page, many_address: str) -> None:
+    """The script replaces the table; the address and the back button follow."""
+    from playwright.sync_api import expect
+
+    page.goto(f"{many_address}/run/assay/many")
+    page.evaluate("window.notLoadedAgain = true")
+    status = page.locator("#rows [role=status]")
+    page.get_by_role("link", name="Next").click()
+    expect(status).to_contain_text("51–100 of 130")
+    page.get_by_label("failed").check()
+    expect(status).to_contain_text("1–33 of 33 rows, 130 in the run")
+    page.get_by_role("link", name="Time").click()
+    expect(page.locator("#rows a.row").first).to_have_text("row 128")
+    assert page.url.endswith("?failed=1&sort=seconds&desc=1")
+    page.go_back()
+    expect(page.locator("#rows a.row").first).to_have_text("row 0")
+    page.go_back()
+    expect(status).to_contain_text("51–100 of 130")
+    assert page.evaluate("window.notLoadedAgain")
+
+
+def test_rows_and_cases_are_walked_by_keys(page: Page, many_address: str) -> None:
+    from playwright.sync_api import expect
+
+    page.goto(f"{many_address}/run/assay/many?failed=1")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("j")
+    expect(page.locator("a.row:focus")).to_have_text("row 4")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("row 4")
+    page.keyboard.press("j")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("row 8")
+    page.keyboard.press("k")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("row 4")
+    page.keyboard.press("u")
+    expect(page.locator("#rows [role=status]")).to_contain_text("33 rows")
+    page.goto(f"{many_address}/run/assay/many")
+    page.keyboard.press("PageDown")
+    expect(page.locator("#rows [role=status]")).to_contain_text("51–100")
+    page.keyboard.press("/")
+    expect(page.get_by_label("failed")).to_be_focused()
+    page.get_by_role("heading", level=1).click()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    screenshot(page, "keys")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_hostile_texts_run_nothing_and_load_nothing(page: Page, many_address: str) -> None:
+    """The page fixture fails for any dialog, script error or refusal by the policy."""
+    from playwright.sync_api import expect
+
+    foreign: list[str] = []
+    page.on(
+        "request",
+        lambda request: None if request.url.startswith(many_address) else foreign.append(request.url),
+    )
+    page.goto(f"{many_address}/run/assay/hostile")
+    expect(page.locator("#rows a.row")).to_have_count(50)
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true })")
+    expect_no_sideways_scroll(page)
+    for number in (0, 3, 6, 42, 46):
+        page.goto(f"{many_address}/case/{number}/assay/hostile")
+        expect(page.get_by_role("heading", name="JSON", exact=True)).to_be_visible()
+        expect_no_sideways_scroll(page)
+    screenshot(page, "case-hostile")
+    page.goto(f"{many_address}/?q=<script>alert(1)</script>")
+    expect(page.get_by_label("Search")).to_have_value("<script>alert(1)</script>")
+    assert foreign == []
+
+
+def test_an_empty_folder_says_what_to_type(page: Page, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    with serving(tmp_path) as address:
+        page.goto(address)
+        expect(page.get_by_text("assay models pull smollm2")).to_be_visible()
+        assert violations(page) == []
+        screenshot(page, "empty")
