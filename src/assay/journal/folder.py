@@ -51,6 +51,8 @@ _IMPORTED_ADVICE = "The run was imported: delete its folder and import the file 
 _OTHER_RUN = "the file belongs to another run than the journal beside it. "
 # A file of the journal that is longer than this has lines after its header.
 MAX_HEADER = 120
+# Seconds between tries to lock a run. A reader that looks whether a run is locked holds the lock for an instant.
+_LOCK_PAUSES = (0.005, 0.02, 0.05)
 # Name of the folder, below the output folder, that has all run folders.
 HOME = "assay"
 
@@ -92,6 +94,15 @@ class RunInfo(msgspec.Struct, kw_only=True):
         # `assay.run` keeps the command line of the Python program that called it.
         is_script = program.endswith(".py") and not program.endswith("/assay/__main__.py")
         return ["python", program, *words] if is_script else ["assay", *words]
+
+
+class LockOwner(msgspec.Struct, frozen=True):
+    """The content of `lock`: the process that locked the run last. Only while the file is locked it is at work."""
+
+    process: int
+    host: str
+    folder: str
+    """Its working folder, from which the paths of its command are to be read."""
 
 
 class _Format(msgspec.Struct):
@@ -417,14 +428,24 @@ def lock_folder(path: Path) -> int:
     The operating system releases the lock when the process ends, even after `kill -9`.
     """
     fd = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        raise RunBusy(
-            f"another process is working on {path}. Wait for it, or pass --fresh (in Python fresh=True) "
-            "to start a second run"
-        ) from None
+    for pause in (*_LOCK_PAUSES, None):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if pause is not None:
+                time.sleep(pause)
+                continue
+            os.close(fd)
+            raise RunBusy(
+                f"another process is working on {path}. Wait for it, or pass --fresh (in Python fresh=True) "
+                "to start a second run"
+            ) from None
+    # Nothing of the run depends on the content, so a full disk or a working folder that is gone is no reason to stop.
+    with suppress(OSError):
+        owner = LockOwner(os.getpid(), os.uname().nodename, str(Path.cwd()))
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, msgspec.json.encode(owner) + b"\n", 0)
     return fd
 
 

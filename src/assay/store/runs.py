@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from assay.core.errors import DamagedRun, InputError, UsageError
 from assay.core.hashing import file_sha256
 from assay.journal.folder import (
     HOME,
+    LockOwner,
     RunInfo,
     Summary,
     info_from_name,
@@ -24,6 +27,7 @@ from assay.journal.folder import (
 from assay.journal.integrity import file_problems, intact_index, refuse_lost_lines
 
 __all__ = [
+    "LockOwner",
     "RunState",
     "changed_file_message",
     "file_digests",
@@ -31,6 +35,7 @@ __all__ = [
     "finished_run",
     "is_locked",
     "is_run_folder",
+    "last_owner",
     "run_folders",
     "split_subject",
     "state_of",
@@ -234,3 +239,14 @@ def is_locked(folder: Path) -> bool:
     finally:
         os.close(fd)
     return False
+
+
+def last_owner(folder: Path) -> LockOwner | None:
+    """Return the process that locked the run last; None if it is not known, as for runs of earlier versions.
+
+    It is at work only while `is_locked` is true.
+    """
+    try:
+        return msgspec.json.decode((folder / "lock").read_bytes(), type=LockOwner)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None

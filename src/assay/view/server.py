@@ -86,6 +86,7 @@ async def _end_streams(app: web.Application) -> None:
 
 
 async def _close_runs(app: web.Application) -> None:
+    await app[SITE].processes.close()
     await app[SITE].runs.close()
 
 

@@ -24,6 +24,7 @@ from assay.store.runs import is_run_folder
 from assay.view import charts, curves, text
 from assay.view.guard import Guard
 from assay.view.open_runs import OpenRuns
+from assay.view.processes import Processes
 
 FRAGMENT = "Assay-Fragment"
 """A request header of our script. Its value is the id of the element that the script will replace.
@@ -38,6 +39,7 @@ class Site:
         self.root = root.resolve()
         self.guard = guard
         self.runs = OpenRuns()
+        self.processes = Processes(self.root)
         self.closing = asyncio.Event()
         """Set when the server ends. Streams then end too."""
         self.static = {
