@@ -43,7 +43,7 @@ def test_the_axes_have_round_numbers_and_all_values_lie_inside() -> None:
     ticks = [float(text) for text in re.findall(r'text-anchor="end">([^<]+)<', source)]
     assert (ticks[0], ticks[-1]) == (-2.0, 4.0)
     heights = [float(y) for y in re.findall(r'cy="([^"]+)"', source)]
-    assert all(8 <= height <= 158 for height in heights)
+    assert all(8 <= height <= 162 for height in heights)
     one_point = line_chart(chart_of(curve(0.5)))
     assert "<circle" in one_point
     assert "nan" not in one_point

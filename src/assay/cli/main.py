@@ -26,6 +26,7 @@ COMMANDS = {
     "rescore": "Score a finished run again from its replies, with other filters or metrics.",
     "runs": "List runs with their state, progress and score; find them by model, date, tag or text.",
     "view": "Look at runs in the browser: numbers, rows, cases, live progress.",
+    "report": "Write runs as one HTML file, for mail and for the artefacts of CI.",
     "note": "Add notes and tags to a run.",
     "show": "Show the report of a run, or one of its cases with prompts, replies and scores.",
     "sql": "Ask runs in SQL: scores, calls, answers, numbers; one query or a prompt.",

@@ -18,8 +18,8 @@ from msgspec import Struct
 from assay.core.report import Point, Report
 from assay.view.text import plain
 
-_WIDTH, _HEIGHT = 380, 190
-_LEFT, _RIGHT, _TOP, _BOTTOM = 34, 10, 8, 32
+_WIDTH, _HEIGHT = 380, 200
+_LEFT, _RIGHT, _TOP, _BOTTOM = 36, 12, 8, 38
 COLOURS = 6
 """Classes `line-0` to `line-5` of the style sheet. Further lines are dashed, so that no two lines look the same."""
 _DASHES = ("", "5 3", "1.5 2.5", "8 3 2 3")
@@ -75,8 +75,8 @@ def line_chart(chart: CurveChart) -> Markup:
     for value in axes.y_ticks:
         y = axes.y(value)
         parts.append(f'<line class="axis" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>')
-        parts.append(f'<text x="{_LEFT - 4}" y="{y + 3.5:.1f}" text-anchor="end">{value:g}</text>')
-    below = _HEIGHT - _BOTTOM + 13
+        parts.append(f'<text x="{_LEFT - 4}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>')
+    below = _HEIGHT - _BOTTOM + 16
     parts += [
         f'<text x="{axes.x(value)}" y="{below}" text-anchor="middle">{value:,.10g}</text>'
         for value in axes.x_ticks

@@ -42,12 +42,8 @@ class Site:
         self.processes = Processes(self.root)
         self.closing = asyncio.Event()
         """Set when the server ends. Streams then end too."""
-        self.static = {
-            file.name: file.read_bytes()
-            for file in (files("assay") / "view" / "static").iterdir()
-            if file.is_file()
-        }
-        self._templates = _environment(self.static)
+        self.static = static_files()
+        self._templates = make_environment(self.static)
 
     def folder(self, name: str) -> Path:
         """Return the run folder with this path below DIR. Raises 404 if there is none, also for links that lead out."""
@@ -87,7 +83,14 @@ class Site:
 SITE = web.AppKey("site", Site)
 
 
-def _environment(static: dict[str, bytes]) -> Environment:
+def static_files() -> dict[str, bytes]:
+    """Return the style sheets, the script and the icon by name."""
+    folder = files("assay") / "view" / "static"
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+
+def make_environment(static: dict[str, bytes]) -> Environment:
+    """Return the templates with their functions and filters."""
     environment = Environment(
         loader=PackageLoader("assay", "view/templates"),
         autoescape=True,
@@ -100,6 +103,9 @@ def _environment(static: dict[str, bytes]) -> Environment:
         name: f"/static/{name}?v={sha256(content).hexdigest()[:12]}" for name, content in static.items()
     }
     environment.globals["asset"] = assets.__getitem__
+    # A report has several runs in one file: their ids need a prefix, and nothing in it is closed.
+    environment.globals["prefix"] = ""
+    environment.globals["expanded"] = False
     environment.globals["interval_bar"] = charts.interval_bar
     environment.globals["histogram"] = charts.histogram
     environment.globals["line_chart"] = curves.line_chart

@@ -58,13 +58,15 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def preview(text: str, *, whole: bool = False) -> Preview:
-    """Return the first 100 lines and 10,000 characters of a text, or all of it."""
+def preview(
+    text: str, *, whole: bool = False, max_chars: int = MAX_CHARS, max_lines: int = MAX_LINES
+) -> Preview:
+    """Return the first lines and characters of a text, or all of it."""
     if whole:
         return Preview(text, len(text), is_cut=False)
-    end = min(len(text), MAX_CHARS)
+    end = min(len(text), max_chars)
     at = -1
-    for _ in range(MAX_LINES):
+    for _ in range(max_lines):
         at = text.find("\n", at + 1, end)
         if at < 0:
             break

@@ -99,7 +99,16 @@ def comparison_html(result: ComparisonResult) -> str:
         '<meta name="referrer" content="no-referrer">',
         f"<title>{_plain(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
         f"<h1>{_bdi(title)}</h1>",
+        comparison_body(result),
+        "</body>\n</html>\n",
     ]
+    return "\n".join(parts)
+
+
+def comparison_body(result: ComparisonResult) -> str:
+    """Return all comparisons as part of a page. Its classes are those of `_STYLE`."""
+    comparisons = result.comparisons
+    parts: list[str] = []
     if len(comparisons) > 1:
         rows = [row for _, row in overview_rows(comparisons)]
         links = [
@@ -113,7 +122,7 @@ def comparison_html(result: ComparisonResult) -> str:
         if len(comparisons) > 1:
             parts.append(f"<h2>{_bdi(comparison.title)}</h2>")
         parts += [*_comparison(comparison), "</section>"]
-    parts += [_notes(result.notes), "</body>\n</html>\n"]
+    parts.append(_notes(result.notes))
     return "\n".join(filter(None, parts))
 
 

@@ -100,11 +100,12 @@ async def show(request: web.Request) -> web.StreamResponse:
     if request.headers.get(FRAGMENT) == "rows":
         rows = await site.runs.ask(folder, lambda run: read_rows(run, query, name))
         return site.render("rows.html", rows)
-    page = await site.runs.ask(folder, lambda run: _page(run, query, name))
+    page = await site.runs.ask(folder, lambda run: read_page(run, query, name))
     return site.render("run.html", page)
 
 
-def _page(run: OpenRun, query: RowQuery, name: str) -> RunPage:
+def read_page(run: OpenRun, query: RowQuery, name: str) -> RunPage:
+    """Return everything that the page of a run shows."""
     info, summary, state = run.info, run.summary(), run.state()
     is_over = summary is not None and state != "running"
     warnings: list[str] = []
