@@ -18,6 +18,8 @@ from assay.journal.index import RunIndex
 from assay.journal.journal import Journal
 from assay.journal.reader import RunReader
 
+from support.runs import Made, passed
+
 OLD, NEW, JUDGE = "task@1", "task@2", "judge@1"
 Parts = Literal["none", "filters", "rows"]
 
@@ -217,3 +219,25 @@ def test_offsets_of_rows_lead_to_their_lines(tmp_path: Path) -> None:
         line = raw[columns.score_offset[position] :]
         assert line.startswith(b'{"type":"score","index":%d,' % case)
         assert columns.tags.names[columns.score_tags[position]][0] == "part"
+
+
+def test_mapped_columns_have_the_same_values_and_only_for_a_journal_that_they_cover(tmp_path: Path) -> None:
+    """A server keeps large runs open as views of their sidecars."""
+    made = Made(tmp_path / "run")
+    for number in range(5):
+        made.case(f"c{number}", [passed(number % 2)], seconds=float(number), tags=("t", str(number)))
+    folder = made.finish()
+    assert RunColumns.open_mapped(folder, "none") is None  # there is no sidecar yet
+    columns = RunColumns.open(folder, "none")
+    columns.save(folder)
+    mapped = RunColumns.open_mapped(folder, "none")
+    assert mapped is not None
+    for own, other in zip(columns._arrays(), mapped._arrays(), strict=True):
+        assert list(own) == list(other)
+    mapped.release_pages()
+    scores, same = columns.scores([made.scorer]), mapped.scores([made.scorer])
+    assert all((one == two).all() for one, two in zip(scores, same, strict=True))
+    assert mapped.tags.name(3) == ("t", "3")
+    with (folder / "scores.jsonl").open("ab") as file:
+        file.write(b"{}\n")
+    assert RunColumns.open_mapped(folder, "none") is None

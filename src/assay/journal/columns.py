@@ -26,7 +26,8 @@ import msgspec
 
 from assay.core.types import ASK, ScoreStatus, Status, Usage
 from assay.journal import sidecar
-from assay.journal.index import ASK_CALL, RECORDS, SCORES, IndexHead, RunIndex
+from assay.journal.folder import MAX_HEADER
+from assay.journal.index import ASK_CALL, RECORDS, SCORES, Fill, IndexHead, RunIndex, map_column
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,7 +111,8 @@ class SparseColumn:
         import numpy as np
 
         if len(self.values) == 0:
-            return np.zeros(len(positions), dtype=self.values.typecode)
+            # One zero that is seen everywhere. Real ones would take 16 MB at a million cases.
+            return np.broadcast_to(np.zeros((), dtype=self.values.typecode), len(positions))
         values = as_numpy(self.values)
         missing = positions.max(initial=0) + 1 - len(values)
         if missing > 0:
@@ -205,6 +207,32 @@ class RunColumns(RunIndex):
         if added >= sidecar.MIN_LINES and not columns.damage:
             columns.save(folder)
         return columns
+
+    @classmethod
+    def open_mapped(cls, folder: Path, score_parts: str) -> RunColumns | None:
+        """Return the columns of a run as views of their sidecar; None if that does not cover the whole journal.
+
+        They take a tenth of the memory and cannot be extended. For readers that keep many rows open for long.
+        """
+        columns = cls(score_parts)
+        if not columns._load(folder, map_column):
+            return None
+        return columns if columns.covers(folder) else None
+
+    def covers(self, folder: Path) -> bool:
+        """Return whether the journal has no bytes beyond the lines of the index. False if it became shorter."""
+        for name, end in self.positions.items():
+            size = (folder / name).stat().st_size if (folder / name).is_file() else 0
+            # A file without lines is indexed up to 0, but has a header.
+            if size != end and not (end == 0 and size <= MAX_HEADER):
+                return False
+        return True
+
+    def release_pages(self) -> None:
+        """Give the memory of mapped columns back to the system, after a reading of many of them."""
+        column: array[Any] | memoryview = self.keys
+        if isinstance(column, memoryview):
+            sidecar.release_pages(column)
 
     # Building.
 
@@ -353,21 +381,26 @@ class RunColumns(RunIndex):
     # Reading.
 
     def scores(self, scorers: Sequence[str]) -> ScoreArrays:
-        """Return the scores of these scorers that count: of the last try and the last scoring of each case."""
+        """Return the scores of these scorers that count: of the last try and the last scoring of each case.
+
+        Do not keep the arrays: if all scores count they are views of the columns, which then cannot grow.
+        """
         import numpy as np
 
         case, name = as_numpy(self.score_case), as_numpy(self.score_names.numbers)
         counted = np.zeros(len(case), dtype=bool)
         for scorer in scorers:
             counted |= self._is_counted(scorer, case, name)
-        position = np.flatnonzero(counted)
-        state = as_numpy(self.score_state)[counted]
+        # In most runs every score counts. A slice makes no copy then.
+        chosen = slice(None) if counted.all() else counted
+        position = np.arange(len(counted), dtype=np.int32)[chosen]
+        state = as_numpy(self.score_state)[chosen]
         return ScoreArrays(
             position=position,
-            case=case[counted],
-            name=name[counted],
+            case=case[chosen],
+            name=name[chosen],
             part=self.score_part.take(position),
-            value=as_numpy(self.score_value)[counted],
+            value=as_numpy(self.score_value)[chosen],
             state=state & ~np.uint8(_INTERIM),
             gold=self.score_gold.take(position),
             interim=state >= _INTERIM,
@@ -446,8 +479,8 @@ class RunColumns(RunIndex):
             *(self.record_case, self.record_part, self.record_offset),
         ]
 
-    def _fill(self, head: IndexHead, arrays: Iterator[memoryview]) -> None:
-        super()._fill(head, arrays)
+    def _fill(self, head: IndexHead, arrays: Iterator[memoryview], fill: Fill) -> None:
+        super()._fill(head, arrays, fill)
         assert isinstance(head, ColumnsHead)
         self.sets.add_names(head.sets)
         self.subjects.add_names(head.subjects)
@@ -455,8 +488,27 @@ class RunColumns(RunIndex):
         self.failures.add_names(head.failures)
         self.score_names.add_names(head.score_names)
         self._score_numbers = {name: number for number, name in enumerate(head.score_names)}
-        for column in self._all_columns():
-            column.frombytes(next(arrays))
+        self.keys, self.seconds = fill(self.keys, next(arrays)), fill(self.seconds, next(arrays))
+        self.input, self.output = fill(self.input, next(arrays)), fill(self.output, next(arrays))
+        self.calls_made = fill(self.calls_made, next(arrays))
+        for names in (self.sets, self.subjects, self.tags, self.failures):
+            names.numbers = fill(names.numbers, next(arrays))
+        self.call_cost.values = fill(self.call_cost.values, next(arrays))
+        self.score_names.numbers = fill(self.score_names.numbers, next(arrays))
+        self.score_case = fill(self.score_case, next(arrays))
+        self.score_value = fill(self.score_value, next(arrays))
+        self.score_state = fill(self.score_state, next(arrays))
+        self.score_part.values = fill(self.score_part.values, next(arrays))
+        self.score_gold.values = fill(self.score_gold.values, next(arrays))
+        self.score_offset, self.score_tags = (
+            fill(self.score_offset, next(arrays)),
+            fill(self.score_tags, next(arrays)),
+        )
+        self.record_case, self.record_part = (
+            fill(self.record_case, next(arrays)),
+            fill(self.record_part, next(arrays)),
+        )
+        self.record_offset = fill(self.record_offset, next(arrays))
         self._first_score = {(scorer, index): first for scorer, index, first in head.first_scores}
         self._open_records = head.open_records
 
@@ -465,10 +517,10 @@ def as_numpy(column: array[Any]) -> NDArray[Any]:
     """Return a numpy view of the column, without a copy. Do not write to it, and do not keep it: it blocks growth."""
     import numpy as np
 
+    mapped: array[Any] | memoryview = column
+    typecode = mapped.format if isinstance(mapped, memoryview) else column.typecode
     # frombuffer refuses an empty buffer.
-    view: NDArray[Any] = (
-        np.frombuffer(column, dtype=column.typecode) if column else np.empty(0, column.typecode)
-    )
+    view: NDArray[Any] = np.frombuffer(column, dtype=typecode) if column else np.empty(0, typecode)
     return view
 
 

@@ -12,10 +12,10 @@ sidecar. `RunColumns` adds the numbers of cases and scores, for tables and compa
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 
 import msgspec
 
@@ -70,6 +70,22 @@ class LineCounts(msgspec.Struct):
         self.lines += lines
         self.ends += ends
         self.committed += committed
+
+
+Fill = Callable[["array[Any]", memoryview], "array[Any]"]
+"""Returns a column with the content of a sidecar: `copy_column`, or `map_column` for columns that will not grow."""
+
+
+def copy_column(column: array[Any], content: memoryview) -> array[Any]:
+    """Return the empty column, filled."""
+    column.frombytes(content)
+    return column
+
+
+def map_column(column: array[Any], content: memoryview) -> array[Any]:
+    """Return a view of the sidecar that can be read like the column. It takes memory only where it is read."""
+    typecode = cast("Any", column.typecode)  # an array of Any has any of them
+    return cast("array[Any]", content.cast(typecode)) if len(content) else column
 
 
 class IndexHead(msgspec.Struct):
@@ -311,7 +327,7 @@ class RunIndex:
         """Save the index in its sidecar. That is worth it for large runs only: see `sidecar.MIN_LINES`."""
         sidecar.save(folder / self.sidecar_name, self._head(folder), self._arrays())
 
-    def _load(self, folder: Path) -> bool:
+    def _load(self, folder: Path, fill: Fill = copy_column) -> bool:
         """Fill an empty index from its sidecar. Returns False if that is not possible."""
         loaded = sidecar.load(folder / self.sidecar_name, self.head_type)
         if loaded is None:
@@ -319,7 +335,7 @@ class RunIndex:
         head, arrays = loaded
         if not self._is_current(folder, head):
             return False
-        self._fill(head, iter(arrays))
+        self._fill(head, iter(arrays), fill)
         return True
 
     def _is_current(self, folder: Path, head: IndexHead) -> bool:
@@ -337,16 +353,17 @@ class RunIndex:
             arrays += [stage.codes, stage.offsets]
         return arrays
 
-    def _fill(self, head: IndexHead, arrays: Iterator[memoryview]) -> None:
+    def _fill(self, head: IndexHead, arrays: Iterator[memoryview], fill: Fill) -> None:
         for name, at in head.positions.items():
             self.positions[name] = at.end
         self.tries, self.spent, self.counts = head.tries, head.spent, head.counts
-        for column in (self.call_cases, self.call_kinds, self.call_offsets):
-            column.frombytes(next(arrays))
+        self.call_cases = fill(self.call_cases, next(arrays))
+        self.call_kinds = fill(self.call_kinds, next(arrays))
+        self.call_offsets = fill(self.call_offsets, next(arrays))
         for name in head.stages:
             stage = self.stage(name)
             stage.codes.extend(next(arrays))
-            stage.offsets.frombytes(next(arrays))
+            stage.offsets = fill(stage.offsets, next(arrays))
 
 
 class StageIndex:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Sequence
-from mmap import ACCESS_READ, mmap
+from mmap import ACCESS_READ, MADV_DONTNEED, mmap
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -27,6 +27,8 @@ _VERSION = 2
 MIN_LINES = 20_000
 # The bytes before a position that identify the line there: `,"crc":"a55c19f7"}` and the line break.
 _MARK_BYTES = 19
+_CHECKSUM_BYTES = 8
+_BLOCK_BYTES = 1 << 20
 
 HeadT = TypeVar("HeadT", bound=msgspec.Struct)
 
@@ -99,17 +101,20 @@ def load_head(path: Path, head_type: type[HeadT]) -> HeadT | None:
 
 
 def load(path: Path, head_type: type[HeadT]) -> tuple[HeadT, list[memoryview]] | None:
-    """Return head and arrays of a sidecar, or None if it cannot be used."""
+    """Return head and arrays of a sidecar, or None if it cannot be used.
+
+    The arrays are views of the mapped file: they take memory only where they are read. The file is never changed in
+    place, and a file that is replaced or deleted stays mapped.
+    """
     try:
         with path.open("rb") as file:
-            # Not read into memory: the caller copies the arrays.
-            content = mmap(file.fileno(), 0, access=ACCESS_READ)
-    except (OSError, ValueError):  # ValueError: an empty file
+            if not _is_intact(file):
+                return None
+            mapping = mmap(file.fileno(), 0, access=ACCESS_READ)
+    except (OSError, ValueError):  # ValueError: the file is empty
         return None
-    end = content.find(b"\n") + 1
-    view = memoryview(content)
-    if not end or content[-8:] != b"%08x" % crc32(view[:-8]):
-        return None
+    end = mapping.find(b"\n") + 1
+    view = memoryview(mapping)
     try:
         frame = msgspec.json.decode(view[:end], type=_Frame)
         if (frame.version, frame.format) != (_VERSION, FORMAT):
@@ -122,3 +127,23 @@ def load(path: Path, head_type: type[HeadT]) -> tuple[HeadT, list[memoryview]] |
         arrays.append(view[end : end + size])
         end += size
     return head, arrays
+
+
+def _is_intact(file: BinaryIO) -> bool:
+    """Return whether the checksum at the end of a sidecar is right. Reads it in blocks, which take no memory."""
+    remaining = os.fstat(file.fileno()).st_size - _CHECKSUM_BYTES
+    checksum = 0
+    while remaining > 0:
+        block = file.read(min(remaining, _BLOCK_BYTES))
+        if not block:
+            return False
+        checksum = crc32(block, checksum)
+        remaining -= len(block)
+    return file.read() == b"%08x" % checksum
+
+
+def release_pages(view: memoryview) -> None:
+    """Give the memory of a mapped sidecar back to the system. The next reader of a page gets it from the file."""
+    mapping = view.obj
+    if isinstance(mapping, mmap):
+        mapping.madvise(MADV_DONTNEED)

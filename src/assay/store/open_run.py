@@ -72,7 +72,7 @@ class LiveMetric(Struct, frozen=True):
 
 
 class RunProgress(Struct, frozen=True, kw_only=True):
-    """How far a run is."""
+    """How far a run is. `metrics` is empty for a run that is not running: its report has its numbers."""
 
     state: str
     total: int
@@ -103,6 +103,7 @@ class OpenRun:
         self.folder = folder
         self.info: RunInfo = read_info(folder)
         self._columns: RunColumns | None = None
+        self._is_mapped = False
         self._table: RowTable | None = None
         self._table_stamp: tuple[int, ...] = ()
         self._table_time = 0.0
@@ -215,7 +216,8 @@ class OpenRun:
             retries=spent.retries,
             input_tokens=spent.input_tokens,
             output_tokens=spent.output_tokens,
-            metrics=_live_metrics(columns, counted_scorers(self.folder, self.summary())),
+            # The numbers of a run that is over are in its report.
+            metrics=self._live_metrics(columns) if state == "running" else (),
         )
         return self._progress
 
@@ -229,15 +231,34 @@ class OpenRun:
         """Return the columns with all lines that the journal has now."""
         columns = self._columns
         if columns is not None:
+            if columns.covers(self.folder):
+                return columns
             sizes = dict(zip(FILES, self._stamp(), strict=False))
-            if any(sizes[name] < end for name, end in columns.positions.items()):
-                columns = None  # the journal was repaired or replaced
+            if self._is_mapped or any(sizes[name] < end for name, end in columns.positions.items()):
+                columns = None  # mapped columns cannot grow; a journal that shrank was repaired or replaced
         if columns is None:
-            columns = RunColumns.open(self.folder, self.info.score_parts)
+            columns = RunColumns.open_mapped(self.folder, self.info.score_parts)
+            self._is_mapped = columns is not None
+            columns = columns or RunColumns.open(self.folder, self.info.score_parts)
         else:
             columns.extend(self.folder)
         self._columns = columns
         return columns
+
+    def _live_metrics(self, columns: RunColumns) -> tuple[LiveMetric, ...]:
+        import numpy as np
+
+        arrays = columns.scores(counted_scorers(self.folder, self.summary()))
+        counts: NDArray[np.bool_] = (arrays.state == SCORED) & ~arrays.interim
+        names, values = arrays.name[counts], arrays.value[counts]
+        sums = np.bincount(names, weights=values)
+        sizes = np.bincount(names)
+        metrics = []
+        for number in np.flatnonzero(sizes).tolist():
+            name = columns.score_names.names[number]
+            title = f"{name.metric},{name.filter}" if name.filter else name.metric
+            metrics.append(LiveMetric(title, float(sums[number] / sizes[number]), int(sizes[number])))
+        return tuple(metrics)
 
     def _stamp(self) -> tuple[int, ...]:
         """Return the sizes of the journal's files, and when the summary was written."""
@@ -267,19 +288,3 @@ def _distribution(values: NDArray[np.float64]) -> Distribution | None:
     edges = np.linspace(0.0, top or 1.0, _BINS + 1)
     counts, _ = np.histogram(np.minimum(values, edges[-1]), bins=edges)
     return Distribution(counts.tolist(), edges.tolist(), len(values), median, p95, largest)
-
-
-def _live_metrics(columns: RunColumns, scorers: list[str]) -> tuple[LiveMetric, ...]:
-    import numpy as np
-
-    arrays = columns.scores(scorers)
-    counts: NDArray[np.bool_] = (arrays.state == SCORED) & ~arrays.interim
-    names, values = arrays.name[counts], arrays.value[counts]
-    sums = np.bincount(names, weights=values)
-    sizes = np.bincount(names)
-    metrics = []
-    for number in np.flatnonzero(sizes).tolist():
-        name = columns.score_names.names[number]
-        title = f"{name.metric},{name.filter}" if name.filter else name.metric
-        metrics.append(LiveMetric(title, float(sums[number] / sizes[number]), int(sizes[number])))
-    return tuple(metrics)

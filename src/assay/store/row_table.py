@@ -89,13 +89,15 @@ class RowTable:
         if self._has_parts:
             row_of_score = self._rows_of_parts(codes, arrays.case, arrays.part)
         else:
-            self.case = np.flatnonzero(codes)
-            row_of_case = np.cumsum(codes > 0) - 1
-            row_of_score = row_of_case[arrays.case]
+            # 32 bits: a table of a million rows stays open in `assay view`, which has little memory.
+            self.case = np.flatnonzero(codes).astype(np.int32)
+            row_of_score = (np.cumsum(codes > 0, dtype=np.int32) - 1)[arrays.case]
         self._status = codes[self.case]
-        self._score_positions = arrays.position
-        self._row_of_score = row_of_score
-        self._scores_by_row = _Groups(row_of_score)
+        # Only parts need these: the scores of a whole case are found by its end.
+        none = np.empty(0, dtype=np.int64)
+        self._score_positions = arrays.position if self._has_parts else none
+        self._row_of_score = row_of_score if self._has_parts else none
+        self._scores_by_row = _Groups(self._row_of_score)
         self._records_by_part = _Groups(
             _part_keys(as_numpy(columns.record_case), as_numpy(columns.record_part))
         )
@@ -103,13 +105,16 @@ class RowTable:
         """Rows that count in no metric, because the same question was asked again later."""
         self.interim[row_of_score[arrays.interim]] = True
         self.metrics: dict[ScoreName, MetricColumn] = {}
-        for number in np.unique(arrays.name).tolist():
+        for number, name in enumerate(columns.score_names.names):
             chosen = np.flatnonzero(arrays.name == number)
+            if not len(chosen):
+                continue  # the scores of another scorer
             value = np.full(len(self.case), np.nan)
             state = np.full(len(self.case), NOT_SCORED, dtype=np.uint8)
             value[row_of_score[chosen]] = arrays.value[chosen]
             state[row_of_score[chosen]] = arrays.state[chosen]
-            self.metrics[columns.score_names.names[number]] = MetricColumn(value, state)
+            self.metrics[name] = MetricColumn(value, state)
+            columns.release_pages()  # mapped columns would otherwise be in memory as a whole at the end
 
     def _rows_of_parts(self, codes: NDArray[Any], cases: NDArray[Any], parts: NDArray[Any]) -> NDArray[Any]:
         """Set `case` to one element per row, and return the row of each score.
