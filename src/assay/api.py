@@ -30,7 +30,7 @@ from assay.rescore import Rescore
 from assay.results import Run, RunCase
 from assay.runner import open_run, run_blocking
 from assay.store.runs import find_run, state_of
-from assay.suites import BUILT_IN, command_table, find_suite, is_path, suite_names
+from assay.suites import BUILT_IN, SuiteCommand, command_table, find_options, find_suite, is_path, suite_names
 
 if TYPE_CHECKING:
     from assay.exports import Export
@@ -53,6 +53,7 @@ __all__ = [
     "export",
     "file_schemas",
     "gate",
+    "has_model",
     "import_results",
     "instead_of_run",
     "json_schema",
@@ -68,6 +69,7 @@ __all__ = [
     "result_files",
     "run",
     "spec",
+    "suite_commands",
 ]
 
 
@@ -126,8 +128,20 @@ def case_sections(suite: str, case: CaseView) -> Sequence[Section]:
 
 
 def options_of(suite: str) -> type[SuiteOptions]:
-    """Return the options struct of a suite."""
-    return find_suite(suite).Options
+    """Return the options struct of a suite. A built-in suite itself is not imported."""
+    return find_options(suite)
+
+
+def suite_commands() -> dict[str, SuiteCommand]:
+    """Return the suites that the command line can start, by the words of their commands."""
+    return command_table()
+
+
+def has_model(name: str) -> bool:
+    """Return whether the weights of an embedded model are on disk, as `assay models pull` leaves them."""
+    from assay.models.llama.weights import find_weights
+
+    return find_weights(name) is not None
 
 
 def spec(suite: str, **values: Any) -> RunSpec:

@@ -216,6 +216,6 @@ def test_an_empty_folder_says_what_to_type(page: Page, tmp_path: Path) -> None:
 
     with serving(tmp_path) as address:
         page.goto(address)
-        expect(page.get_by_text("assay models pull smollm2")).to_be_visible()
+        expect(page.get_by_text("assay models pull smollm2").first).to_be_visible()
         assert violations(page) == []
         screenshot(page, "empty")

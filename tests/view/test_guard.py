@@ -89,7 +89,7 @@ def test_every_response_forbids_inline_scripts_frames_and_other_servers(root: Pa
                 assert "unsafe" not in policy
                 assert "frame-ancestors 'none'" in policy
                 assert headers["X-Content-Type-Options"] == "nosniff"
-                assert headers["Referrer-Policy"] == "no-referrer"
+                assert headers["Referrer-Policy"] == "same-origin"
                 assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
                 assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
                 assert headers["Cache-Control"] == "no-store"

@@ -7,7 +7,7 @@ import re
 from html import escape
 from itertools import chain
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -20,6 +20,10 @@ from support.web import Page, view_of
 
 TAGS = frozenset(
     [
+        "textarea",
+        "legend",
+        "fieldset",
+        "datalist",
         "a",
         "article",
         "b",
@@ -81,6 +85,13 @@ TAGS = frozenset(
 )
 ATTRIBUTES = frozenset(
     [
+        "spellcheck",
+        "rows",
+        "maxlength",
+        "list",
+        "inputmode",
+        "for",
+        "autocomplete",
         "action",
         "alt",
         "charset",
@@ -167,6 +178,19 @@ def addresses(text: str, number: int) -> dict[str, list[str]]:
             f"/case/{number}/{NAMES}?{query}&whole=text-1",
         ],
         r"/raw/{index:\d+}/{run:.*}": [],  # JSON: see the test below
+        "/start": ["/start"] if number == 0 else [],
+        "/start/{suite}": [
+            "/start/task?"
+            + urlencode({"model": text, "tasks": text, "system_instruction": text, "samples": text}),
+            "/start/" + quote(text, safe=""),
+        ],
+        "/starting/{id}": ["/starting/" + quote(text, safe="")],
+        "/output/{run:.*}": [f"/output/{NAMES}"] if number == 0 else [],
+        # Forms: see test_start.py.
+        "/quickstart": [],
+        "/stop/{run:.*}": [],
+        "/continue/{run:.*}": [],
+        "/notes/{run:.*}": [],
         "/live": ["/live?" + urlencode({"run": text})],
         "/static/{name}": [],
     }

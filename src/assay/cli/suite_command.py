@@ -12,10 +12,9 @@ is fast. The suite is imported when it runs.
 
 from __future__ import annotations
 
-import types
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, get_origin
 
 import click
 
@@ -109,7 +108,7 @@ class SuiteCommandLine(click.Command):
                 if "positional" in field.extra:
                     flags[field.mark].append(field.extra["positional"])
                 elif field.extra.get("cli", True):
-                    flags[field.mark].append(_flag_names(field)[0])
+                    flags[field.mark].append(field.flags[0])
         rows = [
             ("starts another run", ", ".join(flags["ask"])),
             ("scores the replies again", ", ".join(flags["score"])),
@@ -174,7 +173,7 @@ def read_config(options: type[SuiteOptions], path: Path) -> dict[str, Any]:
     from assay.core.yamlfile import load_yaml
 
     all_fields = [*fields(RunSpec), *fields(options)]
-    names = {flag[2:].replace("-", "_"): field.name for field in all_fields for flag in _flag_names(field)}
+    names = {flag[2:].replace("-", "_"): field.name for field in all_fields for flag in field.flags}
     lists = {field.name for field in all_fields if get_origin(field.type) is list}
     ignored = {_parameter_name(flag): flag for flag in options.ignored}
     values: dict[str, Any] = {}
@@ -213,7 +212,7 @@ def _parameters(struct: type[Struct], output_dir: str = "") -> list[click.Parame
         if field.name == "output_dir" and output_dir:
             field = field._replace(help=f"{field.help}  [default: {output_dir}]")  # noqa: PLW2901
         if metavar := field.extra.get("positional"):
-            several = get_origin(_plain_type(field.type)) is list
+            several = get_origin(field.plain_type) is list
             # click does not require arguments, because a configuration file may have them. The suite checks them.
             parameters.append(
                 click.Argument(
@@ -232,7 +231,7 @@ def _parameters(struct: type[Struct], output_dir: str = "") -> list[click.Parame
 
 
 def _option(field: Field, name: str) -> click.Option:
-    flags, kind = _flag_names(field), _plain_type(field.type)
+    flags, kind = field.flags, field.plain_type
     settings: dict[str, Any] = {"default": None, "help": field.help + _default_text(field)}
     if kind is bool and field.default is None:
         settings |= {"is_flag": False, "flag_value": "true"}  # `--flag`, `--flag true` or `--flag false`
@@ -246,18 +245,6 @@ def _option(field: Field, name: str) -> click.Option:
         settings["type"] = click.STRING if field.extra.get("as_text") else TYPES.get(kind, click.STRING)
     settings["shell_complete"] = completer_for(field.name, kind)
     return click.Option([*flags, name], **settings)
-
-
-def _flag_names(field: Field) -> list[str]:
-    flags: list[str] = field.extra.get("flags") or [f"--{field.name.replace('_', '-')}"]
-    return flags
-
-
-def _plain_type(kind: Any) -> Any:
-    """Return the type for click: `int` for `int | None` and for an int with bounds."""
-    if get_origin(kind) in (Union, types.UnionType):
-        kind = next(arg for arg in get_args(kind) if arg is not type(None))
-    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def _default_text(field: Field) -> str:

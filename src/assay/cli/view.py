@@ -33,7 +33,7 @@ from assay.screen import tell
 def command(folder: Path, port: int, host: str, open_browser: bool, token: bool) -> int:
     """Look at the runs below DIR (default: the current folder) in the browser. Ctrl-C ends the server.
 
-    The pages read the run folders and change nothing. Nothing leaves this machine. The server answers this machine
+    The pages change nothing unless a button is pressed. Nothing leaves this machine. The server answers this machine
     only, and only its own pages; with --host it answers others too, if they have the token.
 
     \b

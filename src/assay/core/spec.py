@@ -14,10 +14,11 @@ The fields' texts are the help of the command line:
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterator, Mapping
 from math import ceil
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Meta, Struct
@@ -165,6 +166,20 @@ class Field(NamedTuple):
     mark: Mark
     help: str
     extra: dict[str, Any]
+
+    @property
+    def flags(self) -> list[str]:
+        """The flags of the option. The first one is its name."""
+        flags: list[str] = self.extra.get("flags") or [f"--{self.name.replace('_', '-')}"]
+        return flags
+
+    @property
+    def plain_type(self) -> Any:
+        """The type without None and bounds: `int` for `int | None` and for an int with a minimum."""
+        kind = self.type
+        if get_origin(kind) in (Union, types.UnionType):
+            kind = next(arg for arg in get_args(kind) if arg is not type(None))
+        return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def fields(struct: type[Struct]) -> Iterator[Field]:

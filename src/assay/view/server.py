@@ -23,7 +23,7 @@ from assay.core.errors import AssayError, UsageError
 from assay.view import live
 from assay.view.guard import MAX_BODY, Guard, Handler, add_headers
 from assay.view.open_runs import RunIsRead
-from assay.view.pages import case, run, runs
+from assay.view.pages import case, run, run_actions, runs, start
 from assay.view.site import SITE, Site
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -52,6 +52,15 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("GET", r"/case/{index:\d+}/{run:.*}", case.show),
     ("GET", r"/raw/{index:\d+}/{run:.*}", case.show_raw),
     ("GET", "/live", live.stream),
+    ("GET", "/start", start.show_suites),
+    ("GET", "/start/{suite}", start.show_form),
+    ("POST", "/start/{suite}", start.send_form),
+    ("GET", "/starting/{id}", start.show_starting),
+    ("POST", "/quickstart", start.start_quickstart),
+    ("POST", "/stop/{run:.*}", run_actions.stop),
+    ("POST", "/continue/{run:.*}", run_actions.resume),
+    ("POST", "/notes/{run:.*}", run_actions.note),
+    ("GET", "/output/{run:.*}", run_actions.show_output),
     ("GET", "/static/{name}", show_static),
 ]
 """Every address of the server. `{run}` is the path of a run folder below DIR."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shlex
 from typing import Any
 
 from aiohttp import web
@@ -14,6 +16,7 @@ from assay.store.notes import RunNotes, notes_or_warning
 from assay.store.open_run import Distribution, OpenRun, RunProgress
 from assay.store.row_table import TableRow
 from assay.view.live import element_id
+from assay.view.pages.run_actions import RunActions, actions_of
 from assay.view.row_query import PAGE_ROWS, RowQuery
 from assay.view.site import FRAGMENT, SITE
 
@@ -89,6 +92,8 @@ class RunPage(Struct, kw_only=True):
     live_id: str
     distributions: list[DistributionCard]
     rows: RowsFragment
+    actions: RunActions | None = None
+    """The buttons of the run; None in a report."""
 
 
 async def show(request: web.Request) -> web.StreamResponse:
@@ -101,11 +106,12 @@ async def show(request: web.Request) -> web.StreamResponse:
         rows = await site.runs.ask(folder, lambda run: read_rows(run, query, name))
         return site.render("rows.html", rows)
     page = await site.runs.ask(folder, lambda run: read_page(run, query, name))
+    page.actions = await asyncio.to_thread(actions_of, site, folder, page.state)
     return site.render("run.html", page)
 
 
 def read_page(run: OpenRun, query: RowQuery, name: str) -> RunPage:
-    """Return everything that the page of a run shows."""
+    """Return everything that the page of a run shows, without its buttons."""
     info, summary, state = run.info, run.summary(), run.state()
     is_over = summary is not None and state != "running"
     warnings: list[str] = []
@@ -115,7 +121,7 @@ def read_page(run: OpenRun, query: RowQuery, name: str) -> RunPage:
         title=str(options.get("name") or run.folder.name) if info.suite == "evaluate" else run.folder.name,
         suite=info.suite,
         model=str(info.spec.get("model") or ""),
-        command=" ".join(info.command),
+        command=shlex.join(info.repeat_command),
         started=info.started,
         seconds=summary.seconds if summary and is_over else None,
         state=state,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlencode
@@ -11,10 +12,12 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
+from assay import api
 from assay.core.errors import UsageError
 from assay.core.registry import unknown
 from assay.store.run_list import ListedRun, RunFilter, list_runs
 from assay.view.live import MAX_RUNS, element_id
+from assay.view.pages import start
 from assay.view.site import FRAGMENT, SITE, Site
 
 PAGE_RUNS = 100
@@ -82,6 +85,10 @@ class RunsPage(Struct, kw_only=True):
     tags: list[str]
     live: str
     """The address of the stream of the running runs; empty if none is running."""
+    may_start: bool
+    """Whether this user may write to DIR."""
+    has_model: bool
+    """Whether the quickstart can run. Looked up for the empty page only."""
 
 
 async def show(request: web.Request) -> web.StreamResponse:
@@ -136,5 +143,7 @@ def _page(site: Site, query: RunsQuery) -> RunsPage:
         suites=sorted({run.suite for run in everything}),
         states=sorted({run.state for run in everything}),
         tags=sorted({tag for run in everything for tag in run.tags}),
+        may_start=os.access(site.root, os.W_OK),
+        has_model=not everything and api.has_model(start.MODEL),
         live="/live?" + "&".join(f"run={name}" for name in running) if running else "",
     )

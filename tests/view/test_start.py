@@ -1,0 +1,296 @@
+"""The pages that start runs: a form for every suite, its command line, the plan, and what can go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args, get_origin
+from urllib.parse import urlencode
+
+import pytest
+from aiohttp.test_utils import TestClient
+
+from assay import api
+from assay.cli.suite_command import suite_command
+from assay.core.errors import UsageError
+from assay.core.spec import RunSpec, fields
+from assay.store.notes import read_notes
+from assay.store.runs import is_locked, run_folders, state_of
+from assay.view.guard import Guard
+from assay.view.option_form import OptionForm
+from assay.view.processes import may_write
+from assay.view.site import SITE
+from view.hostile import STRINGS
+from view.test_hostile import check
+
+from support.runs import Made, passed, run_of
+from support.waiting_task import waiting_task
+from support.web import Page, view_of
+
+SUITES = [command.name for command in api.suite_commands().values()]
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+TASK = {"tasks": "sums.yaml", "model": "python/model.py:answer", "output_dir": "results"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    with waiting_task(tmp_path / "work") as folder:
+        yield folder
+
+
+def visit(root: Path, act: Callable[[TestClient[Any, Any], Guard], Awaitable[None]]) -> None:
+    guard = Guard("127.0.0.1")
+
+    async def both() -> None:
+        async with view_of(root, guard) as client:
+            await act(client, guard)
+
+    asyncio.run(both())
+
+
+async def send(
+    client: TestClient[Any, Any], guard: Guard, address: str, values: dict[str, str]
+) -> tuple[int, str, str]:
+    """Send a form of a page. Returns the status, where it leads, and the page."""
+    body = urlencode({"token": guard.page_token, **values})
+    response = await client.post(address, data=body, headers=FORM, allow_redirects=False)
+    return response.status, response.headers.get("Location", ""), await response.text()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async def wait() -> None:
+        while not condition():  # noqa: ASYNC110 - the other side is another process
+            await asyncio.sleep(0.02)
+
+    await asyncio.wait_for(wait(), 60)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_filled_form_means_the_same_as_its_command_line(suite: str, tmp_path: Path) -> None:
+    """Every field of every suite gets a value that is not its default."""
+    options = api.options_of(suite)
+    all_fields = {field.name: field for field in (*fields(options), *fields(RunSpec))}
+    texts: dict[str, str] = {}
+    expected: dict[str, Any] = {}
+    for shown in OptionForm.of(suite, {}).fields:
+        field = all_fields[shown.name]
+        if shown.kind == "check":
+            texts[shown.name], expected[shown.name] = "" if field.default else "1", not field.default
+        elif shown.kind == "choice":
+            texts[shown.name] = expected[shown.name] = shown.choices[-1]
+        elif shown.kind == "pairs":
+            lists = get_origin(get_args(field.type)[1]) is list
+            texts[shown.name] = '{"a": [1, 2]}' if lists else "a=1,b=x y"
+            expected[shown.name] = {"a": [1, 2]} if lists else {"a": 1, "b": "x y"}
+        elif shown.kind == "list":
+            texts[shown.name], expected[shown.name] = "one\ntwo\n", ["one", "two"]
+        elif shown.kind == "names":
+            texts[shown.name], expected[shown.name] = "some.yaml", ["some.yaml"]
+        elif shown.kind == "number":
+            texts[shown.name], expected[shown.name] = "1", 1
+        elif shown.name == "seed":
+            texts[shown.name], expected[shown.name] = "-7", -7
+        else:
+            texts[shown.name] = expected[shown.name] = f"some {shown.name}; $(rm) 'x'"
+    words = OptionForm.of(suite, texts).words(tmp_path)
+    command = suite_command(suite)
+    with command.make_context("assay", words[len(options.command.split()) :]) as context:
+        flags = {name: value for name, value in context.params.items() if name not in ("config", "dry_run")}
+        spec = command.spec(flags)
+    for name, value in expected.items():
+        found = getattr(spec.options if name in options.__struct_fields__ else spec, name)
+        assert str(found).lower() == str(value).lower() if isinstance(found, bool) else found == value, name
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_option_has_a_label_its_help_and_its_default(suite: str, tmp_path: Path) -> None:
+    async def look(client: TestClient[Any, Any], _: Guard) -> None:
+        source = await (await client.get(f"/start/{suite}?model=local/smollm2")).text()
+        page = Page(source)
+        for field in OptionForm.of(suite, {}).fields:
+            assert field.label in page.text
+            assert " ".join(field.help.split()) in " ".join(page.text.split())
+        attributes = [attributes for _, attributes in page.elements]
+        assert {"local/smollm2", "16"} <= {
+            value for each in attributes for value in (each.get("value"), each.get("placeholder")) if value
+        }
+        assert "OPENAI_API_KEY" in page.text
+
+    visit(tmp_path, look)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"tasks": "/etc/passwd"}, "outside of"),
+        ({"tasks": "sums.yaml,../other.yaml"}, "outside of"),
+        ({"tasks": "link/sums.yaml"}, "outside of"),
+        ({"tasks": "~/sums.yaml"}, "outside of"),
+        ({"model": "python//etc/model.py:answer"}, "outside of"),
+        ({"metadata": "/etc/metadata.json"}, "outside of"),
+        ({"output_dir": "../elsewhere"}, "outside of"),
+        ({"tasks": "--confirm-run-unsafe-code"}, "begins like an option"),
+        ({"limit": "many"}, "--limit takes a number, found 'many'"),
+        ({"concurrency": "1.5"}, "--concurrency takes a whole number"),
+        ({"votes": "0"}, "option 'votes': Expected `int` >= 1"),
+    ],
+)
+def test_a_form_with_a_wrong_value_starts_nothing_and_keeps_its_values(
+    folder: Path, values: dict[str, str], message: str
+) -> None:
+    (folder / "link").symlink_to(folder.parent)
+
+    async def act(client: TestClient[Any, Any], guard: Guard) -> None:
+        sent = {**TASK, "num_fewshot": "17", **values, "do": "start"}
+        status, _, source = await send(client, guard, "/start/task", sent)
+        assert status == 422
+        assert message in Page(source).text
+        assert 'value="17"' in source
+        assert not (folder / "results").exists()
+
+    visit(folder, act)
+
+
+def test_a_run_is_planned_started_stopped_and_continued_by_forms(folder: Path) -> None:
+    async def act(client: TestClient[Any, Any], guard: Guard) -> None:
+        status, _, source = await send(client, guard, "/start/task", {**TASK, "do": "plan"})
+        assert status == 200
+        text = Page(source).text
+        assert "6 of 6 documents" in text
+        assert "assay task sums.yaml --output-dir" in text or "assay task sums.yaml --model" in text
+        assert not (folder / "results").exists()
+        # The plan has the values of the form, for the button that starts the run.
+        hidden = {
+            each["name"]: each["value"]
+            for tag, each in Page(source).elements
+            if tag == "input" and each["type"] == "hidden" and each["name"] != "token"
+        }
+        status, place, _ = await send(client, guard, "/start/task", {**hidden, "do": "start"})
+        assert status == 303
+        assert re.fullmatch(r"/run/results/assay/[^/]+", place)
+        run = folder / place.removeprefix("/run/")
+        await until(lambda: state_of(run).done == 3)
+        source = await (await client.get(place)).text()
+        assert "Stop</button>" in source
+        address = place.removeprefix("/run")
+        assert (await send(client, guard, f"/stop{address}", {}))[1] == place
+        assert "Stop now</button>" in await (await client.get(place)).text()
+        await send(client, guard, f"/stop{address}", {})
+        await until(lambda: not is_locked(run))
+        source = await (await client.get(place)).text()
+        assert "Continue</button>" in source
+        assert "Continue with: assay task" in await (await client.get(f"/output{address}")).text()
+        (folder / "go").touch()
+        assert (await send(client, guard, f"/continue{address}", {}))[1] == place
+        await until(lambda: state_of(run).state == "finished")
+        assert list(run_folders(folder)) == [run]
+        app = client.app
+        assert app is not None
+        assert app[SITE].processes.times_stopped(run) == 0
+
+    visit(folder, act)
+
+
+def test_what_the_command_says_stands_beside_the_form(folder: Path) -> None:
+    async def act(client: TestClient[Any, Any], guard: Guard) -> None:
+        for do in ("plan", "start"):
+            values = {**TASK, "tasks": "missing.yaml", "do": do}
+            status, _, source = await send(client, guard, "/start/task", values)
+            assert status == 422
+            assert "missing.yaml" in Page(source).text
+            assert 'value="missing.yaml"' in source
+
+    visit(folder, act)
+
+
+def test_no_value_of_a_form_becomes_markup(folder: Path) -> None:
+    async def act(client: TestClient[Any, Any], guard: Guard) -> None:
+        for text in STRINGS[::4]:
+            values = {"tasks": text, "system_instruction": text, "model_args": text, "limit": text}
+            status, _, source = await send(client, guard, "/start/task", values)
+            assert status == 422
+            check(source, f"the form with {text!r}")
+
+    visit(folder, act)
+
+
+def test_nothing_starts_stops_or_changes_without_the_token_of_the_page(folder: Path) -> None:
+    run_of(folder / "results" / "assay" / "one", {"a": True})
+
+    async def act(client: TestClient[Any, Any], _: Guard) -> None:
+        run = "results/assay/one"
+        for place in (
+            "/start/task",
+            "/quickstart",
+            f"/stop/{run}",
+            f"/continue/{run}",
+            f"/notes/{run}",
+        ):
+            body = urlencode({**TASK, "do": "start", "text": "x"})
+            assert (await client.post(place, data=body, headers=FORM)).status == 403
+            assert (await client.get(place)).status in ((200,) if place == "/start/task" else (405,))
+
+    visit(folder, act)
+
+
+def test_notes_and_tags_are_written_on_the_page_of_the_run(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "assay" / "one", {"a": True})
+
+    async def act(client: TestClient[Any, Any], guard: Guard) -> None:
+        values = {"text": "shorter <b>prompt</b>", "tags": "baseline, night"}
+        assert (await send(client, guard, "/notes/assay/one", values))[1] == "/run/assay/one#notes"
+        assert read_notes(run).tags == ["baseline", "night"]
+        assert "shorter <b>prompt</b>" in Page(await (await client.get("/run/assay/one")).text()).text
+        await send(client, guard, "/notes/assay/one", {"remove": "night"})
+        assert read_notes(run).tags == ["baseline"]
+        assert (await send(client, guard, "/notes/assay/one", {"tags": "x" * 50}))[0] == 400
+
+    visit(tmp_path, act)
+
+
+def test_a_run_that_cannot_be_continued_from_a_page_says_why(tmp_path: Path) -> None:
+    made = Made(tmp_path / "assay" / "half")
+    made.case("a", [passed(1)])
+    made.write_info(total=3)
+
+    async def look(client: TestClient[Any, Any], guard: Guard) -> None:
+        source = await (await client.get("/run/assay/half")).text()
+        assert "Continue</button>" not in source
+        status, _, source = await send(client, guard, "/continue/assay/half", {})
+        assert status == 400
+
+    visit(tmp_path, look)
+
+
+def test_a_folder_of_another_user_has_no_buttons(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    child = os.fork()
+    if not child:
+        if os.geteuid() == 0:  # may write everywhere
+            os.setuid(65534)
+        os._exit(may_write(tmp_path))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    tmp_path.chmod(0o755)
+    assert may_write(tmp_path)
+
+
+def test_the_quickstart_names_the_command_that_fetches_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+
+    async def look(client: TestClient[Any, Any], _: Guard) -> None:
+        for place in ("/", "/start"):
+            text = Page(await (await client.get(place)).text()).text
+            assert "assay models pull smollm2" in text
+            assert "Start the quickstart" not in text
+
+    visit(tmp_path, look)
+
+
+def test_an_unknown_suite_has_no_form() -> None:
+    with pytest.raises(UsageError, match="there is no suite"):
+        OptionForm.of("tasks", {})
