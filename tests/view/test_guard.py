@@ -46,6 +46,9 @@ def test_requests_of_other_websites_are_refused(root: Path, headers: dict[str, s
         async with view_of(root) as client:
             for path in ("/", "/run/results/assay/one", "/static/assay.js", "/nowhere"):
                 response = await client.get(path, headers=headers)
+                if status != 200:
+                    # One line. A page would tell the token and the folder.
+                    assert (await response.text()).count("\n") == 1
                 assert response.status == (404 if status == 200 and path == "/nowhere" else status), path
 
     asyncio.run(ask())

@@ -17,6 +17,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
+from assay.core.errors import AssayError
 from assay.store.open_run import OpenRun, RunProgress
 from assay.view.open_runs import RunIsRead
 from assay.view.site import SITE, Site
@@ -45,6 +46,8 @@ async def stream(request: web.Request) -> web.StreamResponse:
     folders = {name: site.folder(name) for name in request.query.getall("run", [])[:MAX_RUNS]}
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
     await response.prepare(request)
+    if request.method == "HEAD":
+        return response
     told: dict[str, str] = {}
     silent = 0.0
     with suppress(ConnectionError):
@@ -74,6 +77,9 @@ async def _look(site: Site, folders: dict[str, Path], told: dict[str, str]) -> t
             progress = await site.runs.ask(folder, OpenRun.progress)
         except RunIsRead:
             continue  # its index is not ready yet
+        except AssayError:
+            some_over = True  # the page says what is wrong when it is loaded again
+            continue
         name = site.name(folder) or ""
         html = site.fragment("progress.html", ProgressFragment(progress))
         if told.get(name) != html:

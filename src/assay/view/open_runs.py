@@ -52,6 +52,7 @@ class OpenRuns:
         self._slots: OrderedDict[Path, _Slot] = OrderedDict()
         self._processes: dict[Path, IndexProcess] = {}
         self._max_unread = max_unread
+        self._starting = asyncio.Lock()
 
     async def ask(self, folder: Path, question: Callable[[OpenRun], T]) -> T:
         """Return the answer to a question about a run, which a thread computes.
@@ -60,7 +61,8 @@ class OpenRuns:
         """
         slot = self._slots.get(folder)
         if slot is None:
-            await self._read_first(folder)
+            async with self._starting:  # two requests must not start two processes for one run
+                await self._read_first(folder)
             slot = self._slots.setdefault(folder, _Slot(await asyncio.to_thread(OpenRun, folder)))
         self._slots.move_to_end(folder)
         async with slot.lock:

@@ -54,8 +54,9 @@ class RowQuery(RowSelection, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def selection(self) -> RowSelection:
         """The rows of all pages."""
-        names = RowSelection.__struct_fields__
-        return RowSelection(**{name: getattr(self, name) for name in names})
+        values = msgspec.structs.asdict(self)
+        del values["page"]
+        return RowSelection(**values)
 
     @property
     def filters(self) -> int:

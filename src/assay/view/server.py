@@ -82,7 +82,8 @@ class ReadingPage(Struct):
 
 def make_app(root: Path, guard: Guard) -> web.Application:
     """Return the application that serves the runs below a folder."""
-    app = web.Application(middlewares=[show_errors, guard.middleware], client_max_size=MAX_BODY)
+    # The guard comes first: what it refuses gets one line of text, without the token and the folder that pages have.
+    app = web.Application(middlewares=[guard.middleware, show_errors], client_max_size=MAX_BODY)
     app[SITE] = Site(root, guard)
     app.on_response_prepare.append(add_headers)
     app.on_shutdown.append(_end_streams)

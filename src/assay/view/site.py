@@ -1,8 +1,10 @@
 """What all pages share: the folder, the open runs, and the templates.
 
-site = request.app[SITE]
-folder = site.folder(request.match_info["run"])      # 404 outside of DIR
-return site.render("run.html", page)        # `page` is a struct
+    site = request.app[SITE]
+    folder = site.folder(request.match_info["run"])      # 404 outside of DIR
+    return site.render("run.html", page)                 # `page` is a struct
+
+Handlers read no files themselves: `site.runs` does, in threads.
 """
 
 from __future__ import annotations
