@@ -56,6 +56,7 @@ TAGS = frozenset(
         "line",
         "link",
         "main",
+        "mark",
         "meta",
         "nav",
         "option",
@@ -115,6 +116,7 @@ ATTRIBUTES = frozenset(
         "id",
         "lang",
         "max",
+        "maxlength",
         "method",
         "min",
         "name",
@@ -191,6 +193,9 @@ def addresses(text: str, number: int) -> dict[str, list[str]]:
         "/stop/{run:.*}": [],
         "/continue/{run:.*}": [],
         "/notes/{run:.*}": [],
+        # Each is a process of its own. `test_search.py` shows hits with all texts.
+        "/search/{run:.*}": ["/search/" + urlencode({"": text})[1:]]
+        + ([f"/search/{NAMES}?" + urlencode({"q": text})] if number % 8 == 0 else []),
         "/live": ["/live?" + urlencode({"run": text})],
         "/static/{name}": [],
     }

@@ -70,6 +70,13 @@ class RunCases:
             if end is not None:
                 yield end
 
+    def end(self, index: int) -> End:
+        """Return how a case ended. Raises UsageError if it has not."""
+        end = self._reader.end(index)
+        if end is None:
+            raise UsageError(f"{self.folder} has no case {index} that has ended")
+        return end
+
     def case(self, index: int) -> CaseView | None:
         """Return the case with this number, or None if it has not finished."""
         end = self._reader.end(index)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from assay.core.errors import UsageError
+from assay.core.types import End
 from assay.journal import sidecar
 from assay.journal.columns import SCORED, ColumnsHead, RunColumns
 from assay.journal.folder import FILES, RunInfo, Summary, read_info, read_summary
@@ -187,13 +188,21 @@ class OpenRun:
 
     def case(self, index: int) -> CaseView:
         """Return a case with its calls. Raises UsageError if the run has no case of this number that has ended."""
+        cases = self._open_cases()
+        view = cases.case(index)
+        if view is None:
+            raise UsageError(f"{self.folder.name} has no case {index} that has ended")
+        return view._replace(calls=cases.calls(index))
+
+    def end(self, index: int) -> End:
+        """Return how a case of the table ended. Reads one line."""
+        return self._open_cases().end(index)
+
+    def _open_cases(self) -> RunCases:
         table = self.table()
         if self._cases is None:
             self._cases = RunCases(self.folder, table.columns)
-        view = self._cases.case(index)
-        if view is None:
-            raise UsageError(f"{self.folder.name} has no case {index} that has ended")
-        return view._replace(calls=self._cases.calls(index))
+        return self._cases
 
     def progress(self) -> RunProgress:
         """Return how far the run is, with the means of its metrics so far."""

@@ -48,10 +48,12 @@ def search(
     text: str,
     places: Sequence[str] = ("prompt", "reply", "record"),
     progress: Callable[[float], object] | None = None,
+    after: tuple[str, int] | None = None,
 ) -> Iterator[Hit]:
     """Yield the lines that contain a text, in upper or lower case, in the order of the files.
 
-    `progress` gets the share of the bytes that were searched. Raises UsageError for an empty text or an unknown place.
+    `progress` gets the share of the bytes that were searched. `after` is the place and offset of a hit: the search goes
+    on behind it. Raises UsageError for an empty text or an unknown place.
     """
     if not text.strip():
         raise UsageError("the text to search for is empty")
@@ -65,12 +67,19 @@ def search(
     files = list(dict.fromkeys(PLACES[place] for place in places))
     sizes = {name: (folder / name).stat().st_size if (folder / name).is_file() else 0 for name in files}
     total, done = sum(sizes.values()) or 1, 0
+    first, offset_of_hit = (PLACES[after[0]], after[1]) if after is not None else ("", 0)
+    if first in files:
+        done = sum(sizes[name] for name in files[: files.index(first)])
+        files = files[files.index(first) :]
     for name in files:
         if not sizes[name]:
             continue
         chosen = [place for place in places if PLACES[place] == name]
         with (folder / name).open("rb") as file:
             offset = len(file.readline())  # the header
+            if name == first and offset_of_hit >= offset:
+                file.seek(offset_of_hit)
+                offset = offset_of_hit + len(file.readline())
             while block := file.read(_BLOCK_BYTES):
                 block += file.readline()
                 for start, line in _lines_with(block, needles):

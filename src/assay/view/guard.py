@@ -5,6 +5,7 @@ A browser sends requests to 127.0.0.1 for any website that asks it to. The guard
 - `Host` must be one of ours. Otherwise a website could give its own name our address (DNS rebinding). 421
 - `Origin` and `Sec-Fetch-Site` must say that our own page asks, or the person who typed the address. 403
 - Every method but GET and HEAD needs the token that only our pages have, in a form. 403
+- On loopback, the user who runs the server, or root, must have opened the connection, as far as the system tells. 403
 - Outside of loopback, and with `--token`, everything needs the secret of the printed address, later a cookie. 403
 
 The headers of `HEADERS` go with every response. They forbid scripts and styles inside the page, anything from other
@@ -20,6 +21,8 @@ from collections.abc import Awaitable, Callable
 from hmac import compare_digest
 
 from aiohttp import web
+
+from assay.view.peers import PeerCheck
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -47,6 +50,7 @@ class Guard:
         self.page_token = secrets.token_urlsafe(24)
         """Our pages have it in their forms. No other website can read it."""
         self.secret = secrets.token_urlsafe(24) if needs_secret or not is_loopback(host) else None
+        self._peers = PeerCheck()
         self._hosts = {"localhost", "127.0.0.1", "[::1]"}
         self._any_address = host in ("0.0.0.0", "::")  # noqa: S104 - the host that the user passed
         self._hosts.add(socket.gethostname().lower() if self._any_address else _host_of(host))
@@ -56,6 +60,10 @@ class Guard:
         """Refuse a request, or pass it on."""
         if not self._is_our_host(request.host):
             raise web.HTTPMisdirectedRequest(text="This server does not answer to that host name.\n")
+        if self.secret is None and not await self._peers.is_ours(request.transport):
+            raise web.HTTPForbidden(
+                text="Another user of this machine runs this server. With --token it lets others in.\n"
+            )
         site = request.headers.get("Sec-Fetch-Site", "none")
         origin = request.headers.get("Origin", f"http://{request.host}")
         if site not in ("same-origin", "none") or origin != f"http://{request.host}":

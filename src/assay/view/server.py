@@ -23,7 +23,7 @@ from assay.core.errors import AssayError, UsageError
 from assay.view import live
 from assay.view.guard import MAX_BODY, Guard, Handler, add_headers
 from assay.view.open_runs import RunIsRead
-from assay.view.pages import case, run, run_actions, runs, start
+from assay.view.pages import case, run, run_actions, runs, search, start
 from assay.view.site import SITE, Site
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -51,6 +51,7 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("GET", "/run/{run:.*}", run.show),
     ("GET", r"/case/{index:\d+}/{run:.*}", case.show),
     ("GET", r"/raw/{index:\d+}/{run:.*}", case.show_raw),
+    ("GET", "/search/{run:.*}", search.show),
     ("GET", "/live", live.stream),
     ("GET", "/start", start.show_suites),
     ("GET", "/start/{suite}", start.show_form),

@@ -34,6 +34,9 @@ FRAGMENT = "Assay-Fragment"
 A handler may then send only this element. It need not: the script looks for the element in whatever it gets."""
 
 
+_SEARCHES = 2
+
+
 class Site:
     """One server's folder, runs and templates."""
 
@@ -42,6 +45,8 @@ class Site:
         self.guard = guard
         self.runs = OpenRuns()
         self.processes = Processes(self.root)
+        self.searches = asyncio.Semaphore(_SEARCHES)
+        """Searches in texts that run at a time. More of them wait, because each keeps a core busy."""
         self.closing = asyncio.Event()
         """Set when the server ends. Streams then end too."""
         self.static = static_files()
@@ -64,10 +69,14 @@ class Site:
             return None
         return quote("" if folder == self.root else str(folder.relative_to(self.root)), errors="replace")
 
+    def text(self, template: str, page: Struct) -> str:
+        """Return the source of a page. The template gets the struct as `page`."""
+        source = self._templates.get_template(template)
+        return source.render(page=page, token=self.guard.page_token, root=str(self.root))
+
     def render(self, template: str, page: Struct, *, status: int = 200) -> web.Response:
         """Return a page. The template gets the struct as `page`."""
-        source = self._templates.get_template(template)
-        body = source.render(page=page, token=self.guard.page_token, root=str(self.root))
+        body = self.text(template, page)
         return web.Response(
             # A text of a model may have lone surrogates in places that no filter looked at.
             body=body.encode(errors="replace"),

@@ -90,7 +90,7 @@ async function copyText(button) {
 }
 
 /* Keys */
-const rows = () => [...document.querySelectorAll("table.list a.row")];
+const rows = () => [...document.querySelectorAll("table.list a.row, .hits a.row")];
 function move(step) {
   const all = rows();
   if (!all.length) return follow(step > 0 ? "next" : "prev");
