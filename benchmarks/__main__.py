@@ -27,6 +27,7 @@ from benchmarks.sessions import sessions
 from benchmarks.sql import sql
 from benchmarks.store import store
 from benchmarks.testset import testset
+from benchmarks.view import view
 
 
 class Sizes(NamedTuple):
@@ -45,6 +46,7 @@ class Sizes(NamedTuple):
     rows: int
     messages: int
     samples: int
+    seconds: int
 
 
 FULL = Sizes(
@@ -61,6 +63,7 @@ FULL = Sizes(
     rows=20_000,
     messages=100_000,
     samples=200,
+    seconds=60,
 )
 QUICK = Sizes(
     turns=1,
@@ -76,6 +79,7 @@ QUICK = Sizes(
     rows=500,
     messages=2_000,
     samples=10,
+    seconds=5,
 )
 _HOW = """\
 CPU is user and system time of the whole process, best of several turns taken alternately with the bare
@@ -110,6 +114,11 @@ def measure_million(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[F
 def measure_store(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """Very many cases, read: index, pages, search, comparison."""
     return store(folder, sizes.cases)
+
+
+def measure_view(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """Very many cases in the browser, beside a run that is running."""
+    return view(folder, sizes.cases, sizes.seconds)
 
 
 def measure_sql(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
@@ -198,6 +207,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "pipeline": measure_pipeline,
     "million": measure_million,
     "store": measure_store,
+    "view": measure_view,
     "sql": measure_sql,
     "prompts": measure_prompts,
     "rescore": measure_rescore,
