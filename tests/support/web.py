@@ -13,7 +13,7 @@ from assay.view.guard import Guard
 from assay.view.server import make_app
 
 # Elements that have no end tag.
-_VOID = frozenset({"meta", "link", "img", "input", "br", "hr", "rect", "line"})
+_VOID = frozenset({"meta", "link", "img", "input", "br", "hr"})
 
 
 @asynccontextmanager

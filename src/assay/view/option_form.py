@@ -262,5 +262,5 @@ def _refuse_outside(label: str, text: str, root: Path) -> None:
                         f"{label}: {name!r} is outside of {root}. A page starts runs on files below that folder only: "
                         "start `assay view` in a folder above the file, or type the command in a terminal"
                     )
-            except (OSError, ValueError):  # a text that no file can be called, such as one with a line break
+            except (OSError, ValueError, RuntimeError):  # no file can be called so, or links lead in a circle
                 continue

@@ -58,7 +58,7 @@ class Site:
             folder = (self.root / name).resolve()
             if folder.is_relative_to(self.root) and is_run_folder(folder):
                 return folder
-        except (OSError, ValueError):  # a name that no file can have
+        except (OSError, ValueError, RuntimeError):  # a name that no file can have, or links in a circle
             pass
         raise web.HTTPNotFound(text=f"There is no run {text.plain(name)!r} below {self.root}.")
 
