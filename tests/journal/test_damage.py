@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -238,3 +239,19 @@ def test_damage_is_found_in_every_block(folder: Path, monkeypatch: pytest.Monkey
         path.write_bytes(whole[:begin] + whole[begin:].replace(b'"index"', b'"xndex"', 1))
         _, damage, _ = cases_read(folder)
         assert damage[0].startswith(f"{path}:{number}: the line at byte {begin} was changed")
+
+
+def test_a_line_that_is_written_while_the_file_is_read_is_not_damaged(folder: Path) -> None:
+    """A reader that meets the beginning of a line ends there, although the rest of it is written a moment later."""
+    path = folder / "records.jsonl"
+    content = path.read_bytes()
+    decoder = msgspec.json.Decoder(End | Record)
+    whole = list(lines.read_lines(path, decoder))
+    for missing in (1, 20, 150):
+        path.write_bytes(content[:-missing])
+        found = []
+        for begin, _, block in lines.read_blocks(path, decoder):
+            found += [(begin, line) for line in block]
+            path.write_bytes(content)  # the writer goes on
+        assert 0 < len(found) < len(whole)
+        assert list(lines.read_lines(path, decoder)) == whole

@@ -307,7 +307,8 @@ def read_blocks(
             if not chunk:
                 return
             chunk += file.readline()
-            if not chunk.endswith(b"\n"):
+            is_last = not chunk.endswith(b"\n")
+            if is_last:
                 chunk = chunk[: chunk.rfind(b"\n") + 1]
                 if not chunk:
                     return
@@ -328,6 +329,9 @@ def read_blocks(
                         damage.append(damaged)
                     begin += size
                     number += 1
+            if is_last:
+                # The rest of the line may have been written since. Reading on would begin in the middle of it.
+                return
             offset += len(chunk)
 
 
