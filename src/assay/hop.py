@@ -17,20 +17,38 @@ from pathlib import Path
 from assay.core.hop_result import HopStatus
 from assay.core.report import Report
 from assay.solvers.hop.trace import HopletObserver
-from assay.store.hop import BaseDataStore, FieldAggregation, ViewConfig
+from assay.store.hop import BaseDataStore, FieldAggregation, FieldStats, ViewConfig
 from assay.suites.hop import files
+from assay.suites.hop.contract import Contract, InputForm, OutputField
 from assay.suites.hop.files import data_store
+from assay.suites.hop.history import HistoryRecord, RecordCount, ResultIndex, count_records, first_input
+from assay.suites.hop.scorer import RowVerdict
+from assay.suites.hop.task_folder import HopTask, find_tasks, is_task, read_task
 from assay.view.hop import BaseService
 
 __all__ = [
     "BaseDataStore",
     "BaseService",
+    "Contract",
     "FieldAggregation",
+    "FieldStats",
+    "HistoryRecord",
     "HopStatus",
+    "HopTask",
     "HopletObserver",
+    "InputForm",
+    "OutputField",
+    "RecordCount",
+    "ResultIndex",
+    "RowVerdict",
     "ViewConfig",
     "analyse",
+    "count_records",
     "data_store",
+    "find_tasks",
+    "first_input",
+    "is_task",
+    "read_task",
 ]
 
 

@@ -5,13 +5,19 @@ Every page is shown with all of them: `test_hostile.py` knows all routes.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from assay.core.report import Curve, Entry, Interval, Metric, Point, Report, Slice, Table
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
 from assay.journal.folder import FILES, RunInfo, Summary, write_info, write_summary
 from assay.journal.journal import Journal
 from assay.store.notes import change_notes
+
+from support.hop_task import write_lines
 
 STRINGS = [
     "<script>alert(1)</script>",
@@ -160,3 +166,70 @@ def _write_case(journal: Journal, number: int, text: str) -> None:
         label=text,
     )
     journal.end_scoring(End(*head, SCORER, 1, "ok", []), [score])
+
+
+HOP_CODE = """
+import json
+from pathlib import Path
+
+TEXTS = json.loads(Path(__file__).with_name("texts.json").read_text())
+
+
+async def hop_hostile(session, fields):
+    errors = [{"severity": text, "text": text} for text in TEXTS]
+    return "LACK_OF_INFO", {
+        "missing_info": TEXTS,
+        "answer": chr(10).join(TEXTS),
+        "errors": errors,
+        **{text: text for text in TEXTS},
+    }
+"""
+
+
+def write_hostile_task(folder: Path) -> None:
+    """Write a HOP task that has the texts in its contract, settings, files, logs and results."""
+    (folder / "Hoplet").mkdir(parents=True)
+    (folder / "TestCases").mkdir()
+    (folder / "Hoplet" / "Hop.py").write_text(HOP_CODE)
+    (folder / "Hoplet" / "texts.json").write_text(json.dumps(STRINGS))
+    inputs = {
+        text: {"type": "string", "label": text, "description": text, "example": text} for text in STRINGS
+    }
+    outputs: dict[str, Any] = {text: {"type": "string", "label": text} for text in STRINGS}
+    outputs["score"] = {
+        "type": "int",
+        "label": STRINGS[0],
+        "bands": {text: n for n, text in enumerate(STRINGS)},
+    }
+    outputs["kind"] = {"type": "any", "aggregate": "distribution", "label": STRINGS[1]}
+    contract = {"name": STRINGS[3], "version": STRINGS[0], "inputs": inputs, "outputs": outputs}
+    (folder / "Hoplet" / "contract.yaml").write_text(yaml.safe_dump(contract))
+    settings = {
+        "llms": {text: {"model": "script/none.jsonl"} for text in STRINGS},
+        "profiles": {text: {"run": text} for text in STRINGS},
+    }
+    (folder / "settings.yaml").write_text(yaml.safe_dump(settings))
+    rows = []
+    for number, text in enumerate(STRINGS):
+        row: dict[str, Any] = {"id": text, "tag": text, "difficulty": text, "description": text, text: text}
+        row |= {"expected_score": number, f"expected_{text}": text, "expected_kind": [text]}
+        result = {"score": number, "kind": [text, {text: text}], "summary": text, text: text}
+        rows.append((row, result, text))
+    metas = [{"_type": "meta", "profile": text, text: text} for text in STRINGS]
+    flat = [
+        {**row, "hop_result": result, "hop_stats": {"status": "OK", "retry_count": text}, "profile": text}
+        for row, result, text in rows
+    ]
+    views = [
+        {"input": row, "error": text} if number % 2 else {"input": row, "result": json.dumps([text, result])}
+        for number, (row, result, text) in enumerate(rows)
+    ]
+    write_lines(folder / "TestCases" / "flat.jsonl", [*metas, *flat])
+    write_lines(folder / "TestCases" / "view.jsonl", views)
+    write_lines(folder / "TestCases" / "other.jsonl", [*STRINGS[:1], *({text: text} for text in STRINGS)])
+    for number in (3, 42, 45):  # names of files cannot have a slash
+        write_lines(folder / "TestCases" / f"{STRINGS[number]}.jsonl", [rows[number][0]])
+    step = {"type": "step", "run_id": "r", "timestamp": 1.0, "step": 1, "duration": 1.0, "retry_count": 0}
+    end = {"type": "run_end", "run_id": "r", "timestamp": 1.0, "duration": 1.0, "status": "OK"}
+    steps = [{**step, "op": text, "task": text, "status": text} for text in STRINGS]
+    write_lines(folder / "TestCases" / "observer.jsonl", [*steps, end])

@@ -11,10 +11,11 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from assay.view.hop_site import HOP
 from assay.view.server import ROUTES
-from assay.view.site import FRAGMENT
+from assay.view.site import FRAGMENT, SITE
 from assay.view.text import visible
-from view.hostile import STRINGS, write_hostile_run
+from view.hostile import STRINGS, write_hostile_run, write_hostile_task
 
 from support.web import Page, view_of
 
@@ -39,6 +40,7 @@ TAGS = frozenset(
         "div",
         "dl",
         "dt",
+        "fieldset",
         "figcaption",
         "figure",
         "form",
@@ -59,6 +61,7 @@ TAGS = frozenset(
         "mark",
         "meta",
         "nav",
+        "noscript",
         "option",
         "p",
         "polygon",
@@ -76,6 +79,7 @@ TAGS = frozenset(
         "tbody",
         "td",
         "text",
+        "textarea",
         "th",
         "thead",
         "time",
@@ -97,6 +101,13 @@ ATTRIBUTES = frozenset(
         "alt",
         "charset",
         "checked",
+        "disabled",
+        "dominant-baseline",
+        "for",
+        "preserveaspectratio",
+        "rows",
+        "spellcheck",
+        "transform",
         "class",
         "colspan",
         "content",
@@ -151,12 +162,14 @@ ATTRIBUTES = frozenset(
 # Characters that change how their neighbours are shown, without being seen themselves.
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 NAMES = "results/assay/hostile"
+TASK = "Tasks/Hostile"
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hostile")
     write_hostile_run(folder / NAMES)
+    write_hostile_task(folder / TASK)
     return folder
 
 
@@ -196,6 +209,25 @@ def addresses(text: str, number: int) -> dict[str, list[str]]:
         # Each is a process of its own. `test_search.py` shows hits with all texts.
         "/search/{run:.*}": ["/search/" + urlencode({"": text})[1:]]
         + ([f"/search/{NAMES}?" + urlencode({"q": text})] if number % 8 == 0 else []),
+        "/hop": ["/hop"] if number == 0 else [],
+        "/hop/run/{task:.*}": [f"/hop/run/{TASK}?example=1&" + urlencode({"trial": text, "profile": text})],
+        "/hop/batch/{task:.*}": [
+            f"/hop/batch/{TASK}?" + urlencode({"file": text, "workers": text, "start": text})
+        ],
+        "/hop/history/{task:.*}": [
+            f"/hop/history/{TASK}?" + urlencode({"file": text}),
+            *(
+                f"/hop/history/{TASK}?file={file}.jsonl&page={number // 20 + 1}&whole=r{number + 1}-raw"
+                for file in ("flat", "view", "other")
+                if number % 20 == 0  # a page shows twenty records
+            ),
+        ],
+        "/hop/stats/{task:.*}": [f"/hop/stats/{TASK}?" + urlencode({"profile": text})]
+        if number % 8 == 0
+        else [],
+        "/hop/perf/{task:.*}": [f"/hop/perf/{TASK}"] if number == 0 else [],
+        "/hop/live/run/{task:.*}": ["/hop/live/run/" + quote(text, safe="")],
+        "/hop/live/batch/{task:.*}": ["/hop/live/batch/" + quote(text, safe="")],
         "/live": ["/live?" + urlencode({"run": text})],
         "/static/{name}": [],
     }
@@ -231,6 +263,38 @@ def test_every_hostile_text_can_be_read_on_the_page_of_its_case(root: Path) -> N
                 shown = Page(str(visible(text))).text
                 # A browser makes one line break of carriage return and line feed.
                 assert Page(source).text.count(shown) >= 8, text
+
+    asyncio.run(look())
+
+
+def test_no_result_of_a_hop_function_and_no_input_of_a_person_becomes_markup(root: Path) -> None:
+    async def look() -> None:
+        async with view_of(root) as client:
+            assert client.app is not None
+            token = client.app[SITE].guard.page_token
+            inputs = {f"in-{number}": text for number, text in enumerate(STRINGS)}
+            form = {"token": token, "do": "run", "profile": STRINGS[0], **inputs}
+            response = await client.post(f"/hop/run/{TASK}", data=form, allow_redirects=False)
+            assert response.status == 303
+            (trial,) = client.app[HOP].trials._trials.values()
+            await trial.wait()
+            source = await (await client.get(response.headers["Location"])).text()
+            check(source, "the result of a function")
+            for text in STRINGS:
+                assert Page(str(visible(text))).text in Page(source).text
+            for text in STRINGS:
+                form = {
+                    "token": token,
+                    "do": text,
+                    "profile": text,
+                    "file": text,
+                    "workers": text,
+                    "trial": text,
+                }
+                for tab in ("run", "batch"):
+                    response = await client.post(f"/hop/{tab}/{TASK}", data=form)
+                    assert response.status == 400
+                    check(await response.text(), f"a form of {tab}")
 
     asyncio.run(look())
 

@@ -9,6 +9,7 @@ while the page is hidden.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +22,9 @@ from assay.core.errors import AssayError
 from assay.store.open_run import OpenRun, RunProgress
 from assay.view.open_runs import RunIsRead
 from assay.view.site import SITE, Site
+
+Look = Callable[[], Awaitable[tuple[dict[str, str], bool]]]
+"""Returns HTML by the ids of elements, and whether the page is to be loaded again."""
 
 MAX_RUNS = 20
 """Runs of one stream. A page with more running runs shows the newest ones live."""
@@ -44,6 +48,12 @@ async def stream(request: web.Request) -> web.StreamResponse:
     """Send the progress of runs until all have ended or the browser leaves."""
     site = request.app[SITE]
     folders = {name: site.folder(name) for name in request.query.getall("run", [])[:MAX_RUNS]}
+    return await send_fragments(request, lambda: _look(site, folders))
+
+
+async def send_fragments(request: web.Request, look: Look) -> web.StreamResponse:
+    """Send HTML by the ids of elements, whenever it has changed, until `look` says that something is over."""
+    site = request.app[SITE]
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
     await response.prepare(request)
     if request.method == "HEAD":
@@ -52,7 +62,9 @@ async def stream(request: web.Request) -> web.StreamResponse:
     silent = 0.0
     with suppress(ConnectionError):
         while not site.closing.is_set():
-            changed, some_over = await _look(site, folders, told)
+            fragments, some_over = await look()
+            changed = {name: html for name, html in fragments.items() if told.get(name) != html}
+            told |= changed
             if changed:
                 await response.write(b"data: " + msgspec.json.encode(changed) + b"\n\n")
                 silent = 0.0
@@ -68,9 +80,9 @@ async def stream(request: web.Request) -> web.StreamResponse:
     return response
 
 
-async def _look(site: Site, folders: dict[str, Path], told: dict[str, str]) -> tuple[dict[str, str], bool]:
-    """Return the HTML that changed since the last look, and whether a run has ended."""
-    changed: dict[str, str] = {}
+async def _look(site: Site, folders: dict[str, Path]) -> tuple[dict[str, str], bool]:
+    """Return the HTML of each run, and whether a run has ended."""
+    fragments: dict[str, str] = {}
     some_over = not folders
     for folder in folders.values():
         try:
@@ -81,8 +93,6 @@ async def _look(site: Site, folders: dict[str, Path], told: dict[str, str]) -> t
             some_over = True  # the page says what is wrong when it is loaded again
             continue
         name = site.name(folder) or ""
-        html = site.fragment("progress.html", ProgressFragment(progress))
-        if told.get(name) != html:
-            told[name] = changed[element_id(name)] = html
+        fragments[element_id(name)] = site.fragment("progress.html", ProgressFragment(progress))
         some_over |= progress.state != "running"
-    return changed, some_over
+    return fragments, some_over

@@ -22,8 +22,21 @@ from msgspec import Struct
 from assay.core.errors import AssayError, UsageError
 from assay.view import live
 from assay.view.guard import MAX_BODY, Guard, Handler, add_headers
+from assay.view.hop_site import HOP, HopState, close_trials
 from assay.view.open_runs import RunIsRead
-from assay.view.pages import case, run, run_actions, runs, search, start
+from assay.view.pages import (
+    case,
+    hop_batch,
+    hop_history,
+    hop_numbers,
+    hop_run,
+    hop_tasks,
+    run,
+    run_actions,
+    runs,
+    search,
+    start,
+)
 from assay.view.site import SITE, Site
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -62,9 +75,19 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("POST", "/continue/{run:.*}", run_actions.resume),
     ("POST", "/notes/{run:.*}", run_actions.note),
     ("GET", "/output/{run:.*}", run_actions.show_output),
+    ("GET", "/hop", hop_tasks.show),
+    ("GET", "/hop/run/{task:.*}", hop_run.show),
+    ("POST", "/hop/run/{task:.*}", hop_run.act),
+    ("GET", "/hop/batch/{task:.*}", hop_batch.show),
+    ("POST", "/hop/batch/{task:.*}", hop_batch.act),
+    ("GET", "/hop/history/{task:.*}", hop_history.show),
+    ("GET", "/hop/stats/{task:.*}", hop_numbers.show_stats),
+    ("GET", "/hop/perf/{task:.*}", hop_numbers.show_perf),
+    ("GET", "/hop/live/run/{task:.*}", hop_run.stream),
+    ("GET", "/hop/live/batch/{task:.*}", hop_batch.stream),
     ("GET", "/static/{name}", show_static),
 ]
-"""Every address of the server. `{run}` is the path of a run folder below DIR."""
+"""Every address of the server. `{run}` is the path of a run folder below DIR, `{task}` that of a HOP task."""
 
 
 class ErrorPage(Struct):
@@ -86,9 +109,11 @@ def make_app(root: Path, guard: Guard) -> web.Application:
     # The guard comes first: what it refuses gets one line of text, without the token and the folder that pages have.
     app = web.Application(middlewares=[guard.middleware, show_errors], client_max_size=MAX_BODY)
     app[SITE] = Site(root, guard)
+    app[HOP] = HopState()
     app.on_response_prepare.append(add_headers)
     app.on_shutdown.append(_end_streams)
     app.on_cleanup.append(_close_runs)
+    app.on_cleanup.append(close_trials)
     for method, path, handler in ROUTES:
         app.router.add_route(method, path, handler)
         if method == "GET":

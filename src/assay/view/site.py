@@ -23,7 +23,7 @@ from msgspec import Struct
 from assay.core.report import Metric
 from assay.screen import counted, duration
 from assay.store.runs import is_run_folder
-from assay.view import charts, curves, text
+from assay.view import charts, curves, hop_charts, text
 from assay.view.guard import Guard
 from assay.view.open_runs import OpenRuns
 from assay.view.processes import Processes
@@ -122,6 +122,8 @@ def make_environment(static: dict[str, bytes]) -> Environment:
     environment.globals["line_chart"] = curves.line_chart
     environment.globals["line_sample"] = curves.line_sample
     environment.filters["curves"] = curves.report_curves
+    environment.globals["gauge"] = hop_charts.gauge
+    environment.globals["count_bar"] = hop_charts.count_bar
     environment.filters["visible"] = text.visible
     environment.filters["plain"] = text.plain
     environment.filters["as_text"] = text.as_text

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import InputError
-from assay.suites.hop.contract import Contract, OutputField, find_contract, fits
+from assay.suites.hop.contract import Contract, InputForm, OutputField, find_contract, fits
 
 FIELDS = """\
 name: VerifyFast
@@ -49,6 +49,7 @@ CONTRACT = Contract(
     },
     audit_key="score",
     optional=frozenset({"hint"}),
+    forms={"model_output": InputForm(description="what is checked")},
 )
 
 
@@ -105,6 +106,33 @@ def test_fields_may_stand_in_a_list_and_under_the_views_names(tmp_path: Path) ->
         optional=frozenset({"b"}),
         function="run",
     )
+
+
+def test_a_contract_says_how_the_view_asks_for_inputs(tmp_path: Path) -> None:
+    (tmp_path / "contract.yaml").write_text(
+        "retry_quota: 2\nmax_feedback_rounds: 0\n"
+        "inputs:\n  style: {type: string, label: Style, choices: [short, long], example: long}\n  when: {example: 2026-01-02}\n"
+    )
+    contract = find_contract(tmp_path)
+    assert contract is not None
+    assert contract.forms == {
+        "style": InputForm(label="Style", choices=["short", "long"], example="long"),
+        "when": InputForm(example="2026-01-02"),
+    }
+    assert (contract.retry_quota, contract.max_feedback_rounds) == (2, 0)
+
+
+def test_choices_and_examples_of_another_type_and_negative_counts_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "contract.yaml").write_text(
+        "retry_quota: -1\ninputs:\n  n: {type: int, choices: [1, two]}\n  s: {type: string, example: 3}\n"
+    )
+    with pytest.raises(InputError) as caught:
+        find_contract(tmp_path)
+    assert [problem.message for problem in caught.value.problems] == [
+        "inputs.n.choices: this input has the type int, and 'two' has not",
+        "inputs.s.example: this input has the type string, and 3 has not",
+        "retry_quota: expected a whole number of at least 0, found -1",
+    ]
 
 
 WRONG = """\

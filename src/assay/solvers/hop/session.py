@@ -14,7 +14,7 @@ Async functions receive a `Session`. Other functions receive a `SyncSession` (sy
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -36,7 +36,14 @@ from assay.solvers.hop.formats import (
     result_schema,
     tools_by_name,
 )
-from assay.solvers.hop.messages import Messages, TaskText, UnreadableReply, read_judgement, task_text
+from assay.solvers.hop.messages import (
+    Messages,
+    TaskText,
+    UnreadableReply,
+    as_text,
+    read_judgement,
+    task_text,
+)
 from assay.solvers.hop.operators import Operation, OperatorOutcome, run_operation
 from assay.solvers.hop.trace import OpenStep, Tracer, TraceStep
 from assay.solvers.hop.verifiers import find_verifier, tool_choice
@@ -72,7 +79,10 @@ class Session:
         verify: ModelSide,
         hop_retry: int = HOP_RETRY,
         on_step: Callable[[TraceStep], object] | None = None,
+        feedback: Sequence[str] = (),
     ) -> None:
+        self.feedback = tuple(feedback)
+        """What a person answered to LACK_OF_INFO or UNCERTAIN, in the View. Operators add it to their context."""
         self._ctx = ctx
         self._run = run
         self._verify = verify
@@ -116,6 +126,7 @@ class Session:
                 raise UnreadableReply(problem)
             return result
 
+        context = self._with_feedback(context)
         text = task_text(task, context)
         form = describe_form(return_format)
         # The verifier must know the format, or it would reject a result for its form.
@@ -148,6 +159,7 @@ class Session:
 
         The result is the text "True", "False" or "Uncertain", never a bool.
         """
+        context = self._with_feedback(context)
         text = task_text(task, context)
         claim = TaskText(f'Say "True", "False" or "Uncertain": {text.task}', text.context)
         operation = Operation(
@@ -203,6 +215,7 @@ class Session:
                 raise UnreadableReply(problem)
             return result
 
+        context = self._with_feedback(context)
         text = task_text(task, context)
         tool_list = "\n".join(tool.describe() for tool in tools.values())
         claim = TaskText(
@@ -243,6 +256,15 @@ class Session:
         if self._open_calls:
             for task in self._open_calls - {asyncio.current_task()}:
                 task.cancel()
+
+    def _with_feedback(self, context: Any) -> Any:
+        """Return the context for an operator: with feedback, the text of the context and the feedback after it."""
+        if not self.feedback:
+            return context
+        parts = [as_text(context)] if context else []
+        return "\n\n".join(
+            [*parts, *(f"Further information from a person: {text}" for text in self.feedback)]
+        )
 
     async def _traced(
         self, op: str, operation: Operation, hop_retry: int | None, params: Mapping[str, Any]

@@ -39,6 +39,8 @@ class HopInputs(Struct, frozen=True):
 
     profile: str
     fields: dict[str, Any]
+    feedback: tuple[str, ...] = ()
+    """What a person answered to earlier results of this row, in the View."""
 
 
 class ProfileModels(Struct, frozen=True):
@@ -80,7 +82,7 @@ class HopSolver(Solver):
             self._reload = None
         models = self._profiles[inputs.profile]
         observed_run = self._observer.run(inputs.fields)
-        session = Session(ctx, models.run, models.verify, on_step=observed_run.step)
+        session = Session(ctx, models.run, models.verify, on_step=observed_run.step, feedback=inputs.feedback)
         failure: Exception | None = None
         try:
             result = await call_function(self._function, session, inputs.fields, self._pool, self._timeout)

@@ -25,6 +25,7 @@ class SyncSession:
     def __init__(self, session: Session, loop: asyncio.AbstractEventLoop) -> None:
         self.session = session
         self.tracer = session.tracer
+        self.feedback = session.feedback
         self._loop = loop
 
     @cached_property

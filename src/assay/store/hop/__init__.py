@@ -4,6 +4,6 @@
 """
 
 from assay.store.hop.audit import Audit, read_audit
-from assay.store.hop.data_store import BaseDataStore, FieldAggregation, ViewConfig
+from assay.store.hop.data_store import BaseDataStore, FieldAggregation, FieldStats, ViewConfig
 
-__all__ = ["Audit", "BaseDataStore", "FieldAggregation", "ViewConfig", "read_audit"]
+__all__ = ["Audit", "BaseDataStore", "FieldAggregation", "FieldStats", "ViewConfig", "read_audit"]

@@ -69,6 +69,18 @@ class FieldAggregation(Struct, frozen=True):
         return (self.field_name, self.sub_field)
 
 
+class FieldStats(Struct, frozen=True, kw_only=True):
+    """The statistic of one output field."""
+
+    field: FieldAggregation
+    value: float | None
+    """The mean or the rate. None for a distribution, and if there is nothing to count."""
+    values: int
+    """Results that have the field; for a mean, those in which it is a number."""
+    counts: list[tuple[Any, int]] = []
+    """A distribution: each value with its count, the most frequent first."""
+
+
 class ViewConfig(Struct, frozen=True):
     """The part of a task's view config that the store reads. `msgspec.convert` ignores the other keys.
 
@@ -136,6 +148,29 @@ class BaseDataStore:
             else:
                 stats[field.key] = numbers[field.key]
         return stats
+
+    def field_stats(self, profile: str | None = None) -> list[FieldStats]:
+        """Return the statistics of `get_stats` field by field, each with the number of values that it rests on."""
+        tables = self._current()
+        fields = self.config.output_fields or _guess_fields(tables)
+        if not fields:
+            return []
+        where, values = ("where profile = ?", [profile]) if profile is not None else ("", [])
+        columns = []
+        for field in fields:
+            name = tables.columns[field.path].name
+            columns.append(f"count({_number_sql(name) if field.agg_type == 'mean' else name})")
+        (counts,) = tables.query(f"select {', '.join(columns)} from results {where}", values)  # noqa: S608
+        stats = self.get_stats(profile)
+        lines = []
+        for field, count in zip(fields, counts, strict=True):
+            value = stats[field.key]
+            if field.agg_type == "distribution":
+                pairs = [(each["value"], each["count"]) for each in value]
+                lines.append(FieldStats(field=field, value=None, values=count, counts=pairs))
+            else:
+                lines.append(FieldStats(field=field, value=value, values=count))
+        return lines
 
     def get_profiles(self) -> list[dict[str, Any]]:
         """Return each profile with the number of its results and its last meta line, in alphabetical order.

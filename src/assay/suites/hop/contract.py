@@ -17,6 +17,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 
 from assay.core.errors import InputError, Problem
@@ -59,10 +60,14 @@ CONTRACT_KEYS = (
     "audit_key_field",
     "function",
     "hop_func_name",
+    "retry_quota",
+    "max_feedback_rounds",
 )
-INPUT_KEYS = ("type", "required", "label", "description", "desc")
+INPUT_KEYS = ("type", "required", "label", "description", "desc", "choices", "example")
 OUTPUT_KEYS = ("type", "aggregate", "compare", "tolerance", "bands", "within", "label", "sub_field")
 OUTPUT_ALIASES = {"field_type": "type", "agg_type": "aggregate", "display_label": "label"}
+MAX_FEEDBACK_ROUNDS = 5
+"""The default of HOP's View."""
 _BOOLEANS = {"true": True, "false": False}
 
 _FITS: dict[str, Callable[[Any], bool]] = {
@@ -126,6 +131,16 @@ class OutputField(Struct, frozen=True, kw_only=True):
         return None
 
 
+class InputForm(Struct, frozen=True, kw_only=True):
+    """How the View asks a person for an input. It changes nothing of a batch."""
+
+    label: str = ""
+    description: str = ""
+    choices: list[Any] = field(default_factory=list)
+    example: Any = None
+    """The value that "Fill example" fills in. None without one."""
+
+
 class Contract(Struct, frozen=True, kw_only=True):
     """The contract of a function. Without `inputs` the function gets every field of a row."""
 
@@ -136,6 +151,11 @@ class Contract(Struct, frozen=True, kw_only=True):
     audit_key: str | None = None
     optional: frozenset[str] = frozenset()
     function: str | None = None
+    forms: dict[str, InputForm] = field(default_factory=dict)
+    """How the View asks for inputs, by name. Inputs of which the contract says nothing more have none."""
+    retry_quota: int | None = None
+    """How often the View repeats a call that failed. None is without a limit."""
+    max_feedback_rounds: int = MAX_FEEDBACK_ROUNDS
 
 
 def is_range(values: list[Any]) -> bool:
@@ -185,6 +205,8 @@ class _ContractReader:
         entries = self._fields("inputs", INPUT_KEYS)
         inputs = {name: self._type(entry, ("inputs", name)) for name, entry in entries.items()}
         outputs = {name: self._output(name, entry) for name, entry in self._fields("outputs").items()}
+        forms = {name: self._form(entry, inputs[name], ("inputs", name)) for name, entry in entries.items()}
+        rounds = self._count("max_feedback_rounds")
         contract = Contract(
             name=self._typed(value, "name", str) or "",
             version=str(self._typed(value, "version", str | int | float) or ""),
@@ -193,6 +215,9 @@ class _ContractReader:
             audit_key=self._audit_key(outputs),
             optional=frozenset(name for name, entry in entries.items() if self._is_optional(name, entry)),
             function=self._typed(value, "function", str) or self._typed(value, "hop_func_name", str),
+            forms={name: form for name, form in forms.items() if form != InputForm()},
+            retry_quota=self._count("retry_quota"),
+            max_feedback_rounds=MAX_FEEDBACK_ROUNDS if rounds is None else rounds,
         )
         refuse(self._problems, self._yaml.path)
         return contract
@@ -258,6 +283,29 @@ class _ContractReader:
         """Return True for `type: string?` and for `required: false`, which mean the same."""
         required = self._typed(entry, "required", bool, ("inputs", name))
         return required is False or str(entry.get("type")).endswith("?")
+
+    def _form(self, entry: dict[str, Any], type_: str, path: KeyPath) -> InputForm:
+        # YAML has dates, which are no JSON. A page shows them as texts.
+        choices: list[Any] = msgspec.to_builtins(self._typed(entry, "choices", list[Any], path) or [])
+        example = msgspec.to_builtins(entry.get("example"))
+        for key, values in (("choices", choices), ("example", [example])):
+            wrong = [value for value in values if value is not None and not fits(value, type_)]
+            if wrong:
+                self._add((*path, key), f"this input has the type {type_}, and {wrong[0]!r} has not")
+        return InputForm(
+            label=self._typed(entry, "label", str, path) or "",
+            description=self._typed(entry, "description", str, path)
+            or self._typed(entry, "desc", str, path)
+            or "",
+            choices=choices,
+            example=example,
+        )
+
+    def _count(self, key: str) -> int | None:
+        value: int | None = self._typed(self._yaml.value, key, int)
+        if value is not None and value < 0:
+            self._add((key,), f"expected a whole number of at least 0, found {value}")
+        return value
 
     def _audit_key(self, outputs: dict[str, OutputField]) -> str | None:
         name = "audit_key" if "audit_key" in self._yaml.value else "audit_key_field"

@@ -26,6 +26,7 @@ from assay.suites.hop.rows import DIFFICULTIES
 from assay.suites.hop.settings import LLM_KEYS, PROFILE_KEYS, SETTINGS_KEYS
 
 _NUMBER_FROM_0: JsonSchema = {"type": ["number", "null"], "minimum": 0}
+_COUNT: JsonSchema = {"type": ["integer", "null"], "minimum": 0}
 _PARAMETERS: JsonSchema = {"type": ["object", "null"]}
 
 
@@ -96,10 +97,21 @@ def contract_schema() -> JsonSchema:
     type_ = one_of([*TYPES, *TYPE_ALIASES], {"type": ["string", "null"], "pattern": r"^\w+\s*\??$"})
     input_ = _closed(
         INPUT_KEYS,
-        {"type": type_, "required": {"type": ["boolean", "null"]}},
+        {
+            "type": type_,
+            "required": {"type": ["boolean", "null"]},
+            "label": TEXT_OR_NULL,
+            "description": TEXT_OR_NULL,
+            "desc": TEXT_OR_NULL,
+            "choices": {"type": ["array", "null"]},
+        },
         {
             "type": "Type of the field. With ? at its end, the field may be missing.",
             "required": "false: the field may be missing.",
+            "label": "Name for people, in the View.",
+            "description": "For people, in the View.",
+            "choices": "Values that the View offers.",
+            "example": "Value that the View fills in with Fill example.",
         },
     )
     band = {"type": ["array", "string", "number", "boolean"]}
@@ -136,6 +148,8 @@ def contract_schema() -> JsonSchema:
         "audit_key_field": TEXT_OR_NULL,
         "function": TEXT_OR_NULL,
         "hop_func_name": TEXT_OR_NULL,
+        "retry_quota": _COUNT,
+        "max_feedback_rounds": _COUNT,
     }
     texts = {
         "name": "Name of the function in reports.",
@@ -146,6 +160,8 @@ def contract_schema() -> JsonSchema:
         "audit_key_field": "Another name for audit_key.",
         "function": "Which function of Hop.py is called.",
         "hop_func_name": "Another name for function.",
+        "retry_quota": "How often the View lets a person repeat a failed call. Default: without a limit.",
+        "max_feedback_rounds": "How often the View asks a person for feedback. Default: 5.",
     }
     schema: JsonSchema = {
         "title": "Contract",

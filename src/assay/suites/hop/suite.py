@@ -96,8 +96,12 @@ class HopSuite(Suite[HopOptions, HopRow]):
         assert isinstance(options, HopOptions)
         return analyse(Path(options.analyse), options.target) if options.analyse else None
 
-    def __init__(self, spec: RunSpec) -> None:
+    def __init__(
+        self, spec: RunSpec, *, feedback: Sequence[str] = (), observer: HopletObserver | None = None
+    ) -> None:
+        """`feedback` and `observer` are for the View, which runs single rows: see `assay/hop_round.py`."""
         super().__init__(spec)
+        self._feedback = tuple(feedback)
         options = self.options
         if not options.target or not options.data:
             raise UsageError(_NO_TARGET)
@@ -111,7 +115,9 @@ class HopSuite(Suite[HopOptions, HopRow]):
         self.open_cases = options.workers
         if (options.shared_endpoint or self._settings.shared_endpoint) and self.roles:
             self.shared_endpoint = next(iter(self.roles))
-        self._observer = HopletObserver(Path(spec.output_dir) / "observer.jsonl", self._target.name)
+        self._observer = observer or HopletObserver(
+            Path(spec.output_dir) / "observer.jsonl", self._target.name
+        )
         models = {name: self._models_of(name) for name in self._profiles}
         self.solver = HopSolver(
             self._target.function, models, self._observer, options.workers, spec.timeout, self._reload()
@@ -224,7 +230,8 @@ class HopSuite(Suite[HopOptions, HopRow]):
     def case(self, row: Row[HopRow], subject: str) -> CaseContent:
         """Return the case of a row. The function gets its fields; only the scorer gets the expected values."""
         data = row.data
-        return CaseContent(HopInputs(subject, data.fields), data, label=str(data.id), tags=(data.tag,))
+        inputs = HopInputs(subject, data.fields, self._feedback)
+        return CaseContent(inputs, data, label=str(data.id), tags=(data.tag,))
 
     # What comes of it.
 
