@@ -160,6 +160,20 @@ def test_only_choices_of_the_form_start_a_batch(tmp_path: Path) -> None:
     assert list(run_folders(task)) == []
 
 
+def test_a_damaged_run_does_not_keep_anybody_from_the_next_batch(tmp_path: Path) -> None:
+    task = write_task(tmp_path / "Tasks" / "Verify", rows="plain")
+    broken = task / "TestCases" / "assay" / "2026-01-01T00-00-00-hop-0123456789abcdef"
+    broken.mkdir(parents=True)
+    (broken / "run.json").write_text("{}")
+
+    async def look(client: Client) -> None:
+        text = await text_of(client, BATCH)
+        assert "Start Batch" in text
+        assert "run.json" in text
+
+    visit(tmp_path, look)
+
+
 def test_a_batch_that_cannot_start_says_why(tmp_path: Path) -> None:
     task = write_task(tmp_path / "Tasks" / "Verify")
     write_lines(task / "TestCases" / "bad.jsonl", [{"id": 1, "tag": "t", "claim": 7}])

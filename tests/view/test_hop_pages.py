@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from html import unescape
 from pathlib import Path
@@ -16,6 +19,7 @@ from aiohttp.test_utils import TestClient
 from assay.view.hop_site import HOP
 from assay.view.site import SITE
 
+from support.commands import environment
 from support.hop_task import row, write_lines, write_task
 from support.web import Page, view_of
 
@@ -391,3 +395,20 @@ def test_a_task_with_an_invalid_contract_says_what_is_wrong_and_cannot_run(tmp_p
         assert (status, "cannot run now" in text) == (400, True)
 
     visit(tmp_path, look)
+
+
+def test_the_process_of_a_function_ends_with_its_server(tmp_path: Path) -> None:
+    """Its input ends when the server is killed. The function would run on for nobody, and cost money."""
+    task = write_task(tmp_path / "Verify")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    command = [sys.executable, "-m", "assay.view.hop_process", str(task), str(scratch), ""]
+    request = {"fields": {"claim": "c", "mode": "wait", "quick": False}}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(), start_new_session=True
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        process.stdin.close()
+        assert process.wait(60) == -signal.SIGKILL
+    assert not scratch.exists()

@@ -331,3 +331,24 @@ def test_an_unknown_verifier_is_told(tmp_path: Path) -> None:
     lab = HopLab(tmp_path, Telling("x"))
     with pytest.raises(ValueError, match="there is no verifier 'revers'"):
         lab.session(lambda session: session.hop_get("x", verifier="revers"))
+
+
+def test_operators_and_verifiers_see_the_feedback_of_a_person(tmp_path: Path) -> None:
+    """Without feedback the prompt is the same to the byte, so batches replay their calls."""
+    asked = []
+    for number, feedback in enumerate(([], ["It was in 2019.", "公司 A"])):
+        model, seen = Telling(result("2019")), list[str]()
+
+        def check(_: str, context: str, __: str, seen: list[str] = seen) -> tuple[str, str]:
+            seen.append(context)
+            return "OK", ""
+
+        async def work(ctx: Context, feedback: list[str] = feedback, check: Any = check) -> tuple[str, Any]:
+            session = Session(ctx, RUN, VERIFY, feedback=feedback)
+            return await session.hop_get("Which year?", "An old text.", str, verifier=check)
+
+        assert asyncio.run(HopLab(tmp_path / str(number), model).start(work)) == ("OK", "2019")
+        asked.append(model.said(0))
+        assert ("公司 A" in seen[0], "An old text." in seen[0]) == (bool(feedback), True)
+    assert "person" not in asked[0]
+    assert "Further information from a person: It was in 2019." in asked[1]

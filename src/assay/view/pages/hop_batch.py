@@ -17,12 +17,13 @@ from urllib.parse import urlencode
 from aiohttp import web
 from msgspec import Struct
 
-from assay.core.errors import UsageError
+from assay.core.errors import AssayError, UsageError
 from assay.hop import HopTask
 from assay.store.open_run import OpenRun, RunProgress
 from assay.store.runs import is_locked, run_folders
 from assay.view.hop_site import TaskFile, TaskHead, may_write, open_task, task_files, task_head
 from assay.view.live import send_fragments
+from assay.view.open_runs import RunIsRead
 from assay.view.pages.hop_run import ProfileChoice, profile_choices
 from assay.view.processes import Start, continue_command
 from assay.view.site import SITE, Site
@@ -75,7 +76,7 @@ class BatchPage(Struct, kw_only=True):
     is_starting: bool
     live: str
     message: str = ""
-    """What a command printed that ended before it had a run."""
+    """What a command printed that ended before it had a run, or why the last batch cannot be read."""
     error: str = ""
 
     @property
@@ -123,7 +124,10 @@ async def stream(request: web.Request) -> web.StreamResponse:
         folder = await asyncio.to_thread(_newest, task)
         if folder is None or not await asyncio.to_thread(is_locked, folder):
             return {}, True
-        progress = _progress(await site.runs.ask(folder, OpenRun.progress), "")
+        try:
+            progress = _progress(await site.runs.ask(folder, OpenRun.progress), "")
+        except RunIsRead:
+            return {}, False  # its index is not ready yet
         return {"batch-progress": site.fragment("hop_progress.html", progress)}, False
 
     return await send_fragments(request, look)
@@ -214,7 +218,11 @@ async def _page(site: Site, task: HopTask, chosen: dict[str, str]) -> BatchPage:
     if start is not None:
         await start.is_handed_over(0)
     folder = await asyncio.to_thread(_newest, task)
-    batch = await _view(site, folder, name) if folder is not None else None
+    batch, problem = None, ""
+    try:
+        batch = await _view(site, folder, name) if folder is not None else None
+    except AssayError as error:  # a damaged run must not keep the person from starting another one
+        problem = str(error)
     inputs = next((file for file in files if not file.count.results), None)
     workers = chosen.get("workers", "")
     page = BatchPage(
@@ -226,6 +234,7 @@ async def _page(site: Site, task: HopTask, chosen: dict[str, str]) -> BatchPage:
         batch=batch,
         is_starting=start is not None and not start.is_over,
         live=f"/hop/live/batch/{name}" if batch is not None and batch.state == "running" else "",
+        message=problem,
     )
     if start is not None and start.is_over and start.run is None:
         page.error, page.message = "The batch did not start.", start.output
