@@ -23,7 +23,7 @@ from assay.core.events import Notify
 from assay.core.json_schema import FileSchema, JsonSchema, config_schema
 from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, build
-from assay.core.suite import CaseView, Match, Overview, Section, record_sections, score_sections
+from assay.core.suite import CaseView, Match, Overview, Section, Suite
 from assay.evaluation import aevaluate, evaluate
 from assay.journal.folder import Summary
 from assay.rescore import Rescore
@@ -69,6 +69,7 @@ __all__ = [
     "result_files",
     "run",
     "spec",
+    "suite_class",
     "suite_commands",
 ]
 
@@ -121,10 +122,15 @@ def instead_of_run(spec: RunSpec) -> Report | Sequence[Section] | None:
 
 def case_sections(suite: str, case: CaseView) -> Sequence[Section]:
     """Return what a suite shows of the records and scores of a case. A suite that is gone shows the common parts."""
+    return suite_class(suite).sections(case)
+
+
+def suite_class(suite: str) -> type[Suite[Any, Any]]:
+    """Return the suite of a run, for its class methods. A suite that is gone is the base class: the common parts."""
     try:
-        return find_suite(suite).sections(case)
+        return find_suite(suite)
     except AssayError:
-        return [*record_sections(case), *score_sections(case)]
+        return Suite
 
 
 def options_of(suite: str) -> type[SuiteOptions]:

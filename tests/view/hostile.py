@@ -74,7 +74,7 @@ STRINGS = [
 SCORER = "hostile@1"
 
 
-def write_hostile_run(folder: Path) -> Path:
+def write_hostile_run(folder: Path, value: float = 0.0) -> Path:
     """Write a run of fifty cases. Case N has the Nth text in every field; the run itself has all of them."""
     assert len(set(STRINGS)) == 50
     folder.mkdir(parents=True)
@@ -82,7 +82,7 @@ def write_hostile_run(folder: Path) -> Path:
         (folder / name).touch()
     journal = Journal(folder, [SCORER], [])
     for number, text in enumerate(STRINGS):
-        _write_case(journal, number, text)
+        _write_case(journal, number, text, value)
     journal.close()
     everything = "\n".join(STRINGS)
     info = RunInfo(
@@ -145,7 +145,7 @@ def write_hostile_run(folder: Path) -> Path:
     return folder
 
 
-def _write_case(journal: Journal, number: int, text: str) -> None:
+def _write_case(journal: Journal, number: int, text: str, value: float) -> None:
     head = (number, text, text, text)
     request = Request(model=text, messages=[{"role": text, "content": text}], params={text: text})
     response = Response(text, finish=text, usage=Usage(1, 1), reasoning=text)
@@ -159,7 +159,7 @@ def _write_case(journal: Journal, number: int, text: str) -> None:
         SCORER,
         text,
         text,
-        value=0.0,
+        value=value,
         reason=text,
         data={text: text},
         expected={text: text},

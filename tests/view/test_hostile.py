@@ -16,6 +16,7 @@ from assay.view.server import ROUTES
 from assay.view.site import FRAGMENT, SITE
 from assay.view.text import visible
 from view.hostile import STRINGS, write_hostile_run, write_hostile_task
+from view.hostile_suites import write_hostile_suite
 
 from support.web import Page, view_of
 
@@ -35,6 +36,7 @@ TAGS = frozenset(
         "circle",
         "code",
         "dd",
+        "del",
         "details",
         "dialog",
         "div",
@@ -52,6 +54,7 @@ TAGS = frozenset(
         "html",
         "img",
         "input",
+        "ins",
         "kbd",
         "label",
         "li",
@@ -62,10 +65,11 @@ TAGS = frozenset(
         "meta",
         "nav",
         "noscript",
+        "ol",
         "option",
         "p",
-        "polygon",
         "polyline",
+        "polygon",
         "pre",
         "progress",
         "rect",
@@ -161,8 +165,9 @@ ATTRIBUTES = frozenset(
 )
 # Characters that change how their neighbours are shown, without being seen themselves.
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-NAMES = "results/assay/hostile"
 TASK = "Tasks/Hostile"
+NAMES, OTHER = "results/assay/hostile", "results/assay/other"
+EVAL, TEST, PIPELINE = "results/assay/eval", "results/assay/test", "results/assay/pipeline"
 
 
 @pytest.fixture(scope="module")
@@ -170,12 +175,16 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hostile")
     write_hostile_run(folder / NAMES)
     write_hostile_task(folder / TASK)
+    write_hostile_run(folder / OTHER, value=1.0)
+    for name, suite in ((EVAL, "memory-eval"), (TEST, "memory-test"), (PIPELINE, "pipeline")):
+        write_hostile_suite(folder / name, suite)
     return folder
 
 
 def addresses(text: str, number: int) -> dict[str, list[str]]:
     """The addresses of each route that show this text. A new page needs a line here."""
     query = urlencode({"q": text, "tag": text, "subject": text, "set": text})
+    compared = urlencode({"run": [f"{NAMES}@{text}", f"{OTHER}@{text}"]}, doseq=True)
     return {
         "/": [
             "/",
@@ -191,6 +200,28 @@ def addresses(text: str, number: int) -> dict[str, list[str]]:
         r"/case/{index:\d+}/{run:.*}": [
             f"/case/{number}/{NAMES}",
             f"/case/{number}/{NAMES}?{query}&whole=text-1",
+            f"/case/{number}/{EVAL}",
+            f"/case/{number}/{EVAL}?" + urlencode({"part": f"{text}/1"}),
+            f"/case/{number}/{TEST}",
+            f"/case/{number}/{TEST}?" + urlencode({"part": "2/1", "test": text}),
+            f"/case/{number}/{PIPELINE}",
+            f"/case/{number}/{PIPELINE}?" + urlencode({"part": text}),
+        ],
+        "/compare": [
+            f"/compare?{compared}&show=all",
+            "/compare?" + urlencode({"run": text}),
+            f"/compare?{compared}&" + urlencode({"show": text}),
+        ],
+        "/compare/case": [f"/compare/case?{compared}&show=all&at=0"],
+        "/memory/{run:.*}": [
+            f"/memory/{EVAL}?" + urlencode({"curve": text}),
+            f"/memory/{TEST}?" + urlencode({"category": text}),
+            f"/memory/{TEST}?" + urlencode({"with": text}),
+        ],
+        r"/held/{index:\d+}/{run:.*}": [
+            f"/held/{number}/{EVAL}",
+            f"/held/{number}/{EVAL}?" + urlencode({"session": text}),
+            f"/held/{number}/{EVAL}?" + urlencode({"show": text}),
         ],
         r"/raw/{index:\d+}/{run:.*}": [],  # JSON: see the test below
         "/start": ["/start"] if number == 0 else [],
@@ -246,9 +277,10 @@ def test_no_text_becomes_markup_on_any_page(root: Path) -> None:
             check(await (await client.get(f"/run/{NAMES}")).text(), "the page of the run")
             for number, text in enumerate(STRINGS):
                 for place in chain(*addresses(text, number).values()):
-                    if place.startswith(f"/run/{NAMES}?") and number % 8:
+                    if place.startswith((f"/run/{NAMES}?", "/memory/")) and number % 8:
                         continue  # its lists of choices have all texts each time
-                    response = await client.get(place, headers={FRAGMENT: "rows"})
+                    headers = {} if place.startswith("/compare") else {FRAGMENT: "rows"}
+                    response = await client.get(place, headers=headers)
                     assert response.status in (200, 400, 404), place
                     check(await response.text(), place)
 

@@ -51,6 +51,14 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVa
 
 from msgspec import Struct, field
 
+from assay.core.case_details import (
+    AnswerPair,
+    CaseDetails,
+    CurveValue,
+    HeldSession,
+    QuestionDetail,
+    verdict_details,
+)
 from assay.core.connect import Role
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
@@ -341,6 +349,9 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     has_questions: ClassVar[bool] = False
     """Whether a case consists of many questions, which `assay show RUN CASE --question ID` shows one by one."""
 
+    dimensions: ClassVar[Sequence[str]] = ()
+    """Names of the metrics that the page of a memory run shows as its dimensions, in order."""
+
     roles: Mapping[str, Role]
     """The models of the run, by role. The default is --model as `main`; a run without --model is then refused."""
     shared_endpoint: str | None = None
@@ -519,10 +530,41 @@ class Suite(ABC, Generic[OptionsT, DataT]):
         """
         return ()
 
+    # Pages of `assay view`. Class methods without a spec, as `sections`.
+
+    @classmethod
+    def details(cls, case: CaseView) -> CaseDetails:
+        """Return what the page of a case shows besides prompts, replies and scores."""
+        return case_details(case)
+
+    @classmethod
+    def question_detail(cls, case: CaseView, name: str, origin: RunOrigin) -> QuestionDetail | None:
+        """Return one question of a case with every test that asked it; None if the case has no such question."""
+        return None
+
+    @classmethod
+    def held_items(cls, case: CaseView) -> Sequence[HeldSession]:
+        """Return what a memory held after each conversation session, and what the session changed."""
+        return ()
+
+    @classmethod
+    def curve_values(cls, case: CaseView) -> Sequence[CurveValue]:
+        """Return every score of a case with its test and category, for curves by category."""
+        return ()
+
     @classmethod
     def graded_answers(cls, case: CaseView) -> Sequence[GradedAnswer]:
         """Return the answers of a case that a person can label as right or wrong, for `assay label`."""
         return graded_answers(case)
+
+
+def case_details(case: CaseView) -> CaseDetails:
+    """Return the answers of a case beside their references, and the verdicts of judges."""
+    pairs: dict[AnswerPair, None] = {}
+    for answer in graded_answers(case):
+        if answer.reference:
+            pairs[AnswerPair(name=answer.part, expected=answer.reference, found=answer.response)] = None
+    return CaseDetails(pairs=list(pairs), verdicts=verdict_details(case.scores))
 
 
 def graded_answers(case: CaseView) -> list[GradedAnswer]:

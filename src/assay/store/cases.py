@@ -132,6 +132,20 @@ class RunCases:
             first_seen.setdefault((call.stage, call.hash), len(first_seen))
         return sorted(calls, key=lambda call: (first_seen[call.stage, call.hash], call.n))
 
+    def earlier_scores(self, index: int) -> dict[str, list[Score]]:
+        """Return the scores of a case by scorers that count no more, such as the judge before the last one, by scorer.
+
+        Only scorers of the same name as one that counts: another judge of the same answers.
+        """
+        names = {scorer.partition("@")[0] for scorer in self._scorers}
+        earlier = {}
+        for scorer in self._index.stages:
+            if scorer not in self._scorers and scorer.partition("@")[0] in names:
+                scores = self._reader.scores(index, scorer)
+                if scores:
+                    earlier[scorer] = scores
+        return earlier
+
     def _view(self, end: End) -> CaseView:
         number = end.index // self._subjects
         try:

@@ -11,13 +11,14 @@ time: columns cannot grow while another thread reads them.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from assay.core.errors import UsageError
-from assay.core.types import End
+from assay.core.types import End, Score
 from assay.journal import sidecar
 from assay.journal.columns import SCORED, ColumnsHead, RunColumns
 from assay.journal.folder import FILES, RunInfo, Summary, read_info, read_summary
@@ -197,6 +198,14 @@ class OpenRun:
     def end(self, index: int) -> End:
         """Return how a case of the table ended. Reads one line."""
         return self._open_cases().end(index)
+
+    def cases(self) -> Iterator[CaseView]:
+        """Yield every case that has ended, without its calls."""
+        yield from self._open_cases()
+
+    def earlier_scores(self, index: int) -> dict[str, list[Score]]:
+        """Return the scores of a case by judges that were replaced by another one, by scorer."""
+        return self._open_cases().earlier_scores(index)
 
     def _open_cases(self) -> RunCases:
         table = self.table()

@@ -128,13 +128,20 @@ def _line(folder: Path) -> str:
 
 def split_subject(name: str) -> tuple[str, str]:
     """Split RUN@SUBJECT. Both parts may contain an @ themselves; an existing folder decides where to split."""
-    if Path(name).is_dir():
+    if _is_folder(name):
         return name, ""
     for position, character in enumerate(name):
-        if character == "@" and Path(name[:position]).is_dir():
+        if character == "@" and _is_folder(name[:position]):
             return name[:position], name[position + 1 :]
     run, _, subject = name.partition("@")
     return run, subject
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return Path(name).is_dir()
+    except OSError:  # a subject may be longer than any file name
+        return False
 
 
 def finished_run(name: str) -> RunState:

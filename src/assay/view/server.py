@@ -26,11 +26,13 @@ from assay.view.hop_site import HOP, HopState, close_trials
 from assay.view.open_runs import RunIsRead
 from assay.view.pages import (
     case,
+    compare,
     hop_batch,
     hop_history,
     hop_numbers,
     hop_run,
     hop_tasks,
+    memory,
     run,
     run_actions,
     runs,
@@ -65,6 +67,10 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("GET", r"/case/{index:\d+}/{run:.*}", case.show),
     ("GET", r"/raw/{index:\d+}/{run:.*}", case.show_raw),
     ("GET", "/search/{run:.*}", search.show),
+    ("GET", "/compare", compare.show),
+    ("GET", "/compare/case", compare.show_case),
+    ("GET", "/memory/{run:.*}", memory.show),
+    ("GET", r"/held/{index:\d+}/{run:.*}", memory.show_held),
     ("GET", "/live", live.stream),
     ("GET", "/start", start.show_suites),
     ("GET", "/start/{suite}", start.show_form),
@@ -127,6 +133,7 @@ async def _end_streams(app: web.Application) -> None:
 
 async def _close_runs(app: web.Application) -> None:
     await app[SITE].processes.close()
+    app[SITE].comparisons.close()
     await app[SITE].runs.close()
 
 

@@ -14,7 +14,7 @@ import time
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -23,8 +23,9 @@ from msgspec import Struct
 from assay.core.report import Metric
 from assay.screen import counted, duration
 from assay.store.runs import is_run_folder
-from assay.view import charts, curves, hop_charts, text
+from assay.view import charts, curves, hop_charts, plots, text
 from assay.view.guard import Guard
+from assay.view.open_comparisons import OpenComparisons
 from assay.view.open_runs import OpenRuns
 from assay.view.processes import Processes
 
@@ -47,6 +48,7 @@ class Site:
         self.processes = Processes(self.root)
         self.searches = asyncio.Semaphore(_SEARCHES)
         """Searches in texts that run at a time. More of them wait, because each keeps a core busy."""
+        self.comparisons = OpenComparisons()
         self.closing = asyncio.Event()
         """Set when the server ends. Streams then end too."""
         self.static = static_files()
@@ -124,9 +126,14 @@ def make_environment(static: dict[str, bytes]) -> Environment:
     environment.filters["curves"] = curves.report_curves
     environment.globals["gauge"] = hop_charts.gauge
     environment.globals["count_bar"] = hop_charts.count_bar
+    environment.globals["time_bar"] = plots.time_bar
+    environment.globals["value_strip"] = plots.value_strip
+    environment.globals["difference_bar"] = plots.difference_bar
     environment.filters["visible"] = text.visible
     environment.filters["plain"] = text.plain
     environment.filters["as_text"] = text.as_text
+    environment.filters["urldecode"] = unquote
+    environment.filters["plural"] = _plural
     environment.filters["counted"] = counted
     environment.filters["duration"] = duration
     environment.filters["number"] = _number
@@ -142,6 +149,12 @@ def _number(value: float | None, digits: int = 3) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.{digits}f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _plural(unit: str) -> str:
+    """Return the unit of a metric in the plural: `questions`, `pieces of evidence`."""
+    first, of, rest = unit.partition(" of ")
+    return f"{first}s{of}{rest}"
 
 
 def _when(seconds: float, form: str = "%Y-%m-%d %H:%M") -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.core.report import Report
-from assay.core.types import CLOSING_KINDS, End, Score
+from assay.core.types import CLOSING_KINDS, End, Record, Score
 from assay.journal.columns import INVALID, NO_NUMBER, NOT_APPLICABLE, SCORED, RunColumns, as_numpy
 from assay.journal.folder import RunInfo, Summary
 from assay.journal.index import INFRA_ERROR
@@ -101,6 +101,9 @@ class ComparedRun:
         refuse_damage(folder, summary, columns)
         self._reader = RunReader(folder, columns)
         self.tag_names = columns.tags.names
+        # The last two cases that were read, because both sides may be subjects of this run: the questions of a
+        # conversation are asked for one by one.
+        self._records: dict[int, list[Record]] = {}
         self.subjects = self._by_subject(numbers)
 
     def _by_subject(self, numbers: NameNumbers) -> dict[str, SubjectColumns]:
@@ -171,7 +174,10 @@ class ComparedRun:
 
         For a question that was only searched for, this is the list of the items that the search returned.
         """
-        records = self._reader.records(index)
+        records = self._records.get(index)
+        if records is None:
+            records = self._reader.records(index)
+            self._records = dict([*self._records.items(), (index, records)][-2:])
         for record in records:
             if part and record.part == part and isinstance(record.data, dict):
                 hits = [hit[0] for hit in record.data.get("hits", [])]

@@ -106,44 +106,52 @@ def compare(names: Sequence[str], flips: int = 10, by: str = "") -> ComparisonRe
     try:
         comparisons = []
         for base, new in selection.pairs():
-            comparisons.append(_compare(base, new, selection.numbers, flips, by))
+            comparisons.append(SubjectPair(base, new, selection.numbers).compare(flips, by))
         return ComparisonResult(comparisons=comparisons, notes=selection.notes)
     finally:
         selection.close()
 
 
-def _compare(
-    base: SelectedSubject, new: SelectedSubject, numbers: NameNumbers, flips: int, by: str
-) -> Comparison:
-    other_scorers = differing_scorers(base.state, new.state)
-    columns = base.columns, new.columns
-    cases = pair_cases(*columns)
-    if not len(cases.base):
-        raise UsageError(
-            f"{base.run.folder} ({base.subject}) and {new.run.folder} ({new.subject}) "
-            "have no case in common. Cases are paired by their content, so both runs need the same data."
+class SubjectPair:
+    """Two subjects with their paired cases and scores. Raises UsageError if they have no case in common."""
+
+    def __init__(self, base: SelectedSubject, new: SelectedSubject, numbers: NameNumbers) -> None:
+        self.base, self.new = base, new
+        self._other_scorers = differing_scorers(base.state, new.state)
+        self.columns = base.columns, new.columns
+        self.cases = pair_cases(*self.columns)
+        if not len(self.cases.base):
+            raise UsageError(
+                f"{base.run.folder} ({base.subject}) and {new.run.folder} ({new.subject}) "
+                "have no case in common. Cases are paired by their content, so both runs need the same data."
+            )
+        self.scores = PairedScores(self.columns, self.cases, numbers, self._other_scorers)
+        reports, subjects = (base.run.report, new.run.report), (base.subject, new.subject)
+        self._paired_table = PairedTable(self.scores, reports, subjects)
+        self.table = self._paired_table.rows()
+        """A row for each set, metric and filter, with the positions of its pairs."""
+        adjust_rows(row for row, _ in self.table)
+        self.reader = FlipReader((base.run, new.run), self.columns)
+
+    def compare(self, flips: int, by: str = "") -> Comparison:
+        """Return all numbers, and the first cases that flipped or have no partner."""
+        cases, scores, rows = self.cases, self.scores, [row for row, _ in self.table]
+        sides = self.base, self.new
+        return Comparison(
+            base=self.base.describe(),
+            new=self.new.describe(),
+            paired=len(cases.base),
+            rows=rows,
+            now_failing=self.reader.flips(scores, self.table, flips, worse=True),
+            now_passing=self.reader.flips(scores, self.table, flips, worse=False),
+            only_base=_one_sided(self.reader, 0, cases.only_base, flips),
+            only_new=_one_sided(self.reader, 1, cases.only_new, flips),
+            cost={"base": _cost(self.columns[0], cases.base), "new": _cost(self.columns[1], cases.new)},
+            notes=_notes(self.base, self.new, cases, self._other_scorers),
+            slices=paired_slices(by, sides, scores, self._paired_table) if by else [],
+            regressions=regressions(rows),
+            significant_regressions=significant_regressions(rows),
         )
-    scores = PairedScores(columns, cases, numbers, other_scorers)
-    paired_table = PairedTable(scores, (base.run.report, new.run.report), (base.subject, new.subject))
-    table = paired_table.rows()
-    rows = [row for row, _ in table]
-    adjust_rows(rows)
-    reader = FlipReader((base.run, new.run), columns)
-    return Comparison(
-        base=base.describe(),
-        new=new.describe(),
-        paired=len(cases.base),
-        rows=rows,
-        now_failing=reader.flips(scores, table, flips, worse=True),
-        now_passing=reader.flips(scores, table, flips, worse=False),
-        only_base=_one_sided(reader, 0, cases.only_base, flips),
-        only_new=_one_sided(reader, 1, cases.only_new, flips),
-        cost={"base": _cost(columns[0], cases.base), "new": _cost(columns[1], cases.new)},
-        notes=_notes(base, new, cases, other_scorers),
-        slices=paired_slices(by, (base, new), scores, paired_table) if by else [],
-        regressions=regressions(rows),
-        significant_regressions=significant_regressions(rows),
-    )
 
 
 def _one_sided(reader: FlipReader, side: int, positions: NDArray[Any], most: int) -> OneSided:

@@ -59,6 +59,9 @@ class FlipReader:
     ) -> None:
         self._runs = runs
         self._columns = columns
+        # The scores of the last case of each side, by scorer and part: the questions of a conversation are read one
+        # by one, and each has only a few of its scores.
+        self._last: list[tuple[int, dict[tuple[str, int], list[Score]]]] = [(-1, {}), (-1, {})]
 
     def flips(self, scores: PairedScores, table: list[RowPairs], most: int, *, worse: bool) -> Flips:
         """Return the flips in one direction, in the order of the table. Only right/wrong metrics have flips."""
@@ -75,7 +78,7 @@ class FlipReader:
             for position in flipped[: most - len(flips.shown)].tolist():
                 name = scores.score_names[int(scores.pairs.name[position])]
                 base, new = int(scores.pairs.base[position]), int(scores.pairs.new[position])
-                flips.shown.append(self._flip(base, new, name))
+                flips.shown.append(self.read(base, new, name))
         return flips
 
     def case_name(self, side: int, position: int) -> str:
@@ -83,7 +86,8 @@ class FlipReader:
         end = self._runs[side].end(int(self._columns[side].indexes[position]))
         return f"{end.set}/{end.case}"
 
-    def _flip(self, base_row: int, new_row: int, name: ComparedScore) -> Flip:
+    def read(self, base_row: int, new_row: int, name: ComparedScore) -> Flip:
+        """Return the texts of two scores of a pair, given by their positions in the columns of both sides."""
         base, base_scores = self._scores(0, base_row, name)
         new, new_scores = self._scores(1, new_row, name)
         scores = [*base_scores, *new_scores]
@@ -102,19 +106,24 @@ class FlipReader:
             id=_first_field(("id",), scores),
         )
 
+    def label(self, new_row: int, name: ComparedScore) -> str:
+        """Return the label of a score of the new side, such as the text of a question; empty if it has none."""
+        return self._scores(1, new_row, name)[0].label
+
     def _scores(self, side: int, row: int, name: ComparedScore) -> tuple[Score, list[Score]]:
         """Return the score of a row, and all scores of its part. The first of them has the filtered answer."""
         columns = self._columns[side]
-        digest = int(columns.score_part[row])
-        scores = self._runs[side].scores(int(columns.indexes[columns.score_case[row]]))
+        index = int(columns.indexes[columns.score_case[row]])
         score_parts = self._runs[side].info.score_parts
-        part_scores = [
-            score
-            for score in scores
-            if scorer_name(score.scorer) == name.scorer
-            and score_part_digest(score_parts, score.vote, score.part) == digest
-            and (score_parts != "filters" or score.part == name.part)
-        ]
+        if self._last[side][0] != index:
+            groups: dict[tuple[str, int], list[Score]] = {}
+            for score in self._runs[side].scores(index):
+                digest = score_part_digest(score_parts, score.vote, score.part)
+                groups.setdefault((scorer_name(score.scorer), digest), []).append(score)
+            self._last[side] = index, groups
+        part_scores = self._last[side][1][name.scorer, int(columns.score_part[row])]
+        if score_parts == "filters":
+            part_scores = [score for score in part_scores if score.part == name.part]
         (row_score,) = [score for score in part_scores if score.metric == name.metric]
         return row_score, part_scores
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
+from assay.core.case_details import CaseDetails, CheckDetail, StepDetail, TestDetail
 from assay.core.connect import Role
 from assay.core.envfile import keys_in
 from assay.core.errors import Problem, UsageError
@@ -38,6 +39,8 @@ from assay.core.suite import (
     RunFacts,
     Section,
     Suite,
+    as_text,
+    case_details,
     score_sections,
 )
 from assay.core.user_code import USER_MODULE
@@ -335,6 +338,46 @@ class HopSuite(Suite[HopOptions, HopRow]):
             for result in (score.data or {}).get("checks", []):
                 sections += _check_sections(msgspec.convert(result, Check))
         return sections
+
+    @classmethod
+    def details(cls, case: CaseView) -> CaseDetails:
+        """Return the traced steps and the checks of the result."""
+        steps = [_step_detail(record.data) for record in case.records if record.kind == "step"]
+        checks = [
+            _check_detail(msgspec.convert(check, Check))
+            for score in case.scores
+            for check in (score.data or {}).get("checks", [])
+        ]
+        details = case_details(case)
+        if checks:
+            details.pairs.clear()  # the checks say field by field what was expected
+        if steps or checks:
+            details.tests.append(TestDetail(name="", steps=steps, checks=checks))
+        return details
+
+
+def _step_detail(data: dict[str, Any]) -> StepDetail:
+    # A step of an imported run may have neither a duration nor a task.
+    retries = data.get("retry_count")
+    return StepDetail(
+        name=f"{data['step']} {data['op']}",
+        status=data["status"],
+        seconds=data.get("duration"),
+        input=data.get("task", ""),
+        output="\n".join(f"{name}: {value}" for name, value in data.get("metadata", {}).items()),
+        facts=[f"{retries:,} × retried"] if retries else [],
+    )
+
+
+def _check_detail(check: Check) -> CheckDetail:
+    return CheckDetail(
+        place=check.path,
+        kind=check.kind,
+        passed=check.passed,
+        expected=None if check.expected is MISSING else as_text(check.expected),
+        found=None if check.actual is MISSING else as_text(check.actual),
+        why=check.why,
+    )
 
 
 def _check_sections(result: Check) -> list[Section]:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from assay.core.case_details import CaseDetails, HeldSession, QuestionDetail
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
 from assay.core.imported import ImportedRun
@@ -44,6 +45,7 @@ from assay.core.suite import (
 )
 from assay.scoring.panel import Panel, judge_name, with_provider
 from assay.store.judges import panel_judge, with_calibration
+from assay.suites.memory_eval.case_page import held_sessions, sample_details, sample_question
 from assay.suites.memory_eval.eval_columns import sample_evals
 from assay.suites.memory_eval.eval_export import EvalExporter
 from assay.suites.memory_eval.eval_results import find_results
@@ -70,7 +72,7 @@ from assay.suites.memory_eval.scorers import (
     EvalScorer,
     LexicalScorer,
 )
-from assay.suites.memory_eval.tally import BaselineTally
+from assay.suites.memory_eval.tally import DIMENSIONS, BaselineTally
 from assay.suites.memory_eval.views import question_sections, sample_sections
 
 NOT_JUDGED = "No judge: the report has only token F1 and BLEU-1."
@@ -86,6 +88,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     parts = "rows"
     case_word = "sample"
     has_questions = True
+    dimensions = tuple(DIMENSIONS)
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
@@ -307,6 +310,21 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     def question_sections(cls, case: CaseView, name: str, origin: RunOrigin) -> Sequence[Section]:
         """Return one question with its verdicts, and the retrieved items beside the evidence."""
         return question_sections(case, name)
+
+    @classmethod
+    def details(cls, case: CaseView) -> CaseDetails:
+        """Return the questions of a sample, and the verdicts on its sessions and points."""
+        return sample_details(case)
+
+    @classmethod
+    def question_detail(cls, case: CaseView, name: str, origin: RunOrigin) -> QuestionDetail | None:
+        """Return one question with its scores, and the retrieved items beside the evidence."""
+        return sample_question(case, name)
+
+    @classmethod
+    def held_items(cls, case: CaseView) -> Sequence[HeldSession]:
+        """Return the items of the memory after each session."""
+        return held_sessions(case)
 
 
 def _count_sample(tally: BaselineTally, result: CaseResult[Any], lines: SampleLines) -> None:

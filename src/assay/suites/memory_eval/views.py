@@ -28,7 +28,8 @@ from assay.suites.memory_eval.tally import JUDGED, LEXICAL
 _MOST_TEXT = 60
 # Characters of a retrieved item.
 _MOST_ITEM = 300
-_QUESTION_METRICS = (ANSWER, EVIDENCE, RETRIEVED, F1, BLEU1)
+QUESTION_METRICS = (ANSWER, EVIDENCE, RETRIEVED, F1, BLEU1)
+"""Metrics of a question, in the order of the tables."""
 
 
 def sample_sections(case: CaseView) -> list[Section]:
@@ -83,13 +84,13 @@ def question_sections(case: CaseView, name: str) -> list[Section]:
     `name` is CHECKPOINT/NUMBER, the checkpoint of a single question, or the text of the question. Returns [] if the
     sample has no such question.
     """
-    part = _question_part(case, name)
+    part = question_part(case, name)
     if part is None:
         return []
     scores = {
         score.metric: score
         for score in case.scores
-        if score.part == part and score.metric in _QUESTION_METRICS
+        if score.part == part and score.metric in QUESTION_METRICS
     }
     words = scores.get(F1)
     data = (words.data if words else None) or {}
@@ -107,7 +108,7 @@ def question_sections(case: CaseView, name: str) -> list[Section]:
             _label_text(scores[metric]) if metric == ANSWER else None,
             scores[metric].reason,
         ]
-        for metric in _QUESTION_METRICS
+        for metric in QUESTION_METRICS
         if metric in scores
     ]
     columns = ["score", "value", "verdict", "reason"]
@@ -123,7 +124,8 @@ def question_sections(case: CaseView, name: str) -> list[Section]:
     return sections
 
 
-def _question_part(case: CaseView, name: str) -> str | None:
+def question_part(case: CaseView, name: str) -> str | None:
+    """Return the part of the question with this part, checkpoint or text; None if there is none."""
     parts = [score.part for score in case.scores if score.metric == F1]
     if name in parts:
         return name
@@ -140,17 +142,18 @@ def _evidence_table(scores: dict[str, Score]) -> Table:
     pieces: Sequence[str] = (score.data or {}).get("evidence", ()) if score else ()
     rows: list[list[Cell]] = []
     for number, text in enumerate(pieces):
-        marks = [_covered(scores.get(metric), number) for metric in (RETRIEVED, EVIDENCE)]
+        labels = [is_covered(scores.get(metric), number) for metric in (RETRIEVED, EVIDENCE)]
+        marks = [None if label is None else "yes" if label else "missed" for label in labels]
         rows.append([str(number + 1), *marks, text])
     return Table(name="evidence", columns=["evidence", "retrieved", "cited", "text"], rows=rows)
 
 
-def _covered(score: Score | None, number: int) -> str | None:
-    """Return yes or missed; None if the judge's label of this piece is not known, as in an imported run."""
+def is_covered(score: Score | None, number: int) -> bool | None:
+    """Return whether a piece of evidence is covered; None if its label is not known, as in an imported run."""
     labels = (score.data or {}).get("labels") if score else None
     if not labels or number >= len(labels):
         return None
-    return "yes" if labels[number] == COVERED else "missed"
+    return bool(labels[number] == COVERED)
 
 
 def _retrieved_section(case: CaseView, part: str) -> Section:
@@ -164,7 +167,7 @@ def _retrieved_section(case: CaseView, part: str) -> Section:
         quotes = [f"item {each + 1}" if isinstance(each, int) else each for each in cited]
         text = f"Retrieved: the newest {record.data['found']:,} items, as one text. Cited: "
         return Section(text=text + ("; ".join(quotes) or "nothing"))
-    texts = _item_texts(case.records) | record.data.get("texts", {})
+    texts = item_texts(case.records) | record.data.get("texts", {})
     rows: list[list[Cell]] = []
     for rank, (name, score) in enumerate(record.data["found"]):
         text = texts.get(name)
@@ -176,7 +179,7 @@ def _retrieved_section(case: CaseView, part: str) -> Section:
     )
 
 
-def _item_texts(records: Sequence[Record]) -> dict[str, str]:
+def item_texts(records: Sequence[Record]) -> dict[str, str]:
     """Return the newest text of every item. An answer's record repeats the text if it was another one."""
     texts: dict[str, str] = {}
     for record in records:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from assay.core import registry
+from assay.core.case_details import CaseDetails, CurveValue, QuestionDetail
 from assay.core.chart import ChartPoint, svg
 from assay.core.connect import CHAT, Role
 from assay.core.errors import InputError, Problem, UsageError
@@ -52,6 +53,7 @@ from assay.solvers.memory.answers import ANSWER_PROMPT, prompt_fingerprint
 from assay.solvers.memory.conversation import ConversationSolver, read_answers, read_insertion
 from assay.solvers.memory.timed_memory import MemorySet, find_memories
 from assay.store.judges import panel_judge, with_calibration
+from assay.suites.memory_test.case_page import curve_values, question_life, question_lines
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.file_schema import file_schemas
 from assay.suites.memory_test.loaders import check_file, find_loader, find_other_format, recognise_dataset
@@ -464,6 +466,21 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     def question_sections(cls, case: CaseView, name: str, origin: RunOrigin) -> Sequence[Section]:
         """Return one question in every test that asked it, with the retrieved items beside the evidence."""
         return question_sections(case, name, origin)
+
+    @classmethod
+    def details(cls, case: CaseView) -> CaseDetails:
+        """Return every question with its headline score in each test."""
+        return question_lines(case)
+
+    @classmethod
+    def question_detail(cls, case: CaseView, name: str, origin: RunOrigin) -> QuestionDetail | None:
+        """Return one question with every test that asked it."""
+        return question_life(case, name, origin)
+
+    @classmethod
+    def curve_values(cls, case: CaseView) -> Sequence[CurveValue]:
+        """Return the scores of all tests with the categories of their questions."""
+        return curve_values(case)
 
 
 def _choose(conversations: Sequence[Conversation], names: Sequence[str]) -> list[Conversation]:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from assay.core.errors import AssayError
 from assay.core.hashing import file_sha256
@@ -55,7 +54,7 @@ def conversation_sections(case: CaseView) -> list[Section]:
         ids = [hit[0] for hit in answer.hits]
         more = f" and {len(ids) - _MOST_HITS:,} more" if len(ids) > _MOST_HITS else ""
         found = ", ".join(ids[:_MOST_HITS]) + more
-        texts = (_label(own), _reference(own), _answer_text(answer))
+        texts = (_label(own), _reference(own), answer_text(answer))
         questions.append([str(answer.question), *cells, *map(_short, texts), found])
     columns = ["question", *titles, "text", "reference", "answer", "retrieved"]
     hint = "everything about one question: assay show RUN CASE --question NUMBER"
@@ -70,7 +69,7 @@ def question_sections(case: CaseView, name: str, origin: RunOrigin) -> list[Sect
 
     `name` is the number of the question, TEST/NUMBER, or its text. Returns [] if the case has no such question.
     """
-    number = _question_number(case, name)
+    number = question_number(case, name)
     if number is None:
         return []
     answers = [answer for _, answer in read_answers(case.records) if answer.question == number]
@@ -81,15 +80,15 @@ def question_sections(case: CaseView, name: str, origin: RunOrigin) -> list[Sect
             scores.setdefault(int(test), []).append(score)
     last = answers[-1]
     last_scores = scores.get(last.test, [])
-    evidence = _evidence(last_scores)
-    texts = _message_texts(case.end.label, origin)
+    evidence = evidence_places(last_scores)
+    texts = message_texts(case.end.label, origin)
     facts: list[list[Cell]] = [["question", _label(last_scores) or None]]
     category = next((score.data.get("category") for score in last_scores if score.data), None)
-    label = _category_label(category, origin)
+    label = category_label(last_scores, origin)
     facts += [
         ["category", None if category is None else f"{category} ({label})" if label else str(category)],
         ["reference", _reference(last_scores) or None],
-        ["answer", _answer_text(last) or None],
+        ["answer", answer_text(last) or None],
         ["evidence", ", ".join(evidence) if evidence is not None else "not in the run"],
     ]
     heading = f"question {number} of {case.end.label} with {case.end.subject}"
@@ -110,7 +109,8 @@ def question_sections(case: CaseView, name: str, origin: RunOrigin) -> list[Sect
     return sections
 
 
-def _question_number(case: CaseView, name: str) -> int | None:
+def question_number(case: CaseView, name: str) -> int | None:
+    """Return the number of the question with this number, part (`3/7`) or text; None if there is none."""
     asked = {str(answer.question): answer.question for _, answer in read_answers(case.records)}
     parts = {f"{answer.test}/{answer.question}": answer.question for _, answer in read_answers(case.records)}
     labels = {
@@ -130,7 +130,7 @@ def _tests_table(
         found = set(retrieved_places(answer.hits))
         missed = [place for place in evidence if place not in found]
         names = [
-            f"{hit[0]}{_MARK}" if _is_evidence(hit, evidence) else hit[0] for hit in answer.hits[:_MOST_ITEMS]
+            f"{hit[0]}{_MARK}" if is_evidence(hit, evidence) else hit[0] for hit in answer.hits[:_MOST_ITEMS]
         ]
         if len(answer.hits) > _MOST_ITEMS:
             names.append(f"and {len(answer.hits) - _MOST_ITEMS:,} more")
@@ -140,7 +140,7 @@ def _tests_table(
                 *(_value(by_metric.get(name)) for name in metrics),
                 ", ".join(missed) or None,
                 ", ".join(names) or None,
-                _short(_answer_text(answer)),
+                _short(answer_text(answer)),
             ]
         )
     columns = ["test", *(METRICS[name] for name in metrics), "evidence missed", "retrieved", "answer"]
@@ -162,7 +162,7 @@ def _items_table(answer: AnswerRecord, evidence: Sequence[str], texts: Mapping[s
     rows: list[list[Cell]] = []
     for rank, hit in enumerate(answer.hits[:_MOST_ITEMS], 1):
         text = " / ".join(texts[place] for place in hit[1:] if place in texts)
-        rows.append([str(rank), hit[0], "evidence" if _is_evidence(hit, evidence) else None, text or None])
+        rows.append([str(rank), hit[0], "evidence" if is_evidence(hit, evidence) else None, text or None])
     title = f"retrieved in test {answer.test}"
     note = f"and {len(answer.hits) - _MOST_ITEMS:,} more" if len(answer.hits) > _MOST_ITEMS else ""
     return Table(
@@ -173,17 +173,17 @@ def _items_table(answer: AnswerRecord, evidence: Sequence[str], texts: Mapping[s
 def _evidence_table(answer: AnswerRecord, evidence: Sequence[str], texts: Mapping[str, str]) -> Table:
     rows: list[list[Cell]] = []
     for place in evidence:
-        ranks = [str(rank) for rank, hit in enumerate(answer.hits, 1) if _is_evidence(hit, [place])]
+        ranks = [str(rank) for rank, hit in enumerate(answer.hits, 1) if is_evidence(hit, [place])]
         rows.append([place, f"rank {ranks[0]}" if ranks else "missed", texts.get(place)])
     return Table(name="evidence", columns=["evidence", "found", "text"], rows=rows)
 
 
-def _is_evidence(hit: Sequence[str], evidence: Sequence[str]) -> bool:
+def is_evidence(hit: Sequence[str], evidence: Sequence[str]) -> bool:
     """Return whether an item contains a message of the evidence. Summaries of many messages do not count."""
     return bool(set(retrieved_places([hit])) & set(evidence))
 
 
-def _evidence(scores: Sequence[Score]) -> list[str] | None:
+def evidence_places(scores: Sequence[Score]) -> list[str] | None:
     """Return the evidence that exists in the conversation; None if no score has it, as in runs of older versions."""
     for score in scores:
         if score.metric == RECALL and score.data and "evidence" in score.data:
@@ -208,7 +208,8 @@ def _reference(scores: Sequence[Score]) -> str:
     return next((str(score.expected) for score in scores if score.expected is not None), "")
 
 
-def _answer_text(answer: AnswerRecord) -> str:
+def answer_text(answer: AnswerRecord) -> str:
+    """Return the answer, or the error in its place."""
     return answer.answer if answer.error is None else f"error: {answer.error}"
 
 
@@ -222,14 +223,15 @@ def _dataset(origin: RunOrigin) -> str:
     return str(origin.options.get("dataset") or origin.facts.get("dataset") or "")
 
 
-def _category_label(category: Any, origin: RunOrigin) -> str:
-    """Return the word for a category that is a number in the data."""
+def category_label(scores: Sequence[Score], origin: RunOrigin) -> str:
+    """Return the word for the category of a question, if it is a number in the data; else an empty text."""
+    category = next((score.data.get("category") for score in scores if score.data), None)
     dataset = _dataset(origin)
     labels = find_loader(dataset).categories if dataset in dataset_names() else {}
     return labels.get(category, "") if isinstance(category, (str, int)) else ""
 
 
-def _message_texts(sample_id: str, origin: RunOrigin) -> dict[str, str]:
+def message_texts(sample_id: str, origin: RunOrigin) -> dict[str, str]:
     """Return the messages of a conversation by id; {} if the data file is gone or has another content."""
     path = origin.facts.get("data") or origin.options.get("data")
     if not path:

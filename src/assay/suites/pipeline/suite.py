@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
+from assay.core.case_details import CaseDetails
 from assay.core.code import imported_sha256
 from assay.core.connect import CHAT, Role
 from assay.core.errors import InputError, Problem, UsageError
@@ -51,6 +52,7 @@ from assay.solvers.steps.prompt_step import PromptStep
 from assay.solvers.steps.solver import StepsSolver
 from assay.store.judges import require_kappa, rubric_judge, with_calibration
 from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, StepModels, code_folder
+from assay.suites.pipeline.case_page import test_details
 from assay.suites.pipeline.evaluation import Evaluation, read_output, records_by_test
 from assay.suites.pipeline.file_schema import file_schemas
 from assay.suites.pipeline.options import PipelineOptions, split_names
@@ -384,6 +386,11 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         for score in case.scores:
             sections += _score_sections(score)
         return sections
+
+    @classmethod
+    def details(cls, case: CaseView) -> CaseDetails:
+        """Return the tests of a case with their steps and checks."""
+        return test_details(case)
 
     @classmethod
     def graded_answers(cls, case: CaseView) -> Sequence[GradedAnswer]:

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from assay.core.case_details import AnswerPair, AnswerVotes, CaseDetails, verdict_details
 from assay.core.connect import CHAT, LIKELIHOOD
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
@@ -40,6 +41,7 @@ from assay.core.suite import (
     RunFacts,
     Section,
     Suite,
+    as_text,
 )
 from assay.core.types import Request, Score
 from assay.scoring.panel import ROLE as JUDGE_ROLE
@@ -406,6 +408,27 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             label = f", {data['label']}" if "label" in data else ""
             sections.append(Section(heading=f"{name}: {value}{label}{status}", text="\n".join(lines)))
         return sections
+
+    @classmethod
+    def details(cls, case: CaseView) -> CaseDetails:
+        """Return each filter's answer beside the target, and how often each answer came among the repeats."""
+        details = CaseDetails(verdicts=verdict_details(case.scores))
+        seen = set()
+        for score in case.scores:
+            data = score.data if isinstance(score.data, dict) else {}
+            if score.part in seen or not {"filtered", "votes"} & data.keys():
+                continue  # of several metrics, only the first one stores the answers of its filter
+            seen.add(score.part)
+            filtered = data.get("filtered")
+            if filtered is not None and score.expected is not None:
+                # A task without repeats has one answer in its list.
+                answer = filtered[0] if isinstance(filtered, list) and len(filtered) == 1 else filtered
+                pair = AnswerPair(name=score.part, expected=as_text(score.expected), found=as_text(answer))
+                details.pairs.append(pair)
+            if "votes" in data:
+                counts = [(as_text(vote), int(count)) for vote, count in data["votes"]]
+                details.votes.append(AnswerVotes(score.part, counts))
+        return details
 
 
 class TaskRows:

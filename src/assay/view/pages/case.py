@@ -1,54 +1,71 @@
-"""The page of one case: the prompts as they were sent, the replies, what the suite shows, the scores, and the JSON."""
+"""The page of one case: expected and found, steps, questions, verdicts, prompts with their replies, scores, JSON.
+
+What a suite knows about its own format comes from `Suite.details`. The blocks of texts are in `case_blocks.py`.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 from aiohttp import web
 from msgspec import Struct
 
 from assay import api
-from assay.core.report import Table
-from assay.core.suite import CaseView, Section
-from assay.core.types import Call, Failure, Score
+from assay.core.case_details import QuestionDetail, QuestionLine, VerdictDetail, verdict_details
+from assay.core.errors import UsageError
+from assay.core.suite import CaseView, RunOrigin
+from assay.core.types import Failure, Score
 from assay.store.open_run import OpenRun
+from assay.view.pages.case_blocks import (
+    CallBlock,
+    CaseBlocks,
+    PairBlock,
+    QuestionTestBlock,
+    SectionBlock,
+    TestBlock,
+    TextBlock,
+    VotesBlock,
+)
 from assay.view.row_query import RowQuery
 from assay.view.site import SITE
-from assay.view.text import Preview, as_text, preview
 
-# A case of many questions has a call for each of them. More are shown on demand.
-MAX_CALLS = 20
+# Prompts and tests on a page. More are shown on demand: a case may have a thousand of them.
+MAX_CALLS, MAX_TESTS = 20, 20
 # A conversation has thousands of scores.
 MAX_SCORES = 200
+# Memories whose answers to a question are shown beside each other.
+_MAX_MEMORIES = 8
 
 
-class TextBlock(Struct):
-    """A text with a heading. `id` names it in the address that shows all of it."""
+class JudgeColumn(Struct, kw_only=True):
+    """The verdicts of one judge, by what was judged. `counts` is False for a judge that was replaced by another."""
 
-    id: str
-    heading: str
-    text: Preview
-    kind: str = ""
-
-
-class CallBlock(Struct):
-    """One call: the messages as they were sent (empty if they equal those of the call before), and the reply."""
-
-    messages: list[TextBlock]
-    is_repeat: bool
-    params: str
-    reply: list[TextBlock]
-    note: str
+    name: str
+    counts: bool
+    verdicts: dict[str, VerdictDetail]
 
 
-class SectionBlock(Struct):
-    """One section of the suite."""
+class QuestionLife(Struct, kw_only=True):
+    """One question as one memory answered it in every test."""
 
-    heading: str
-    text: TextBlock | None
-    table: Table | None
+    subject: str
+    index: int
+    question: QuestionDetail
+    test: QuestionTestBlock
+    """The test whose answer and retrieved items are shown."""
+
+
+class Attempt(Struct, kw_only=True):
+    """A call that needed more than one attempt, or failed."""
+
+    number: int
+    try_: int
+    attempts: int
+    seconds: float
+    outcome: str
+    traceback: TextBlock | None
 
 
 class CasePage(Struct, kw_only=True):
@@ -56,38 +73,51 @@ class CasePage(Struct, kw_only=True):
 
     name: str
     run_title: str
+    suite: str
     index: int
+    part: str
+    test: str
+    """The test of the question that the address names."""
     case: CaseView
     title: str
     failure: Failure | None
     traceback: TextBlock | None
+    lives: list[QuestionLife]
+    pairs: list[PairBlock]
+    tests: list[TestBlock]
+    all_tests: int
+    questions: list[QuestionLine]
+    judges: list[JudgeColumn]
+    judged: list[str]
+    """What was judged: the rows of the table of verdicts."""
+    votes: list[VotesBlock]
     calls: list[CallBlock]
     all_calls: int
+    """Calls of the case. `calls` has equal prompts once."""
+    some_calls: int
+    """Calls that `calls` shows."""
+    attempts: list[Attempt]
     sections: list[SectionBlock]
     scores: list[Score]
     """The scores that count, at most MAX_SCORES."""
     hidden_scores: int
     raw: TextBlock
     query: RowQuery
-    before: int | None
-    after: int | None
+    before: str | None
+    after: str | None
+    """The addresses of the rows before and after this one."""
     here: str
     """The address of this page, up to the parameters that show more."""
+    has_sessions: bool
 
 
 async def show(request: web.Request) -> web.StreamResponse:
-    """Show a case. `?whole=ID` shows a text that is cut by default, `?calls=all` all calls."""
+    """Show a case. `?part=` names a question or a test, `?whole=ID` shows a text that is cut by default."""
     site = request.app[SITE]
     folder = site.folder(request.match_info["run"])
     name, index = site.name(folder) or "", int(request.match_info["index"])
-    query = RowQuery.parse(request.query)
-    whole, all_calls = request.query.get("whole", ""), request.query.get("calls") == "all"
-
-    def read(run: OpenRun) -> CasePage:
-        blocks = _CaseBlocks(whole)
-        return blocks.page(run, index, name, query, all_calls=all_calls)
-
-    return site.render("case.html", await site.runs.ask(folder, read))
+    reader = _CasePageReader(name, index, RowQuery.parse(request.query), dict(request.query))
+    return site.render("case.html", await site.runs.ask(folder, reader.read))
 
 
 async def show_raw(request: web.Request) -> web.StreamResponse:
@@ -99,112 +129,199 @@ async def show_raw(request: web.Request) -> web.StreamResponse:
     return web.Response(body=body.encode(errors="replace"), content_type="application/json", charset="utf-8")
 
 
-class _CaseBlocks:
-    """Builds the blocks of a case page, numbers their texts, and cuts all of them but one."""
+class _CasePageReader:
+    """Reads one page. `values` are the values in its address."""
 
-    def __init__(self, whole: str) -> None:
-        self._whole = whole
-        self._count = 0
+    def __init__(self, name: str, index: int, query: RowQuery, values: dict[str, str]) -> None:
+        self._name = name
+        self._index = index
+        self._query = query
+        self._part = values.get("part", "")
+        self._test = values.get("test", "")
+        self._all = {kind for kind in ("calls", "tests") if values.get(kind) == "all"}
+        self._blocks = CaseBlocks(values.get("whole", ""))
 
-    def page(self, run: OpenRun, index: int, name: str, query: RowQuery, *, all_calls: bool) -> CasePage:
-        case = run.case(index)
-        end = case.end
-        shown = case.calls if all_calls else case.calls[:MAX_CALLS]
+    def read(self, run: OpenRun) -> CasePage:
+        case = run.case(self._index)
+        end, blocks = case.end, self._blocks
+        suite = api.suite_class(run.info.suite)
+        details = suite.details(case)
+        lives = self._lives(run, case) if suite.has_questions and self._part else []
+        tests = details.tests
+        if self._part and any(test.name == self._part for test in tests):
+            tests = [test for test in tests if test.name == self._part]
+        calls = case.calls
+        if lives and lives[0].question.text:
+            calls = [
+                call for call in calls if lives[0].question.text in blocks.prompt_text(call, calls)
+            ] or calls
         scores = [score for score in case.scores if not score.interim][:MAX_SCORES]
-        before, after = query.neighbours(run, index)
+        judges = self._judges(run, case)
+        groups = blocks.calls(calls, most=None if "calls" in self._all else MAX_CALLS)
         trace = end.failure.traceback if end.failure else ""
+        before, after = self._neighbours(run)
+        title = lives[0].question.text if lives else ""
         return CasePage(
-            name=name,
+            name=self._name,
             run_title=run.folder.name,
-            index=index,
+            suite=run.info.suite,
+            index=self._index,
+            part=self._part,
+            test=self._test,
             case=case,
-            title=end.label or end.case,
+            title=title or end.label or end.case,
             failure=end.failure,
-            traceback=self._block("traceback", trace) if trace else None,
-            calls=self._calls(shown),
+            traceback=blocks.block("traceback", trace) if trace else None,
+            lives=lives,
+            pairs=[blocks.pair(pair) for pair in details.pairs],
+            tests=[blocks.test(test) for test in (tests if "tests" in self._all else tests[:MAX_TESTS])],
+            all_tests=len(tests),
+            questions=details.questions,
+            judges=judges,
+            judged=list(dict.fromkeys(name for judge in judges for name in judge.verdicts)),
+            votes=blocks.votes(details.votes),
+            calls=groups,
             all_calls=len(case.calls),
-            sections=self._sections(api.case_sections(run.info.suite, case)),
+            some_calls=sum(group.count for group in groups),
+            attempts=self._attempts(case),
+            sections=blocks.sections(suite.sections(case)),
             scores=scores,
             hidden_scores=len(case.scores) - len(scores),
-            raw=self._block("JSON of the journal", _raw(case)),
-            query=query,
+            raw=blocks.block("JSON of the journal", _raw(case)),
+            query=self._query,
             before=before,
             after=after,
-            here=query.here,
+            here=self._query.here
+            + (f"&{urlencode({'part': self._part}, errors='replace')}" if self._part else ""),
+            has_sessions=any(record.kind == "session" for record in case.records),
         )
 
-    def _block(self, heading: str, text: str, kind: str = "") -> TextBlock:
-        self._count += 1
-        name = f"text-{self._count}"
-        return TextBlock(name, heading, preview(text, whole=name == self._whole), kind)
-
-    def _calls(self, calls: Sequence[Call]) -> list[CallBlock]:
-        blocks = []
-        for call in calls:
-            request = call.request
-            messages = []
-            if request is not None:
-                for message in request.messages or []:
-                    role = str(message.get("role"))
-                    messages.append(self._block(role, as_text(message.get("content")), role))
-                if request.prompt is not None:
-                    messages.append(self._block("prompt", request.prompt, "user"))
-                if request.continuation is not None:
-                    messages.append(self._block("continuation", request.continuation, "assistant"))
-            params = json.dumps(request.params, ensure_ascii=False) if request and request.params else ""
-            blocks.append(CallBlock(messages, request is None, params, self._reply(call), _call_note(call)))
-        return blocks
-
-    def _reply(self, call: Call) -> list[TextBlock]:
-        response = call.response
-        if response is None:
-            message = f"{call.failure.kind}: {call.failure.message}" if call.failure else "no reply"
-            return [self._block("failed", message, "failed")]
-        blocks = []
-        if response.reasoning:
-            blocks.append(self._block("reasoning", response.reasoning, "reasoning"))
-        if isinstance(response.data, dict) and "logprob" in response.data:
-            greedy = "greedy" if response.data.get("greedy") else "not greedy"
-            blocks.append(self._block("log-likelihood", f"{response.data['logprob']:.4f}, {greedy}", "reply"))
-        else:
-            blocks.append(self._block("reply", response.text, "reply"))
-        return blocks
-
-    def _sections(self, sections: Sequence[Section]) -> list[SectionBlock]:
-        """Return the suite's sections. Lines without a heading go on in the block before them."""
-        merged: list[Section] = []
-        for section in sections:
-            before = merged[-1] if merged else None
-            if before and section.text and not section.heading and not section.table and not before.table:
-                text = "\n".join(filter(None, (before.text, section.text)))
-                merged[-1] = Section(heading=before.heading, text=text)
-            else:
-                merged.append(section)
-        return [
-            SectionBlock(
-                each.heading, self._block(each.heading, each.text) if each.text else None, each.table
+    def _lives(self, run: OpenRun, case: CaseView) -> list[QuestionLife]:
+        """Return the question of the address as each memory answered it, this case's memory first."""
+        suite = api.suite_class(run.info.suite)
+        origin = RunOrigin(run.info.spec.get("options") or {}, run.info.facts)
+        lives = []
+        for other in [case, *same_row(run, case)][:_MAX_MEMORIES]:
+            question = suite.question_detail(other, self._part, origin)
+            if question is None or not question.tests:
+                continue
+            shown = next((test for test in question.tests if test.test == self._test), question.tests[-1])
+            lives.append(
+                QuestionLife(
+                    subject=other.end.subject,
+                    index=other.end.index,
+                    question=question,
+                    test=self._blocks.question_test(shown),
+                )
             )
-            for each in merged
-        ]
+        if not lives:
+            raise UsageError(f"case {self._index} has no question {self._part!r}")
+        return lives
+
+    def _judges(self, run: OpenRun, case: CaseView) -> list[JudgeColumn]:
+        """Return a column for the judge that counts, and one for each judge that it replaced."""
+        report = run.summary()
+        names = (
+            [judge.name for judge in report.report.judges(case.end.subject)]
+            if report and report.report
+            else []
+        )
+        verdicts = verdict_details(case.scores)
+        columns = []
+        if verdicts:
+            columns.append(
+                _judge_column(" and ".join(dict.fromkeys(names)) or "judge", verdicts, counts=True)
+            )
+        for scorer, scores in run.earlier_scores(self._index).items():
+            models = [call.request.model for call in case.calls if call.stage == scorer and call.request]
+            earlier = verdict_details(scores)
+            if earlier:
+                columns.append(_judge_column(models[0] if models else scorer, earlier, counts=False))
+        return columns
+
+    def _attempts(self, case: CaseView) -> list[Attempt]:
+        """Return the calls that were retried or failed, and those of a later try."""
+        attempts = []
+        for number, call in enumerate(case.calls, 1):
+            failure = call.failure
+            if call.attempts <= 1 and failure is None and call.try_ <= 1:
+                continue
+            outcome = "reply" if failure is None else f"{failure.kind}: {failure.message}"
+            if failure is not None and failure.http:
+                outcome += f" (HTTP {failure.http})"
+            trace = failure.traceback if failure is not None else ""
+            attempts.append(
+                Attempt(
+                    number=number,
+                    try_=call.try_,
+                    attempts=call.attempts,
+                    seconds=call.seconds,
+                    outcome=outcome,
+                    traceback=self._blocks.block("traceback", trace) if trace else None,
+                )
+            )
+        return attempts
+
+    def _neighbours(self, run: OpenRun) -> tuple[str | None, str | None]:
+        """Return the addresses of the rows before and after this one in the table that the reader came from."""
+        if not self._part:
+            indexes = self._query.neighbours(run, self._index)
+            before, after = (None if index is None else self._address(index, "") for index in indexes)
+            return before, after
+        table, order = run.table(), run.rows(self._query.selection)
+        places = (table.case[order] == self._index).nonzero()[0]
+        parts = [row.part for row in table.read(order[places])]
+        if self._part not in parts:
+            return None, None
+        at = int(places[parts.index(self._part)])
+        addresses: list[str | None] = []
+        for place in (at - 1, at + 1):
+            if 0 <= place < len(order):
+                (row,) = table.read(order[place : place + 1])
+                addresses.append(self._address(row.end.index, row.part))
+            else:
+                addresses.append(None)
+        return addresses[0], addresses[1]
+
+    def _address(self, index: int, part: str) -> str:
+        return case_address(self._name, index, self._query, part)
 
 
-def _call_note(call: Call) -> str:
-    parts = [f"{call.seconds:.2f} s"]
-    response = call.response
-    if response is not None and response.usage is not None:
-        parts.append(f"{response.usage.input:,} + {response.usage.output:,} tokens")
-    if response is not None and response.finish:
-        parts.append(response.finish)
-    if call.attempts > 1:
-        parts.append(f"{call.attempts} attempts")
-    if call.stage != "ask":
-        parts.append(f"asked by {call.stage.partition('@')[0]}")
-    return ", ".join(parts)
+def case_address(name: str, index: int, query: RowQuery, part: str = "") -> str:
+    """Return the address of a case, or of a question or test of it, that keeps the filters of the table."""
+    address = f"/case/{index}/{name}{query.here}"
+    return address + f"&{urlencode({'part': part}, errors='replace')}" if part else address
+
+
+def same_row(run: OpenRun, case: CaseView) -> list[CaseView]:
+    """Return the cases of the same row of the data with the other subjects, in the order of the subjects."""
+    count = len(run.table().subjects)
+    first = case.end.index - case.end.index % count if count else 0
+    others = []
+    for index in range(first, first + count):
+        if index == case.end.index:
+            continue
+        try:
+            other = run.case(index)
+        except UsageError:
+            continue  # it has not ended
+        if (other.end.case, other.end.set) == (case.end.case, case.end.set):
+            others.append(other)
+    return others
+
+
+def _judge_column(name: str, verdicts: list[VerdictDetail], *, counts: bool) -> JudgeColumn:
+    return JudgeColumn(name=name, counts=counts, verdicts={verdict.name: verdict for verdict in verdicts})
 
 
 def _raw(case: CaseView) -> str:
     """Return the end, calls, records and scores of a case as indented JSON."""
-    parts = {"end": case.end, "calls": case.calls, "records": case.records, "scores": case.scores}
+    parts: dict[str, Any] = {
+        "end": case.end,
+        "calls": case.calls,
+        "records": case.records,
+        "scores": case.scores,
+    }
     if case.row is not None:
         parts["row"] = case.row
     return msgspec.json.format(msgspec.json.encode(parts), indent=2).decode()

@@ -16,6 +16,7 @@ from assay.store.notes import RunNotes, notes_or_warning
 from assay.store.open_run import Distribution, OpenRun, RunProgress
 from assay.store.row_table import TableRow
 from assay.view.live import element_id
+from assay.view.pages.case import case_address
 from assay.view.pages.run_actions import RunActions, actions_of
 from assay.view.row_query import PAGE_ROWS, RowQuery
 from assay.view.site import FRAGMENT, SITE
@@ -201,5 +202,5 @@ def _line(row: TableRow, scores: list[Any], name: str, query: RowQuery, *, is_fa
         tokens=end.usage.output if end.usage else None,
         preview=answer_preview(end.failure, row.records, _MAX_PREVIEW),
         tags=row.tags,
-        address=f"/case/{end.index}/{name}{query.here}",
+        address=case_address(name, end.index, query, row.part),
     )

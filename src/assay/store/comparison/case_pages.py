@@ -1,0 +1,165 @@
+"""A comparison that stays open, and shows the paired cases page by page.
+
+    comparison = OpenComparison([str(before), str(after)])
+    page = comparison.page(PairSelection(show="worse"))
+    page.total, page.lines[0].new.answer
+
+The pairs are arrays in memory. Only the texts of the cases on a page are read from the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+
+from assay.core.errors import UsageError
+from assay.core.report import PairedRow
+from assay.journal.columns import SCORED
+from assay.store.comparison.columns import STATES
+from assay.store.comparison.compare import ComparisonResult, SubjectPair
+from assay.store.comparison.flips import Flip
+from assay.store.comparison.rows import OTHER_GOLD
+from assay.store.comparison.selection import RunSelection
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Shown = Literal["changed", "worse", "better", "all", "left_out", "only_base", "only_new"]
+
+
+class PairSelection(Struct, frozen=True, kw_only=True):
+    """Which cases of a comparison: the number of the pair of subjects, the row of its table, and what changed."""
+
+    pair: int = 0
+    row: int = 0
+    show: Shown = "changed"
+    first: int = 0
+    count: int = 50
+
+
+class PairLine(Struct, kw_only=True):
+    """One pair of cases, or of parts of cases. A case without a partner has only one side."""
+
+    name: str
+    base_index: int | None = None
+    new_index: int | None = None
+    change: str = ""
+    """`better`, `worse`, or empty for equal values and for pairs that do not count."""
+    flip: Flip | None = None
+    """Values, answers and reasons of both sides; None for pairs that do not count."""
+    remark: str = ""
+    """Why the pair does not count."""
+
+
+class PairPage(Struct, kw_only=True):
+    """The lines of a page. `counts` has the number of lines for each choice of `PairSelection.show`."""
+
+    lines: list[PairLine]
+    total: int
+    counts: dict[str, int]
+
+
+class OpenComparison:
+    """The comparison of some runs or subjects, with its files open. For one thread at a time."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """`names` are as for `compare`. Raises UsageError for runs that cannot be compared."""
+        self._selection = RunSelection(names)
+        try:
+            numbers = self._selection.numbers
+            self._pairs = [SubjectPair(base, new, numbers) for base, new in self._selection.pairs()]
+            comparisons = [pair.compare(flips=0) for pair in self._pairs]
+        except BaseException:
+            self._selection.close()
+            raise
+        self.result = ComparisonResult(comparisons=comparisons, notes=self._selection.notes)
+        self.size = sum(len(pair.scores.set) for pair in self._pairs)
+        """The number of paired scores in memory."""
+
+    def page(self, selection: PairSelection) -> PairPage:
+        """Return the selected cases. Raises UsageError for a pair or a row that does not exist."""
+        if not 0 <= selection.pair < len(self._pairs):
+            raise UsageError(f"there is no comparison {selection.pair}; there are {len(self._pairs)}")
+        pair = self._pairs[selection.pair]
+        if not 0 <= selection.row < max(1, len(pair.table)):
+            raise UsageError(f"there is no row {selection.row}; the table has {len(pair.table)}")
+        places = _Places(pair, selection.row)
+        chosen = places.shown[selection.show]
+        lines = [
+            places.line(selection.show, position)
+            for position in chosen[selection.first : selection.first + selection.count].tolist()
+        ]
+        counts = {name: len(positions) for name, positions in places.shown.items()}
+        return PairPage(lines=lines, total=len(chosen), counts=counts)
+
+    def close(self) -> None:
+        """Close all files."""
+        self._selection.close()
+
+
+class _Places:
+    """The positions of the pairs of one row of the table, by what is shown."""
+
+    def __init__(self, pair: SubjectPair, row: int) -> None:
+        import numpy as np
+
+        self._pair = pair
+        scores, cases = pair.scores, pair.cases
+        self._row: PairedRow | None = None
+        positions: NDArray[Any] = np.zeros(0, dtype=np.int64)
+        if pair.table:
+            self._row, positions = pair.table[row]
+        counts = scores.counts[positions]
+        counted = positions[counts]
+        rise = scores.new[counted] - scores.base[counted]
+        if self._row is not None and not self._row.higher_is_better:
+            rise = -rise
+        self.shown: dict[str, NDArray[Any]] = {
+            "changed": counted[rise != 0],
+            "worse": counted[rise < 0],
+            "better": counted[rise > 0],
+            "all": counted,
+            "left_out": positions[~counts],
+            "only_base": cases.only_base,
+            "only_new": cases.only_new,
+        }
+
+    def line(self, show: str, position: int) -> PairLine:
+        """Return one line. `position` is that of a paired score, or of a case without a partner."""
+        pair = self._pair
+        if show in ("only_base", "only_new"):
+            side = int(show == "only_new")
+            index = int(pair.columns[side].indexes[position])
+            end = (pair.base, pair.new)[side].run.end(index)
+            title = end.label or f"{end.set}/{end.case}"
+            return PairLine(name=title, new_index=index) if side else PairLine(name=title, base_index=index)
+        scores = pair.scores
+        number = int(scores.pairs.pair[position])
+        base_index = int(pair.columns[0].indexes[pair.cases.base[number]])
+        new_index = int(pair.columns[1].indexes[pair.cases.new[number]])
+        end = pair.new.run.end(new_index)
+        line = PairLine(name=end.label or f"{end.set}/{end.case}", base_index=base_index, new_index=new_index)
+        if not scores.counts[position]:
+            line.remark = self._why_left_out(position)
+            return line
+        base, new = int(scores.pairs.base[position]), int(scores.pairs.new[position])
+        name = scores.score_names[int(scores.pairs.name[position])]
+        line.flip = flip = pair.reader.read(base, new, name)
+        # A part of a case, such as a question, has a label of its own.
+        line.name = pair.reader.label(new, name) or line.name
+        rise = flip.new.value - flip.base.value
+        if self._row is not None and not self._row.higher_is_better:
+            rise = -rise
+        line.change = "better" if rise > 0 else "worse" if rise < 0 else ""
+        return line
+
+    def _why_left_out(self, position: int) -> str:
+        scores = self._pair.scores
+        if scores.other_gold[position]:
+            return OTHER_GOLD
+        states = (("base", scores.pairs.base_state), ("new", scores.pairs.new_state))
+        return ", ".join(
+            f"{STATES[int(state[position])]} in {side}" for side, state in states if state[position] != SCORED
+        )

@@ -1,0 +1,329 @@
+"""The pages of memory runs: curves and dimensions of several memories, and what a memory held after each session."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import urlencode
+from weakref import WeakKeyDictionary
+
+from aiohttp import web
+from msgspec import Struct
+
+from assay import api
+from assay.core.case_details import CurveValue, HeldItem, HeldSession
+from assay.core.errors import UsageError
+from assay.core.registry import unknown
+from assay.core.report import Entry, Metric, Report
+from assay.store.category_curves import category_curve
+from assay.store.open_run import OpenRun
+from assay.store.render.flips import Change, word_changes
+from assay.store.row_table import RowTable
+from assay.view.curves import CurveChart, CurveLine
+from assay.view.pages.case import same_row
+from assay.view.site import SITE
+
+MAX_RUNS = 6
+# Conversations in the list at the end of the page.
+_MAX_CASES = 200
+# Items of a memory on one page. More are shown on demand.
+_MAX_ITEMS = 200
+# Characters of an item.
+_MAX_ITEM_CHARS = 2000
+
+
+class DimensionRow(Struct, kw_only=True):
+    """One dimension with its metric in each memory. None: the memory has no such metric."""
+
+    title: str
+    metrics: list[Metric | None]
+
+
+class CaseLink(Struct, kw_only=True):
+    """A conversation or sample with one memory."""
+
+    subject: str
+    address: str
+    held: str
+    """The address of what the memory held; empty if the run does not say it."""
+
+
+class ConversationRow(Struct, kw_only=True):
+    """A conversation or sample of the data, with a link for each memory."""
+
+    title: str
+    links: list[CaseLink]
+
+
+class MemoryPart(Struct, kw_only=True):
+    """What one run adds to the page."""
+
+    title: str
+    suite: str
+    report: Report
+    curves: dict[str, CurveChart]
+    """By the name of the curve."""
+    categories: dict[str, str]
+    """Names of the categories with the words to print."""
+    dimensions: dict[str, str]
+    rows: list[ConversationRow]
+
+
+class MemoryPage(Struct, kw_only=True):
+    """The values of `memory.html`."""
+
+    name: str
+    title: str
+    others: list[str]
+    """The addresses of further runs on the page."""
+    problem: str
+    curve_names: dict[str, str]
+    categories: dict[str, str]
+    curve: str
+    category: str
+    chart: CurveChart
+    points: list[tuple[float, list[Metric | None]]]
+    """The x values, with the metric of each line at this point."""
+    memories: list[str]
+    dimensions: list[DimensionRow]
+    rows: list[ConversationRow]
+    has_held: bool
+
+
+async def show(request: web.Request) -> web.StreamResponse:
+    """Show the curves and dimensions of a memory run. `?with=RUN` adds the memories of further runs."""
+    site = request.app[SITE]
+    names = [request.match_info["run"], *request.query.getall("with", [])]
+    if len(names) > MAX_RUNS:
+        raise UsageError(f"at most {MAX_RUNS} runs can be shown at once")
+    curve, category = request.query.get("curve", ""), request.query.get("category", "")
+    folders = list(dict.fromkeys(site.folder(name) for name in names))
+    parts = []
+    for folder in folders:
+        name = site.name(folder) or ""
+        reader = _PartReader(name, category, with_run=len(folders) > 1)
+        parts.append(await site.runs.ask(folder, reader.read))
+    page = _page(site.name(folders[0]) or "", parts, curve, category)
+    page.others = [site.name(folder) or "" for folder in folders[1:]]
+    return site.render("memory.html", page)
+
+
+class _PartReader:
+    """Reads what one run adds to the page. `with_run` puts the name of the run before the names of its memories."""
+
+    def __init__(self, name: str, category: str, *, with_run: bool) -> None:
+        self._name = name
+        self._category = category
+        self._with_run = with_run
+
+    def read(self, run: OpenRun) -> MemoryPart:
+        suite = api.suite_class(run.info.suite)
+        summary = run.summary()
+        report = summary.report if summary is not None and summary.report is not None else Report()
+        categories = {
+            each.name: each.title
+            for entry in report.entries
+            for each in entry.slices
+            if each.by == "category"
+        }
+        charts: dict[str, CurveChart] = {}
+        for entry in report.entries:
+            for curve in entry.curves:
+                shown = curve
+                if self._category in categories:
+                    # The second curve of a report is over the same scores; only the first has a metric's name.
+                    values = _category_values(run).get(entry.subject or entry.name, [])
+                    metric = curve.points[0].metric.name if curve.points else curve.name
+                    shown = category_curve(values, self._category, metric, curve)
+                chart = charts.setdefault(curve.name, CurveChart(curve.title or curve.name, curve.x, []))
+                chart.lines.append(CurveLine(self._title(run, entry), shown.points))
+        labels = {metric.name: metric.title for _, metric in report.metrics()}
+        return MemoryPart(
+            title=run.folder.name,
+            suite=run.info.suite,
+            report=report,
+            curves=charts,
+            categories=categories,
+            dimensions={name: labels[name] for name in suite.dimensions if name in labels},
+            rows=self._rows(run),
+        )
+
+    def _title(self, run: OpenRun, entry: Entry) -> str:
+        return f"{run.folder.name}: {entry.title}" if self._with_run else entry.title
+
+    def _rows(self, run: OpenRun) -> list[ConversationRow]:
+        suite = api.suite_class(run.info.suite)
+        if not suite.has_questions:
+            return []
+        has_sessions = bool(suite.dimensions)
+        rows: dict[tuple[str, str], ConversationRow] = {}
+        for index in list(dict.fromkeys(run.table().case.tolist()))[:_MAX_CASES]:
+            end = run.end(index)
+            title = end.label or end.case
+            row = rows.setdefault((end.set, end.case), ConversationRow(title=title, links=[]))
+            link = CaseLink(subject=end.subject, address=f"/case/{index}/{self._name}", held="")
+            if has_sessions:
+                link.held = f"/held/{index}/{self._name}"
+            row.links.append(link)
+        return list(rows.values())
+
+
+class _KeptValues(NamedTuple):
+    table: RowTable
+    values: dict[str, list[tuple[int, list[CurveValue]]]]
+
+
+# Reading every score of a run takes a second or more. The values are kept while the run stays open and unchanged.
+_kept: WeakKeyDictionary[OpenRun, _KeptValues] = WeakKeyDictionary()
+
+
+def _category_values(run: OpenRun) -> dict[str, list[tuple[int, list[CurveValue]]]]:
+    """Return the scores of every conversation with test and category, by memory."""
+    kept = _kept.get(run)
+    table = run.table()
+    if kept is None or kept.table is not table:
+        suite = api.suite_class(run.info.suite)
+        values: dict[str, list[tuple[int, list[CurveValue]]]] = {}
+        for case in run.cases():
+            values.setdefault(case.end.subject, []).append((case.end.index, list(suite.curve_values(case))))
+        kept = _kept[run] = _KeptValues(table, values)
+    return kept.values
+
+
+def _page(name: str, parts: list[MemoryPart], curve: str, category: str) -> MemoryPage:
+    curve_names: dict[str, str] = {}
+    categories: dict[str, str] = {}
+    dimensions: dict[str, str] = {}
+    for part in parts:
+        for curve_name, chart in part.curves.items():
+            curve_names.setdefault(curve_name, chart.title)
+        categories |= part.categories
+        dimensions |= part.dimensions
+    if curve and curve not in curve_names:
+        raise UsageError(unknown("curve", curve, list(curve_names)))
+    if category and category not in categories:
+        raise UsageError(unknown("category", category, list(categories)))
+    curve = curve or next(iter(curve_names), "")
+    charts = [part.curves[curve] for part in parts if curve in part.curves]
+    lines = [line for chart in charts for line in chart.lines]
+    memories, columns = _memories(parts)
+    return MemoryPage(
+        name=name,
+        title=parts[0].title,
+        others=[],
+        problem=""
+        if curve_names or dimensions
+        else "This run has no curves and no dimensions: it is not a finished run of a memory suite.",
+        curve_names=curve_names,
+        categories=categories,
+        curve=curve,
+        category=category,
+        chart=CurveChart(charts[0].title, charts[0].x, lines) if charts else CurveChart("", "", []),
+        points=_points(lines),
+        memories=memories,
+        dimensions=[
+            DimensionRow(title=title, metrics=[entry.metric(metric) for entry in columns])
+            for metric, title in dimensions.items()
+        ],
+        rows=[row for part in parts for row in part.rows],
+        has_held=any(link.held for part in parts for row in part.rows for link in row.links),
+    )
+
+
+def _memories(parts: list[MemoryPart]) -> tuple[list[str], list[Entry]]:
+    """Return the names and the entries of all memories that have dimensions."""
+    names, entries = [], []
+    for part in parts:
+        for entry in part.report.entries if part.dimensions else ():
+            names.append(f"{part.title}: {entry.title}" if len(parts) > 1 else entry.title)
+            entries.append(entry)
+    return names, entries
+
+
+def _points(lines: list[CurveLine]) -> list[tuple[float, list[Metric | None]]]:
+    """Return the x values of all lines in order, with the metric of each line that has a point there."""
+    columns = [{point.x: point.metric for point in line.points} for line in lines]
+    xs = sorted({x for column in columns for x in column})
+    return [(x, [column.get(x) for column in columns]) for x in xs]
+
+
+class ItemLine(Struct, kw_only=True):
+    """An item of a memory, with its differing words if the session updated it."""
+
+    item: HeldItem
+    text: str
+    changes: list[Change]
+
+
+class HeldPage(Struct, kw_only=True):
+    """The values of `held.html`."""
+
+    name: str
+    run_title: str
+    index: int
+    title: str
+    subject: str
+    others: list[tuple[str, str]]
+    """The same sample with the other memories: name and address."""
+    sessions: list[HeldSession]
+    chosen: HeldSession | None
+    most: int
+    """The largest number of items after any session."""
+    lines: list[ItemLine]
+    total: int
+    show: str
+    whole: str
+    """The address that shows all items; empty if they are shown."""
+    before: str | None
+    after: str | None
+
+
+async def show_held(request: web.Request) -> web.StreamResponse:
+    """Show what a memory held after a session. `?session=ID` names it, `?show=changed` leaves out the other items."""
+    site = request.app[SITE]
+    folder = site.folder(request.match_info["run"])
+    name, index = site.name(folder) or "", int(request.match_info["index"])
+    session, show = request.query.get("session", ""), request.query.get("show", "all")
+    if show not in ("all", "changed"):
+        raise UsageError(unknown("choice", show, ["all", "changed"]))
+    everything = request.query.get("items") == "all"
+
+    def read(run: OpenRun) -> HeldPage:
+        return _held_page(run, name, index, session, show, everything=everything)
+
+    return site.render("held.html", await site.runs.ask(folder, read))
+
+
+def _held_page(run: OpenRun, name: str, index: int, session: str, show: str, *, everything: bool) -> HeldPage:
+    case = run.case(index)
+    sessions = list(api.suite_class(run.info.suite).held_items(case))
+    names = [each.name for each in sessions]
+    if session and session not in names:
+        raise UsageError(unknown("session", session, names))
+    at = names.index(session) if session else len(sessions) - 1
+    chosen = sessions[at] if sessions else None
+    items = [item for item in chosen.items if show == "all" or item.change] if chosen else []
+    here = f"/held/{index}/{name}"
+    addresses = [f"{here}?{urlencode({'session': each, 'show': show}, errors='replace')}" for each in names]
+    return HeldPage(
+        name=name,
+        run_title=run.folder.name,
+        index=index,
+        title=case.end.label or case.end.case,
+        subject=case.end.subject,
+        others=[(each.end.subject, f"/held/{each.end.index}/{name}") for each in same_row(run, case)],
+        sessions=sessions,
+        chosen=chosen,
+        most=max((each.count for each in sessions), default=0),
+        lines=[_item_line(item) for item in (items if everything else items[:_MAX_ITEMS])],
+        total=len(items),
+        show=show,
+        whole=f"{addresses[at]}&items=all" if len(items) > _MAX_ITEMS and not everything else "",
+        before=addresses[at - 1] if at > 0 else None,
+        after=addresses[at + 1] if 0 <= at < len(sessions) - 1 else None,
+    )
+
+
+def _item_line(item: HeldItem) -> ItemLine:
+    text = item.text if len(item.text) <= _MAX_ITEM_CHARS else f"{item.text[:_MAX_ITEM_CHARS]}…"
+    changes = word_changes(item.before[:_MAX_ITEM_CHARS], text) if item.before else []
+    return ItemLine(item=item, text=text, changes=changes)
