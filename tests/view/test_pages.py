@@ -234,7 +234,9 @@ def test_progress_of_a_running_run_is_streamed_until_its_end(tmp_path: Path) -> 
             source = await text_of(client, "/run/assay/live")
             assert 'data-live="/live?run=assay/live"' in source
             assert "1 of 3" in Page(source).text
-            assert 'data-live="/live?run=assay/live"' in await text_of(client, "/")
+            listed = await text_of(client, "/")
+            assert 'data-live="/live?run=assay/live"' in listed
+            assert "1 of 3" in Page(listed).text
             stream = await client.get("/live?run=assay/live")
             assert stream.headers["Content-Type"].startswith("text/event-stream")
             first = await stream.content.readuntil(b"\n\n")

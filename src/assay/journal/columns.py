@@ -380,9 +380,10 @@ class RunColumns(RunIndex):
 
     # Reading.
 
-    def scores(self, scorers: Sequence[str]) -> ScoreArrays:
+    def scores(self, scorers: Sequence[str], *, digests: bool = True) -> ScoreArrays:
         """Return the scores of these scorers that count: of the last try and the last scoring of each case.
 
+        Without `digests`, `position`, `part` and `gold` are empty: they take 20 bytes a score.
         Do not keep the arrays: if all scores count they are views of the columns, which then cannot grow.
         """
         import numpy as np
@@ -393,16 +394,17 @@ class RunColumns(RunIndex):
             counted |= self._is_counted(scorer, case, name)
         # In most runs every score counts. A slice makes no copy then.
         chosen = slice(None) if counted.all() else counted
-        position = np.arange(len(counted), dtype=np.int32)[chosen]
+        position = np.arange(len(counted) if digests else 0, dtype=np.int32)
+        position = position[chosen] if digests else position
         state = as_numpy(self.score_state)[chosen]
         return ScoreArrays(
             position=position,
             case=case[chosen],
             name=name[chosen],
-            part=self.score_part.take(position),
+            part=self.score_part.take(position) if digests else position,
             value=as_numpy(self.score_value)[chosen],
             state=state & ~np.uint8(_INTERIM),
-            gold=self.score_gold.take(position),
+            gold=self.score_gold.take(position) if digests else position,
             interim=state >= _INTERIM,
         )
 

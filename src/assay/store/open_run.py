@@ -266,7 +266,7 @@ class OpenRun:
     def _live_metrics(self, columns: RunColumns) -> tuple[LiveMetric, ...]:
         import numpy as np
 
-        arrays = columns.scores(counted_scorers(self.folder, self.summary()))
+        arrays = columns.scores(counted_scorers(self.folder, self.summary()), digests=False)
         counts: NDArray[np.bool_] = (arrays.state == SCORED) & ~arrays.interim
         names, values = arrays.name[counts], arrays.value[counts]
         sums = np.bincount(names, weights=values)

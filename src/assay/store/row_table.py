@@ -85,7 +85,7 @@ class RowTable:
         metrics = summary.report.metrics() if summary and summary.report else []
         self._neutral = {metric.name for _, metric in metrics if metric.higher_is_better is False}
         codes = np.frombuffer(bytes(columns.ask.codes), dtype=np.uint8)
-        arrays = columns.scores(scorers)
+        arrays = columns.scores(scorers, digests=self._has_parts)
         if self._has_parts:
             row_of_score = self._rows_of_parts(codes, arrays.case, arrays.part)
         else:
@@ -105,14 +105,17 @@ class RowTable:
         """Rows that count in no metric, because the same question was asked again later."""
         self.interim[row_of_score[arrays.interim]] = True
         self.metrics: dict[ScoreName, MetricColumn] = {}
+        columns.release_pages()
         for number, name in enumerate(columns.score_names.names):
             chosen = np.flatnonzero(arrays.name == number)
             if not len(chosen):
                 continue  # the scores of another scorer
             value = np.full(len(self.case), np.nan)
             state = np.full(len(self.case), NOT_SCORED, dtype=np.uint8)
-            value[row_of_score[chosen]] = arrays.value[chosen]
-            state[row_of_score[chosen]] = arrays.state[chosen]
+            rows = row_of_score[chosen]
+            value[rows] = arrays.value[chosen]
+            state[rows] = arrays.state[chosen]
+            del chosen, rows  # a million rows: the next metric makes its own before these would be freed
             self.metrics[name] = MetricColumn(value, state)
             columns.release_pages()  # mapped columns would otherwise be in memory as a whole at the end
 
@@ -224,11 +227,11 @@ class RowTable:
         """
         import numpy as np
 
-        values = self.column(by)[positions].astype(np.float64)
-        missing = np.isnan(values)
-        order = np.argsort(-values if descending else values, kind="stable")
-        order = np.concatenate([order[~missing[order]], order[missing[order]]])
-        ordered: NDArray[Any] = positions[order]
+        values = self.column(by)[positions].astype(np.float64, copy=False)
+        if descending:
+            np.negative(values, out=values)
+        # NaN comes last in both directions, and a stable sort keeps the order of the data there.
+        ordered: NDArray[Any] = positions[np.argsort(values, kind="stable")]
         return ordered
 
     def column(self, name: str) -> NDArray[Any]:

@@ -124,14 +124,16 @@ def list_runs(
     *,
     warn: Warn = lambda _: None,
     ignored_options: IgnoredOptions = lambda _: (),
+    count_running: bool = True,
 ) -> list[ListedRun]:
     """Return the runs at or below a folder that the filter lets through, oldest first.
 
     `warn` gets what is wrong with a damaged run. `ignored_options` returns the names of a suite's options that change
-    no result, which need not be told.
+    no result, which need not be told. Counting the cases of a running run reads its journal; without `count_running`
+    its `done` is 0.
     """
     listed: list[tuple[ListedRun, RunInfo]] = []
-    for state in states(root):
+    for state in states(root, count_running=count_running):
         run = _listed(state, notes_or_warning(state.folder, warn))
         if chosen.matches(run):
             listed.append((run, state.info))

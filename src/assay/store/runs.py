@@ -173,8 +173,8 @@ def changed_file_message(folder: Path) -> str:
     return ""
 
 
-def states(root: Path) -> Iterator[RunState]:
-    """Yield the state of every run below a folder.
+def states(root: Path, *, count_running: bool = True) -> Iterator[RunState]:
+    """Yield the state of every run below a folder. Without `count_running`, 0 cases of a running run have ended.
 
     A run with a damaged file has the state `damaged`, a run of another format `unreadable`. Their `problem` says more.
     Of finished runs only the sizes of the journal's files are looked at; `assay check RUN` reads every line. The
@@ -182,7 +182,7 @@ def states(root: Path) -> Iterator[RunState]:
     """
     for folder in run_folders(root):
         try:
-            run = _state(folder, read_summary_head)
+            run = _state(folder, read_summary_head, count_running=count_running)
             if run.state != "running" and file_problems(folder, run.summary):
                 refuse_lost_lines(folder, read_summary(folder))
         except DamagedRun as error:
@@ -211,11 +211,15 @@ def state_of(folder: Path) -> RunState:
     return _state(folder, lambda folder, _: read_summary(folder))
 
 
-def _state(folder: Path, read: Callable[[Path, RunInfo], Summary | None]) -> RunState:
+def _state(
+    folder: Path, read: Callable[[Path, RunInfo], Summary | None], *, count_running: bool = True
+) -> RunState:
     info = read_info(folder)
     summary = read(folder, info)
     if is_locked(folder):
         state = "running"
+        if not count_running:
+            return RunState(folder, info, summary, state, 0)
     elif summary is None:
         state = "unfinished"
     else:

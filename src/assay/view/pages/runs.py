@@ -13,10 +13,12 @@ from aiohttp import web
 from msgspec import Struct
 
 from assay import api
-from assay.core.errors import UsageError
+from assay.core.errors import AssayError, UsageError
 from assay.core.registry import unknown
+from assay.store.open_run import OpenRun
 from assay.store.run_list import ListedRun, RunFilter, list_runs
 from assay.view.live import MAX_RUNS, element_id
+from assay.view.open_runs import RunIsRead
 from assay.view.pages import start
 from assay.view.site import FRAGMENT, SITE, Site
 
@@ -102,6 +104,14 @@ async def show(request: web.Request) -> web.StreamResponse:
     if query.sort not in SORTS:
         raise UsageError(unknown("column", query.sort, list(SORTS)))
     page = await asyncio.to_thread(_page, site, query)
+    # The open run reads only the lines that were written since the last look.
+    for line in [line for line in page.lines if line.run.state == "running"][:MAX_RUNS]:
+        try:
+            folder = await asyncio.to_thread(Path(line.run.folder).resolve)
+            progress = await site.runs.ask(folder, OpenRun.progress)
+            line.run.done = progress.done
+        except (AssayError, RunIsRead):
+            line.run.total = None  # a dash: not measured
     is_fragment = request.headers.get(FRAGMENT) == "rows"
     return site.render("runs_list.html" if is_fragment else "runs.html", page)
 
@@ -110,7 +120,7 @@ def _page(site: Site, query: RunsQuery) -> RunsPage:
     names: dict[str, str] = {}
     everything: list[ListedRun] = []
     outside = 0
-    for run in list_runs(site.root, RunFilter()):
+    for run in list_runs(site.root, RunFilter(), count_running=False):
         name = site.name(Path(run.folder))
         if name is None:
             outside += 1
