@@ -15,7 +15,7 @@ SUDO ?= $(if $(filter 0,$(shell id -u)),,sudo)
 # Labelled conversations that the judge offline was not made with.
 ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_exp_user_8,locomo_exp_user_9
 
-.PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval prove-hop prove-damage demo-memory locomo judges test-mem0 calibrate-offline browser pictures clean
+.PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval prove-hop prove-damage demo-memory locomo judges test-mem0 calibrate-offline browser screenshots pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -88,6 +88,11 @@ calibrate-offline: $(VENV)/.dev
 
 # Debian's Chromium with Chinese fonts, and what drives it: for tests/browser, which are skipped without it.
 browser: $(VENV)/.browser
+
+# The pictures of `assay view` for README and docs, of runs of the examples.
+screenshots: browser $(VENV)/.local
+	$(BIN)/assay models pull smollm2
+	$(BIN)/python docs/pictures/screenshots.py
 
 # The pictures of the documentation, drawn by scripts of ours; a test compares them.
 pictures:
