@@ -143,7 +143,7 @@ def test_agreement_counts_only_answers_with_a_verdict(tmp_path: Path) -> None:
     labels = RunLabels(folder, "ann")
     for place in answers.places:
         labels.add(place, answers.read(place), right=place.key.case in ("k0", "k1", "k3", "k5"))
-    result = agreement_with_scores(labels, answers.places)
+    result = agreement_with_scores(labels.labels, answers.places)
     labels.close()
     assert (result.n, result.invalid, result.accuracy) == (5, 1, 0.6)
     assert (result.false_accepts.count, result.false_rejects.count) == (1, 1)

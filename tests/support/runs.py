@@ -33,6 +33,7 @@ class Made:
             parts={},
             facts={},
         )
+        self._keys: list[str] = []
         self._counts: dict[str, int] = {"ok": 0, "subject_error": 0, "infra_error": 0}
 
     def case(
@@ -46,6 +47,7 @@ class Made:
     ) -> None:
         """One case with its scores: dicts of Score's fields. No scores and `status` for one without an answer."""
         index = sum(self._counts.values())
+        self._keys.append(key)
         status: Status = end.pop("status", "ok")
         self._counts[status] += 1
         failure = Failure("timeout", "slow") if status != "ok" else None
@@ -54,6 +56,14 @@ class Made:
         if scores:
             told = [Score(index, key, within, subject, self.scorer, **score) for score in scores]
             self._journal.end_scoring(End(index, key, within, subject, self.scorer, 1, "ok", []), told)
+
+    def score_again(self, scores: Sequence[dict[str, Any]]) -> None:
+        """Score all cases with the scorer of now, one score each, as a start with another judge does."""
+        for index, score in enumerate(scores):
+            head = (index, self._keys[index], "set", "m")
+            self._journal.end_scoring(
+                End(*head, self.scorer, 1, "ok", []), [Score(*head, self.scorer, **score)]
+            )
 
     def write_info(self, total: int) -> None:
         """Write run.json as for a run that is not over, so that it can be read."""

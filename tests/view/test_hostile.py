@@ -22,6 +22,7 @@ from support.web import Page, view_of
 
 TAGS = frozenset(
     [
+        "em",
         "textarea",
         "legend",
         "fieldset",
@@ -94,6 +95,9 @@ TAGS = frozenset(
 )
 ATTRIBUTES = frozenset(
     [
+        "required",
+        "data-key",
+        "data-once",
         "spellcheck",
         "rows",
         "maxlength",
@@ -232,6 +236,13 @@ def addresses(text: str, number: int) -> dict[str, list[str]]:
         ],
         "/starting/{id}": ["/starting/" + quote(text, safe="")],
         "/output/{run:.*}": [f"/output/{NAMES}"] if number == 0 else [],
+        "/judges": ["/judges"] if number == 0 else [],
+        "/judges/{run:.*}": [f"/judges/{NAMES}"] if number == 0 else [],
+        "/label/{run:.*}": [
+            f"/label/{NAMES}?" + urlencode({"by": "a", "metric": text}),
+            f"/label/{NAMES}?" + urlencode({"by": text, "metric": text}),
+            f"/label/{NAMES}?" + urlencode({"metric": text}),
+        ],
         # Forms: see test_start.py.
         "/quickstart": [],
         "/stop/{run:.*}": [],

@@ -8,14 +8,13 @@ import re
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args, get_origin
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from aiohttp.test_utils import TestClient
 
 from assay import api
 from assay.cli.suite_command import suite_command
-from assay.core.errors import UsageError
 from assay.core.spec import RunSpec, fields
 from assay.store.notes import read_notes
 from assay.store.runs import is_locked, run_folders, state_of
@@ -291,6 +290,36 @@ def test_the_quickstart_names_the_command_that_fetches_its_model(
     visit(tmp_path, look)
 
 
-def test_an_unknown_suite_has_no_form() -> None:
-    with pytest.raises(UsageError, match="there is no suite"):
-        OptionForm.of("tasks", {})
+def test_the_quickstart_writes_a_task_and_runs_it(weights: Path, tmp_path: Path) -> None:
+    async def act(client: TestClient[Any, Any], guard: Guard) -> None:
+        assert "Start the quickstart" in await (await client.get("/")).text()
+        status, place, _ = await send(client, guard, "/quickstart", {})
+        assert status == 303
+        run = tmp_path / place.removeprefix("/run/")
+        await until(lambda: state_of(run).state == "finished")
+        # The second time it leads to the same run.
+        assert (await send(client, guard, "/quickstart", {}))[1] == place
+
+    visit(tmp_path, act)
+
+
+def test_a_suite_that_is_a_file_is_not_loaded_by_an_address(tmp_path: Path) -> None:
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    made = Made(tmp_path / "assay" / "one", suite=f"{tmp_path}/evil.py:Evil")
+    made.case("a", [passed(1)])
+    made.finish(state="stopped")
+
+    async def look(client: TestClient[Any, Any], _: Guard) -> None:
+        for place in (
+            f"/start/{quote(str(tmp_path), safe='')}%2Fevil.py:Evil",
+            "/start/evil.py:Evil",
+            "/start/tasks",
+        ):
+            response = await client.get(place)
+            assert response.status == 404
+        source = await (await client.get("/run/assay/one")).text()
+        assert "Continue</button>" not in source
+        assert (await client.get("/label/assay/one?by=ann")).status == 200
+        assert not (tmp_path / "ran").exists()
+
+    visit(tmp_path, look)

@@ -8,18 +8,18 @@ import sys
 import termios
 import tty
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from assay.cli.completion import complete_runs
-from assay.core.errors import AssayError, UsageError
+from assay.core.errors import UsageError
 from assay.screen import block, counted, heading, rule, tell
 
 if TYPE_CHECKING:
     from assay.core.suite import GradedAnswer
-    from assay.store.labels import AnswerPlace, Answers, AnswersOf, RunLabels
+    from assay.store.labels import AnswerPlace, Answers, RunLabels
 
 # Longer texts are cut; the key m shows them in full.
 MAX_CHARS = 3000
@@ -74,17 +74,16 @@ def command(run: str, metric: str, sample: int | None, balance: bool, seed: int,
         )
     # Imported here because completion and --help need none of them.
     from assay import api
-    from assay.core.suite import graded_answers
     from assay.store.labels import RunLabels, choose_answers
-    from assay.suites import find_suite
 
     loaded = api.load(run)
-    answers_of: AnswersOf = graded_answers
-    # The answers of a suite that can no longer be imported are read as those of most suites are.
-    with suppress(AssayError):
-        answers_of = find_suite(loaded.info.suite).graded_answers
     answers = choose_answers(
-        loaded.folder, answers_of, metric=metric, sample=sample, seed=seed, balance=balance
+        loaded.folder,
+        api.suite_class(loaded.info.suite).graded_answers,
+        metric=metric,
+        sample=sample,
+        seed=seed,
+        balance=balance,
     )
     labels = RunLabels(loaded.folder, by or _login_name())
     try:
@@ -191,7 +190,7 @@ def _print_end(answers: Answers, labels: RunLabels, folder: str, *, complete: bo
         total = counted(len(answers.places), "answer")
         tell(f"{len(done):,} of {total} labelled. The same command shows the others.")
         return
-    result = agreement_with_scores(labels, done)
+    result = agreement_with_scores(labels.labels, done)
     click.echo(f"{counted(len(done), 'answer')} labelled in {labels.path}")
     if not result.n:
         click.echo(f"{answers.metric} has no right or wrong here, so there is no agreement to compute")

@@ -43,6 +43,19 @@ def find_calibration(
     return None
 
 
+def list_calibrations(warn: Warn | None = None) -> list[Calibration]:
+    """Return all calibrations of the user, then those that ship with the package. `warn` is told of damaged files."""
+    calibrations = []
+    for folder in (calibration_folder(), SHIPPED):
+        for path in sorted(folder.glob("*.json")):
+            try:
+                calibrations.append(msgspec.json.decode(path.read_bytes(), type=Calibration))
+            except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
+                if warn:
+                    warn(f"Skipped {path}: it is not a calibration file ({error}).")
+    return calibrations
+
+
 def save_calibration(calibration: Calibration) -> str:
     """Save a calibration to the data folder. Returns "", or the reason why it was not saved.
 

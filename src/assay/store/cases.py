@@ -63,6 +63,11 @@ class RunCases:
         for end in self.ends():
             yield self._view(end)
 
+    @property
+    def positions(self) -> range:
+        """The positions of all cases up to the last one that has ended. Some of them may not have ended."""
+        return range(len(self._index.ask.codes))
+
     def ends(self) -> Iterator[End]:
         """Yield the `end` of each finished case, with its label and tags. Reads one line per case."""
         for index in range(len(self._index.ask.codes)):

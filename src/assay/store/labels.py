@@ -13,9 +13,11 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 import msgspec
@@ -104,16 +106,20 @@ def choose_answers(
     sample: int | None = None,
     seed: int = 0,
     balance: bool = False,
+    cases: RunCases | None = None,
+    max_cases: int | None = None,
 ) -> Answers:
     """Return the answers of a run with a score of this metric, shuffled, or a sample of them.
 
     `answers_of` is `graded_answers` of the run's suite. Without a metric, it is one that a judge decides, else the
     first one. With `balance`, half of the sample has accepted answers and half rejected ones, as far as there are
     enough. The same seed gives the same sample. Raises UsageError if the run has no such answer.
+
+    `cases` are the cases of the run, if they are open already. All of them are read, or a random choice of `max_cases`.
     """
-    cases = RunCases(folder)
+    cases = cases or RunCases(folder)
     by_metric: dict[str, list[AnswerPlace]] = {}
-    for view in cases:
+    for view in _drawn(cases, max_cases, seed):
         end = view.end
         for number, answer in enumerate(answers_of(view)):
             key = AnswerKey(end.set, end.case, end.subject, answer.part)
@@ -131,6 +137,18 @@ def choose_answers(
     if sample is not None:
         shuffled = _balanced(shuffled, sample) if balance else shuffled[:sample]
     return Answers(cases, answers_of, metric, shuffled)
+
+
+def _drawn(cases: RunCases, max_cases: int | None, seed: int) -> Iterator[CaseView]:
+    """Yield all cases, or a random choice of them in the order of the data."""
+    positions = cases.positions
+    if max_cases is None or len(positions) <= max_cases:
+        yield from cases
+        return
+    for position in sorted(Random(seed).sample(positions, max_cases)):  # noqa: S311 - a sample, no secret
+        view = cases.case(position)
+        if view is not None:
+            yield view
 
 
 def _judged_metric(folder: Path, metrics: Sequence[str]) -> str:
@@ -161,15 +179,7 @@ class RunLabels:
         self.labels: dict[AnswerKey, AnswerLabel] = {}
         """The newest label that this person gave to each answer."""
         self._starts: list[tuple[int, AnswerKey]] = []
-        try:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise UsageError(f"{self.path} cannot be written: {error.strerror}") from None
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._fd)
-            raise UsageError(f"another process has {self.path} open. Wait until it has ended") from None
+        self._fd = self._lock()
         try:
             for label in self._read():
                 if label.by == by:
@@ -177,6 +187,22 @@ class RunLabels:
         except BaseException:
             self.close()
             raise
+
+    def _lock(self) -> int:
+        """Return the open and locked file."""
+        while True:
+            try:
+                fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            except OSError as error:
+                raise UsageError(f"{self.path} cannot be written: {error.strerror}") from None
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(fd)
+                raise UsageError(f"another process has {self.path} open. Wait until it has ended") from None
+            if os.fstat(fd).st_nlink:
+                return fd
+            os.close(fd)  # another process removed the empty file between the two calls
 
     def _read(self) -> list[AnswerLabel]:
         """Return all labels. The beginning of a line at the end of the file, left by a kill, is cut off."""
@@ -233,6 +259,20 @@ class RunLabels:
         del self.labels[key]
         return key
 
+    def undo_newest(self) -> AnswerKey | None:
+        """Remove the newest label of the file, also one of an earlier session, and return its answer.
+
+        None if the file has none, or if it is another person's.
+        """
+        labels = self._read()
+        if not labels or labels[-1].by != self.by:
+            return None
+        content = self.path.read_bytes()
+        os.ftruncate(self._fd, content.rfind(b"\n", 0, len(content) - 1) + 1)
+        self._starts.clear()
+        self.labels = {label.key: label for label in labels[:-1] if label.by == self.by}
+        return labels[-1].key
+
     def close(self) -> None:
         """Close the file. An empty one is removed."""
         if os.fstat(self._fd).st_size == 0:
@@ -240,9 +280,24 @@ class RunLabels:
         os.close(self._fd)
 
 
-def agreement_with_scores(labels: RunLabels, places: Sequence[AnswerPlace]) -> Agreement:
+def read_labels(folder: Path) -> list[AnswerLabel]:
+    """Return all labels of a run, oldest first. Takes no lock. Lines that are no labels are left out."""
+    try:
+        lines = (folder / FILE).read_bytes().splitlines()
+    except OSError:
+        return []
+    labels = []
+    for line in lines:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            labels.append(msgspec.json.decode(line, type=AnswerLabel))
+    return labels
+
+
+def agreement_with_scores(
+    labels: Mapping[AnswerKey, AnswerLabel], places: Sequence[AnswerPlace]
+) -> Agreement:
     """Compare the labels of one person with the scores of the run. An answer without a label is left out."""
-    labelled = [(place, labels.labels[place.key]) for place in places if place.key in labels.labels]
+    labelled = [(place, labels[place.key]) for place in places if place.key in labels]
     return agreement(
         JudgedRow(label.label, place.accepted, None, label.category, label.cluster or None)
         for place, label in labelled

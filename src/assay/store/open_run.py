@@ -11,7 +11,6 @@ time: columns cannot grow while another thread reads them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -189,7 +188,7 @@ class OpenRun:
 
     def case(self, index: int) -> CaseView:
         """Return a case with its calls. Raises UsageError if the run has no case of this number that has ended."""
-        cases = self._open_cases()
+        cases = self.cases()
         view = cases.case(index)
         if view is None:
             raise UsageError(f"{self.folder.name} has no case {index} that has ended")
@@ -197,17 +196,14 @@ class OpenRun:
 
     def end(self, index: int) -> End:
         """Return how a case of the table ended. Reads one line."""
-        return self._open_cases().end(index)
-
-    def cases(self) -> Iterator[CaseView]:
-        """Yield every case that has ended, without its calls."""
-        yield from self._open_cases()
+        return self.cases().end(index)
 
     def earlier_scores(self, index: int) -> dict[str, list[Score]]:
         """Return the scores of a case by judges that were replaced by another one, by scorer."""
-        return self._open_cases().earlier_scores(index)
+        return self.cases().earlier_scores(index)
 
-    def _open_cases(self) -> RunCases:
+    def cases(self) -> RunCases:
+        """Return the cases that have ended, without their calls, read by the columns that are open already."""
         table = self.table()
         if self._cases is None:
             self._cases = RunCases(self.folder, table.columns)

@@ -89,10 +89,12 @@ class Start:
         """Wait until the process works on a run folder or has ended. Returns False if neither is true in time."""
         end = time.monotonic() + seconds
         while not self.is_over:
+            began = time.monotonic()
             await asyncio.to_thread(self._look)
             if self.is_over or time.monotonic() >= end:
                 break
-            await asyncio.sleep(_LOOK_SECONDS)
+            # A look below a large folder takes long. Looking takes a fifth of the time at most.
+            await asyncio.sleep(max(_LOOK_SECONDS, 4 * (time.monotonic() - began)))
         return self.is_over
 
     def _look(self) -> None:
@@ -258,14 +260,16 @@ def continue_command(run: Path) -> tuple[list[str], Path] | str:
     """
     try:
         info = OpenRun(run).info
-        suite_words = api.options_of(info.suite).command.split()
     except AssayError as error:
         return str(error)
+    commands = {command.name: words.split() for words, command in api.suite_commands().items()}
+    # A suite can be a file. Its code must not run because somebody looks at the run.
+    suite_words = commands.get(info.suite, [])
     if info.imported is not None:
         return "The run was imported from another program, so no command continues it."
     program, *words = info.repeat_command or [""]
     if program != "assay" or not suite_words or words[: len(suite_words)] != suite_words:
-        return "The run was started by a Python program, which continues it."
+        return "The run was not started by a command of an installed suite. What started it continues it."
     folder = _working_folder(run, str(info.spec.get("output_dir") or ""))
     if folder is None:
         return "The run folder was moved, so its command would not find it."

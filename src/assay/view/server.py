@@ -32,6 +32,8 @@ from assay.view.pages import (
     hop_numbers,
     hop_run,
     hop_tasks,
+    judges,
+    label,
     memory,
     run,
     run_actions,
@@ -91,6 +93,10 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("GET", "/hop/perf/{task:.*}", hop_numbers.show_perf),
     ("GET", "/hop/live/run/{task:.*}", hop_run.stream),
     ("GET", "/hop/live/batch/{task:.*}", hop_batch.stream),
+    ("GET", "/judges", judges.show),
+    ("GET", "/judges/{run:.*}", judges.show_run),
+    ("GET", "/label/{run:.*}", label.show),
+    ("POST", "/label/{run:.*}", label.send),
     ("GET", "/static/{name}", show_static),
 ]
 """Every address of the server. `{run}` is the path of a run folder below DIR, `{task}` that of a HOP task."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Hashable
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -49,6 +50,8 @@ class Site:
         self.searches = asyncio.Semaphore(_SEARCHES)
         """Searches in texts that run at a time. More of them wait, because each keeps a core busy."""
         self.comparisons = OpenComparisons()
+        self.label_queues: dict[Hashable, Struct] = {}
+        """The last few queues of answers to label, which `pages/label.py` keeps here."""
         self.closing = asyncio.Event()
         """Set when the server ends. Streams then end too."""
         self.static = static_files()

@@ -23,6 +23,7 @@ from assay.core.errors import UsageError
 from assay.view.option_form import OptionForm
 from assay.view.processes import Start
 from assay.view.site import SITE, Site
+from assay.view.text import plain
 
 HAND_OVER_SECONDS = 8.0
 """Seconds that a browser waits for the run folder. Afterwards a page waits that loads itself again."""
@@ -150,8 +151,8 @@ async def start_quickstart(request: web.Request) -> web.StreamResponse:
 
 async def _start(site: Site, words: list[str], form: OptionForm) -> web.StreamResponse:
     output = form.values.get("output_dir") or api.options_of(form.suite).default_output
-    # The default of some suites depends on the data. Then the run is looked for below all of DIR.
-    places = [site.root / output] if "output_dir" in form.values or (site.root / output).is_dir() else []
+    # The default of some suites is a sentence: it depends on the data. Then the run is looked for below all of DIR.
+    places = [] if " " in output and "output_dir" not in form.values else [site.root / output]
     start = await site.processes.start(words, places=places)
     start.form = form.values
     return await go_to_run(site, start)
@@ -195,10 +196,11 @@ async def _show_form(
 
 
 def _form(suite: str, values: dict[str, Any]) -> OptionForm:
-    try:
-        return OptionForm.of(suite, values)
-    except UsageError as error:
-        raise web.HTTPNotFound(text=str(error)) from None
+    names = [command.name for command in api.suite_commands().values()]
+    # `FILE.py:NAME` is a suite, too. Its code would run because somebody opened an address.
+    if suite not in names:
+        raise web.HTTPNotFound(text=registry.unknown("suite", plain(suite), names))
+    return OptionForm.of(suite, values)
 
 
 def _command(words: Iterable[str]) -> str:

@@ -40,6 +40,10 @@ document.addEventListener("click", (event) => {
 document.addEventListener("submit", (event) => {
   const form = event.target.closest("form[data-into]");
   if (form) { event.preventDefault(); submit(form); }
+  // A form with `data-once` is sent once, also after a double click or two keys.
+  if (!("once" in event.target.dataset)) return;
+  if (event.target.dataset.sent) event.preventDefault();
+  event.target.dataset.sent = "1";
 });
 
 // A choice applies at once; a text when Enter is pressed.
@@ -113,10 +117,18 @@ const KEYS = {
   "/": () => { const field = document.querySelector("[data-search]"); field?.focus(); return Boolean(field); },
   "?": () => { document.getElementById("keys").showModal(); return true; },
 };
+/* `data-key="y"` on a button: the key presses it. */
+function press(key) {
+  const button = /^[a-z]$/.test(key) && document.querySelector(`main button[data-key="${key}"]`);
+  if (!button) return false;
+  button.click();
+  return true;
+}
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   if (event.target.matches("input:not([type=checkbox]), select, textarea")) return;
-  if (KEYS[event.key]?.()) event.preventDefault();
+  if (!event.repeat && press(event.key)) event.preventDefault();
+  else if (KEYS[event.key]?.()) event.preventDefault();
 });
 
 /* What needs the script is hidden without it. */
@@ -124,5 +136,7 @@ function prepare(part) {
   part.querySelectorAll("[data-copy][hidden], [data-open][hidden]").forEach((element) => { element.hidden = false; });
   if (part === document || part.matches("[data-live]") || part.querySelector("[data-live]")) openStreams();
 }
+// The back button may show a page as it was left, after its form was sent.
+addEventListener("pageshow", () => document.querySelectorAll("form[data-sent]").forEach((form) => { delete form.dataset.sent; }));
 if (document.getElementById("rows")) history.replaceState({ into: "rows" }, "");
 prepare(document);
