@@ -297,8 +297,6 @@ def test_the_quickstart_writes_a_task_and_runs_it(weights: Path, tmp_path: Path)
         assert status == 303
         run = tmp_path / place.removeprefix("/run/")
         await until(lambda: state_of(run).state == "finished")
-        # The second time it leads to the same run.
-        assert (await send(client, guard, "/quickstart", {}))[1] == place
 
     visit(tmp_path, act)
 

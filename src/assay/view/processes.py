@@ -102,9 +102,7 @@ class Start:
         run = self._run_of_process()
         if run is None and exit_code is None:
             return
-        if run is None:
-            # A finished run is not locked again. Its folder is what the command prints last.
-            run = self._run_of_output() if exit_code == 0 else None
+        run = run or self._run_of_output()
         if run is None:
             self.output = read_end(self._log)
             self._log.unlink(missing_ok=True)
@@ -118,6 +116,11 @@ class Start:
 
     def _run_of_process(self) -> Path | None:
         """Return the run folder that the process has locked, also if it has ended since."""
+        if self._process.returncode is None:
+            with suppress(OSError):  # it has ended meanwhile, or the system has no /proc
+                files = [link.readlink() for link in Path(f"/proc/{self._process.pid}/fd").iterdir()]
+                locks = [file for file in files if file.name == "lock" and is_run_folder(file.parent)]
+                return locks[0].parent if locks else None
         for place in self._places:
             for folder in run_folders(place):
                 owner = last_owner(folder)
@@ -129,6 +132,7 @@ class Start:
         return None
 
     def _run_of_output(self) -> Path | None:
+        """Return the run folder that the command names at its end. A finished run is not locked again."""
         for line in reversed(read_end(self._log).splitlines()):
             if line.startswith(_RUN_LINE):
                 folder = self._folder / line.removeprefix(_RUN_LINE)
