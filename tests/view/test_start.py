@@ -196,9 +196,12 @@ def test_a_run_is_planned_started_stopped_and_continued_by_forms(folder: Path) -
 def test_what_the_command_says_stands_beside_the_form(folder: Path) -> None:
     async def act(client: TestClient[Any, Any], guard: Guard) -> None:
         for do in ("plan", "start"):
-            values = {**TASK, "tasks": "missing.yaml", "do": do}
+            # `checks` names the boxes of the form. This one is set by default.
+            values = {**TASK, "tasks": "missing.yaml", "checks": "log_samples", "do": do}
             status, _, source = await send(client, guard, "/start/task", values)
             assert status == 422
+            (box,) = [each for _, each in Page(source).elements if each.get("name") == "log_samples"]
+            assert "checked" not in box
             assert "missing.yaml" in Page(source).text
             assert 'value="missing.yaml"' in source
 

@@ -35,6 +35,10 @@ FILE = "labels.jsonl"
 AnswersOf = Callable[[CaseView], Sequence[GradedAnswer]]
 
 
+class LabelsBusy(UsageError):
+    """Another process has the labels of the run open."""
+
+
 class AnswerKey(NamedTuple):
     """Identifies an answer in its run."""
 
@@ -199,7 +203,7 @@ class RunLabels:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.close(fd)
-                raise UsageError(f"another process has {self.path} open. Wait until it has ended") from None
+                raise LabelsBusy(f"another process has {self.path} open. Wait until it has ended") from None
             if os.fstat(fd).st_nlink:
                 return fd
             os.close(fd)  # another process removed the empty file between the two calls

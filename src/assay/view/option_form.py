@@ -33,16 +33,9 @@ _FREE_TEXT = frozenset({"system_instruction", "base_url", "judge_base_url"})
 # Options with suggestions of their own. All other texts are offered the files below DIR.
 _SUGGESTIONS = {"model": "models", "judge": "judges", "memory": "memories", "baseline": "memories"}
 _NO_FILES = frozenset(
-    {"embedder", "profiles", "variant", "include_tags", "exclude_tags", "ids", "task_id"}
-) | {
-    "categories",
-    "sample_id",
-    "cluster",
-    "seed",
-    "memory_args",
-    "model_args",
-    "gen_kwargs",
-}
+    {"embedder", "profiles", "variant", "include_tags", "exclude_tags", "ids", "task_id", "categories"}
+    | {"sample_id", "cluster", "seed"}
+)
 _OPTION = re.compile(r"option '(\w+)'")
 
 
@@ -59,8 +52,6 @@ class FormField(Struct, kw_only=True):
     choices: list[str]
     suggestions: str
     """The id of a list of suggestions; empty for none."""
-    starts_another: bool
-    """Whether another value starts another run."""
     has_error: bool = False
 
 
@@ -187,7 +178,6 @@ def _form_field(field: Field, options: type[SuiteOptions], value: str | None) ->
         default=default,
         choices=choices,
         suggestions=suggestions,
-        starts_another=field.mark == "ask",
     )
 
 

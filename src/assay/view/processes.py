@@ -60,7 +60,7 @@ class Start:
         """The run folder of the process, once it is known."""
         self.exit_code: int | None = None
         self.form: dict[str, str] = {}
-        """The values of the form that started it, to show it again after an error."""
+        """The texts of the form that started it, to show it again after an error."""
         self.output = ""
         """The end of what a process printed that ended without a run."""
         self._folder = folder

@@ -31,6 +31,7 @@ from assay.store.labels import (
     AnswerPlace,
     Answers,
     AnswersOf,
+    LabelsBusy,
     RunLabels,
     agreement_with_scores,
     choose_answers,
@@ -266,9 +267,7 @@ def _open_labels(folder: Path, by: str) -> RunLabels:
     for pause in _LOCK_PAUSES:
         try:
             return RunLabels(folder, by)
-        except UsageError as error:
-            if "another process" not in str(error):
-                raise
+        except LabelsBusy:
             time.sleep(pause)
     return RunLabels(folder, by)
 

@@ -154,7 +154,7 @@ async def _start(site: Site, words: list[str], form: OptionForm) -> web.StreamRe
     # The default of some suites is a sentence: it depends on the data. Then the run is looked for below all of DIR.
     places = [] if " " in output and "output_dir" not in form.values else [site.root / output]
     start = await site.processes.start(words, places=places)
-    start.form = form.values
+    start.form = {field.name: field.value for field in form.fields}
     return await go_to_run(site, start)
 
 
