@@ -23,7 +23,7 @@ from assay.core.events import Notify
 from assay.core.json_schema import FileSchema, JsonSchema, config_schema
 from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, build
-from assay.core.suite import CaseView, Match, Overview, Section, Suite
+from assay.core.suite import Match, Overview, Section, Suite
 from assay.evaluation import aevaluate, evaluate
 from assay.journal.folder import Summary
 from assay.rescore import Rescore
@@ -45,7 +45,6 @@ __all__ = [
     "RunCase",
     "aevaluate",
     "arun",
-    "case_sections",
     "check",
     "compare",
     "convert",
@@ -120,13 +119,14 @@ def instead_of_run(spec: RunSpec) -> Report | Sequence[Section] | None:
     return find_suite(spec.suite).instead_of_run(spec)
 
 
-def case_sections(suite: str, case: CaseView) -> Sequence[Section]:
-    """Return what a suite shows of the records and scores of a case. A suite that is gone shows the common parts."""
-    return suite_class(suite).sections(case)
+def suite_class(suite: str, *, run_files: bool = False) -> type[Suite[Any, Any]]:
+    """Return the suite of a run, for its class methods. A suite that is gone is the base class: the common parts.
 
-
-def suite_class(suite: str) -> type[Suite[Any, Any]]:
-    """Return the suite of a run, for its class methods. A suite that is gone is the base class: the common parts."""
+    So is a suite `FILE.py:Name`, without `run_files`: its code must not run because somebody looks at a run that names
+    the file.
+    """
+    if is_path(suite) and not run_files:
+        return Suite
     try:
         return find_suite(suite)
     except AssayError:

@@ -45,9 +45,12 @@ EXAMPLES = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium. Skips if `make browser` has not installed it, except where ASSAY_BROWSER says "required"."""
+    """Debian's Chromium. Skips if `make browser` has not installed it, except where ASSAY_BROWSER says "required".
+
+    It ends with its module: Playwright runs an event loop in this thread, in which no other test could run one.
+    """
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:

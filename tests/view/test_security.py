@@ -16,6 +16,8 @@ from aiohttp import ClientError
 from aiohttp.test_utils import TestClient
 from yarl import URL
 
+from assay import api
+from assay.core.suite import Suite
 from assay.view.guard import HEADERS, MAX_BODY, Guard
 from assay.view.server import ROUTES
 from view.hostile import STRINGS
@@ -418,3 +420,12 @@ def test_a_run_folder_that_cannot_be_written_is_shown_without_buttons(root: Path
         visit(root, look)
     finally:
         folder.chmod(0o755)
+
+
+def test_a_suite_that_is_a_file_does_not_run_because_somebody_looks_at_its_run(tmp_path: Path) -> None:
+    marker, file = tmp_path / "it-ran", tmp_path / "suite.py"
+    file.write_text(f"import pathlib\npathlib.Path({str(marker)!r}).touch()\n")
+    assert api.suite_class(f"{file}:Quiz") is Suite
+    assert not marker.exists()
+    api.suite_class(f"{file}:Quiz", run_files=True)
+    assert marker.exists()

@@ -79,7 +79,7 @@ def command(run: str, metric: str, sample: int | None, balance: bool, seed: int,
     loaded = api.load(run)
     answers = choose_answers(
         loaded.folder,
-        api.suite_class(loaded.info.suite).graded_answers,
+        api.suite_class(loaded.info.suite, run_files=True).graded_answers,
         metric=metric,
         sample=sample,
         seed=seed,
