@@ -179,7 +179,7 @@ def test_rows_and_cases_are_walked_by_keys(page: Page, many_address: str) -> Non
     page.keyboard.press("PageDown")
     expect(page.locator("#rows [role=status]")).to_contain_text("51–100")
     page.keyboard.press("/")
-    expect(page.get_by_label("failed")).to_be_focused()
+    expect(page.get_by_role("searchbox")).to_be_focused()
     page.get_by_role("heading", level=1).click()
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()

@@ -70,7 +70,7 @@ def looked_up(ask: Asker, prompt: Ids, scored: Ids) -> list[float]:
     [
         (FRANCE, " Paris"),
         (SHOTS + FRANCE, " Berlin"),
-        (FRANCE, " the United Kingdom, which is Grüßte"),
+        pytest.param(FRANCE, " the United Kingdom, which is Grüßte", marks=pytest.mark.long),
         (FRANCE, " 你🦙"),
         (FRANCE, "<|im_end|>\nuser"),
     ],

@@ -30,10 +30,11 @@ class Page(HTMLParser):
     def __init__(self, source: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str]]] = []
-        self.text = ""
         self.depth = 0
+        self._texts: list[str] = []
         self.feed(source)
         self.close()
+        self.text = "".join(self._texts)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, {name: value or "" for name, value in attrs}))
@@ -46,7 +47,7 @@ class Page(HTMLParser):
         self.depth -= 1
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        self._texts.append(data)
 
     def links(self) -> list[str]:
         """The addresses of all links, as they stand in the page."""
