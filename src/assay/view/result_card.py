@@ -17,7 +17,7 @@ from msgspec import Struct
 from assay.core.hop_records import EXPECTED
 from assay.core.hop_result import FAIL, LACK_OF_INFO, OK, UNCERTAIN
 from assay.hop import HistoryRecord, OutputField, RowVerdict
-from assay.view.text import Preview, as_text, preview
+from assay.view.text import TextBlock, as_text, preview
 
 # HOP's View looks for these fields, the first that is there.
 _SUMMARIES = ("answer", "summary", "verification_summary", "presentation", "problem_summary")
@@ -29,15 +29,6 @@ _MILD = frozenset({"medium", "warning", "warn", "moderate", "中"})
 _BOOLEANS = {"true": True, "false": False}
 # Limits of a table of errors. The raw JSON below it has everything.
 _MAX_ROWS, _MAX_COLUMNS, _MAX_CELL = 50, 8, 500
-
-
-class CardText(Struct):
-    """A text that may be cut. `id` names it in the address that shows all of it."""
-
-    id: str
-    heading: str
-    text: Preview
-    kind: str = ""
 
 
 class Gauge(Struct, frozen=True):
@@ -67,7 +58,7 @@ class CardValue(Struct):
     table: CardTable | None = None
     items: list[str] | None = None
     text: str | None = None
-    block: CardText | None = None
+    block: TextBlock | None = None
 
 
 class CardField(Struct):
@@ -91,10 +82,10 @@ class ResultCard(Struct, kw_only=True):
     tone: str
     facts: list[tuple[str, str]]
     error: str
-    summary: CardText | None
+    summary: TextBlock | None
     questions: list[str]
     fields: list[CardField]
-    raw: CardText
+    raw: TextBlock
 
 
 class CardContent(Struct, kw_only=True):
@@ -255,8 +246,8 @@ def _texts(value: Any) -> list[str]:
     return [_cell(item) for item in items[:_MAX_ROWS]]
 
 
-def _block(value: Any, block_id: str, whole: str, heading: str = "") -> CardText:
-    return CardText(block_id, heading, preview(as_text(value), whole=whole == block_id))
+def _block(value: Any, block_id: str, whole: str, heading: str = "") -> TextBlock:
+    return TextBlock(block_id, heading, preview(as_text(value), whole=whole == block_id))
 
 
 def _is_same(name: str, verdict: RowVerdict | None) -> bool | None:

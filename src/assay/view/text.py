@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from markupsafe import Markup, escape
+from msgspec import Struct
 
 MAX_CHARS = 10_000
 MAX_LINES = 100
@@ -34,6 +35,15 @@ class Preview(NamedTuple):
     chars: int
     """The length of the whole text."""
     is_cut: bool
+
+
+class TextBlock(Struct):
+    """A text with a heading. `id` names it in the address that shows all of it."""
+
+    id: str
+    heading: str
+    text: Preview
+    kind: str = ""
 
 
 def visible(value: object) -> Markup:

@@ -25,11 +25,11 @@ from assay.view.pages.case_blocks import (
     QuestionTestBlock,
     SectionBlock,
     TestBlock,
-    TextBlock,
     VotesBlock,
 )
 from assay.view.row_query import RowQuery
 from assay.view.site import SITE
+from assay.view.text import TextBlock
 
 # Prompts and tests on a page. More are shown on demand: a case may have a thousand of them.
 MAX_CALLS, MAX_TESTS = 20, 20

@@ -21,19 +21,10 @@ from assay.core.report import Table
 from assay.core.suite import Section
 from assay.core.types import ASK, Call, Request
 from assay.store.render.flips import Change, word_changes
-from assay.view.text import Preview, as_text, preview
+from assay.view.text import TextBlock, as_text, preview
 
 # Texts of a check or an item are cut earlier than replies: there are many of them on a page.
 _SHORT_CHARS = 600
-
-
-class TextBlock(Struct):
-    """A text with a heading. `id` names it in the address that shows all of it."""
-
-    id: str
-    heading: str
-    text: Preview
-    kind: str = ""
 
 
 class PairBlock(Struct, kw_only=True):

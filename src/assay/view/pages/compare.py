@@ -25,10 +25,10 @@ from assay.store.render.case_diff import TextPair, compare_cases
 from assay.store.render.flips import Change, flip_texts, word_changes
 from assay.store.render.tables import TextTable
 from assay.view.open_comparisons import RunChoice
-from assay.view.pages.case_blocks import CaseBlocks, TextBlock
+from assay.view.pages.case_blocks import CaseBlocks
 from assay.view.plots import difference_scale
 from assay.view.site import FRAGMENT, SITE, Site
-from assay.view.text import preview
+from assay.view.text import TextBlock, preview
 
 PAGE_PAIRS = 25
 MAX_RUNS = 12

@@ -12,9 +12,9 @@ from msgspec import Struct
 from assay.core.errors import UsageError
 from assay.hop import HistoryRecord, HopTask
 from assay.view.hop_site import HOP, HopState, TaskFile, TaskHead, open_task, task_files, task_head
-from assay.view.result_card import CardText, ResultCard, card_of_record
+from assay.view.result_card import ResultCard, card_of_record
 from assay.view.site import SITE, Site
-from assay.view.text import as_text, preview
+from assay.view.text import TextBlock, as_text, preview
 
 PAGE_RECORDS = 20
 
@@ -41,7 +41,7 @@ class HistoryEntry(Struct):
 
     number: int
     card: ResultCard | None
-    text: CardText | None
+    text: TextBlock | None
 
 
 class HistoryDetail(Struct, kw_only=True):
@@ -150,5 +150,5 @@ def _entry(record: HistoryRecord, task: HopTask, whole: str) -> HistoryEntry:
     if record.audit is not None:
         return HistoryEntry(record.number, card_of_record(record, task.contract.outputs, whole), None)
     block_id = f"r{record.number}-raw"
-    text = CardText(block_id, "", preview(as_text(record.value), whole=whole == block_id))
+    text = TextBlock(block_id, "", preview(as_text(record.value), whole=whole == block_id))
     return HistoryEntry(record.number, None, text)

@@ -20,9 +20,9 @@ from assay.view.hop_form import Widget, make_widgets, read_widgets
 from assay.view.hop_site import HOP, TaskHead, open_task, task_files, task_head
 from assay.view.hop_trials import Trial, Trials
 from assay.view.live import send_fragments
-from assay.view.result_card import CardContent, CardText, ResultCard, make_card
+from assay.view.result_card import CardContent, ResultCard, make_card
 from assay.view.site import SITE, Site
-from assay.view.text import preview
+from assay.view.text import TextBlock, preview
 
 
 class ProfileChoice(Struct):
@@ -39,7 +39,7 @@ class RoundCard(Struct):
     feedback: str
     card: ResultCard
     steps: list[RoundStep]
-    traceback: CardText | None
+    traceback: TextBlock | None
 
 
 class TrialView(Struct, kw_only=True):
@@ -209,7 +209,7 @@ def _view(site: Site, task: HopTask, trial: Trial, whole: str) -> TrialView:
         if each.result.traceback:
             block = f"t{position}-traceback"
             text = preview(each.result.traceback, whole=whole == block)
-            traceback = CardText(block, "traceback", text, "failed")
+            traceback = TextBlock(block, "traceback", text, "failed")
         card = _card(task, trial, position, whole)
         rounds.append(RoundCard(each.feedback, card, each.result.steps, traceback))
     name = site.name(task.folder) or ""

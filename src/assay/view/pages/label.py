@@ -38,11 +38,10 @@ from assay.store.labels import (
     read_labels,
 )
 from assay.store.open_run import OpenRun
-from assay.view.pages.case_blocks import TextBlock
 from assay.view.pages.judges import calibrate_command
 from assay.view.processes import may_write
 from assay.view.site import SITE, Site
-from assay.view.text import preview
+from assay.view.text import TextBlock, preview
 
 MAX_CASES = 5_000
 """Cases that are looked at for answers. Of a larger run, a random choice is."""
