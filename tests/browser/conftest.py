@@ -9,13 +9,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from support.commands import environment
+from support.web import serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
@@ -122,19 +122,6 @@ def address(examples: Path) -> Iterator[str]:
     """The address of a server of the examples."""
     with serving(examples) as address:
         yield address
-
-
-@contextmanager
-def serving(folder: Path) -> Iterator[str]:
-    """Run `assay view` on a folder."""
-    command = [sys.executable, "-m", "assay", "view", str(folder), "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip().rstrip("/")
-    finally:
-        process.terminate()
-        process.communicate(timeout=20)
 
 
 def screenshot(page: Page, name: str) -> None:

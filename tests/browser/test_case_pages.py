@@ -10,9 +10,10 @@ import pytest
 
 from assay.store.runs import run_folders
 
-from browser.conftest import screenshot, serving
+from browser.conftest import screenshot
 from browser.test_pages import expect_no_sideways_scroll, violations
 from support.runs import Made, passed
+from support.web import serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from browser.conftest import screenshot, serving
+from browser.conftest import screenshot
 from browser.test_pages import expect_no_sideways_scroll, violations
 from support.hop_task import row, write_lines, write_task
+from support.web import serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

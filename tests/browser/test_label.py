@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from browser.conftest import screenshot, serving
+from browser.conftest import screenshot
 from browser.test_pages import expect_no_sideways_scroll, violations
 from support.runs import Made, passed
+from support.web import serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

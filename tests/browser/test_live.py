@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from browser.conftest import screenshot, serving
+from browser.conftest import screenshot
 from conftest import write_docs
 from support.commands import environment
+from support.web import serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

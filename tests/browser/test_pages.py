@@ -11,8 +11,9 @@ import pytest
 from assay.store.runs import run_folders
 from view.hostile import write_hostile_run
 
-from browser.conftest import EXAMPLES, screenshot, serving
+from browser.conftest import EXAMPLES, screenshot
 from support.runs import Made, passed
+from support.web import serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from assay.view.guard import Guard
 from assay.view.server import make_app
+
+from support.commands import environment
 
 # Elements that have no end tag.
 _VOID = frozenset({"meta", "link", "img", "input", "br", "hr"})
@@ -22,6 +26,19 @@ async def view_of(root: Path, guard: Guard | None = None) -> AsyncIterator[TestC
     app = make_app(root, guard or Guard("127.0.0.1"))
     async with TestClient(TestServer(app)) as client:
         yield client
+
+
+@contextmanager
+def serving(folder: Path, *before: str) -> Iterator[str]:
+    """Run `assay view` on a folder and give its address. What is put `before` the command starts it, like `setpriv`."""
+    command = [*before, sys.executable, "-m", "assay", "view", str(folder), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip().rstrip("/")
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
 
 
 class Page(HTMLParser):
