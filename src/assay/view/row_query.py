@@ -3,20 +3,19 @@
     query = RowQuery.parse(request.query)
     query.address(page=2)       # "?failed=1&page=2"
 
-The address holds the whole state, so that a reload, the back button and a link in a mail show the same rows. Pages of
-cases carry it too: there it says which case is the next one.
+Pages of cases carry it too: there it says which case is the next one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Self
-from urllib.parse import urlencode
 
 import msgspec
 
 from assay.core.errors import UsageError
 from assay.store.open_run import OpenRun, RowSelection
+from assay.view.address import read_address, write_address
 
 PAGE_ROWS = 50
 
@@ -28,23 +27,15 @@ class RowQuery(RowSelection, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Self:
-        """Read the state from an address. Raises UsageError for a value of the wrong form. Empty fields are absent."""
-        values = {name: value for name, value in query.items() if value and name in cls.__struct_fields__}
-        try:
-            parsed = msgspec.convert(values, cls, strict=False)
-        except msgspec.ValidationError as error:
-            raise UsageError(f"the address has a value that is not valid: {error}") from None
+        """Read the state from an address. Raises UsageError for a value of the wrong form."""
+        parsed = read_address(cls, query)
         if parsed.page < 1:
             raise UsageError(f"pages are numbered from 1; there is no page {parsed.page}")
         return parsed
 
     def address(self, **changes: Any) -> str:
         """Return the part of the address after the path, with some values changed. Other filters start at page 1."""
-        if "page" not in changes:
-            changes["page"] = 1
-        values = msgspec.to_builtins(msgspec.structs.replace(self, **changes))
-        texts = {name: "1" if value is True else str(value) for name, value in values.items()}
-        return "?" + urlencode(texts, errors="replace") if texts else "?"
+        return write_address(self, **{"page": 1, **changes})
 
     @property
     def here(self) -> str:

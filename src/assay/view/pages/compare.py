@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from urllib.parse import urlencode
 
-import msgspec
 from aiohttp import web
 from msgspec import Struct
 from multidict import MultiMapping
@@ -24,6 +22,7 @@ from assay.store.open_run import OpenRun
 from assay.store.render.case_diff import TextPair, compare_cases
 from assay.store.render.flips import Change, flip_texts, word_changes
 from assay.store.render.tables import TextTable
+from assay.view.address import read_address, write_address
 from assay.view.open_comparisons import RunChoice
 from assay.view.pages.case_blocks import CaseBlocks
 from assay.view.plots import difference_scale
@@ -51,14 +50,8 @@ class CompareQuery(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def parse(cls, query: MultiMapping[str]) -> CompareQuery:
         """Read the state from an address. Raises UsageError for a value of the wrong form."""
-        values: dict[str, object] = {
-            name: query[name] for name in query if name in cls.__struct_fields__ and query[name]
-        }
-        values["run"] = [name for name in query.getall("run", []) if name]
-        try:
-            parsed = msgspec.convert(values, cls, strict=False)
-        except msgspec.ValidationError as error:
-            raise UsageError(f"the address has a value that is not valid: {error}") from None
+        runs = [name for name in query.getall("run", []) if name]
+        parsed = read_address(cls, {**query, "run": runs})
         if parsed.page < 1 or (parsed.at is not None and parsed.at < 0):
             raise UsageError("the address has a value that is not valid: pages are numbered from 1")
         if len(parsed.run) > MAX_RUNS:
@@ -67,10 +60,7 @@ class CompareQuery(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def address(self, **changes: object) -> str:
         """Return the part of the address after the path, with some values changed. Other filters start at page 1."""
-        changes.setdefault("page", 1)
-        changes.setdefault("at", None)
-        values = msgspec.to_builtins(msgspec.structs.replace(self, **changes))
-        return "?" + urlencode(values, doseq=True, errors="replace")
+        return write_address(self, **{"page": 1, "at": None, **changes})
 
     @property
     def selection(self) -> PairSelection:

@@ -15,9 +15,7 @@ import time
 from hashlib import sha256
 from pathlib import Path
 from typing import Self
-from urllib.parse import urlencode
 
-import msgspec
 from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
@@ -38,6 +36,7 @@ from assay.store.labels import (
     read_labels,
 )
 from assay.store.open_run import OpenRun
+from assay.view.address import read_address, write_address
 from assay.view.pages.judges import calibrate_command
 from assay.view.processes import may_write
 from assay.view.site import SITE, Site
@@ -66,11 +65,7 @@ class LabelQuery(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def parse(cls, values: dict[str, str]) -> Self:
         """Read the state from an address. Raises UsageError for a value of the wrong form."""
-        known = {name: value for name, value in values.items() if value and name in cls.__struct_fields__}
-        try:
-            query = msgspec.convert(known, cls, strict=False)
-        except msgspec.ValidationError as error:
-            raise UsageError(f"the address has a value that is not valid: {error}") from None
+        query = read_address(cls, values)
         if not 1 <= query.sample <= MAX_SAMPLE:
             raise UsageError(
                 f"between 1 and {MAX_SAMPLE:,} answers can be labelled at once, not {query.sample:,}"
@@ -81,9 +76,7 @@ class LabelQuery(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def address(self, **changes: int) -> str:
         """Return the part of the address after the path, with some values changed."""
-        values = msgspec.to_builtins(replace(self, **changes))
-        texts = {name: "1" if value is True else str(value) for name, value in values.items()}
-        return "?" + urlencode(texts)
+        return write_address(self, **changes)
 
 
 class LabelSetupPage(Struct, kw_only=True):

@@ -6,9 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlencode
 
-import msgspec
 from aiohttp import web
 from msgspec import Struct
 
@@ -17,6 +15,7 @@ from assay.core.errors import AssayError, UsageError
 from assay.core.registry import unknown
 from assay.store.open_run import OpenRun
 from assay.store.run_list import ListedRun, RunFilter, list_runs
+from assay.view.address import read_address, write_address
 from assay.view.live import MAX_RUNS, element_id
 from assay.view.open_runs import RunIsRead
 from assay.view.pages import start
@@ -50,10 +49,7 @@ class RunsQuery(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def address(self, **changes: object) -> str:
         """Return the address with some values changed. Other filters start at page 1."""
-        changes.setdefault("page", 1)
-        values = msgspec.to_builtins(msgspec.structs.replace(self, **changes))
-        texts = {name: "1" if value is True else str(value) for name, value in values.items()}
-        return "/?" + urlencode(texts, errors="replace") if texts else "/"
+        return "/" + write_address(self, **{"page": 1, **changes})
 
     def sorted_by(self, column: str) -> str:
         """Return the address that sorts by a column, or turns the order."""
@@ -96,11 +92,7 @@ class RunsPage(Struct, kw_only=True):
 async def show(request: web.Request) -> web.StreamResponse:
     """List the runs."""
     site = request.app[SITE]
-    try:
-        values = {name: value for name, value in request.query.items() if value}
-        query = msgspec.convert(values, RunsQuery, strict=False)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"the address has a value that is not valid: {error}") from None
+    query = read_address(RunsQuery, request.query)
     if query.sort not in SORTS:
         raise UsageError(unknown("column", query.sort, list(SORTS)))
     page = await asyncio.to_thread(_page, site, query)

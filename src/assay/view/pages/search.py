@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlencode
 
-import msgspec
 from aiohttp import web
 from markupsafe import Markup
 from msgspec import Struct
@@ -20,6 +18,7 @@ from assay.core.errors import AssayError, UsageError
 from assay.core.registry import unknown
 from assay.screen import counted
 from assay.store.search import PLACES, Hit
+from assay.view.address import read_address, write_address
 from assay.view.open_runs import RunIsRead
 from assay.view.search_process import SearchProcess, SearchQuery
 from assay.view.site import SITE, Site
@@ -47,12 +46,7 @@ class SearchState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def parse(cls, query: dict[str, str]) -> SearchState:
         """Read the state from an address. Raises UsageError for a value of the wrong form."""
-        try:
-            state = msgspec.convert(
-                {name: value for name, value in query.items() if value}, cls, strict=False
-            )
-        except msgspec.ValidationError as error:
-            raise UsageError(f"the address has a value that is not valid: {error}") from None
+        state = read_address(cls, query)
         if state.place and state.place not in PLACES:
             raise UsageError(unknown("place", state.place, list(PLACES)))
         if len(state.q) > _MAX_TEXT:
@@ -74,9 +68,7 @@ class SearchState(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def following(self, hit: Hit) -> str:
         """Return the address that goes on behind a hit."""
-        values = {"q": self.q, "place": self.place, "after": f"{hit.place}-{hit.offset}"}
-        texts = {name: value for name, value in values.items() if value}
-        return "?" + urlencode(texts | {"first": str(self.first + PAGE_HITS)}, errors="replace")
+        return write_address(self, after=f"{hit.place}-{hit.offset}", first=self.first + PAGE_HITS)
 
 
 class SearchPage(Struct, kw_only=True):
