@@ -15,6 +15,9 @@ SUDO ?= $(if $(filter 0,$(shell id -u)),,sudo)
 # Labelled conversations that the judge offline was not made with.
 ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_exp_user_8,locomo_exp_user_9
 
+# Tests start hundreds of processes. Without bytecode on disk each one compiles every module again: 1.7 s instead of 0.4 s.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval prove-hop prove-damage demo-memory locomo judges test-mem0 calibrate-offline browser screenshots pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
