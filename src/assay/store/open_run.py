@@ -146,8 +146,6 @@ class OpenRun:
 
     def rows(self, selection: RowSelection) -> NDArray[np.int32]:
         """Return the positions of the selected rows in the table, in order. The last few selections are kept."""
-        import numpy as np
-
         table = self.table()
         order = self._orders.pop(selection, None)
         if order is None:
@@ -161,7 +159,7 @@ class OpenRun:
             )
             if selection.sort != "index" or selection.desc:
                 positions = table.sort(positions, selection.sort, descending=selection.desc)
-            order = positions.astype(np.int32)  # four bytes a row: a million rows are the largest table
+            order = positions
         self._orders[selection] = order  # at the end: the first one was used least recently
         while len(self._orders) > _MAX_ORDERS:
             del self._orders[next(iter(self._orders))]
@@ -293,12 +291,14 @@ def unread_bytes(folder: Path) -> int:
 def _distribution(values: NDArray[np.float64]) -> Distribution | None:
     import numpy as np
 
-    values = values[np.isfinite(values)].astype(np.float64)
+    # The column of a metric belongs to the table. This copy is ours: a million values are not copied again below.
+    values = values[np.isfinite(values)]
     if not len(values):
         return None
-    median, p95, p99, largest = np.quantile(values, [0.5, 0.95, 0.99, 1.0]).tolist()
+    quantiles = np.quantile(values, [0.5, 0.95, 0.99, 1.0], overwrite_input=True)
+    median, p95, p99, largest = quantiles.tolist()
     # A few very slow cases would press all others into the first bar, so the last bar has everything above.
     top = largest if largest <= 2 * p99 else p99
     edges = np.linspace(0.0, top or 1.0, _BINS + 1)
-    counts, _ = np.histogram(np.minimum(values, edges[-1]), bins=edges)
+    counts, _ = np.histogram(np.minimum(values, edges[-1], out=values), bins=edges)
     return Distribution(counts.tolist(), edges.tolist(), len(values), median, p95, largest)

@@ -21,7 +21,15 @@ import msgspec
 from assay.core.errors import UsageError
 from assay.core.registry import unknown
 from assay.core.types import End, Record, Score
-from assay.journal.columns import INVALID, SCORED, UNKNOWN_TOKENS, RunColumns, ScoreName, as_numpy
+from assay.journal.columns import (
+    INVALID,
+    SCORED,
+    UNKNOWN_TOKENS,
+    RunColumns,
+    ScoreArrays,
+    ScoreName,
+    as_numpy,
+)
 from assay.journal.folder import read_info, read_summary
 from assay.journal.index import CODES, OK
 from assay.journal.integrity import refuse_damage
@@ -35,6 +43,8 @@ if TYPE_CHECKING:
 NOT_SCORED = 255
 """In the state column of a metric: the row has no score of it."""
 
+# Scores that are put into columns at once.
+_BLOCK = 1 << 17
 _COLUMNS = ("index", "seconds", "input", "output", "calls")
 _records = msgspec.json.Decoder(Record | End)
 _scores = msgspec.json.Decoder(Score | End)
@@ -104,20 +114,31 @@ class RowTable:
         self.interim = np.zeros(len(self.case), dtype=bool)
         """Rows that count in no metric, because the same question was asked again later."""
         self.interim[row_of_score[arrays.interim]] = True
-        self.metrics: dict[ScoreName, MetricColumn] = {}
-        columns.release_pages()
-        for number, name in enumerate(columns.score_names.names):
-            chosen = np.flatnonzero(arrays.name == number)
-            if not len(chosen):
-                continue  # the scores of another scorer
-            value = np.full(len(self.case), np.nan)
-            state = np.full(len(self.case), NOT_SCORED, dtype=np.uint8)
-            rows = row_of_score[chosen]
-            value[rows] = arrays.value[chosen]
-            state[rows] = arrays.state[chosen]
-            del chosen, rows  # a million rows: the next metric makes its own before these would be freed
-            self.metrics[name] = MetricColumn(value, state)
-            columns.release_pages()  # mapped columns would otherwise be in memory as a whole at the end
+        self.metrics = self._metric_columns(arrays, row_of_score)
+
+    def _metric_columns(
+        self, arrays: ScoreArrays, row_of_score: NDArray[Any]
+    ) -> dict[ScoreName, MetricColumn]:
+        """Return the columns of all metrics that have a score."""
+        import numpy as np
+
+        names = self.columns.score_names.names
+        values: dict[int, NDArray[Any]] = {}
+        states: dict[int, NDArray[Any]] = {}
+        # Block by block: a million scores at once would take more memory than the table itself.
+        for begin in range(0, len(arrays.case), _BLOCK):
+            block = slice(begin, begin + _BLOCK)
+            name, row = arrays.name[block], row_of_score[block]
+            value, state = arrays.value[block], arrays.state[block]
+            for number in np.unique(name).tolist():
+                if number not in values:
+                    values[number] = np.full(len(self.case), np.nan)
+                    states[number] = np.full(len(self.case), NOT_SCORED, dtype=np.uint8)
+                chosen = name == number
+                values[number][row[chosen]] = value[chosen]
+                states[number][row[chosen]] = state[chosen]
+            self.columns.release_pages()  # mapped columns would otherwise be in memory as a whole at the end
+        return {names[number]: MetricColumn(values[number], states[number]) for number in sorted(values)}
 
     def _rows_of_parts(self, codes: NDArray[Any], cases: NDArray[Any], parts: NDArray[Any]) -> NDArray[Any]:
         """Set `case` to one element per row, and return the row of each score.
@@ -189,7 +210,8 @@ class RowTable:
             chosen &= self._is_named(columns.sets.numbers, columns.sets.names, set_name, "set")
         if slower_than is not None:
             chosen &= as_numpy(columns.seconds)[self.case] > slower_than
-        return np.flatnonzero(chosen)
+        # 32 bits, like `case`.
+        return np.flatnonzero(chosen).astype(np.int32)
 
     def failed(self) -> NDArray[Any]:
         """Return for each row whether it has no answer, or a score that is 0 or invalid. Interim scores are ignored."""
@@ -227,7 +249,7 @@ class RowTable:
         """
         import numpy as np
 
-        values = self.column(by)[positions].astype(np.float64, copy=False)
+        values = self.column(by)[positions]
         if descending:
             np.negative(values, out=values)
         # NaN comes last in both directions, and a stable sort keeps the order of the data there.
@@ -251,6 +273,7 @@ class RowTable:
             values = as_numpy(sources[name])[self.case].astype(np.float64)
             if name in ("input", "output"):
                 values[values == UNKNOWN_TOKENS] = np.nan
+            columns.release_pages()
             return values
         for metric, column in self.metrics.items():
             if name in (metric.metric, f"{metric.metric},{metric.filter}"):
