@@ -120,8 +120,8 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(examples: Path) -> Iterator[str]:
     """The address of a server of the examples."""
-    with serving(examples) as address:
-        yield address
+    with serving(examples) as view:
+        yield view.address
 
 
 def screenshot(page: Page, name: str) -> None:

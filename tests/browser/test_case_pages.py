@@ -67,8 +67,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         for number in range(60):
             made.case(f"c{number}", [passed(name == "before" or number % 2)], label=f"row {number}")
         made.finish()
-    with serving(root) as address:
-        yield address
+    with serving(root) as view:
+        yield view.address
 
 
 def test_runs_are_picked_compared_and_their_cases_walked_by_keys(page: Page, pair: str) -> None:

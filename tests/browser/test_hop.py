@@ -54,8 +54,8 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def hop_address(task: Path) -> Iterator[str]:
-    with serving(task.parent) as address:
-        yield f"{address}/hop"
+    with serving(task.parent) as view:
+        yield f"{view.address}/hop"
 
 
 def places(address: str) -> dict[str, str]:

@@ -28,8 +28,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     made.scorer = "judge@second"
     made.score_again([passed(number < 3) for number in range(4)])
     made.finish()
-    with serving(root) as address:
-        yield address
+    with serving(root) as view:
+        yield view.address
 
 
 def press(page: Page, key: str) -> None:

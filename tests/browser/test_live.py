@@ -39,10 +39,10 @@ def test_a_run_is_watched_live_to_its_end(page: Page, sums: Path) -> None:
     command = [sys.executable, "-m", "assay", *words]
     with (
         subprocess.Popen(command, cwd=sums, env=environment(), stdout=subprocess.DEVNULL) as run,
-        serving(sums) as address,
+        serving(sums) as view,
     ):
         try:
-            page.goto(address)
+            page.goto(view.address)
             while not page.locator("a.row").count():
                 page.reload()
             expect(page.locator("td .progress")).to_contain_text("4 of 8")

@@ -134,8 +134,8 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def many_address(many: Path) -> Iterator[str]:
-    with serving(many) as address:
-        yield address
+    with serving(many) as view:
+        yield view.address
 
 
 def test_rows_are_filtered_sorted_and_paged_in_place(page: Page, many_address: str) -> None:
@@ -215,8 +215,8 @@ def test_hostile_texts_run_nothing_and_load_nothing(page: Page, many_address: st
 def test_an_empty_folder_says_what_to_type(page: Page, tmp_path: Path) -> None:
     from playwright.sync_api import expect
 
-    with serving(tmp_path) as address:
-        page.goto(address)
+    with serving(tmp_path) as view:
+        page.goto(view.address)
         expect(page.get_by_text("assay models pull smollm2").first).to_be_visible()
         assert violations(page) == []
         screenshot(page, "empty")

@@ -25,8 +25,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    with serving(folder) as address:
-        yield address
+    with serving(folder) as view:
+        yield view.address
 
 
 def test_a_run_is_planned_started_stopped_and_continued(page: Page, address: str, folder: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import NamedTuple
 
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -28,14 +29,21 @@ async def view_of(root: Path, guard: Guard | None = None) -> AsyncIterator[TestC
         yield client
 
 
+class View(NamedTuple):
+    """A real server: its address without the last slash, and the id of its process."""
+
+    address: str
+    process: int
+
+
 @contextmanager
-def serving(folder: Path, *before: str) -> Iterator[str]:
-    """Run `assay view` on a folder and give its address. What is put `before` the command starts it, like `setpriv`."""
+def serving(folder: Path, *before: str) -> Iterator[View]:
+    """Run `assay view` on a folder. What is put `before` the command starts it, like `setpriv`."""
     command = [*before, sys.executable, "-m", "assay", "view", str(folder), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
     try:
         assert process.stdout is not None
-        yield process.stdout.readline().strip().rstrip("/")
+        yield View(process.stdout.readline().strip().rstrip("/"), process.pid)
     finally:
         process.terminate()
         process.communicate(timeout=20)

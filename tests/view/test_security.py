@@ -414,11 +414,11 @@ AS_ORDINARY_USER = (
 
 def test_a_run_folder_that_cannot_be_written_is_shown_without_buttons(root: Path) -> None:
     def changing_forms() -> list[dict[str, str]]:
-        with urllib.request.urlopen(f"{address}/run/{RUN}") as response:
+        with urllib.request.urlopen(f"{view.address}/run/{RUN}") as response:
             page = Page(response.read().decode())
         return [form for tag, form in page.elements if tag == "form" and form.get("method") == "post"]
 
-    with serving(root, *AS_ORDINARY_USER) as address:
+    with serving(root, *AS_ORDINARY_USER) as view:
         (root / RUN).chmod(0o555)
         assert not changing_forms()
         (root / RUN).chmod(0o755)
