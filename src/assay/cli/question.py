@@ -11,7 +11,6 @@ from assay.cli.printer import print_sections
 from assay.core.errors import UsageError
 from assay.core.suite import CaseView, RunOrigin, Section
 from assay.screen import rule
-from assay.suites import find_suite
 
 if TYPE_CHECKING:
     from assay.api import Run
@@ -27,7 +26,9 @@ def print_question(run: Run, cases: RunCases, case: str | None, question: str) -
     `case` is the number, key or id of a conversation; None searches all of them. Raises UsageError if there is no such
     question, or if several conversations have one.
     """
-    suite = find_suite(run.info.suite)
+    from assay import api
+
+    suite = api.suite_class(run.info.suite)
     if not suite.has_questions:
         raise UsageError(
             f"a {run.info.suite} run has no questions inside its cases; `assay show {run.folder} CASE` shows a case"
