@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -204,6 +205,20 @@ def test_a_damaged_run_is_listed_and_its_page_says_what_is_wrong(tmp_path: Path)
         assert "damaged" in await text_of(client, "/")
         assert "lines are missing" in await text_of(client, "/run/assay/hurt", status=409)
         await text_of(client, "/run/assay/well")
+
+    visit(tmp_path, look)
+
+
+def test_another_run_in_the_same_folder_is_shown_instead_of_the_old_one(tmp_path: Path) -> None:
+    folder = run_of(tmp_path / RUN, {"a": True}, model="vendor/old")
+
+    async def look(client: TestClient[Any, Any]) -> None:
+        assert "vendor/old" in await text_of(client, f"/run/{RUN}")
+        shutil.rmtree(folder)
+        run_of(folder, {"b": True, "c": False}, model="vendor/new")
+        text = await text_of(client, f"/run/{RUN}")
+        assert ("vendor/old" in text, "vendor/new" in text) == (False, True)
+        assert "/case/1/" in text
 
     visit(tmp_path, look)
 

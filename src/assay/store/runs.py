@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay.core.errors import DamagedRun, InputError, UsageError
+from assay.core.folders import walk_folders
 from assay.core.hashing import file_sha256
 from assay.journal.folder import (
     HOME,
@@ -42,8 +43,6 @@ __all__ = [
     "states",
 ]
 
-# Levels of folders that are searched for output folders. A deeper search could walk a whole disk.
-_DEPTH = 4
 _MAX_CHOICES = 20  # runs that an error message lists; the newest ones
 _MAX_HEADLINE = 60  # characters of a run's score in such a message
 
@@ -81,11 +80,13 @@ def run_folders(root: Path) -> Iterator[Path]:
     if is_run_folder(root):
         yield root
         return
-    # The folder may be the `assay` folder itself, or any folder above it.
-    patterns = ["*/"] if root.name == HOME else []
-    patterns += [f"{'*/' * depth}{HOME}/*/" for depth in range(_DEPTH)]
-    folders = {path for pattern in patterns for path in root.glob(pattern) if is_run_folder(path)}
+    folders = filter(_is_home_run, walk_folders(root, _is_home_run, follow_links=True))
     yield from sorted(folders, key=lambda folder: (folder.name, folder))
+
+
+def _is_home_run(folder: Path) -> bool:
+    """Return whether a folder is a run folder in the folder `assay` of an output folder."""
+    return folder.absolute().parent.name == HOME and is_run_folder(folder)
 
 
 def find_run(name: str, other_than: str = "") -> Path:

@@ -39,10 +39,34 @@ class RunIsRead(Exception):
 class _Slot:
     """An open run with its lock."""
 
-    def __init__(self, run: OpenRun) -> None:
-        self.run = run
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stamp = _stamp(folder)
+        self._run = OpenRun(folder)
         self.lock = asyncio.Lock()
         self.rows = 0
+
+    def ask(self, question: Callable[[OpenRun], T]) -> T:
+        """Answer a question. If another run is in the folder now, it is about that one."""
+        stamp = _stamp(self._folder)
+        if stamp != self._stamp:
+            self._run.close()
+            self._run, self._stamp = OpenRun(self._folder), stamp
+        answer = question(self._run)
+        self.rows = self._run.size
+        return answer
+
+    def close(self) -> None:
+        self._run.close()
+
+
+def _stamp(folder: Path) -> tuple[int, int]:
+    """Return what changes when a folder gets another `run.json`, or loses it."""
+    try:
+        stat = (folder / "run.json").stat()
+    except OSError:
+        return 0, 0
+    return stat.st_ino, stat.st_mtime_ns
 
 
 class OpenRuns:
@@ -63,11 +87,10 @@ class OpenRuns:
         if slot is None:
             async with self._starting:  # two requests must not start two processes for one run
                 await self._read_first(folder)
-            slot = self._slots.setdefault(folder, _Slot(await asyncio.to_thread(OpenRun, folder)))
+            slot = self._slots.setdefault(folder, await asyncio.to_thread(_Slot, folder))
         self._slots.move_to_end(folder)
         async with slot.lock:
-            answer = await asyncio.to_thread(question, slot.run)
-            slot.rows = slot.run.size
+            answer = await asyncio.to_thread(slot.ask, question)
         await self._close_unused()
         return answer
 
@@ -94,12 +117,12 @@ class OpenRuns:
             if slot.lock.locked():
                 return  # in use after all; the next question closes it
             del self._slots[folder]
-            slot.run.close()
+            slot.close()
 
     async def close(self) -> None:
         """Close all runs and end the processes that build indexes. They can begin again at any time."""
         for process in self._processes.values():
             await process.stop()
         for slot in self._slots.values():
-            slot.run.close()
+            slot.close()
         self._slots.clear()

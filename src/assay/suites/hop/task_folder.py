@@ -13,22 +13,16 @@ A task folder has `Hoplet/` with `Hop.py` and the contract, and `TestCases/` wit
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
 
 from assay.core.errors import AssayError
+from assay.core.folders import walk_folders
 from assay.suites.hop.contract import MARKDOWN, YAML_NAMES, Contract, find_contract
 from assay.suites.hop.settings import Profile, find_settings, load_settings
 from assay.suites.hop.target import CODE, HOPLET, TEST_CASES
-
-# Levels of folders that are searched for tasks. A deeper search could walk a whole disk.
-_DEPTH = 4
-# Folders of programs, which may have ten thousands of files and no task. Run folders are in `assay`.
-_SKIPPED = frozenset({"assay", "node_modules", "__pycache__", "site-packages", TEST_CASES, HOPLET})
 
 
 class HopTask(Struct, frozen=True, kw_only=True):
@@ -64,23 +58,11 @@ def is_task(folder: Path) -> bool:
 
 def find_tasks(root: Path) -> list[Path]:
     """Return the task folders at and below a folder, sorted by path. Links to folders are not followed."""
-    return sorted(_tasks(root, _DEPTH))
+    return sorted(filter(is_task, walk_folders(root, _is_task_or_run, follow_links=False)))
 
 
-def _tasks(folder: Path, depth: int) -> Iterator[Path]:
-    if is_task(folder):
-        yield folder
-        return
-    if depth == 0:
-        return
-    try:
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except OSError:  # a folder that this user may not read
-        return
-    for name in names:
-        if name not in _SKIPPED and not name.startswith("."):
-            yield from _tasks(folder / name, depth - 1)
+def _is_task_or_run(folder: Path) -> bool:
+    return is_task(folder) or (folder / "run.json").is_file()
 
 
 def read_task(folder: Path) -> HopTask:
