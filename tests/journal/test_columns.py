@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -22,6 +22,21 @@ from support.runs import Made, passed
 
 OLD, NEW, JUDGE = "task@1", "task@2", "judge@1"
 Parts = Literal["none", "filters", "rows"]
+
+# What scorers write about repeats and votes that agree, and about those that do not.
+FLAKY: list[dict[str, Any]] = [
+    {"repeats": [0.0, 1.0]},
+    {"repeats": {"metric": "f1", "n": 3, "right": 2, "votes": "111"}, "votes": [["a", 3]]},
+    {"votes": [["a", 2], ["b", 1]]},
+    {"votes": [["right", 2], ["wrong", 1]], "stable": False},
+]
+REPEATS: list[dict[str, Any]] = [
+    *FLAKY,
+    {"repeats": [0.5, 0.5], "gold": "x"},
+    {"repeats": {"metric": "f1", "n": 3, "right": 0}, "votes": [["a", 2], ["b", 1]]},
+    {"votes": [["a", 3]]},
+    {"votes": [["right", 3]], "stable": True},
+]
 
 
 class Writer:
@@ -89,7 +104,7 @@ class Writer:
                     vote=self.draw.randrange(2),
                     status=status,
                     value=self.draw.random() if status == "scored" else None,
-                    data=self.draw.choice([None, "text", {"gold": "x"}, {"other": [1]}]),
+                    data=self.draw.choice([None, "text", {"gold": "x"}, {"other": [1]}, *REPEATS]),
                     tags=("part", f"category:{part}"),
                     interim=self.draw.random() < 0.2,
                 )
@@ -121,7 +136,8 @@ def check(columns: RunColumns, folder: Path, parts: Parts) -> None:
                     digest = score_part_digest(parts, score.vote, score.part)
                     state = SCORED if score.status == "scored" else INVALID
                     gold = isinstance(score.data, dict) and "gold" in score.data
-                    expected.append((index, name, digest, score.value, state, gold, score.interim))
+                    repeats = (score.data in REPEATS, score.data in FLAKY)
+                    expected.append((index, name, digest, score.value, state, gold, score.interim, *repeats))
         arrays = columns.scores(scorers)
         found = [
             (
@@ -131,9 +147,9 @@ def check(columns: RunColumns, folder: Path, parts: Parts) -> None:
                 None if state == INVALID else float(value),
                 int(state),
                 bool(gold),
-                bool(interim),
+                *map(bool, marks),
             )
-            for _, case, name, part, value, state, gold, interim in zip(*arrays, strict=True)
+            for _, case, name, part, value, state, gold, *marks in zip(*arrays, strict=True)
         ]
         assert sorted(found, key=repr) == sorted(expected, key=repr)
     reader.close()

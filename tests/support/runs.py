@@ -7,7 +7,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 from assay.core.report import Report
-from assay.core.types import ASK, End, Failure, Record, Score, ScoreStatus, Status, Usage
+from assay.core.types import (
+    ASK,
+    Call,
+    End,
+    Failure,
+    Record,
+    Request,
+    Response,
+    Score,
+    ScoreStatus,
+    Status,
+    Usage,
+)
 from assay.journal.folder import FILES, RunInfo, Summary, write_info, write_summary
 from assay.journal.journal import Journal
 
@@ -43,10 +55,18 @@ class Made:
         *,
         within: str = "set",
         subject: str = "m",
+        price: float | None = None,
         **end: Any,
     ) -> None:
-        """One case with its scores: dicts of Score's fields. No scores and `status` for one without an answer."""
+        """One case with its scores: dicts of Score's fields. No scores and `status` for one without an answer.
+
+        With a `price` it has a call, whose endpoint reported it.
+        """
         index = sum(self._counts.values())
+        if price is not None:
+            reply = Response("reply", "stop", cost=price)
+            request = Request(model="m", prompt=key)
+            self._journal.call(Call(index, key, within, subject, ASK, 1, f"hash-{key}", 0, request, reply))
         self._keys.append(key)
         status: Status = end.pop("status", "ok")
         self._counts[status] += 1

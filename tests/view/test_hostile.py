@@ -199,6 +199,11 @@ def addresses(text: str, number: int) -> dict[str, list[str]]:
         "/run/{run:.*}": [
             f"/run/{NAMES}?{query}",
             f"/run/{NAMES}?" + urlencode({"sort": text}),
+            f"/run/{NAMES}?" + urlencode({"columns": text}),
+            f"/run/{NAMES}?" + urlencode({"value": text, "least": text}),
+            f"/run/{NAMES}?bases=1&" + urlencode({"against": text}),
+            f"/run/{NAMES}?columns=tags&columns=expected&columns=reason&against={OTHER}&"
+            + urlencode({"subject": text}),
             "/run/" + urlencode({"": text})[1:],
         ],
         r"/case/{index:\d+}/{run:.*}": [

@@ -37,8 +37,12 @@ UNKNOWN_TOKENS = 0xFFFFFFFF
 
 SCORED, NO_NUMBER, NOT_APPLICABLE, INVALID = range(4)
 _STATES: dict[ScoreStatus, int] = {"scored": SCORED, "not_applicable": NOT_APPLICABLE, "invalid": INVALID}
-# Added to a score's state. An interim score counts in no metric, because a later score of the same question does.
+# Added to a score's state, which itself needs two bits. An interim score counts in no metric, because a later score of
+# the same question does.
 _INTERIM = 0x80
+# The score stands for several repeats or votes; and these do not agree.
+_REPEATED, _FLAKY = 0x40, 0x20
+_STATE_BITS = 0x0F
 
 _MAX_SHORT = 0xFFFF
 NameT = TypeVar("NameT")
@@ -125,7 +129,8 @@ class ScoreArrays(NamedTuple):
     """The scores that count, one element per score. `position` is their place in the columns of `RunColumns`.
 
     `name` is a number in `RunColumns.score_names`. `part` is a digest of the vote and, in suites whose parts are rows,
-    of the part. `gold` is a digest of the expected values, 0 if the scorer wrote none.
+    of the part. `gold` is a digest of the expected values, 0 if the scorer wrote none. `repeated` scores stand for
+    several repeats of a case or votes of a judge; `flaky` ones for repeats or votes that do not agree.
     """
 
     position: NDArray[Any]
@@ -136,6 +141,8 @@ class ScoreArrays(NamedTuple):
     state: NDArray[Any]
     gold: NDArray[Any]
     interim: NDArray[Any]
+    repeated: NDArray[Any]
+    flaky: NDArray[Any]
 
 
 class ColumnsHead(IndexHead, kw_only=True):
@@ -357,6 +364,10 @@ class RunColumns(RunIndex):
         else:
             self.score_state.frombytes(bytes(len(scores)))  # SCORED is 0
             self.score_value.extend(values)
+        texts = b"".join(datas)
+        if any(key in texts for key in _REPEAT_KEYS):
+            for number, data in enumerate(datas, first):
+                self.score_state[number] |= _repeat_bits(bytes(data))
         filters = empty = ("",) * len(scores)
         if self.score_parts == "filters":
             filters, parts = parts, empty
@@ -372,7 +383,7 @@ class RunColumns(RunIndex):
                 for vote, part in zip(votes, parts, strict=True)
             ]
             self.score_part.extend(first, digests)
-        if b'"gold"' in b"".join(datas):
+        if b'"gold"' in texts:
             self.score_gold.extend(first, [_gold_digest(bytes(data)) for data in datas])
         if self.score_parts == "rows":
             self.score_offset.extend(offsets)
@@ -397,15 +408,22 @@ class RunColumns(RunIndex):
         position = np.arange(len(counted) if digests else 0, dtype=np.int32)
         position = position[chosen] if digests else position
         state = as_numpy(self.score_state)[chosen]
+        # One False that is seen everywhere: most runs have no repeats, and real ones would take a byte a score.
+        repeated = flaky = np.broadcast_to(np.zeros((), dtype=bool), len(state))
+        if (state & np.uint8(_REPEATED)).any():
+            repeated = (state & np.uint8(_REPEATED)) != 0
+            flaky = (state & np.uint8(_FLAKY)) != 0
         return ScoreArrays(
             position=position,
             case=case[chosen],
             name=name[chosen],
             part=self.score_part.take(position) if digests else position,
             value=as_numpy(self.score_value)[chosen],
-            state=state & ~np.uint8(_INTERIM),
+            state=state & np.uint8(_STATE_BITS),
             gold=self.score_gold.take(position) if digests else position,
             interim=state >= _INTERIM,
+            repeated=repeated,
+            flaky=flaky,
         )
 
     def case_costs(self) -> NDArray[Any] | None:
@@ -613,6 +631,30 @@ def _gold_digest(data: bytes) -> int:
     return text_digest(str(gold)) if gold else 0
 
 
+def _repeat_bits(data: bytes) -> int:
+    """Return _REPEATED for a score of several repeats or votes, with _FLAKY if these do not agree; else 0.
+
+    Scorers write what they know into a score's data: whether a judge's votes agree (`stable`), the value of each repeat
+    or how many repeats are right (`repeats`), or how often each answer came (`votes`).
+    """
+    if not data.startswith(b"{") or not any(key in data for key in _REPEAT_KEYS):
+        return 0
+    content = _decode_repeats(data)
+    repeats, votes = content.repeats, content.votes
+    has_votes = isinstance(votes, list) and len(votes) > 0
+    if has_votes and isinstance(content.stable, bool):
+        agree = content.stable
+    elif isinstance(repeats, list) and len(repeats) > 1:
+        agree = all(value == repeats[0] for value in repeats)
+    elif isinstance(repeats, dict) and "n" in repeats:
+        agree = repeats.get("right") in (0, repeats["n"])
+    elif has_votes:
+        agree = len(votes) == 1
+    else:
+        return 0
+    return _REPEATED if agree else _REPEATED | _FLAKY
+
+
 # The pass decodes only these fields.
 class _CaseCommit(msgspec.Struct, gc=False):
     try_: int = msgspec.field(default=1, name="try")
@@ -664,9 +706,19 @@ class _GoldData(msgspec.Struct):
     gold: Any = None
 
 
+class _RepeatData(msgspec.Struct):
+    """A scorer of a user may write anything under these names."""
+
+    stable: Any = None
+    repeats: Any = None
+    votes: Any = None
+
+
 _case_fields = attrgetter("index", "case", "set", "subject")
 _commit_fields = attrgetter("seconds", "calls", "usage", "tags", "failure")
 _score_fields = attrgetter("index", "scorer", "metric", "part", "vote", "status", "value", "interim", "data")
 _record_lines = msgspec.json.Decoder(_CaseEnd | _CaseRecord)
 _score_lines = msgspec.json.Decoder(_CaseEnd | _CaseScore)
 _decode_gold = msgspec.json.Decoder(_GoldData).decode
+_decode_repeats = msgspec.json.Decoder(_RepeatData).decode
+_REPEAT_KEYS = (b'"stable"', b'"repeats"', b'"votes"')

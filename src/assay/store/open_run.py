@@ -10,9 +10,10 @@ time: columns cannot grow while another thread reads them.
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -23,12 +24,14 @@ from assay.journal.columns import SCORED, ColumnsHead, RunColumns
 from assay.journal.folder import FILES, RunInfo, Summary, read_info, read_summary
 from assay.journal.index import INFRA_ERROR, OK, SUBJECT_ERROR
 from assay.store.cases import CaseView, RunCases, counted_scorers
-from assay.store.row_table import RowTable
+from assay.store.row_table import RowTable, ValueRange
 from assay.store.runs import is_locked
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+    from assay.store.comparison.case_pages import FlippedRows
 
 # A running run writes many lines a second. Its table is made again at most this often, in seconds.
 _TABLE_SECONDS = 1.0
@@ -49,12 +52,30 @@ class RowSelection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     set: str = ""
     slower: float | None = None
     """Only rows that took longer than this many seconds."""
+    flaky: bool = False
+    """Only rows whose repeats or votes do not agree."""
+    value: str = ""
+    least: float | None = None
+    most: float | None = None
+    below: float | None = None
+    """Only rows whose column `value`, a metric or `seconds` and so on, is in this range. See `ValueRange`."""
+    against: str = ""
+    flip: Literal["", "worse", "better"] = ""
+    """Only rows whose verdict differs from that of the run `against`: worse, better, or either."""
     sort: str = "index"
     desc: bool = False
 
+    @property
+    def values(self) -> ValueRange | None:
+        """The range of the column `value`. None if no column is named: a person may type the bounds first."""
+        return ValueRange(self.value, self.least, self.most, self.below) if self.value else None
+
 
 class Distribution(Struct, frozen=True):
-    """How the values of a column are spread: counts between edges, and some quantiles. `count` rows have a value."""
+    """How the values of a column are spread: counts between edges, and some quantiles. `count` cases have a value.
+
+    A value on an edge counts on the right of it. The last count has all values from its left edge on.
+    """
 
     counts: list[int]
     edges: list[float]
@@ -109,7 +130,7 @@ class OpenRun:
         self._table_stamp: tuple[int, ...] = ()
         self._table_time = 0.0
         self._cases: RunCases | None = None
-        self._orders: dict[RowSelection, NDArray[np.int32]] = {}
+        self._orders: dict[tuple[RowSelection, FlippedRows | None], NDArray[np.int32]] = {}
         self._distributions: dict[str, Distribution | None] = {}
         self._failed: NDArray[np.bool_] | None = None
         self._progress: RunProgress | None = None
@@ -144,10 +165,13 @@ class OpenRun:
         self._table_stamp, self._table_time = stamp, time.monotonic()
         return self._table
 
-    def rows(self, selection: RowSelection) -> NDArray[np.int32]:
-        """Return the positions of the selected rows in the table, in order. The last few selections are kept."""
+    def rows(self, selection: RowSelection, flipped: FlippedRows | None = None) -> NDArray[np.int32]:
+        """Return the positions of the selected rows in the table, in order. The last few selections are kept.
+
+        A selection `against` another run needs the rows that flipped since then.
+        """
         table = self.table()
-        order = self._orders.pop(selection, None)
+        order = self._orders.pop((selection, flipped), None)
         if order is None:
             positions = table.select(
                 failed=selection.failed,
@@ -156,11 +180,15 @@ class OpenRun:
                 subject=selection.subject,
                 set_name=selection.set,
                 slower_than=selection.slower,
+                flaky=selection.flaky,
+                values=selection.values,
             )
+            if flipped is not None:
+                positions = positions[_has_flipped(table, flipped, selection.flip)[positions]]
             if selection.sort != "index" or selection.desc:
                 positions = table.sort(positions, selection.sort, descending=selection.desc)
             order = positions
-        self._orders[selection] = order  # at the end: the first one was used least recently
+        self._orders[selection, flipped] = order  # at the end: the first one was used least recently
         while len(self._orders) > _MAX_ORDERS:
             del self._orders[next(iter(self._orders))]
         return order
@@ -178,10 +206,13 @@ class OpenRun:
         return len(self._table) if self._table is not None else 0
 
     def distribution(self, column: str) -> Distribution | None:
-        """Return how the values of a column are spread over all rows; None if no row has a value."""
+        """Return how the values of a column are spread over all cases; None if no case has a value.
+
+        A case counts once, also one with many rows: its time is that of a whole conversation.
+        """
         table = self.table()
         if column not in self._distributions:
-            self._distributions[column] = _distribution(table.column(column))
+            self._distributions[column] = _distribution(table.case_values(column), column)
         return self._distributions[column]
 
     def case(self, index: int) -> CaseView:
@@ -288,7 +319,14 @@ def unread_bytes(folder: Path) -> int:
     return sum(max(0, size - covered.get(name, 0)) for name, size in sizes.items())
 
 
-def _distribution(values: NDArray[np.float64]) -> Distribution | None:
+def _has_flipped(table: RowTable, flipped: FlippedRows, flip: str) -> NDArray[np.bool_]:
+    if flip:
+        return table.is_one_of(flipped.worse if flip == "worse" else flipped.better)
+    either: NDArray[np.bool_] = table.is_one_of(flipped.worse) | table.is_one_of(flipped.better)
+    return either
+
+
+def _distribution(values: NDArray[np.float64], column: str) -> Distribution | None:
     import numpy as np
 
     # The column of a metric belongs to the table. This copy is ours: a million values are not copied again below.
@@ -299,6 +337,22 @@ def _distribution(values: NDArray[np.float64]) -> Distribution | None:
     median, p95, p99, largest = quantiles.tolist()
     # A few very slow cases would press all others into the first bar, so the last bar has everything above.
     top = largest if largest <= 2 * p99 else p99
-    edges = np.linspace(0.0, top or 1.0, _BINS + 1)
-    counts, _ = np.histogram(np.minimum(values, edges[-1], out=values), bins=edges)
-    return Distribution(counts.tolist(), edges.tolist(), len(values), median, p95, largest)
+    width = _bar_width(top / _BINS)
+    if column not in ("seconds", "cost"):
+        width = max(1.0, width)  # whole numbers
+    # One more bar for a largest value that is an edge itself.
+    bars = int(top / width) + 1
+    # Rounded, because 3 times 0.1 is not 0.3.
+    edges = [float(f"{number * width:.10g}") for number in range(bars + 1)]
+    # The index has 32 bits of a time. Edges of as many bits keep 0.7 s on the right of the edge at 0.7 s.
+    bounds = np.array([*edges[:-1], math.inf], dtype=np.float32 if column == "seconds" else np.float64)
+    counts, _ = np.histogram(values, bins=bounds)
+    return Distribution(counts.tolist(), edges, len(values), median, p95, largest)
+
+
+def _bar_width(least: float) -> float:
+    """Return the next number that people count in: 1, 2 or 5 times a power of ten."""
+    if least <= 0:
+        return 1.0
+    power: float = 10.0 ** math.floor(math.log10(least))
+    return next(step * power for step in (1, 2, 5, 10) if step * power >= least * (1 - 1e-9))

@@ -45,7 +45,7 @@ NOT_SCORED = 255
 
 # Scores that are put into columns at once.
 _BLOCK = 1 << 17
-_COLUMNS = ("index", "seconds", "input", "output", "calls")
+_COLUMNS = ("index", "seconds", "input", "output", "calls", "cost")
 _records = msgspec.json.Decoder(Record | End)
 _scores = msgspec.json.Decoder(Score | End)
 
@@ -71,6 +71,22 @@ class MetricColumn(NamedTuple):
 
     value: NDArray[Any]
     state: NDArray[Any]
+
+
+class ValueRange(NamedTuple):
+    """Numbers of a column: at least `least`, at most `most`, and less than `below`. None is no bound."""
+
+    column: str
+    least: float | None = None
+    most: float | None = None
+    below: float | None = None
+
+
+class CaseParts(NamedTuple):
+    """Some rows: the number of each one's case, and the digest of its part. `part` is ignored where a case is a row."""
+
+    case: NDArray[Any]
+    part: NDArray[Any]
 
 
 class RowTable:
@@ -114,6 +130,11 @@ class RowTable:
         self.interim = np.zeros(len(self.case), dtype=bool)
         """Rows that count in no metric, because the same question was asked again later."""
         self.interim[row_of_score[arrays.interim]] = True
+        self._flaky: NDArray[Any] | None = None
+        # Most runs have neither repeats nor votes. They need no column for it.
+        if arrays.repeated.any():
+            self._flaky = np.zeros(len(self.case), dtype=bool)
+            self._flaky[row_of_score[arrays.flaky]] = True
         self.metrics = self._metric_columns(arrays, row_of_score)
 
     def _metric_columns(
@@ -191,8 +212,13 @@ class RowTable:
         subject: str = "",
         set_name: str = "",
         slower_than: float | None = None,
+        flaky: bool = False,
+        values: ValueRange | None = None,
     ) -> NDArray[Any]:
-        """Return the positions of the rows that meet all conditions, in the order of the data."""
+        """Return the positions of the rows that meet all conditions, in the order of the data.
+
+        `flaky` rows have repeats or votes that do not agree.
+        """
         import numpy as np
 
         columns, chosen = self.columns, np.ones(len(self), dtype=bool)
@@ -210,8 +236,62 @@ class RowTable:
             chosen &= self._is_named(columns.sets.numbers, columns.sets.names, set_name, "set")
         if slower_than is not None:
             chosen &= as_numpy(columns.seconds)[self.case] > slower_than
+        if flaky:
+            chosen &= self.flaky()
+        if values is not None:
+            chosen &= self._is_between(values)
         # 32 bits, like `case`.
         return np.flatnonzero(chosen).astype(np.int32)
+
+    @property
+    def has_repeats(self) -> bool:
+        """Whether any score stands for several repeats of a case, or several votes of a judge."""
+        return self._flaky is not None
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether an endpoint reported a price of any call."""
+        return len(self.columns.call_cost.values) > 0
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether a row is a part of a case: a test of a pipeline, or a question about a conversation."""
+        return self._has_parts
+
+    def flaky(self) -> NDArray[Any]:
+        """Return for each row whether its repeats or votes disagree. Raises UsageError if the run has none of them."""
+        if self._flaky is None:
+            raise UsageError("this run has neither repeats nor votes, so no row can be flaky")
+        return self._flaky
+
+    def _is_between(self, wanted: ValueRange) -> NDArray[Any]:
+        import numpy as np
+
+        values = self.column(wanted.column)
+        if wanted.column == "seconds":
+            # The index has 32 bits of them. Compared with 64 bits, 0.1 s would not be 0.1 s.
+            values = values.astype(np.float32)
+        chosen: NDArray[Any] = ~np.isnan(values)
+        if wanted.least is not None:
+            chosen &= values >= wanted.least
+        if wanted.most is not None:
+            chosen &= values <= wanted.most
+        if wanted.below is not None:
+            chosen &= values < wanted.below
+        return chosen
+
+    def is_one_of(self, parts: CaseParts) -> NDArray[Any]:
+        """Return for each row whether it is one of these."""
+        import numpy as np
+
+        if not self._has_parts:
+            return np.isin(self.case, parts.case)
+        chosen: NDArray[Any] = np.zeros(len(self), dtype=bool)
+        own = self._score_positions
+        columns = self.columns
+        keys = _part_keys(as_numpy(columns.score_case)[own], columns.score_part.take(own))
+        chosen[self._row_of_score[np.isin(keys, _part_keys(parts.case, parts.part))]] = True
+        return chosen
 
     def failed(self) -> NDArray[Any]:
         """Return for each row whether it has no answer, or a score that is 0 or invalid. Interim scores are ignored."""
@@ -243,7 +323,7 @@ class RowTable:
         return chosen
 
     def sort(self, positions: NDArray[Any], by: str, *, descending: bool = False) -> NDArray[Any]:
-        """Return positions in the order of a column: `seconds`, `input`, `output`, `calls`, `index` or a metric.
+        """Return positions in the order of a column: a metric, or one of `_COLUMNS`.
 
         Rows without a value come last. A metric is named as `metric` or `metric,filter`.
         """
@@ -263,6 +343,13 @@ class RowTable:
         columns = self.columns
         if name == "index":
             return self.case
+        if name == "cost":
+            costs = columns.case_costs()
+            if costs is None:
+                return np.full(len(self), np.nan)
+            costs[costs == 0] = np.nan  # the index has 0 for a call without a price
+            priced: NDArray[Any] = costs[self.case]
+            return priced
         if name in _COLUMNS:
             sources: dict[str, array[Any]] = {
                 "seconds": columns.seconds,
@@ -280,6 +367,18 @@ class RowTable:
                 return column.value
         names = [f"{each.metric},{each.filter}".rstrip(",") for each in self.metrics]
         raise UsageError(unknown("column", name, [*_COLUMNS, *names]))
+
+    def case_values(self, name: str) -> NDArray[Any]:
+        """Return a column with one element for each case. For values of whole cases, such as their time."""
+        import numpy as np
+
+        values = self.column(name)
+        if not self._has_parts or not len(values):
+            return values
+        # Rows are in the order of their cases.
+        first = np.concatenate([[True], self.case[1:] != self.case[:-1]])
+        of_cases: NDArray[Any] = values[first]
+        return of_cases
 
     def read(self, positions: NDArray[Any]) -> list[TableRow]:
         """Return rows with their texts. Reads the lines of these rows only, and verifies each of them."""

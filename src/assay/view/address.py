@@ -36,6 +36,13 @@ def read_address(state: type[StateT], query: Mapping[str, object]) -> StateT:
 
 def write_address(state: Struct, **changes: object) -> str:
     """Return the part of an address after its path, with some values changed. The struct omits its defaults."""
-    values = msgspec.to_builtins(replace(state, **changes))
-    texts = {name: "1" if value is True else value for name, value in values.items()}
-    return "?" + urlencode(texts, doseq=True, errors="replace")
+    return "?" + urlencode(address_fields(replace(state, **changes)), errors="replace")
+
+
+def address_fields(state: Struct) -> list[tuple[str, str]]:
+    """Return the names and values of an address, for the hidden fields of a form. A list has a field for each item."""
+    fields = []
+    for name, value in msgspec.to_builtins(state).items():
+        items = value if isinstance(value, list | tuple) else [value]
+        fields += [(name, "1" if item is True else str(item)) for item in items]
+    return fields

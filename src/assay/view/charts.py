@@ -6,7 +6,9 @@ numbers as text beside it; it is hidden from screen readers or has a label.
 
 from __future__ import annotations
 
-from markupsafe import Markup
+from collections.abc import Sequence
+
+from markupsafe import Markup, escape
 
 from assay.core.report import Interval
 from assay.store.open_run import Distribution
@@ -37,8 +39,8 @@ def interval_bar(value: float | None, interval: Interval | None = None) -> Marku
     )
 
 
-def histogram(data: Distribution, unit: str) -> Markup:
-    """Return bars of the counts, with the axis from 0 to the last edge."""
+def histogram(data: Distribution, unit: str, links: Sequence[str] = ()) -> Markup:
+    """Return bars of the counts, with the axis from 0 to the last edge. With `links`, each bar leads to an address."""
     tallest = max(data.counts) or 1
     width = _BAR_WIDTH * len(data.counts)
     parts = []
@@ -47,17 +49,22 @@ def histogram(data: Distribution, unit: str) -> Markup:
         height = max(1.0, count / tallest * _CHART_HEIGHT) if count else 0.0
         place = f'x="{number * _BAR_WIDTH}" y="{_CHART_HEIGHT - height:.1f}"'
         low, high = data.edges[number], data.edges[number + 1]
-        title = f"<title>{low:g} to {high:g} {unit}: {count:,}</title>"
-        parts.append(
-            f'<rect class="fill" {place} width="{_BAR_WIDTH - 1}" height="{height:.1f}">{title}</rect>'
-        )
+        is_open = number + 1 == len(data.counts) and data.largest >= high
+        span = f"{low:g} {unit} and more" if is_open else f"{low:g} to {high:g} {unit}"
+        title = f"<title>{' '.join(span.split())}: {count:,}</title>"
+        bar = f'<rect class="fill" {place} width="{_BAR_WIDTH - 1}" height="{height:.1f}">{title}</rect>'
+        if links and count:
+            # Not in the order of the tab key: a hundred bars would stand before the table, whose form does the same.
+            bar = f'<a href="{escape(links[number])}" tabindex="-1">{bar}</a>'
+        parts.append(bar)
     base = _CHART_HEIGHT + 0.5
     parts.append(f'<line class="axis" x1="0" x2="{width}" y1="{base}" y2="{base}"/>')
     bottom = _CHART_HEIGHT + _AXIS - 2
     parts.append(f'<text x="0" y="{bottom}">0</text>')
-    last = f"{data.edges[-1]:.3g}{'+' if data.largest > data.edges[-1] else ''} {unit}"
+    last = f"{data.edges[-1]:.6g}{'+' if data.largest >= data.edges[-1] else ''} {unit}".strip()
     parts.append(f'<text x="{width}" y="{bottom}" text-anchor="end">{last}</text>')
-    return Markup(  # noqa: S704 - numbers, and a unit of our own
-        f'<svg class="histogram" viewBox="0 0 {width} {_CHART_HEIGHT + _AXIS}" role="img" '
+    role = "group" if links else "img"
+    return Markup(  # noqa: S704 - numbers, a unit of our own, and escaped addresses
+        f'<svg class="histogram" viewBox="0 0 {width} {_CHART_HEIGHT + _AXIS}" role="{role}" '
         f'aria-label="Distribution, median {data.median:.3g} {unit}">{"".join(parts)}</svg>'
     )

@@ -29,7 +29,7 @@ from assay.store.open_run import OpenRun, RowSelection
 from assay.store.render.html import comparison_body
 from assay.store.row_table import TableRow
 from assay.store.runs import find_run
-from assay.view.pages.run import RunPage, read_page
+from assay.view.pages.run import RowsReader, RunPage, read_page
 from assay.view.row_query import RowQuery
 from assay.view.site import make_environment, static_files
 from assay.view.text import Preview, as_text, preview
@@ -125,7 +125,7 @@ def _read_run(name: str, number: int, cases: int) -> ReportRun:
         rows = table.read(failed[:cases])
         return ReportRun(
             prefix=f"run-{number}-",
-            page=read_page(run, RowQuery(), ""),
+            page=read_page(run, RowsReader(RowQuery(), "")),
             failed=[_row(run, row) for row in rows],
             failed_total=len(failed),
             has_subjects=len(table.subjects) > 1,

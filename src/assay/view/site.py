@@ -26,7 +26,7 @@ from assay.screen import counted, duration
 from assay.store.runs import is_run_folder
 from assay.view import charts, curves, hop_charts, plots, text
 from assay.view.guard import Guard
-from assay.view.open_comparisons import OpenComparisons
+from assay.view.open_comparisons import OpenComparisons, RunChoice
 from assay.view.open_runs import OpenRuns
 from assay.view.processes import Processes
 
@@ -66,6 +66,16 @@ class Site:
         except (OSError, ValueError, RuntimeError):  # a name that no file can have, or links in a circle
             pass
         raise web.HTTPNotFound(text=f"There is no run {text.plain(name)!r} below {self.root}.")
+
+    def choice(self, name: str) -> RunChoice:
+        """Return what RUN or RUN@SUBJECT means. Both parts may contain an @. Raises 404 for an unknown run."""
+        places = [len(name), *(number for number, character in enumerate(name) if character == "@")]
+        for place in places:
+            try:
+                return RunChoice(self.folder(name[:place]), name[place + 1 :])
+            except web.HTTPNotFound:
+                continue
+        return RunChoice(self.folder(name), "")
 
     def name(self, folder: Path) -> str | None:
         """Return the path of a run below DIR, as it stands in addresses; None for a link that leads out of DIR."""

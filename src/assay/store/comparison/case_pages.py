@@ -16,12 +16,13 @@ from msgspec import Struct
 
 from assay.core.errors import UsageError
 from assay.core.report import PairedRow
-from assay.journal.columns import SCORED
+from assay.journal.columns import SCORED, score_part_digest
 from assay.store.comparison.columns import STATES
 from assay.store.comparison.compare import ComparisonResult, SubjectPair
-from assay.store.comparison.flips import Flip
+from assay.store.comparison.flips import Flip, flipped_pairs
 from assay.store.comparison.rows import OTHER_GOLD
 from assay.store.comparison.selection import RunSelection
+from assay.store.row_table import CaseParts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,6 +62,25 @@ class PairPage(Struct, kw_only=True):
     counts: dict[str, int]
 
 
+class FlippedRows:
+    """The rows of the new runs whose verdict differs from that of the base: right before and wrong now, or reverse."""
+
+    def __init__(self, worse: CaseParts, better: CaseParts, score_parts: str) -> None:
+        """Both are sorted by case."""
+        self.worse, self.better = worse, better
+        self._score_parts = score_parts
+
+    def changes(self, index: int, part: str) -> list[str]:
+        """Return how a row changed: `worse`, `better`, both if it has several metrics, or neither."""
+        digest = score_part_digest(self._score_parts, 0, part)
+        changes = []
+        for name, parts in (("worse", self.worse), ("better", self.better)):
+            first, last = parts.case.searchsorted([index, index + 1]).tolist()
+            if first < last and (self._score_parts != "rows" or digest in parts.part[first:last]):
+                changes.append(name)
+        return changes
+
+
 class OpenComparison:
     """The comparison of some runs or subjects, with its files open. For one thread at a time."""
 
@@ -77,6 +97,50 @@ class OpenComparison:
         self.result = ComparisonResult(comparisons=comparisons, notes=self._selection.notes)
         self.size = sum(len(pair.scores.set) for pair in self._pairs)
         """The number of paired scores in memory."""
+        self._flipped: FlippedRows | None = None
+
+    def flipped(self) -> FlippedRows:
+        """Return the rows of the new runs that flipped. Raises UsageError if no metric tells right from wrong."""
+        if self._flipped is None:
+            if not any(row.right_wrong for pair in self._pairs for row, _ in pair.table):
+                raise UsageError("these runs have no metric that tells right from wrong, so no row can flip")
+            worse, better = self._flips(worse=True), self._flips(worse=False)
+            self._flipped = FlippedRows(worse, better, self._pairs[0].new.run.info.score_parts)
+        return self._flipped
+
+    def _flips(self, *, worse: bool) -> CaseParts:
+        import numpy as np
+
+        # Four bytes a case: they stay in memory, and a million rows are the largest table.
+        cases, parts = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.uint64)]
+        for pair in self._pairs:
+            for _, positions in flipped_pairs(pair.scores, pair.table, worse=worse):
+                own = pair.new_cases(positions)
+                cases.append(own.astype(np.int32))
+                if pair.new.run.info.score_parts == "rows":
+                    parts.append(pair.columns[1].score_part[pair.scores.pairs.new[positions]])
+        case, part = np.concatenate(cases), np.concatenate(parts)
+        if not len(part):
+            return CaseParts(np.unique(case), part)
+        order = np.argsort(case, kind="stable")
+        return CaseParts(case[order], part[order])
+
+    def find(self, index: int, part: str = "") -> PairSelection:
+        """Return where the page of changed cases has a row that flipped. Raises UsageError if it did not flip."""
+        for number, pair in enumerate(self._pairs):
+            score_parts = pair.new.run.info.score_parts
+            digest = score_part_digest(score_parts, 0, part)
+            for worse in (True, False):
+                for row, positions in flipped_pairs(pair.scores, pair.table, worse=worse):
+                    own = positions[pair.new_cases(positions) == index]
+                    if score_parts == "rows":
+                        own = own[pair.columns[1].score_part[pair.scores.pairs.new[own]] == digest]
+                    if len(own):
+                        places = _Places(pair, row).shown["changed"]
+                        return PairSelection(
+                            pair=number, row=row, first=int((places == own[0]).argmax()), count=1
+                        )
+        raise UsageError(f"case {index} did not flip between these runs")
 
     def page(self, selection: PairSelection) -> PairPage:
         """Return the selected cases. Raises UsageError for a pair or a row that does not exist."""
@@ -136,9 +200,8 @@ class _Places:
             title = end.label or f"{end.set}/{end.case}"
             return PairLine(name=title, new_index=index) if side else PairLine(name=title, base_index=index)
         scores = pair.scores
-        number = int(scores.pairs.pair[position])
-        base_index = int(pair.columns[0].indexes[pair.cases.base[number]])
-        new_index = int(pair.columns[1].indexes[pair.cases.new[number]])
+        base_index = int(pair.columns[0].indexes[pair.cases.base[scores.pairs.pair[position]]])
+        new_index = int(pair.new_cases(position))
         end = pair.new.run.end(new_index)
         line = PairLine(name=end.label or f"{end.set}/{end.case}", base_index=base_index, new_index=new_index)
         if not scores.counts[position]:

@@ -133,6 +133,11 @@ class SubjectPair:
         adjust_rows(row for row, _ in self.table)
         self.reader = FlipReader((base.run, new.run), self.columns)
 
+    def new_cases(self, positions: NDArray[Any] | int) -> NDArray[Any]:
+        """Return the numbers of the new run's cases at these positions of the paired scores."""
+        cases: NDArray[Any] = self.columns[1].indexes[self.cases.new[self.scores.pairs.pair[positions]]]
+        return cases
+
     def compare(self, flips: int, by: str = "") -> Comparison:
         """Return all numbers, and the first cases that flipped or have no partner."""
         cases, scores, rows = self.cases, self.scores, [row for row, _ in self.table]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -12,6 +12,9 @@ from assay.core.types import Score
 from assay.journal.columns import score_part_digest
 from assay.store.comparison.columns import ComparedRun, ComparedScore, SubjectColumns, scorer_name
 from assay.store.comparison.rows import PairedScores, RowPairs, is_sum_row
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class FlipSide(Struct, kw_only=True):
@@ -66,13 +69,7 @@ class FlipReader:
     def flips(self, scores: PairedScores, table: list[RowPairs], most: int, *, worse: bool) -> Flips:
         """Return the flips in one direction, in the order of the table. Only right/wrong metrics have flips."""
         flips = Flips()
-        rows = [row for row, _ in table]
-        for row, positions in table:
-            if not row.right_wrong or is_sum_row(row, rows):
-                continue
-            counted = positions[scores.counts[positions]]
-            rise = scores.new[counted] - scores.base[counted]
-            flipped = counted[(rise < 0) if worse == row.higher_is_better else (rise > 0)]
+        for _, flipped in flipped_pairs(scores, table, worse=worse):
             # All flips are counted, but only the first `most` are read from the journal.
             flips.count += len(flipped)
             for position in flipped[: most - len(flips.shown)].tolist():
@@ -134,6 +131,22 @@ class FlipReader:
         if answer is None:
             answer = self._runs[side].answer(score.index, score.part)
         return FlipSide(index=score.index, value=score.value, answer=answer, reason=score.reason)
+
+
+def flipped_pairs(
+    scores: PairedScores, table: list[RowPairs], *, worse: bool
+) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Yield the number of each row that tells right from wrong, with its pairs that flipped in this direction.
+
+    Rows over all sets are left out: the rows of their sets have the same pairs.
+    """
+    rows = [row for row, _ in table]
+    for number, (row, positions) in enumerate(table):
+        if not row.right_wrong or is_sum_row(row, rows):
+            continue
+        counted = positions[scores.counts[positions]]
+        rise = scores.new[counted] - scores.base[counted]
+        yield number, counted[(rise < 0) if worse == row.higher_is_better else (rise > 0)]
 
 
 def _first_field(names: Iterable[str], scores: list[Score]) -> Any:

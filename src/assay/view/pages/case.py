@@ -17,7 +17,9 @@ from assay.core.case_details import QuestionDetail, QuestionLine, VerdictDetail,
 from assay.core.errors import UsageError
 from assay.core.suite import CaseView, RunOrigin
 from assay.core.types import Failure, Score
+from assay.store.comparison.case_pages import FlippedRows
 from assay.store.open_run import OpenRun
+from assay.view.flipped import compare_address, flipped_rows
 from assay.view.pages.case_blocks import (
     CallBlock,
     CaseBlocks,
@@ -109,6 +111,8 @@ class CasePage(Struct, kw_only=True):
     here: str
     """The address of this page, up to the parameters that show more."""
     has_sessions: bool
+    compared: str
+    """The address of this row beside that of the run `query.against`; empty if there is none, or it did not flip."""
 
 
 async def show(request: web.Request) -> web.StreamResponse:
@@ -116,7 +120,9 @@ async def show(request: web.Request) -> web.StreamResponse:
     site = request.app[SITE]
     folder = site.folder(request.match_info["run"])
     name, index = site.name(folder) or "", int(request.match_info["index"])
-    reader = _CasePageReader(name, index, RowQuery.parse(request.query), dict(request.query))
+    query = RowQuery.parse(request.query)
+    flipped = await flipped_rows(site, folder, query)
+    reader = _CasePageReader(name, index, query, dict(request.query), flipped)
     return site.render("case.html", await site.runs.ask(folder, reader.read))
 
 
@@ -132,10 +138,13 @@ async def show_raw(request: web.Request) -> web.StreamResponse:
 class _CasePageReader:
     """Reads one page. `values` are the values in its address."""
 
-    def __init__(self, name: str, index: int, query: RowQuery, values: dict[str, str]) -> None:
+    def __init__(
+        self, name: str, index: int, query: RowQuery, values: dict[str, str], flipped: FlippedRows | None
+    ) -> None:
         self._name = name
         self._index = index
         self._query = query
+        self._flipped = flipped
         self._part = values.get("part", "")
         self._test = values.get("test", "")
         self._all = {kind for kind in ("calls", "tests") if values.get(kind) == "all"}
@@ -194,6 +203,9 @@ class _CasePageReader:
             here=self._query.here
             + (f"&{urlencode({'part': self._part}, errors='replace')}" if self._part else ""),
             has_sessions=any(record.kind == "session" for record in case.records),
+            compared=compare_address(self._query, self._name, self._index, self._part)
+            if self._flipped is not None and self._flipped.changes(self._index, self._part)
+            else "",
         )
 
     def _lives(self, run: OpenRun, case: CaseView) -> list[QuestionLife]:
@@ -265,10 +277,10 @@ class _CasePageReader:
     def _neighbours(self, run: OpenRun) -> tuple[str | None, str | None]:
         """Return the addresses of the rows before and after this one in the table that the reader came from."""
         if not self._part:
-            indexes = self._query.neighbours(run, self._index)
+            indexes = self._query.neighbours(run, self._index, self._flipped)
             before, after = (None if index is None else self._address(index, "") for index in indexes)
             return before, after
-        table, order = run.table(), run.rows(self._query.selection)
+        table, order = run.table(), run.rows(self._query.selection, self._flipped)
         places = (table.case[order] == self._index).nonzero()[0]
         parts = [row.part for row in table.read(order[places])]
         if self._part not in parts:

@@ -46,6 +46,9 @@ class CompareQuery(Struct, frozen=True, kw_only=True, omit_defaults=True):
     page: int = 1
     at: int | None = None
     """On the page of two cases: the place of the case among those that are shown."""
+    case: int | None = None
+    part: str = ""
+    """Instead of `at`: the number of a case of the new run, and its question or test. It must have flipped."""
 
     @classmethod
     def parse(cls, query: MultiMapping[str]) -> CompareQuery:
@@ -60,7 +63,7 @@ class CompareQuery(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def address(self, **changes: object) -> str:
         """Return the part of the address after the path, with some values changed. Other filters start at page 1."""
-        return write_address(self, **{"page": 1, "at": None, **changes})
+        return write_address(self, **{"page": 1, "at": None, "case": None, "part": "", **changes})
 
     @property
     def selection(self) -> PairSelection:
@@ -125,7 +128,7 @@ async def show(request: web.Request) -> web.StreamResponse:
     """Compare the chosen runs. Runs that cannot be compared give a page with a sentence."""
     site = request.app[SITE]
     query = CompareQuery.parse(request.query)
-    choices = [_choice(site, name) for name in query.run]
+    choices = [site.choice(name) for name in query.run]
     sides = [_side(site, choice) for choice in choices]
     if not choices:
         problem = "Choose two or more runs in the list of runs, or open a run that has several subjects."
@@ -149,17 +152,6 @@ async def show(request: web.Request) -> web.StreamResponse:
     if request.headers.get(FRAGMENT) == "rows" and page.pairs is not None:
         return site.render("compare_rows.html", page.pairs)
     return site.render("compare.html", page)
-
-
-def _choice(site: Site, name: str) -> RunChoice:
-    """Return the run and the subject that a name means. Both parts may contain an @. Raises 404 for an unknown run."""
-    places = [len(name), *(number for number, character in enumerate(name) if character == "@")]
-    for place in places:
-        try:
-            return RunChoice(site.folder(name[:place]), name[place + 1 :])
-        except web.HTTPNotFound:
-            continue
-    return RunChoice(site.folder(name), "")
 
 
 def _side(site: Site, choice: RunChoice) -> ComparedSide:
@@ -290,7 +282,14 @@ async def show_case(request: web.Request) -> web.StreamResponse:
     """Show two cases beside each other: every text with its differing words, and their scores."""
     site = request.app[SITE]
     query = CompareQuery.parse(request.query)
-    choices = [_choice(site, name) for name in query.run]
+    choices = [site.choice(name) for name in query.run]
+    if choices and query.case is not None:
+        # The table of a run knows the number of the case, but not its place among the cases that changed.
+        number = query.case
+        place = await site.comparisons.ask(choices, lambda comparison: comparison.find(number, query.part))
+        raise web.HTTPSeeOther(
+            "/compare/case" + query.address(pair=place.pair, row=place.row, show=place.show, at=place.first)
+        )
     if not choices or query.at is None:
         raise UsageError("the address names no case of a comparison")
 

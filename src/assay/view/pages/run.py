@@ -4,46 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from typing import Any
+from pathlib import Path
 
 from aiohttp import web
 from msgspec import Struct
 
 from assay.core.errors import UsageError
 from assay.core.report import Report
-from assay.store.cases import answer_preview
+from assay.store.comparison.case_pages import FlippedRows
 from assay.store.notes import RunNotes, notes_or_warning
 from assay.store.open_run import Distribution, OpenRun, RunProgress
 from assay.store.row_table import TableRow
+from assay.view.flipped import BaseRun, base_runs, compare_address, flipped_rows
 from assay.view.live import element_id
 from assay.view.pages.case import case_address
 from assay.view.pages.run_actions import RunActions, actions_of
+from assay.view.row_columns import Cell, RowColumn, offered_columns, row_cells, shown_columns
 from assay.view.row_query import PAGE_ROWS, RowQuery
-from assay.view.site import FRAGMENT, SITE
+from assay.view.site import FRAGMENT, SITE, Site
 
-# Characters of a reply in the table.
-_MAX_PREVIEW = 160
-# Metrics that have a column of their own. Suites with rubrics may have hundreds.
-_MAX_METRICS = 6
 # Choices of a filter. More of them would make the page slow; the address accepts all.
 _MAX_CHOICES = 500
 
 
 class RowLine(Struct, kw_only=True):
-    """One line of the table of rows."""
+    """One line of the table of rows. `cells` has a value for each column: a text, a number or tags; None is a dash."""
 
-    index: int
     name: str
     part: str
-    subject: str
-    status: str
     is_failed: bool
-    scores: list[float | None]
-    seconds: float
-    tokens: int | None
-    preview: str
-    tags: tuple[str, ...]
+    cells: list[Cell]
     address: str
+    changes: list[str]
+    """`worse`, `better` or both, if the rows are compared with another run."""
+    compared: str
+    """The address of the row beside that of the other run."""
 
 
 class RowsFragment(Struct, kw_only=True):
@@ -51,7 +46,8 @@ class RowsFragment(Struct, kw_only=True):
 
     query: RowQuery
     lines: list[RowLine]
-    metrics: list[str]
+    columns: list[RowColumn]
+    offered: list[RowColumn]
     total: int
     all_rows: int
     first: int
@@ -59,14 +55,21 @@ class RowsFragment(Struct, kw_only=True):
     subjects: list[str]
     sets: list[str]
     tags: list[str]
+    has_repeats: bool
+    bases: list[BaseRun] | None = None
+    """The runs for `query.against`; None unless they are asked for."""
+    problem: str = ""
+    """Why the rows cannot be compared with the run `query.against`."""
 
 
-class DistributionCard(Struct):
-    """A distribution with its name and unit."""
+class DistributionCard(Struct, kw_only=True):
+    """A distribution with its name and unit. Without `data`, the value was not measured."""
 
     title: str
     unit: str
-    data: Distribution
+    data: Distribution | None
+    links: list[str]
+    """The address of the rows of each bar."""
 
 
 class RunPage(Struct, kw_only=True):
@@ -103,16 +106,32 @@ async def show(request: web.Request) -> web.StreamResponse:
     folder = site.folder(request.match_info["run"])
     name = site.name(folder) or ""
     query = RowQuery.parse(request.query)
+    problem, flipped = "", None
+    try:
+        flipped = await flipped_rows(site, folder, query)
+    except UsageError as error:
+        problem = f"The rows cannot be compared with {query.against}: {error}"
+    table = RowsReader(query, name, flipped, problem)
+    status = 409 if problem else 200
     if request.headers.get(FRAGMENT) == "rows":
-        rows = await site.runs.ask(folder, lambda run: read_rows(run, query, name))
-        return site.render("rows.html", rows)
-    page = await site.runs.ask(folder, lambda run: read_page(run, query, name))
+        rows = await site.runs.ask(folder, table.read)
+        await _offer_bases(site, folder, query, rows)
+        return site.render("rows.html", rows, status=status)
+    page = await site.runs.ask(folder, lambda run: read_page(run, table))
+    await _offer_bases(site, folder, query, page.rows)
     page.actions = await asyncio.to_thread(actions_of, site, folder, page.state)
-    return site.render("run.html", page)
+    return site.render("run.html", page, status=status)
 
 
-def read_page(run: OpenRun, query: RowQuery, name: str) -> RunPage:
+async def _offer_bases(site: Site, folder: Path, query: RowQuery, rows: RowsFragment) -> None:
+    if query.bases:
+        suite = await site.runs.ask(folder, lambda run: run.info.suite)
+        rows.bases = await asyncio.to_thread(base_runs, site, folder, suite)
+
+
+def read_page(run: OpenRun, rows: RowsReader) -> RunPage:
     """Return everything that the page of a run shows, without its buttons."""
+    name = rows.name
     info, summary, state = run.info, run.summary(), run.state()
     is_over = summary is not None and state != "running"
     warnings: list[str] = []
@@ -139,68 +158,86 @@ def read_page(run: OpenRun, query: RowQuery, name: str) -> RunPage:
         progress=run.progress(),
         live=f"/live?run={name}" if state == "running" else "",
         live_id=element_id(name),
-        distributions=_distributions(run),
-        rows=read_rows(run, query, name),
+        distributions=_distributions(run, rows.query),
+        rows=rows.read(run),
     )
 
 
-def _distributions(run: OpenRun) -> list[DistributionCard]:
+def _distributions(run: OpenRun, query: RowQuery) -> list[DistributionCard]:
     cards = []
     for column, title, unit in (
         ("seconds", "Time of a case", "s"),
-        ("input", "Input tokens", "tokens"),
-        ("output", "Output tokens", "tokens"),
+        ("input", "Input tokens of a case", "tokens"),
+        ("output", "Output tokens of a case", "tokens"),
+        ("cost", "Cost of a case", ""),  # in the currency of the endpoint, which does not name it
     ):
         data = run.distribution(column)
-        if data is not None and data.largest > 0:
-            cards.append(DistributionCard(title, unit, data))
+        if data is None or data.largest <= 0:
+            if column == "cost" and len(run.table()):
+                cards.append(DistributionCard(title=title, unit=unit, data=None, links=[]))
+            continue
+        links = []
+        for number, edge in enumerate(data.edges[:-1]):
+            below = data.edges[number + 1] if number + 1 < len(data.counts) else None
+            links.append(query.address(value=column, least=edge, most=None, below=below) + "#rows")
+        cards.append(DistributionCard(title=title, unit=unit, data=data, links=links))
     return cards
 
 
-def read_rows(run: OpenRun, query: RowQuery, name: str) -> RowsFragment:
-    """Return one page of rows. Reads the texts of these rows only."""
-    table, order = run.table(), run.rows(query.selection)
-    last_page = max(1, -(-len(order) // PAGE_ROWS))
-    if query.page > last_page:
-        raise UsageError(f"there is no page {query.page}: the last page is {last_page}")
-    first = (query.page - 1) * PAGE_ROWS
-    positions = order[first : first + PAGE_ROWS]
-    metrics = {f"{each.metric},{each.filter}".rstrip(","): column for each, column in table.metrics.items()}
-    shown = list(metrics)[:_MAX_METRICS]
-    failed = run.failed()
-    lines = []
-    for position, row in zip(positions.tolist(), table.read(positions), strict=True):
-        values = [float(metrics[metric].value[position]) for metric in shown]
-        # NaN is the table's word for "not measured".
-        scores = [None if value != value else value for value in values]  # noqa: PLR0124
-        lines.append(_line(row, scores, name, query, is_failed=bool(failed[position])))
-    return RowsFragment(
-        query=query,
-        lines=lines,
-        metrics=shown,
-        total=len(order),
-        all_rows=len(table),
-        first=first,
-        last_page=last_page,
-        subjects=table.subjects[:_MAX_CHOICES],
-        sets=table.sets[:_MAX_CHOICES],
-        tags=table.tags[:_MAX_CHOICES],
-    )
+class RowsReader:
+    """Reads one page of the table of rows. `name` is the path of the run as it stands in addresses."""
 
+    def __init__(
+        self, query: RowQuery, name: str, flipped: FlippedRows | None = None, problem: str = ""
+    ) -> None:
+        self.query = query
+        self.name = name
+        self._flipped = flipped
+        self._problem = problem
 
-def _line(row: TableRow, scores: list[Any], name: str, query: RowQuery, *, is_failed: bool) -> RowLine:
-    end = row.end
-    return RowLine(
-        index=end.index,
-        name=row.label or end.label or end.case,
-        part=row.part,
-        subject=end.subject,
-        status=end.status,
-        is_failed=is_failed,
-        scores=scores,
-        seconds=end.seconds,
-        tokens=end.usage.output if end.usage else None,
-        preview=answer_preview(end.failure, row.records, _MAX_PREVIEW),
-        tags=row.tags,
-        address=case_address(name, end.index, query, row.part),
-    )
+    def read(self, run: OpenRun) -> RowsFragment:
+        """Return the page. Reads the texts of its rows only."""
+        query, table, failed = self.query, run.table(), run.failed()
+        offered = offered_columns(run)
+        columns = shown_columns(offered, query.columns)
+        order = run.rows(query.selection, self._flipped)
+        if self._problem:
+            order = order[:0]  # all rows would look as if all of them had flipped
+        last_page = max(1, -(-len(order) // PAGE_ROWS))
+        if query.page > last_page:
+            raise UsageError(f"there is no page {query.page}: the last page is {last_page}")
+        first = (query.page - 1) * PAGE_ROWS
+        positions = order[first : first + PAGE_ROWS]
+        rows = table.read(positions)
+        are_failed = failed[positions].tolist()
+        cells = row_cells(table, positions, rows, columns, are_failed)
+        lines = [self._line(*line) for line in zip(rows, cells, are_failed, strict=True)]
+        return RowsFragment(
+            query=query,
+            lines=lines,
+            columns=columns,
+            offered=offered,
+            total=len(order),
+            all_rows=len(table),
+            first=first,
+            last_page=last_page,
+            subjects=table.subjects[:_MAX_CHOICES],
+            sets=table.sets[:_MAX_CHOICES],
+            tags=table.tags[:_MAX_CHOICES],
+            has_repeats=table.has_repeats,
+            problem=self._problem,
+        )
+
+    def _line(self, row: TableRow, cells: list[Cell], is_failed: bool) -> RowLine:
+        end, changes = row.end, []
+        if self._flipped is not None:
+            changes = self._flipped.changes(end.index, row.part)
+        return RowLine(
+            name=row.label or end.label or end.case,
+            part=row.part,
+            is_failed=is_failed,
+            cells=cells,
+            address=case_address(self.name, end.index, self.query, row.part),
+            changes=changes,
+            compared=compare_address(self.query, self.name, end.index, row.part) if changes else "",
+        )

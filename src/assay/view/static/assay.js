@@ -17,7 +17,11 @@ async function load(address, id, { push = true } = {}) {
     const fresh = page.getElementById(id);
     // An error page, or the page of a run whose index is being built, has no such element.
     if (!response.ok || !fresh || !target) { location.href = address; return; }
+    const field = target.contains(document.activeElement) ? document.activeElement : null;
+    target.querySelectorAll("details[open][id]").forEach((each) => fresh.querySelector(`#${CSS.escape(each.id)}`)?.setAttribute("open", ""));
     target.replaceWith(fresh);
+    // Whoever chose something with the keyboard goes on from there.
+    if (field?.name) [...fresh.querySelectorAll("[name]")].find((each) => each.name === field.name && (each.type !== "checkbox" || each.value === field.value))?.focus();
     if (push) history.pushState({ into: id }, "", address);
     prepare(fresh);
   } catch (error) {
