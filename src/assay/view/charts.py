@@ -14,7 +14,7 @@ from assay.core.report import Interval
 from assay.store.open_run import Distribution
 
 _WIDTH, _HEIGHT = 120, 14
-_BAR_WIDTH, _CHART_HEIGHT, _AXIS = 12, 72, 14
+_CHART_WIDTH, _CHART_HEIGHT, _AXIS = 288, 72, 14
 
 
 def interval_bar(value: float | None, interval: Interval | None = None) -> Markup:
@@ -42,29 +42,30 @@ def interval_bar(value: float | None, interval: Interval | None = None) -> Marku
 def histogram(data: Distribution, unit: str, links: Sequence[str] = ()) -> Markup:
     """Return bars of the counts, with the axis from 0 to the last edge. With `links`, each bar leads to an address."""
     tallest = max(data.counts) or 1
-    width = _BAR_WIDTH * len(data.counts)
+    # All charts are of one size, so that the texts of their axes are.
+    bar_width = _CHART_WIDTH / len(data.counts)
     parts = []
     for number, count in enumerate(data.counts):
         # A bar of one row among a million must still be seen.
         height = max(1.0, count / tallest * _CHART_HEIGHT) if count else 0.0
-        place = f'x="{number * _BAR_WIDTH}" y="{_CHART_HEIGHT - height:.1f}"'
+        place = f'x="{number * bar_width:.1f}" y="{_CHART_HEIGHT - height:.1f}"'
         low, high = data.edges[number], data.edges[number + 1]
         is_open = number + 1 == len(data.counts) and data.largest >= high
         span = f"{low:g} {unit} and more" if is_open else f"{low:g} to {high:g} {unit}"
         title = f"<title>{' '.join(span.split())}: {count:,}</title>"
-        bar = f'<rect class="fill" {place} width="{_BAR_WIDTH - 1}" height="{height:.1f}">{title}</rect>'
+        bar = f'<rect class="fill" {place} width="{bar_width - 1:.1f}" height="{height:.1f}">{title}</rect>'
         if links and count:
             # Not in the order of the tab key: a hundred bars would stand before the table, whose form does the same.
             bar = f'<a href="{escape(links[number])}" tabindex="-1">{bar}</a>'
         parts.append(bar)
     base = _CHART_HEIGHT + 0.5
-    parts.append(f'<line class="axis" x1="0" x2="{width}" y1="{base}" y2="{base}"/>')
+    parts.append(f'<line class="axis" x1="0" x2="{_CHART_WIDTH}" y1="{base}" y2="{base}"/>')
     bottom = _CHART_HEIGHT + _AXIS - 2
     parts.append(f'<text x="0" y="{bottom}">0</text>')
     last = f"{data.edges[-1]:.6g}{'+' if data.largest >= data.edges[-1] else ''} {unit}".strip()
-    parts.append(f'<text x="{width}" y="{bottom}" text-anchor="end">{last}</text>')
+    parts.append(f'<text x="{_CHART_WIDTH}" y="{bottom}" text-anchor="end">{last}</text>')
     role = "group" if links else "img"
     return Markup(  # noqa: S704 - numbers, a unit of our own, and escaped addresses
-        f'<svg class="histogram" viewBox="0 0 {width} {_CHART_HEIGHT + _AXIS}" role="{role}" '
+        f'<svg class="histogram" viewBox="0 0 {_CHART_WIDTH} {_CHART_HEIGHT + _AXIS}" role="{role}" '
         f'aria-label="Distribution, median {data.median:.3g} {unit}">{"".join(parts)}</svg>'
     )
