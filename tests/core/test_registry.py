@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,12 +47,30 @@ def test_a_name_that_no_file_may_have_is_spelled_out() -> None:
 
 def test_installed_memories_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the entry point `assay.memories`, as documented."""
-    (tmp_path / "diary.py").write_text("def make(around): ...\n")
-    (tmp_path / "diary-1.0.dist-info").mkdir()
-    (tmp_path / "diary-1.0.dist-info" / "METADATA").write_text("Name: diary\nVersion: 1.0\n")
-    (tmp_path / "diary-1.0.dist-info" / "entry_points.txt").write_text(
-        "[assay.memories]\ndiary = diary:make\n"
-    )
+    install_diary(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     assert "diary" in registry.names("memory")
     assert registry.find("memory", "diary").__module__ == "diary"
+
+
+def test_a_package_is_found_when_it_comes_and_gone_when_it_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process that has looked before, such as a notebook."""
+    monkeypatch.syspath_prepend(tmp_path)
+    os.utime(tmp_path, (0, 0))  # the clock of a file system may tick once in 10 ms
+    assert "diary" not in registry.names("memory")
+    install_diary(tmp_path)
+    assert "diary" in registry.names("memory")
+    os.utime(tmp_path, (1, 1))
+    assert "diary" in registry.names("memory")
+    shutil.rmtree(tmp_path / "diary-1.0.dist-info")
+    assert "diary" not in registry.names("memory")
+
+
+def install_diary(folder: Path) -> None:
+    """As pip would: a module, and metadata with an entry point."""
+    (folder / "diary.py").write_text("def make(around): ...\n")
+    (folder / "diary-1.0.dist-info").mkdir()
+    (folder / "diary-1.0.dist-info" / "METADATA").write_text("Name: diary\nVersion: 1.0\n")
+    (folder / "diary-1.0.dist-info" / "entry_points.txt").write_text("[assay.memories]\ndiary = diary:make\n")

@@ -17,8 +17,13 @@ def run(request: pytest.FixtureRequest) -> Run:
     factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
 
     def start(main: Main) -> None:
-        with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(main())
-        gc.collect()
+        # Objects of other tests are not collected again: a session with all tests has more than a million.
+        gc.freeze()
+        try:
+            with asyncio.Runner(loop_factory=factory) as runner:
+                runner.run(main())
+            gc.collect()
+        finally:
+            gc.unfreeze()
 
     return start

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.core.errors import AssayError, UsageError
-from assay.core.registry import load_from_file, unknown
+from assay.core.registry import entry_points_of, load_from_file, unknown
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -171,9 +171,7 @@ def absolute(name: str) -> str:
 
 def installed_suites() -> dict[str, EntryPoint]:
     """Return the entry points of suites, by name."""
-    from importlib.metadata import entry_points  # takes 30 ms, so built-in suites do not import it
-
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+    return {point.name: point for point in entry_points_of(ENTRY_POINTS)}
 
 
 def _load_installed(point: EntryPoint) -> Any:
