@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -51,6 +52,25 @@ def test_a_helper_that_changed_is_noticed(tmp_path: Path) -> None:
     (here / "helper.py").write_text("VALUE = 2")
     assert code_sha256(here / "own.py") != before
     assert load_module(here / "own.py").value == 2
+
+
+def test_a_file_that_changed_within_a_second_runs_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Same size, same second: Python would take the bytecode for current. So are a helper, a package, a late import."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    code = "import helper, pack.deep\nvalue = 1\n\ndef late():\n    import later\n    return later.VALUE\n"
+    here = folder(tmp_path, "a", own=code, helper="VALUE = 1", later="VALUE = 1")
+    folder(here, "pack", __init__="", deep="VALUE = 1")
+    for number in "12":
+        for path in here.rglob("*.py"):
+            path.write_text(path.read_text().replace("= 1", f"= {number}"))
+            os.utime(path, (1_000_000_000, 1_000_000_000))
+        sys.modules.pop("later", None)
+        own = load_module(here / "own.py")
+        values = [own.value, own.helper.VALUE, own.pack.deep.VALUE, own.late()]
+        assert values == [int(number)] * 4
+    assert not list(here.rglob("*.pyc"))
 
 
 def test_modules_of_one_folder_are_not_importable_from_another(tmp_path: Path) -> None:

@@ -39,12 +39,14 @@ import opcode
 import os
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from contextvars import ContextVar, copy_context
 from functools import cached_property, partial
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import CodeType, ModuleType, TracebackType
 from typing import Any, Literal, TypeVar, cast
 
 from assay.core.code import code_sha256
@@ -554,14 +556,16 @@ def load_module(path: Path) -> ModuleType:
     name += f"_{code_sha256(path.resolve())[:16]}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+    loader = _SourceLoader(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
         with chdir("."), _own_folder(path.resolve().parent):
-            call_here(spec.loader.exec_module, (module,))
+            call_here(loader.exec_module, (module,))
     except UserCodeError as error:
         del sys.modules[name]
         raise InputError(Problem(str(path), f"importing it raised {_raised(error)}")) from error
@@ -569,6 +573,43 @@ def load_module(path: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+class _SourceLoader(SourceFileLoader):
+    """Compiles a user's file each time, and neither reads nor writes bytecode.
+
+    Python takes bytecode for current if the file has the same size and the same second of change. A file that was
+    edited twice within a second would run as it was, under the identity of the new text.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
+class _SourceFinder(MetaPathFinder):
+    """Finds modules and packages that stand beside a user's file, for `_SourceLoader`."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        package = sys.modules.get(fullname.rpartition(".")[0])
+        if path is not None and not (package and isinstance(package.__loader__, _SourceLoader)):
+            return None
+        spec = PathFinder.find_spec(fullname, path)
+        if spec is None or spec.origin is None or type(spec.loader) is not SourceFileLoader:
+            return None
+        if path is None:
+            file = Path(spec.origin)
+            folder = file.parent.parent if file.name == "__init__.py" else file.parent
+            if str(folder) not in _folders:
+                return None
+        spec.loader = _SourceLoader(fullname, spec.origin)
+        return spec
+
+
+_finder = _SourceFinder()
 
 
 @contextmanager

@@ -82,11 +82,13 @@ def start(folder: Path, which: str) -> tuple[str, int]:
     sys.modules.pop("helpers", None)
     sys.path.insert(0, str(folder))
     words, sys.argv = sys.argv, ["program.py", which]
+    # Python's own import would take the bytecode of a helper that was changed within the second.
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         with chdir(folder), redirect_stdout(output):
             runpy.run_path("program.py", run_name="__main__")
     finally:
-        sys.argv = words
+        sys.argv, sys.dont_write_bytecode = words, writes
         sys.path.remove(str(folder))
         sys.modules.pop("helpers", None)
     return output.getvalue(), len(calls.read_text())
