@@ -264,6 +264,11 @@ class OpenRun:
         )
         return self._progress
 
+    def release_memory(self) -> None:
+        """Give back the memory of columns that are mapped files. They are read again where they are needed."""
+        if self._columns is not None:
+            self._columns.release_pages()
+
     def close(self) -> None:
         """Close the files and forget the columns."""
         if self._table is not None:

@@ -53,6 +53,7 @@ class _Slot:
             self._run.close()
             self._run, self._stamp = OpenRun(self._folder), stamp
         answer = question(self._run)
+        self._run.release_memory()
         self.rows = self._run.size
         return answer
 
