@@ -1,39 +1,55 @@
 """Curves of one category of questions along the tests of conversations.
 
 The report of a memory test has curves over all questions. This makes the same curves of one category, from the scores
-in the journal: a conversation with fewer tests is represented by its last test, so every point covers all
-conversations. Intervals are clustered by conversation.
+in the journal. In the first curve a conversation with fewer tests is represented by its last test, so every point
+covers all conversations. In the second curve, whose name ends in `OF_TESTS`, a point covers only the conversations that
+have the test. Intervals are clustered by conversation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from assay.core.case_details import CurveValue
-from assay.core.report import Curve, Metric, Point
+from assay.core.report import Curve, Point
 from assay.scoring.metric_builders import ClusteredValues
+
+OF_TESTS = "_of_tests"
+"""The end of the name of a curve whose points cover only the conversations that have the test."""
 
 
 def category_curve(
-    conversations: Iterable[tuple[int, Sequence[CurveValue]]], category: str, metric: str, along: Curve
+    conversations: Sequence[tuple[int, Sequence[CurveValue]]], category: str, metric: str, along: Curve
 ) -> Curve:
     """Return the curve of a category. `along` is the report's curve of the same metric: its x values are used.
 
     Each conversation is its number and its values. A test without a value of the category has a point without a value.
     """
     label = along.points[0].metric.label if along.points else ""
-    points_of: list[ClusteredValues] = [ClusteredValues() for _ in along.points]
+    keeps_last = not along.name.endswith(OF_TESTS)
+    last_tests = {
+        number: max((value.test for value in values), default=0) for number, values in conversations
+    }
+    count = max(last_tests.values(), default=0)
+    # By test: the values of the category, and whether the report has a point there. It has one where any category does.
+    values_of = {test: ClusteredValues() for test in range(1, count + 1)}
+    has_point = set()
     for number, values in conversations:
-        last = max((value.test for value in values), default=0)
-        own: dict[int, list[CurveValue]] = {}
         for value in values:
-            if value.category == category and value.metric == metric:
-                own.setdefault(value.test, []).append(value)
-        for test, clustered in enumerate(points_of, 1):
-            for value in own.get(min(test, last), ()):
-                clustered.add(value.value, number)
-    points = []
-    for at, clustered in zip(along.points, points_of, strict=True):
-        measured: Metric = clustered.metric(metric, label=label, unit="question")
-        points.append(Point(at.x, measured))
+            if value.metric != metric:
+                continue
+            is_last = value.test == last_tests[number]
+            tests = range(value.test, count + 1) if keeps_last and is_last else (value.test,)
+            has_point.update(tests)
+            if value.category == category:
+                for test in tests:
+                    values_of[test].add(value.value, number)
+    shown = [values_of[test] for test in sorted(has_point)]
+    if len(shown) != len(along.points):
+        # The journal and the report differ about the tests, so nothing says to which test a point belongs.
+        shown = [ClusteredValues() for _ in along.points]
+    points = [
+        Point(at.x, clustered.metric(metric, label=label, unit="question"))
+        for at, clustered in zip(along.points, shown, strict=True)
+    ]
     return Curve(name=along.name, x=along.x, points=points, title=along.title)

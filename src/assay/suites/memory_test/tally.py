@@ -18,6 +18,7 @@ from assay.scoring.metric_builders import ClusteredValues
 from assay.scoring.statistics import percentiles
 from assay.solvers.memory.conversation import read_answers, read_insertion
 from assay.solvers.memory.timed_memory import RETRIEVAL, STORAGE
+from assay.store.category_curves import OF_TESTS
 from assay.suites.memory_test.scorers import JUDGED, METRICS
 
 COUNTS = ("conversations", "failed", "answers", "errors", "without_evidence", "unknown_places")
@@ -251,7 +252,7 @@ def curves_of(metric: str, all_points: list[Point], own_points: list[Point]) -> 
     curves = [Curve(name=metric, x="messages inserted", points=all_points, title=title)]
     if own_points != all_points:
         title = f"{METRICS[metric]} of the conversations that have the test"
-        curves.append(Curve(name=f"{metric}_of_tests", x="messages inserted", points=own_points, title=title))
+        curves.append(Curve(name=f"{metric}{OF_TESTS}", x="messages inserted", points=own_points, title=title))
     return [curve for curve in curves if curve.points]
 
 

@@ -130,7 +130,7 @@ class _PartReader:
             for curve in entry.curves:
                 shown = curve
                 if self._category in categories:
-                    # The second curve of a report is over the same scores; only the first has a metric's name.
+                    # Both curves of a report are over the same scores; only the first has the metric's name.
                     values = _category_values(run).get(entry.subject or entry.name, [])
                     metric = curve.points[0].metric.name if curve.points else curve.name
                     shown = category_curve(values, self._category, metric, curve)
