@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 
+# Three columns. The third one is the base again.
+MEMORIES = ("bm25", "STMemory", "bm25")
+
+
 def places(address: str, root: Path) -> dict[str, str]:
     """The addresses of the pages on the runs of the examples."""
     names = {}
@@ -36,6 +40,9 @@ def places(address: str, root: Path) -> dict[str, str]:
         "compare-subjects": f"/compare?run={names['hop']}",
         "compare-memories": f"/compare?run={names['memory']}",
         "compare-case": f"/compare/case?run={names['hop']}&at=0",
+        "compare-three": "/compare?" + "&".join([f"run={names['memory']}@{each}" for each in MEMORIES]),
+        "compare-three-case": "/compare/case?at=0&"
+        + "&".join([f"run={names['memory']}@{each}" for each in MEMORIES]),
         "compare-refused": f"/compare?run={names['task']}&run={names['hop']}",
     }
     return {name: f"{address}{path}" for name, path in paths.items()}
@@ -98,6 +105,28 @@ def test_runs_are_picked_compared_and_their_cases_walked_by_keys(page: Page, pai
     expect(page.get_by_role("heading", level=1)).to_have_text("row 50")
     page.keyboard.press("u")
     expect(status).to_contain_text("26–30 of 30 cases")
+
+
+def test_the_cases_of_three_subjects_are_filtered_and_opened_by_keys(
+    page: Page, address: str, examples: Path
+) -> None:
+    from playwright.sync_api import expect
+
+    page.goto(places(address, examples)["compare-three"])
+    status = page.locator("#rows [role=status]")
+    shown = status.inner_text()
+    page.locator("select[name=only]").select_option("2")
+    page.get_by_label("Show").select_option("changed")
+    expect(status).to_contain_text("No case")  # C is the base itself
+    page.go_back()
+    page.go_back()
+    expect(status).to_have_text(shown)
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("columnheader", name="A, base")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="C", exact=True)).to_be_visible()
+    page.keyboard.press("u")
+    expect(status).to_have_text(shown)
 
 
 def test_a_comparison_and_a_memory_page_work_without_a_script(

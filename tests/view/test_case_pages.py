@@ -42,8 +42,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 def words_of(root: Path, *addresses: str, status: int = 200) -> list[str]:
     """Return the texts of pages, with single spaces, also between cells that stand in one line of the source."""
-    sources = sources_of(root, *addresses, status=status)
-    return [" ".join(Page(re.sub("(</t[dh]>|</option>)", r" \1", each)).text.split()) for each in sources]
+    return [words_in(each) for each in sources_of(root, *addresses, status=status)]
+
+
+def words_in(source: str) -> str:
+    """Return the text of a page with single spaces."""
+    return " ".join(Page(re.sub("(</t[dh]>|</option>|</d[dt]>)", r" \1", source)).text.split())
 
 
 def sources_of(root: Path, *addresses: str, status: int = 200) -> list[str]:

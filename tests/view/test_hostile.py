@@ -189,6 +189,7 @@ def addresses(text: str, number: int) -> dict[str, list[str]]:
     """The addresses of each route that show this text. A new page needs a line here."""
     query = urlencode({"q": text, "tag": text, "subject": text, "set": text})
     compared = urlencode({"run": [f"{NAMES}@{text}", f"{OTHER}@{text}"]}, doseq=True)
+    three = urlencode({"run": [f"{name}@{text}" for name in (NAMES, OTHER, NAMES)]}, doseq=True)
     return {
         "/": [
             "/",
@@ -220,8 +221,12 @@ def addresses(text: str, number: int) -> dict[str, list[str]]:
             f"/compare?{compared}&show=all",
             "/compare?" + urlencode({"run": text}),
             f"/compare?{compared}&" + urlencode({"show": text}),
+            f"/compare?{three}&show=all",
         ],
-        "/compare/case": [f"/compare/case?{compared}&show=all&at=0"],
+        "/compare/case": [
+            f"/compare/case?{compared}&show=all&at=0",
+            f"/compare/case?{three}&show=all&at=0",
+        ],
         "/memory/{run:.*}": [
             f"/memory/{EVAL}?" + urlencode({"curve": text}),
             f"/memory/{TEST}?" + urlencode({"category": text}),

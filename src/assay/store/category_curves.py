@@ -33,7 +33,7 @@ def category_curve(
     count = max(last_tests.values(), default=0)
     # By test: the values of the category, and whether the report has a point there. It has one where any category does.
     values_of = {test: ClusteredValues() for test in range(1, count + 1)}
-    has_point = set()
+    has_point: set[int] = set()
     for number, values in conversations:
         for value in values:
             if value.metric != metric:

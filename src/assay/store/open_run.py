@@ -40,6 +40,8 @@ _PROGRESS_SECONDS = 0.5
 # Selections of rows that are kept in memory, 4 MB each at a million rows.
 _MAX_ORDERS = 4
 _BINS = 24
+# A journal of short replies is about this many times as large as its columns.
+_JOURNAL_PER_COLUMNS = 25
 
 
 class RowSelection(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -322,6 +324,13 @@ def unread_bytes(folder: Path) -> int:
     head = sidecar.load_head(folder / RunColumns.sidecar_name, ColumnsHead)
     covered = {name: at.end for name, at in head.positions.items()} if head is not None else {}
     return sum(max(0, size - covered.get(name, 0)) for name, size in sizes.items())
+
+
+def column_bytes(folder: Path) -> int:
+    """Return the size of a run's columns. Without a sidecar it is estimated from the size of the journal."""
+    paths = [folder / RunColumns.sidecar_name, *(folder / name for name in FILES)]
+    columns, *files = [path.stat().st_size if path.is_file() else 0 for path in paths]
+    return columns or sum(files) // _JOURNAL_PER_COLUMNS
 
 
 def _has_flipped(table: RowTable, flipped: FlippedRows, flip: str) -> NDArray[np.bool_]:

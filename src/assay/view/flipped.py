@@ -15,8 +15,7 @@ from urllib.parse import unquote, urlencode
 from msgspec import Struct
 
 from assay.core.errors import UsageError
-from assay.store.comparison.case_pages import FlippedRows, OpenComparison
-from assay.store.open_run import OpenRun
+from assay.store.comparison.case_pages import FlippedRows
 from assay.store.run_list import RunFilter, list_runs
 from assay.view.open_comparisons import RunChoice
 from assay.view.row_query import RowQuery
@@ -44,9 +43,9 @@ async def flipped_rows(site: Site, folder: Path, query: RowQuery) -> FlippedRows
         return None
     base, new = site.choice(query.against), RunChoice(folder, "")
     for choice in (base, new):
-        await site.runs.ask(choice.folder, OpenRun.state)  # builds the index of a large run with its progress
+        await site.runs.wait_for_index(choice.folder)  # shows the progress for a large run
     try:
-        return await site.comparisons.ask([base, new], OpenComparison.flipped)
+        return await site.comparisons.flipped([base, new])
     except UsageError as error:
         # The paths of the message are those of the machine; pages name runs by their path below DIR.
         message = str(error)

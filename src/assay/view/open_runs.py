@@ -95,6 +95,12 @@ class OpenRuns:
         await self._close_unused()
         return answer
 
+    async def wait_for_index(self, folder: Path) -> None:
+        """Have the index of a run ready for another reader. Raises RunIsRead while that of a large run is built."""
+        if folder not in self._slots:
+            async with self._starting:
+                await self._read_first(folder)
+
     async def _read_first(self, folder: Path) -> None:
         """Have another process build the index of a large run. Raises RunIsRead until it is ready."""
         process = self._processes.get(folder)

@@ -27,6 +27,7 @@ from assay.view.open_runs import RunIsRead
 from assay.view.pages import (
     case,
     compare,
+    compare_case,
     hop_batch,
     hop_history,
     hop_numbers,
@@ -70,7 +71,7 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("GET", r"/raw/{index:\d+}/{run:.*}", case.show_raw),
     ("GET", "/search/{run:.*}", search.show),
     ("GET", "/compare", compare.show),
-    ("GET", "/compare/case", compare.show_case),
+    ("GET", "/compare/case", compare_case.show),
     ("GET", "/memory/{run:.*}", memory.show),
     ("GET", r"/held/{index:\d+}/{run:.*}", memory.show_held),
     ("GET", "/live", live.stream),
@@ -139,7 +140,7 @@ async def _end_streams(app: web.Application) -> None:
 
 async def _close_runs(app: web.Application) -> None:
     await app[SITE].processes.close()
-    app[SITE].comparisons.close()
+    await app[SITE].comparisons.close()
     await app[SITE].runs.close()
 
 

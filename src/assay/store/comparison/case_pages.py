@@ -4,24 +4,28 @@
     page = comparison.page(PairSelection(show="worse"))
     page.total, page.lines[0].new.answer
 
-The pairs are arrays in memory. Only the texts of the cases on a page are read from the journal.
+The pairs are arrays in memory. Only the texts of the cases on a page are read from the journal. Pairs with the same
+base are a group. A group of several pairs has a table with one row a case, see `case_table.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from msgspec import Struct
 
 from assay.core.errors import UsageError
 from assay.core.report import PairedRow
+from assay.core.suite import CaseView
 from assay.journal.columns import SCORED, score_part_digest
+from assay.store.comparison.case_table import CaseTable, GroupRow, TablePage, TableSelection
 from assay.store.comparison.columns import STATES
 from assay.store.comparison.compare import ComparisonResult, SubjectPair
 from assay.store.comparison.flips import Flip, flipped_pairs
 from assay.store.comparison.rows import OTHER_GOLD
 from assay.store.comparison.selection import RunSelection
+from assay.store.render.case_diff import case_texts, prompt_text, score_rows
 from assay.store.row_table import CaseParts
 
 if TYPE_CHECKING:
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
 Shown = Literal["changed", "worse", "better", "all", "left_out", "only_base", "only_new"]
 
 
-class PairSelection(Struct, frozen=True, kw_only=True):
+class PairSelection(Struct, frozen=True, kw_only=True, tag=True):
     """Which cases of a comparison: the number of the pair of subjects, the row of its table, and what changed."""
 
     pair: int = 0
@@ -80,6 +84,64 @@ class FlippedRows:
                 changes.append(name)
         return changes
 
+    def pack(self) -> PackedFlips:
+        """Return the rows in a form that another process can read."""
+        worse, better = ((each.case.tobytes(), each.part.tobytes()) for each in (self.worse, self.better))
+        return PackedFlips(worse=worse, better=better, score_parts=self._score_parts)
+
+    @classmethod
+    def unpack(cls, packed: PackedFlips) -> Self:
+        """Return the rows that were packed."""
+        import numpy as np
+
+        worse, better = (
+            CaseParts(np.frombuffer(case, dtype=np.int32), np.frombuffer(part, dtype=np.uint64))
+            for case, part in (packed.worse, packed.better)
+        )
+        return cls(worse, better, packed.score_parts)
+
+
+class PackedFlips(Struct, kw_only=True):
+    """`FlippedRows` as bytes: cases and parts of the rows that became worse, and of those that became better."""
+
+    worse: tuple[bytes, bytes]
+    better: tuple[bytes, bytes]
+    score_parts: str
+
+
+class ComparedGroup(Struct, kw_only=True):
+    """The comparisons that have the same base, by number. `rows` are their metrics if there are several of them."""
+
+    pairs: list[int]
+    rows: list[GroupRow]
+
+
+class ComparisonOverview(Struct, kw_only=True):
+    """All numbers of a comparison."""
+
+    result: ComparisonResult
+    groups: list[ComparedGroup]
+
+
+class CaseTexts(Struct, kw_only=True):
+    """The texts of one case by name, see `case_texts`."""
+
+    index: int
+    texts: dict[str, str]
+
+
+class ComparedCases(Struct, kw_only=True):
+    """One line of a page with all texts and scores. A run that does not have the case has None in `sides`.
+
+    `sides` begins with the base. A row of `scores` is the name of a score and its value in each side. `total` is the
+    number of lines of all pages.
+    """
+
+    name: str
+    sides: list[CaseTexts | None]
+    scores: list[list[str]]
+    total: int
+
 
 class OpenComparison:
     """The comparison of some runs or subjects, with its files open. For one thread at a time."""
@@ -94,19 +156,24 @@ class OpenComparison:
         except BaseException:
             self._selection.close()
             raise
-        self.result = ComparisonResult(comparisons=comparisons, notes=self._selection.notes)
-        self.size = sum(len(pair.scores.set) for pair in self._pairs)
-        """The number of paired scores in memory."""
-        self._flipped: FlippedRows | None = None
+        by_base: dict[tuple[str, str], list[int]] = {}
+        for number, comparison in enumerate(comparisons):
+            by_base.setdefault((comparison.base.folder, comparison.base.subject), []).append(number)
+        self._tables = [CaseTable([self._pairs[number] for number in group]) for group in by_base.values()]
+        self.overview = ComparisonOverview(
+            result=ComparisonResult(comparisons=comparisons, notes=self._selection.notes),
+            groups=[
+                ComparedGroup(pairs=group, rows=table.rows)
+                for group, table in zip(by_base.values(), self._tables, strict=True)
+            ],
+        )
 
     def flipped(self) -> FlippedRows:
         """Return the rows of the new runs that flipped. Raises UsageError if no metric tells right from wrong."""
-        if self._flipped is None:
-            if not any(row.right_wrong for pair in self._pairs for row, _ in pair.table):
-                raise UsageError("these runs have no metric that tells right from wrong, so no row can flip")
-            worse, better = self._flips(worse=True), self._flips(worse=False)
-            self._flipped = FlippedRows(worse, better, self._pairs[0].new.run.info.score_parts)
-        return self._flipped
+        if not any(row.right_wrong for pair in self._pairs for row, _ in pair.table):
+            raise UsageError("these runs have no metric that tells right from wrong, so no row can flip")
+        worse, better = self._flips(worse=True), self._flips(worse=False)
+        return FlippedRows(worse, better, self._pairs[0].new.run.info.score_parts)
 
     def _flips(self, *, worse: bool) -> CaseParts:
         import numpy as np
@@ -158,9 +225,59 @@ class OpenComparison:
         counts = {name: len(positions) for name, positions in places.shown.items()}
         return PairPage(lines=lines, total=len(chosen), counts=counts)
 
+    def table(self, selection: TableSelection) -> TablePage:
+        """Return the selected cases of a group. Raises UsageError for a group, metric or run that does not exist."""
+        if not 0 <= selection.group < len(self._tables):
+            raise UsageError(f"there is no group {selection.group}; there are {len(self._tables)}")
+        return self._tables[selection.group].page(selection)
+
+    def cases(self, selection: PairSelection | TableSelection) -> ComparedCases:
+        """Return the first selected case with all its texts. Raises UsageError if nothing is selected."""
+        page: PairPage | TablePage
+        if isinstance(selection, PairSelection):
+            page = self.page(selection)
+            pairs = [self._pairs[selection.pair]]
+        else:
+            page = self.table(selection)
+            pairs = [self._pairs[number] for number in self.overview.groups[selection.group].pairs]
+        if not page.lines:
+            raise UsageError(f"there is no case {selection.first}: {page.total} are shown")
+        line = page.lines[0]
+        if isinstance(line, PairLine):
+            indexes, part = [line.base_index, line.new_index], line.flip.part if line.flip is not None else ""
+        else:
+            indexes, part = [line.base_index, *(cell.index for cell in line.cells)], line.base.part
+        runs = [pairs[0].base.run, *(pair.new.run for pair in pairs)]
+        views = [
+            None if index is None else _part_of(run.case(index), part, run.info.score_parts)
+            for run, index in zip(runs, indexes, strict=True)
+        ]
+        return ComparedCases(
+            name=line.name,
+            sides=[view and CaseTexts(index=view.end.index, texts=case_texts(view)) for view in views],
+            scores=score_rows(views),
+            total=page.total,
+        )
+
     def close(self) -> None:
         """Close all files."""
         self._selection.close()
+
+
+def _part_of(case: CaseView, part: str, score_parts: str) -> CaseView:
+    """Return a case, or what it has of one test or question if its parts are rows."""
+    if not part or score_parts != "rows":
+        return case
+    scores = [score for score in case.scores if score.part == part]
+    records = [each for each in case.records if each.part == part or each.part.startswith(f"{part}/")]
+    calls = case.calls
+    if len({score.part for score in case.scores}) > 1:
+        # A call does not name its question, but its prompt has the text of it.
+        texts = [score.label for score in scores if score.label and score.label != part]
+        calls = [call for call in calls if texts and texts[0] in prompt_text(call, case.calls)]
+        # The same question is asked again in later tests. The last prompts are those of the last test.
+        calls = calls[-1:]
+    return case._replace(scores=scores, records=records, calls=calls)
 
 
 class _Places:

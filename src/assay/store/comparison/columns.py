@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.core.report import Report
+from assay.core.suite import CaseView
 from assay.core.types import CLOSING_KINDS, End, Record, Score
 from assay.journal.columns import INVALID, NO_NUMBER, NOT_APPLICABLE, SCORED, RunColumns, as_numpy
 from assay.journal.folder import RunInfo, Summary
 from assay.journal.index import INFRA_ERROR
 from assay.journal.integrity import refuse_damage
 from assay.journal.reader import RunReader
+from assay.store.cases import RunCases
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,9 +99,12 @@ class ComparedRun:
         self.info = info
         self.summary = summary
         self.report = summary.report or Report()
-        self._columns = columns = RunColumns.open(folder, info.score_parts)
+        # Mapped columns stay in their file: the cases of a page need only a few of their offsets.
+        columns = RunColumns.open_mapped(folder, info.score_parts)
+        self._columns = columns = columns or RunColumns.open(folder, info.score_parts)
         refuse_damage(folder, summary, columns)
         self._reader = RunReader(folder, columns)
+        self._cases: RunCases | None = None
         self.tag_names = columns.tags.names
         # The last two cases that were read, because both sides may be subjects of this run: the questions of a
         # conversation are asked for one by one.
@@ -159,6 +164,7 @@ class ComparedRun:
                 score_gold=scores.gold[own_scores],
                 score_tags=score_tags[own_scores],
             )
+        columns.release_pages()
         # In data order: the first subject is the base, and names are numbered in the order in which cases ended.
         return dict(sorted(subjects.items(), key=lambda item: int(item[1].indexes[0])))
 
@@ -183,6 +189,14 @@ class ComparedRun:
                 hits = [hit[0] for hit in record.data.get("hits", [])]
                 return record.data.get("answer") or hits
         return records[-1].data if records and records[-1].kind not in CLOSING_KINDS else None
+
+    def case(self, index: int) -> CaseView:
+        """Return a case that is in the columns, with its calls."""
+        if self._cases is None:
+            self._cases = RunCases(self.folder, self._columns)
+        view = self._cases.case(index)
+        assert view is not None
+        return view._replace(calls=self._cases.calls(index))
 
     def end(self, index: int) -> End:
         """Return the `end` of a case that is in the columns."""

@@ -44,6 +44,15 @@ class Flip(Struct, kw_only=True):
     id: Any = None
 
 
+class BaseScore(Struct, kw_only=True):
+    """A score of the base alone. `side` is None if it has no value."""
+
+    label: str
+    part: str
+    id: Any
+    side: FlipSide | None
+
+
 class Flips(Struct, kw_only=True):
     """The number of flips, and the first of them."""
 
@@ -106,6 +115,16 @@ class FlipReader:
     def label(self, new_row: int, name: ComparedScore) -> str:
         """Return the label of a score of the new side, such as the text of a question; empty if it has none."""
         return self._scores(1, new_row, name)[0].label
+
+    def read_base(self, base_row: int, name: ComparedScore) -> BaseScore:
+        """Return a score of the base with its texts, whatever the new side has."""
+        score, part_scores = self._scores(0, base_row, name)
+        return BaseScore(
+            label=score.label,
+            part=score.part,
+            id=_first_field(("id",), part_scores),
+            side=None if score.value is None else self._side(0, score, part_scores),
+        )
 
     def _scores(self, side: int, row: int, name: ComparedScore) -> tuple[Score, list[Score]]:
         """Return the score of a row, and all scores of its part. The first of them has the filtered answer."""

@@ -77,15 +77,16 @@ class CaseDiff(NamedTuple):
 
 def compare_cases(left: CaseView, right: CaseView) -> CaseDiff:
     """Compare two cases. Texts are paired by their names: the first prompt with the first prompt."""
-    left_texts, right_texts = _texts(left), _texts(right)
+    left_texts, right_texts = case_texts(left), case_texts(right)
     names = dict.fromkeys([*left_texts, *right_texts])
     pairs = [TextPair(name, left_texts.get(name), right_texts.get(name)) for name in names]
     # A twin of a row has the same content.
     same_row = left.end.case.partition("~")[0] == right.end.case.partition("~")[0]
-    return CaseDiff(pairs, _score_table(left, right), same_row)
+    scores = TextTable(["score", "left", "right"], score_rows([left, right]))
+    return CaseDiff(pairs, scores, same_row)
 
 
-def _texts(view: CaseView) -> dict[str, str]:
+def case_texts(view: CaseView) -> dict[str, str]:
     """Return the texts of a case by name: each prompt with its replies, the answer, the failure, reasons of scores."""
     texts: dict[str, str] = {}
     prompts = 0
@@ -116,6 +117,14 @@ def _texts(view: CaseView) -> dict[str, str]:
     return texts
 
 
+def prompt_text(call: Call, calls: Sequence[Call]) -> str:
+    """Return the whole prompt of a call. Of equal requests, only the first one has it."""
+    request = call.request or next(
+        (each.request for each in calls if each.hash == call.hash and each.request), None
+    )
+    return "" if request is None else _request_text(request)
+
+
 def _request_text(request: Request) -> str:
     if request.messages is not None:
         return "\n".join(f"[{each.get('role')}]\n{as_text(each.get('content'))}" for each in request.messages)
@@ -138,8 +147,9 @@ def _score_name(metric: str, part: str) -> str:
     return f"{metric},{part}" if part else metric
 
 
-def _score_table(left: CaseView, right: CaseView) -> TextTable:
-    sides = [[score for score in view.scores if not score.interim] for view in (left, right)]
+def score_rows(views: Sequence[CaseView | None]) -> list[list[str]]:
+    """Return a row for each score: its name, and its value in each case; empty for a case that does not have it."""
+    sides = [[score for score in view.scores if not score.interim] if view else [] for view in views]
     counts = [Counter(score.metric for score in scores) for scores in sides]
     cells: dict[str, dict[int, str]] = {}
     for side, scores in enumerate(sides):
@@ -147,11 +157,10 @@ def _score_table(left: CaseView, right: CaseView) -> TextTable:
             value = NOT_MEASURED if score.value is None else f"{score.value:g}"
             status = "" if score.status == "scored" else f" ({score.status})"
             # Two tests of a pipeline have one score each, whose part is the name of the test.
-            single = all(count[score.metric] == 1 for count in counts)
+            single = all(count[score.metric] == 1 for count, view in zip(counts, views, strict=True) if view)
             name = score.metric if single else _score_name(score.metric, score.part)
             cells.setdefault(name, {})[side] = value + status
-    rows = [[name, values.get(0, ""), values.get(1, "")] for name, values in cells.items()]
-    return TextTable(["score", "left", "right"], rows)
+    return [[name, *(values.get(side, "") for side in range(len(views)))] for name, values in cells.items()]
 
 
 def line_changes(before: str, after: str) -> list[Change]:

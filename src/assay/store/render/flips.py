@@ -66,13 +66,13 @@ def flip_texts(flip: Flip) -> FlipTexts:
         )
     sides = (("base", flip.base), ("new", flip.new))
     reasons = [(f"{name}, why", side.reason) for name, side in sides if side.reason]
-    base, new = (_text(_single(side.answer)) for _, side in sides)
+    base, new = (answer_text(side.answer) for _, side in sides)
     return FlipTexts(title, "", _text(flip.target), base, new, reasons)
 
 
-def _single(answer: Any) -> Any:
-    """Return the only item of a list. The answers of a task are a list with an item for each repeat."""
-    return answer[0] if isinstance(answer, list) and len(answer) == 1 else answer
+def answer_text(answer: Any) -> str | None:
+    """Return the answer of a side. The answers of a task are a list with an item for each repeat."""
+    return _text(answer[0] if isinstance(answer, list) and len(answer) == 1 else answer)
 
 
 def flip_title(flip: Flip) -> str:

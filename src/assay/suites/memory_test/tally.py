@@ -252,7 +252,9 @@ def curves_of(metric: str, all_points: list[Point], own_points: list[Point]) -> 
     curves = [Curve(name=metric, x="messages inserted", points=all_points, title=title)]
     if own_points != all_points:
         title = f"{METRICS[metric]} of the conversations that have the test"
-        curves.append(Curve(name=f"{metric}{OF_TESTS}", x="messages inserted", points=own_points, title=title))
+        curves.append(
+            Curve(name=f"{metric}{OF_TESTS}", x="messages inserted", points=own_points, title=title)
+        )
     return [curve for curve in curves if curve.points]
 
 

@@ -19,6 +19,7 @@ from assay.core.suite import CaseView, RunOrigin
 from assay.core.types import Failure, Score
 from assay.store.comparison.case_pages import FlippedRows
 from assay.store.open_run import OpenRun
+from assay.store.render.case_diff import prompt_text
 from assay.view.flipped import compare_address, flipped_rows
 from assay.view.pages.case_blocks import (
     CallBlock,
@@ -161,9 +162,7 @@ class _CasePageReader:
             tests = [test for test in tests if test.name == self._part]
         calls = case.calls
         if lives and lives[0].question.text:
-            calls = [
-                call for call in calls if lives[0].question.text in blocks.prompt_text(call, calls)
-            ] or calls
+            calls = [call for call in calls if lives[0].question.text in prompt_text(call, calls)] or calls
         scores = [score for score in case.scores if not score.interim][:MAX_SCORES]
         judges = self._judges(run, case)
         groups = blocks.calls(calls, most=None if "calls" in self._all else MAX_CALLS)

@@ -279,17 +279,6 @@ class CaseBlocks:
             evidence=[EvidenceBlock(piece=piece, text=_short(piece.text or "")) for piece in test.evidence],
         )
 
-    @staticmethod
-    def prompt_text(call: Call, calls: Sequence[Call]) -> str:
-        """Return the whole prompt of a call. Of equal requests, only the first one has it."""
-        request = call.request or next(
-            (each.request for each in calls if each.hash == call.hash and each.request), None
-        )
-        if request is None:
-            return ""
-        messages = [as_text(message.get("content")) for message in request.messages or []]
-        return "\n".join([*messages, request.prompt or ""])
-
 
 def _check(check: CheckDetail) -> CheckBlock:
     expected, found = (None if text is None else _short(text) for text in (check.expected, check.found))
