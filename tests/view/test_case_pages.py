@@ -75,6 +75,15 @@ def test_a_prompt_is_shown_once_with_how_often_each_reply_came(runs: Runs) -> No
     assert "as read by first, voteAnswer Times Share 2 2 of 3 3 1 of 3" in words
 
 
+def test_few_shot_examples_are_folded_before_the_question(runs: Runs) -> None:
+    (source,) = sources_of(runs.root, f"/case/2/{runs.before}")
+    (example,) = re.findall(r'<details class="shot">(.*?)</details>', source, re.DOTALL)
+    assert re.search(r"Q\d: which number\? \d", words_in(example))
+    assert "Q2: which number?" not in words_in(example)
+    question = source.partition('<details class="shot">')[2].partition("</details>")[2]
+    assert re.search(r"<bdi>question</bdi>.*?<pre dir=\"auto\">Q2: which number\?</pre>", question, re.DOTALL)
+
+
 def test_expected_and_found_are_shown_with_their_differing_words(tmp_path: Path) -> None:
     made = Made(tmp_path / "assay" / "words")
     score = {**passed(0), "expected": "text of parcel", "data": {"answer": "text of k"}}

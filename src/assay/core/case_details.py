@@ -104,6 +104,15 @@ class QuestionLine(Struct, frozen=True, kw_only=True):
     answer: str = ""
 
 
+class PromptPiece(Struct, frozen=True, kw_only=True):
+    """A part of a prompt: the description, the question, or a text of few-shot example number `example`, from 1."""
+
+    role: str
+    heading: str
+    text: str
+    example: int = 0
+
+
 class CaseDetails(Struct, kw_only=True):
     """Everything that a suite shows of a case on its page, besides prompts, replies and scores."""
 

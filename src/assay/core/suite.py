@@ -56,6 +56,7 @@ from assay.core.case_details import (
     CaseDetails,
     CurveValue,
     HeldSession,
+    PromptPiece,
     QuestionDetail,
     verdict_details,
 )
@@ -68,7 +69,7 @@ from assay.core.json_schema import FileSchema
 from assay.core.protocols import Scorer, Solver
 from assay.core.report import Report, Table
 from assay.core.spec import RunSpec, SuiteOptions, apply_limit
-from assay.core.types import ASK, Call, Case, End, Failure, Record, Score
+from assay.core.types import ASK, Call, Case, End, Failure, Record, Request, Score
 
 OptionsT = TypeVar("OptionsT", bound=SuiteOptions)
 DataT = TypeVar("DataT")
@@ -279,10 +280,14 @@ class CaseView(NamedTuple):
 
 
 class RunOrigin(NamedTuple):
-    """What run.json stores about the data of a run: its options and `Rows.facts`. The data may have changed since."""
+    """What run.json stores about the data of a run: its options and `Rows.facts`. The data may have changed since.
+
+    `plan` is the `ask_identity` of the suite.
+    """
 
     options: Mapping[str, Any]
     facts: Mapping[str, Any]
+    plan: Mapping[str, Any] = {}
 
 
 class GradedAnswer(Struct, frozen=True, kw_only=True):
@@ -536,6 +541,11 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     def details(cls, case: CaseView) -> CaseDetails:
         """Return what the page of a case shows besides prompts, replies and scores."""
         return case_details(case)
+
+    @classmethod
+    def prompt_pieces(cls, request: Request, case: CaseView, origin: RunOrigin) -> Sequence[PromptPiece]:
+        """Return the few-shot examples of a prompt and what stands around them; empty if that cannot be told."""
+        return ()
 
     @classmethod
     def question_detail(cls, case: CaseView, name: str, origin: RunOrigin) -> QuestionDetail | None:

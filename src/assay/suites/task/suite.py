@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.case_details import AnswerPair, AnswerVotes, CaseDetails, verdict_details
+from assay.core.case_details import AnswerPair, AnswerVotes, CaseDetails, PromptPiece, verdict_details
 from assay.core.connect import CHAT, LIKELIHOOD
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
@@ -39,6 +39,7 @@ from assay.core.suite import (
     Row,
     Rows,
     RunFacts,
+    RunOrigin,
     Section,
     Suite,
     as_text,
@@ -48,6 +49,7 @@ from assay.scoring.panel import ROLE as JUDGE_ROLE
 from assay.scoring.panel import panel_from_spec
 from assay.solvers.prompt import PromptSolver
 from assay.store.judges import panel_judge, with_calibration
+from assay.suites.task.case_page import prompt_pieces
 from assay.suites.task.catalog import (
     Catalog,
     TaskGroup,
@@ -429,6 +431,15 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
                 counts = [(as_text(vote), int(count)) for vote, count in data["votes"]]
                 details.votes.append(AnswerVotes(score.part, counts))
         return details
+
+    @classmethod
+    def prompt_pieces(cls, request: Request, case: CaseView, origin: RunOrigin) -> Sequence[PromptPiece]:
+        """Return description, few-shot examples and question of a prompt."""
+        settings, facts = origin.plan.get(case.end.set), origin.facts.get(case.end.set)
+        if not isinstance(settings, Mapping) or not isinstance(facts, Mapping):
+            return ()
+        system = origin.options.get("system_instruction")
+        return prompt_pieces(request, settings, system, facts.get("columns") or [])
 
 
 class TaskRows:

@@ -165,7 +165,12 @@ class _CasePageReader:
             calls = [call for call in calls if lives[0].question.text in prompt_text(call, calls)] or calls
         scores = [score for score in case.scores if not score.interim][:MAX_SCORES]
         judges = self._judges(run, case)
-        groups = blocks.calls(calls, most=None if "calls" in self._all else MAX_CALLS)
+        origin = _origin(run)
+        groups = blocks.calls(
+            calls,
+            None if "calls" in self._all else MAX_CALLS,
+            lambda request: suite.prompt_pieces(request, case, origin),
+        )
         trace = end.failure.traceback if end.failure else ""
         before, after = self._neighbours(run)
         title = lives[0].question.text if lives else ""
@@ -210,7 +215,7 @@ class _CasePageReader:
     def _lives(self, run: OpenRun, case: CaseView) -> list[QuestionLife]:
         """Return the question of the address as each memory answered it, this case's memory first."""
         suite = api.suite_class(run.info.suite)
-        origin = RunOrigin(run.info.spec.get("options") or {}, run.info.facts)
+        origin = _origin(run)
         lives = []
         for other in [case, *same_row(run, case)][:_MAX_MEMORIES]:
             question = suite.question_detail(other, self._part, origin)
@@ -319,6 +324,13 @@ def same_row(run: OpenRun, case: CaseView) -> list[CaseView]:
         if (other.end.case, other.end.set) == (case.end.case, case.end.set):
             others.append(other)
     return others
+
+
+def _origin(run: OpenRun) -> RunOrigin:
+    plan = (run.info.parts.get("ask") or {}).get("plan")
+    return RunOrigin(
+        run.info.spec.get("options") or {}, run.info.facts, plan if isinstance(plan, dict) else {}
+    )
 
 
 def _judge_column(name: str, verdicts: list[VerdictDetail], *, counts: bool) -> JudgeColumn:

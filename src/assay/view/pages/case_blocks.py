@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import groupby
 
 from msgspec import Struct
 
@@ -12,6 +13,7 @@ from assay.core.case_details import (
     AnswerVotes,
     CheckDetail,
     EvidencePiece,
+    PromptPiece,
     QuestionHit,
     QuestionTest,
     StepDetail,
@@ -86,11 +88,18 @@ class ReplyBlock(Struct, kw_only=True):
     note: str
 
 
+class PromptBlock(Struct, kw_only=True):
+    """Some texts of a prompt. With a title they are a few-shot example, which is folded."""
+
+    title: str
+    texts: list[TextBlock]
+
+
 class CallBlock(Struct, kw_only=True):
     """A prompt as it was sent, with its different replies, most frequent first."""
 
     count: int
-    messages: list[TextBlock]
+    prompt: list[PromptBlock]
     params: str
     note: str
     replies: list[ReplyBlock]
@@ -195,22 +204,32 @@ class CaseBlocks:
             for counts, filters in names.items()
         ]
 
-    def calls(self, calls: Sequence[Call], most: int | None) -> list[CallBlock]:
-        """Return the first `most` prompts with their replies. Equal requests are one prompt with several replies."""
+    def calls(
+        self, calls: Sequence[Call], most: int | None, split: Callable[[Request], Sequence[PromptPiece]]
+    ) -> list[CallBlock]:
+        """Return the first `most` prompts with their replies. Equal requests are one prompt with several replies.
+
+        `split` finds the few-shot examples of a prompt.
+        """
         groups: dict[tuple[str, str], list[Call]] = {}
         for call in calls:
             groups.setdefault((call.stage, call.hash), []).append(call)
-        return [self._call(group) for group in list(groups.values())[:most]]
+        return [self._call(group, split) for group in list(groups.values())[:most]]
 
-    def _call(self, group: Sequence[Call]) -> CallBlock:
+    def _call(self, group: Sequence[Call], split: Callable[[Request], Sequence[PromptPiece]]) -> CallBlock:
         request = next((call.request for call in group if call.request is not None), None)
         replies: dict[tuple[str, str], list[Call]] = {}
         for call in group:
             replies.setdefault(_reply_key(call), []).append(call)
         first = group[0]
+        prompt: list[PromptBlock] = []
+        if request is not None:
+            # What a scorer asks has no few-shot examples of the task.
+            pieces = split(request) if first.stage == ASK else ()
+            prompt = self._pieces(pieces, request) if pieces else self._messages(request)
         return CallBlock(
             count=len(group),
-            messages=self._messages(request) if request is not None else [],
+            prompt=prompt,
             params=json.dumps(request.params, ensure_ascii=False) if request and request.params else "",
             note="" if first.stage == ASK else f"asked by {first.stage.partition('@')[0]}",
             replies=[
@@ -219,7 +238,19 @@ class CaseBlocks:
             ],
         )
 
-    def _messages(self, request: Request) -> list[TextBlock]:
+    def _pieces(self, pieces: Sequence[PromptPiece], request: Request) -> list[PromptBlock]:
+        """Return a prompt whose few-shot examples are known."""
+        blocks = []
+        for example, group in groupby(pieces, key=lambda piece: piece.example):
+            title = f"Example {example}" if example else ""
+            texts = [self.block(each.heading or title, each.text, each.role) for each in group]
+            blocks.append(PromptBlock(title=title, texts=texts))
+        if request.continuation is not None:
+            text = self.block("continuation", request.continuation, "assistant")
+            blocks.append(PromptBlock(title="", texts=[text]))
+        return blocks
+
+    def _messages(self, request: Request) -> list[PromptBlock]:
         blocks = []
         messages = request.messages or []
         asked = [number for number, message in enumerate(messages) if message.get("role") == "user"]
@@ -235,7 +266,7 @@ class CaseBlocks:
             blocks.append(self.block("prompt", request.prompt, "user"))
         if request.continuation is not None:
             blocks.append(self.block("continuation", request.continuation, "assistant"))
-        return blocks
+        return [PromptBlock(title="", texts=blocks)] if blocks else []
 
     def _reply(self, call: Call) -> list[TextBlock]:
         response = call.response
