@@ -122,11 +122,14 @@ def test_all_of_it_works_without_a_script(browser: Browser, address: str, exampl
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 130 rows, and one whose every text is hostile."""
+    """A run of 130 rows, one before it in which every fifth row was the other way round, and a hostile one."""
     root = tmp_path_factory.mktemp("many")
-    made = Made(root / "assay" / "many")
+    before, made = Made(root / "assay" / "before"), Made(root / "assay" / "many")
     for number in range(130):
-        made.case(f"c{number}", [passed(number % 4 > 0)], seconds=number / 7, label=f"row {number}")
+        is_right = number % 4 > 0
+        before.case(f"c{number}", [passed(is_right != (number % 5 == 0))])
+        made.case(f"c{number}", [passed(is_right)], seconds=number / 7, label=f"row {number}")
+    before.finish()
     made.finish()
     write_hostile_run(root / "assay" / "hostile")
     return root
@@ -157,6 +160,45 @@ def test_rows_are_filtered_sorted_and_paged_in_place(page: Page, many_address: s
     page.go_back()
     expect(status).to_contain_text("51–100 of 130")
     assert page.evaluate("window.notLoadedAgain")
+
+
+def test_columns_are_chosen_and_rows_filtered_by_value_and_by_what_flipped(
+    page: Page, many_address: str
+) -> None:
+    from playwright.sync_api import expect
+
+    page.goto(f"{many_address}/run/assay/many")
+    status, heads = page.locator("#rows [role=status]"), page.locator("#rows thead")
+    page.get_by_text("Columns", exact=True).click()
+    columns = page.get_by_role("form", name="Columns of the table")
+    columns.get_by_label("Calls").focus()
+    page.keyboard.press("Space")
+    expect(heads).to_contain_text("Calls")
+    # The choice stays open, and the keyboard is where it was.
+    expect(columns.get_by_label("Calls")).to_be_focused()
+    columns.get_by_label("Answer").uncheck()
+    expect(heads).not_to_contain_text("Answer")
+    assert violations(page) == []
+    page.locator("select[name=value]").select_option("seconds")
+    page.get_by_label("from", exact=True).fill("10")
+    page.keyboard.press("Enter")
+    expect(status).to_contain_text("1–50 of 60 rows")
+    page.get_by_role("link", name="Flipped against a run").click()
+    page.get_by_label("Flipped against").select_option("assay/before")
+    expect(status).to_contain_text("1–12 of 12 rows")
+    page.get_by_label("and now").select_option("worse")
+    expect(status).to_contain_text("1–3 of 3 rows")
+    expect(page.locator("#rows tbody")).to_contain_text("now wrong")
+    expect(heads).to_contain_text("Calls")
+    expect_no_sideways_scroll(page)
+    assert violations(page) == []
+    screenshot(page, "rows-flipped")
+    page.get_by_role("link", name="compare").first.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("row 80")
+    page.goto(f"{many_address}/run/assay/many")
+    page.locator("svg.histogram a").last.click()
+    expect(page.get_by_label("from", exact=True)).to_have_value("18")
+    expect(status).to_contain_text("1–4 of 4 rows")
 
 
 def test_rows_and_cases_are_walked_by_keys(page: Page, many_address: str) -> None:

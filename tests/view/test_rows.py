@@ -119,6 +119,7 @@ def test_the_form_of_columns_works_without_a_script_and_keeps_the_filters(root: 
         ("?value=length&least=0.3&below=0.6", [3, 4, 5]),
         ("?value=length", list(range(12))),
         ("?value=seconds&most=0.5", [0, 1, 12]),
+        ("?value=seconds&least=1e300", []),
         ("?value=cost&least=0.011", [11]),
         ("?value=output&least=20&failed=1", [11]),
         ("?least=0.9", list(range(13))),  # no column is chosen yet

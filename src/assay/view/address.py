@@ -44,5 +44,11 @@ def address_fields(state: Struct) -> list[tuple[str, str]]:
     fields = []
     for name, value in msgspec.to_builtins(state).items():
         items = value if isinstance(value, list | tuple) else [value]
-        fields += [(name, "1" if item is True else str(item)) for item in items]
+        fields += [(name, _text(item)) for item in items]
     return fields
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return str(value).removesuffix(".0")  # people type 18, not 18.0
+    return "1" if value is True else str(value)

@@ -76,10 +76,14 @@ class FlippedRows:
 
     def changes(self, index: int, part: str) -> list[str]:
         """Return how a row changed: `worse`, `better`, both if it has several metrics, or neither."""
+        import numpy as np
+
         digest = score_part_digest(self._score_parts, 0, part)
         changes = []
         for name, parts in (("worse", self.worse), ("better", self.better)):
-            first, last = parts.case.searchsorted([index, index + 1]).tolist()
+            # Of their own type: numpy would convert all cases to another one first.
+            bounds = np.array([index, index + 1], dtype=parts.case.dtype)
+            first, last = np.searchsorted(parts.case, bounds).tolist()
             if first < last and (self._score_parts != "rows" or digest in parts.part[first:last]):
                 changes.append(name)
         return changes

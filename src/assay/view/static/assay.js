@@ -18,10 +18,11 @@ async function load(address, id, { push = true } = {}) {
     // An error page, or the page of a run whose index is being built, has no such element.
     if (!response.ok || !fresh || !target) { location.href = address; return; }
     const field = target.contains(document.activeElement) ? document.activeElement : null;
-    target.querySelectorAll("details[open][id]").forEach((each) => fresh.querySelector(`#${CSS.escape(each.id)}`)?.setAttribute("open", ""));
+    target.querySelectorAll("details[open][id]").forEach((each) => { fresh.querySelector(`#${CSS.escape(each.id)}`)?.setAttribute("open", ""); });
     target.replaceWith(fresh);
     // Whoever chose something with the keyboard goes on from there.
-    if (field?.name) [...fresh.querySelectorAll("[name]")].find((each) => each.name === field.name && (each.type !== "checkbox" || each.value === field.value))?.focus();
+    const isSame = (each) => each.name === field.name && each.type === field.type && (each.type !== "checkbox" || each.value === field.value);
+    if (field?.name) [...fresh.querySelectorAll("[name]")].find(isSame)?.focus();
     if (push) history.pushState({ into: id }, "", address);
     prepare(fresh);
   } catch (error) {
