@@ -27,26 +27,12 @@ TEXT = json.dumps(GOOD)
         f"{TEXT} Done.",
         f"{TEXT}\n{TEXT}",
         TEXT[:-1] + ", \n}",
-        f'<think>Perhaps {{\'label\': 1}} or {{"label": "Omission"}}</think>\n{TEXT}',
         f"By {{reason}} first. {TEXT}",
     ],
 )
 def test_one_object_is_found_whatever_stands_around_it(reply: str) -> None:
     """Braces and quotes inside its texts do not end it, nor do commas that belong to a text."""
     assert read_reply(reply) == GOOD
-
-
-def test_thoughts_are_no_reply() -> None:
-    """Objects before `</think>` are ignored, with or without an opening tag."""
-    thoughts = 'Perhaps {\'label\': 1} or {"label": "Omission"}</think>\n\n'
-    for before in ("", "<think>"):
-        assert read_reply(f'{before}{thoughts}{{"label": "Correct"}}') == {"label": "Correct"}
-        assert read_reply(f'{before}{thoughts}```json\n{{"label": "Correct"}}\n```') == {"label": "Correct"}
-
-
-def test_a_reply_that_only_is_an_object_may_speak_of_thoughts() -> None:
-    """Its own texts are looked at last."""
-    assert read_reply('{"reason": "it has </think> in it"}') == {"reason": "it has </think> in it"}
 
 
 def test_line_breaks_in_texts_and_trailing_commas_are_forgiven() -> None:
@@ -60,7 +46,6 @@ def test_line_breaks_in_texts_and_trailing_commas_are_forgiven() -> None:
     [
         ("", "is empty"),
         (" \n", "is empty"),
-        ("<think>hm</think>", "has no JSON object"),
         ("It is correct.", "has no JSON object"),
         ('[{"label": "Correct"}]', "is not a JSON object"),
         ('"Correct"', "is not a JSON object"),

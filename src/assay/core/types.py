@@ -75,8 +75,8 @@ class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
 class Response(Struct, frozen=True, omit_defaults=True):
     """A model's reply, parsed.
 
-    `data` is a likelihood, or the whole reply to an SDK's request. `reasoning` is the model's thinking, if the
-    endpoint sends it apart from the text; it is saved but never scored. `cost` is the price that the endpoint
+    `data` is a likelihood, or the whole reply to an SDK's request. `reasoning` is what the model wrote before its
+    answer, in `<think>` or apart from the text; it is saved but never scored. `cost` is the price that the endpoint
     reports, in its currency, else None. `address` is the endpoint's base URL, empty for models without a network.
     """
 

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 _FENCE = "```"
-# Reasoning models write their thoughts before this tag. JSON in them is not the answer.
-_THOUGHTS_END = "</think>"
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 # Matches whole strings first, so that braces inside strings are skipped.
 _PIECE = re.compile(rf'{_STRING}|[{{}}"]', re.DOTALL)
@@ -46,11 +44,10 @@ def read_reply(text: str, prompt: str = "") -> dict[str, Any]:
     try:
         whole = read_json(text)
     except ValueError:
-        answer = text.rpartition(_THOUGHTS_END)[2]
         return _only_object(
             [
                 candidate
-                for candidate in _outermost_objects(answer)
+                for candidate in _outermost_objects(text)
                 if candidate not in prompt and json.dumps(candidate, ensure_ascii=False)[1:-1] not in prompt
             ]
         )

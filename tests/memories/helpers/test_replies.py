@@ -21,7 +21,6 @@ from assay.memories.helpers.prompts import parse_choice, parse_lines, parse_rati
         ("An importance of 10", 10),
         ("6.5", 6.5),
         ("9, yes, 9", 9),
-        ("<think>1 or 2?</think>5", 5),
         ("", None),
         ("very important", None),
         ("6 or 7", None),
@@ -44,7 +43,6 @@ def test_a_rating_is_the_one_number_from_1_to_10(reply: str, rating: float | Non
         ("**Yes**, they are enough", True),
         ("TRUE", True),
         ("Older messages are needed, so: no", False),
-        ("<think>no</think>\nyes", True),
         ("", None),
         ("maybe", None),
         ("Yes and no", None),
@@ -64,6 +62,6 @@ def test_lines_lose_their_numbers_and_introductions() -> None:
     assert parse_lines("Insights:\n\n") is None
 
 
-def test_a_text_is_what_follows_the_thoughts() -> None:
-    assert parse_text("<think>a\nb</think>\n said ") == "said"
+def test_a_text_is_the_reply_without_white_space_around() -> None:
+    assert parse_text("\n said ") == "said"
     assert parse_text(" \n") is None

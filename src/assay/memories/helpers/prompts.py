@@ -26,8 +26,6 @@ _PARAMS: dict[str, Any] = {"temperature": 0}
 # Number of characters of an unusable reply that the error message quotes.
 _QUOTE_LENGTH = 200
 
-# Reasoning models may write their thoughts into the reply. They are not part of the answer.
-_THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
 # The scale in a reply such as `7 out of 10`. It is removed, so that 10 is not taken for the rating.
 _SCALE = re.compile(r"(?:/|out of|1 to|1-|1–|between 1 and)\s*10\b", re.IGNORECASE)
 # A number without a sign, percent sign or further digits, so that -7, 70% and 3.5.1 are no ratings.
@@ -113,8 +111,8 @@ def _path(name: str) -> Path:
 
 
 def parse_text(reply: str) -> str | None:
-    """Return the reply without the model's thoughts, or None if nothing is left."""
-    return _THOUGHTS.sub("", reply).strip() or None
+    """Return the reply without white space around it, or None if nothing is left."""
+    return reply.strip() or None
 
 
 def parse_lines(reply: str) -> list[str] | None:

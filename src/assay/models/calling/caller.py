@@ -25,6 +25,7 @@ from assay.core.hashing import request_hash
 from assay.core.protocols import Upstream
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
 from assay.models.calling.permits import Permits
+from assay.models.calling.reasoning import split_reasoning
 
 # Without a Retry-After header the wait doubles with each attempt, from the first value up to the longest. The
 # five waits of the default --max-retries take 8 to 16 seconds together.
@@ -194,7 +195,7 @@ class Caller:
             self.permits.release()
         self._reply_count += 1
         self.permits.succeeded()
-        return response
+        return split_reasoning(response)
 
     def _halt_if_hopeless(self, failure: Failure, replies_before: int) -> None:
         """Halt the run if every later call would fail in the same way."""
