@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.models.calling.http_client import status_error
+from assay.models.calling.http_errors import status_error
 from assay.models.calling.http_wire import HttpResponse
 
 from servers.fake_openai import FakeOpenAI

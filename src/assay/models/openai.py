@@ -12,7 +12,8 @@ from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, About, Connection
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response
 from assay.models.calling.foreign_sdk import forward, is_sdk_request
-from assay.models.calling.http_client import HttpEndpoint, decode_json
+from assay.models.calling.http_client import HttpEndpoint
+from assay.models.calling.http_errors import decode_json
 from assay.models.calling.openai_format import openai_base_url, openai_key, read_chat, request_params
 
 ABOUT = About(

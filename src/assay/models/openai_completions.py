@@ -11,7 +11,8 @@ import msgspec
 from assay.core.connect import FORWARD, LIKELIHOOD, TEXT, About, Connection
 from assay.core.types import Request, Response
 from assay.models.calling.foreign_sdk import forward, is_sdk_request
-from assay.models.calling.http_client import HttpEndpoint, decode_json
+from assay.models.calling.http_client import HttpEndpoint
+from assay.models.calling.http_errors import decode_json
 from assay.models.calling.openai_format import openai_base_url, openai_key, read_completion, request_params
 from assay.models.likelihood.endpoint import EndpointLikelihood
 

@@ -24,7 +24,8 @@ import msgspec
 from assay.core.errors import ModelError
 from assay.core.hashing import fingerprint
 from assay.core.types import Failure, Request, Response
-from assay.models.calling.http_client import HttpEndpoint, bad_reply, decode_json
+from assay.models.calling.http_client import HttpEndpoint
+from assay.models.calling.http_errors import bad_reply, decode_json
 from assay.models.calling.http_wire import HttpResponse
 from assay.models.calling.openai_format import read_cost, read_finish, read_reasoning, read_usage
 

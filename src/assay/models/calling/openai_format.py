@@ -14,7 +14,7 @@ from assay.core.connect import Connection
 from assay.core.envfile import COMMON_KEY, keys_in
 from assay.core.errors import ModelError, UsageError
 from assay.core.types import Failure, Response, Usage
-from assay.models.calling.http_client import bad_reply
+from assay.models.calling.http_errors import bad_reply
 
 OPENAI_URL = "https://api.openai.com/v1"
 # OpenAI refuses requests with more than four stop strings. `solvers/prompt.py` cuts replies at all.

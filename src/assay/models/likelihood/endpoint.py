@@ -19,7 +19,8 @@ import msgspec
 
 from assay.core.errors import ModelError, UsageError
 from assay.core.types import Failure, Request, Response
-from assay.models.calling.http_client import HttpEndpoint, bad_reply, decode_json
+from assay.models.calling.http_client import HttpEndpoint
+from assay.models.calling.http_errors import bad_reply, decode_json
 from assay.models.calling.openai_format import first_choice, read_cost, read_usage
 from assay.models.likelihood import spans
 from assay.models.likelihood.spans import Ids, Likelihood, MeasuredSpan, TokenSpan

@@ -1,0 +1,147 @@
+"""Reads the responses of model endpoints: JSON, or the error that a status and its body mean.
+
+    completion = decode_json(response, endpoint.base_url)
+
+Every error is a ModelError. Its kind decides what happens to the case: `refusal` and `context_overflow` count against
+the model and are final, `rate_limited` and `server_error` are tried again, and the rest fails the case until the next
+start.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import math
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from assay.core.errors import ModelError
+from assay.core.types import Failure
+from assay.models.calling.http_wire import HttpResponse
+
+# Endpoints name the reason in `code` or `type`, or only in the message. Each line has the words of one or more of them.
+_POLICY_CODES = frozenset(
+    {
+        *(
+            "content_filter",
+            "content_policy_violation",
+            "invalid_prompt",
+            "moderation_blocked",
+        ),  # OpenAI, Azure
+        *("data_inspection_failed", "datainspectionfailed", "1301"),  # Qwen, GLM
+    }
+)
+_POLICY_WORDS = (
+    *("content management policy", "usage policy", "responsibleaipolicyviolation"),  # OpenAI, Azure
+    *("content filtering policy", "content exists risk", "considered high risk"),  # Anthropic, DeepSeek, Kimi
+    *("requires moderation", "input was flagged"),  # OpenRouter
+)
+_OVERFLOW_WORDS = (
+    *("context length", "context_length", "maximum context", "too many tokens"),  # OpenAI, vLLM, SGLang
+    *("maximum model length", "exceed_context_size", "available context size"),  # vLLM, llama.cpp
+    *("prompt is too long", "exceed context limit"),  # Anthropic
+    *("input token count", "range of input length", "`inputs` tokens +"),  # Gemini, Qwen, TGI
+)
+_HINTS = {
+    "auth": ". Check the key in OPENAI_API_KEY, or in the variable that is named for this model",
+    "not_found": ". Check the model's name and the base URL, which often ends with /v1",
+}
+_HTML_TAG = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL)
+# No endpoint recovers later than this, and a person would take a longer silence for a hang.
+MAX_RETRY_AFTER = 120.0
+
+
+def decode_json(response: HttpResponse, where: str) -> Any:
+    """Return the JSON of a response with status 200. Raises the ModelError that any other response means."""
+    if response.status != 200:
+        raise status_error(response, where)
+    try:
+        return msgspec.json.decode(response.body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_reply(where, f"it is not JSON: {error}") from None
+
+
+def bad_reply(where: str, why: str) -> ModelError:
+    """Build the error for a response with status 200 that cannot be used. A retry may help."""
+    return ModelError(Failure("bad_reply", f"{where} sent a reply that cannot be used: {why}"), retry=True)
+
+
+def status_error(response: HttpResponse, where: str) -> ModelError:
+    """Build the error for a status other than 200: its kind, and whether a retry may help."""
+    status = response.status
+    text = _error_text(response.body)
+    if status == 429:
+        kind = "rate_limited"
+    # 408 and 409 are the server's own trouble (timeout, lock conflict). OpenAI's SDK retries them too.
+    elif status in (408, 409) or status >= 500:
+        kind = "server_error"
+    elif status in (400, 403, 422) and _is_policy(response.body):
+        kind = "refusal"
+    elif status in (401, 403):
+        kind = "auth"
+    elif status == 404:
+        kind = "not_found"
+    elif status in (400, 413, 422) and any(words in text.lower() for words in _OVERFLOW_WORDS):
+        kind = "context_overflow"
+    else:
+        kind = "rejected"
+    failure = Failure(kind, f"{where} answered {status}: {text}{_HINTS.get(kind, '')}", http=status)
+    if kind in ("rate_limited", "server_error"):
+        return ModelError(failure, retry=True, wait=_retry_after(response.headers))
+    return ModelError(failure)
+
+
+def _is_policy(body: bytes) -> bool:
+    """Return whether an error body says that a filter or a usage policy refused the request."""
+    try:
+        error = msgspec.json.decode(body, type=_ErrorBody).error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    if {str(error.code).lower(), str(error.type).lower()} & _POLICY_CODES:
+        return True
+    return any(words in str(error.message).lower() for words in _POLICY_WORDS)
+
+
+class _ErrorFields(msgspec.Struct):
+    code: Any = None
+    type: Any = None
+    message: Any = None
+
+
+class _ErrorBody(msgspec.Struct):
+    error: _ErrorFields = msgspec.field(default_factory=_ErrorFields)
+
+
+def _error_text(body: bytes) -> str:
+    """Return the message in an error body: `{"error": {"message": ...}}`, `{"error": ...}` or plain text."""
+    try:
+        error = msgspec.json.decode(body)
+        if isinstance(error, dict):
+            error = error.get("error", error)
+        if isinstance(error, dict):
+            error = error.get("message") or error
+        text = str(error)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        text = body.decode("utf-8", "replace").strip()
+        if text.startswith("<"):
+            text = _HTML_TAG.sub(" ", text)
+    # Proxies send whole HTML pages. 300 characters are enough to recognise one.
+    return " ".join(text.split())[:300] or "nothing more"
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds of a Retry-After header, which holds a number or an HTTP date. At most MAX_RETRY_AFTER."""
+    value = headers.get("Retry-After")
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+        except (ValueError, OverflowError, OSError):
+            return None
+    return min(max(0.0, seconds), MAX_RETRY_AFTER) if not math.isnan(seconds) else None

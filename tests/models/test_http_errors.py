@@ -1,0 +1,133 @@
+"""What the errors of endpoints mean, in the words of each vendor."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from assay import api
+from assay.models.calling.http_errors import MAX_RETRY_AFTER, status_error
+from assay.models.calling.http_wire import HttpResponse
+
+from support.commands import Job
+
+TALKS = Path(__file__).parents[2] / "examples" / "memory" / "talks.json"
+FILTERED = "What is the name of Mira's bakery?"
+AZURE = {
+    "error": {
+        "message": "The response was filtered due to the prompt triggering Azure OpenAI's content management policy.",
+        "type": None,
+        "param": "prompt",
+        "code": "content_filter",
+        "status": 400,
+        "innererror": {"code": "ResponsibleAIPolicyViolation"},
+    }
+}
+
+
+def kind_of(status: int, body: Any) -> str:
+    content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    return status_error(HttpResponse(status, {}, content), "http://h").failure.kind
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (400, AZURE),
+        (400, {"error": {"message": "Invalid prompt: it was flagged", "code": "invalid_prompt"}}),
+        (400, {"error": {"message": "Output blocked by content filtering policy", "type": "invalid_request_error"}}),
+        (400, {"error": {"message": "Content Exists Risk", "type": "invalid_request_error"}}),
+        (400, {"error": {"message": "It may contain inappropriate content.", "code": "data_inspection_failed"}}),
+        (403, {"error": {"code": 403, "message": "m requires moderation. Your input was flagged for violence"}}),
+    ],
+)  # fmt: skip
+def test_a_policy_error_is_a_refusal(status: int, body: Any) -> None:
+    assert kind_of(status, body) == "refusal"
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "This model's maximum context length is 8192 tokens."),
+        (400, "The decoder prompt (length 9000) is longer than the maximum model length of 8192."),
+        (400, "The input (9000 tokens) is longer than the model's context length (8192 tokens)."),
+        (400, "the request exceeds the available context size, try increasing it"),
+        (400, "prompt is too long: 210000 tokens > 200000 maximum"),
+        (400, "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576)."),
+        (422, "`inputs` tokens + `max_new_tokens` must be <= 4096"),
+    ],
+)
+def test_a_prompt_that_is_too_long_is_an_overflow(status: int, message: str) -> None:
+    assert kind_of(status, {"error": {"message": message}}) == "context_overflow"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (400, {"error": {"message": "unknown parameter: top_q", "code": "unknown_parameter"}}, "rejected"),
+        (400, "<html>Bad request</html>", "rejected"),
+        (400, {"error": "content_filter is not a model"}, "rejected"),
+        (403, {"error": {"message": "the key has no access"}}, "auth"),
+    ],
+)
+def test_other_errors_are_not_taken_for_refusals(status: int, body: Any, kind: str) -> None:
+    assert kind_of(status, body) == kind
+
+
+@pytest.mark.parametrize(
+    ("value", "wait"),
+    [
+        ("2", 2.0),
+        ("-1", 0.0),
+        ("86400", MAX_RETRY_AFTER),
+        ("inf", MAX_RETRY_AFTER),
+        ("1e400", MAX_RETRY_AFTER),
+        ("nan", None),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", MAX_RETRY_AFTER),
+        ("Mon, 01 Jan 2001 00:00:00 GMT", 0.0),
+        ("soon", None),
+    ],
+)
+def test_nobody_waits_for_ever_because_an_endpoint_says_so(value: str, wait: float | None) -> None:
+    assert status_error(HttpResponse(429, {"Retry-After": value}, b""), "http://h").wait == wait
+
+
+def test_a_filtered_question_of_a_memory_test_costs_that_question(tmp_path: Path) -> None:
+    """Its conversation has all other answers, and another start asks nothing again."""
+
+    async def reply(request: web.Request) -> web.Response:
+        body = await request.json()
+        requests.append(body)
+        if body["model"] == "filtered" and FILTERED in body["messages"][-1]["content"]:
+            return web.json_response(AZURE, status=400)
+        message = {"role": "assistant", "content": "Tanja"}
+        return web.json_response({"choices": [{"message": message, "finish_reason": "stop"}]})
+
+    async def main() -> None:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", reply)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        words = ["memory", "test", "--data", str(TALKS), "--memory", "bm25", "--quiet"]
+        words += ["--base-url", f"http://{host}:{port}/v1"]
+        for name in ("open", "filtered", "filtered"):
+            out = tmp_path / name
+            job = Job(["-m", "assay", *words, "--model", f"openai/{name}", "--output-dir", str(out)], out)
+            ended = await asyncio.to_thread(job.run)
+            assert ended.code == 0, ended.err
+            counts.append(len(requests))
+        await runner.cleanup()
+
+    requests: list[Any] = []
+    counts: list[int] = []
+    asyncio.run(main())
+    assert counts == [counts[0], 2 * counts[0], 2 * counts[0]]
+    every, filtered = (api.load(str(tmp_path / name)).metric("f1") for name in ("open", "filtered"))
+    assert (filtered.denominator, filtered.left_out) == (every.denominator, every.left_out)
