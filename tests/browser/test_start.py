@@ -63,9 +63,18 @@ def test_a_run_is_planned_started_stopped_and_continued(page: Page, address: str
     page.get_by_role("textbox", name="Note").fill("从页面开始")
     page.get_by_role("button", name="Add").click()
     expect(page.locator(".note")).to_contain_text("从页面开始")
-    page.get_by_role("link", name="Output").click()
+    page.get_by_role("link", name="Output", exact=True).click()
     expect(page.get_by_text("6 of 6 cases")).to_be_visible()
     assert violations(page) == []
+    page.go_back()
+    page.get_by_role("link", name="Start again with changes").click()
+    expect(page.get_by_label("TASK")).to_have_value("sums.yaml")
+    expect(page.get_by_label("--limit")).to_have_value("6")
+    assert violations(page) == []
+    screenshot(page, "start-again")
+    page.get_by_label("--limit").fill("2")
+    page.get_by_role("button", name="Show the plan").click()
+    expect(page.get_by_text("2 of 6 documents")).to_be_visible()
 
 
 @pytest.mark.parametrize("look", ["light", "dark", "phone", "without-script"])

@@ -243,6 +243,8 @@ def addresses(text: str, number: int) -> dict[str, list[str]]:
             "/start/task?"
             + urlencode({"model": text, "tasks": text, "system_instruction": text, "samples": text}),
             "/start/" + quote(text, safe=""),
+            "/start/pipeline?" + urlencode({"from": text}),
+            f"/start/pipeline?from={PIPELINE}",
         ],
         "/starting/{id}": ["/starting/" + quote(text, safe="")],
         "/output/{run:.*}": [f"/output/{NAMES}"] if number == 0 else [],

@@ -274,10 +274,26 @@ def continue_command(run: Path) -> tuple[list[str], Path] | str:
     program, *words = info.repeat_command or [""]
     if program != "assay" or not suite_words or words[: len(suite_words)] != suite_words:
         return "The run was not started by a command of an installed suite. What started it continues it."
-    folder = _working_folder(run, str(info.spec.get("output_dir") or ""))
+    folder = started_in(run, str(info.spec.get("output_dir") or ""))
     if folder is None:
         return "The run folder was moved, so its command would not find it."
     return words, folder
+
+
+def started_in(run: Path, output: str) -> Path | None:
+    """Return the folder in which a run was started: there `output`, its `--output-dir`, leads to it. Else None."""
+    home = run.parent.parent
+    if Path(output).is_absolute():
+        owner = last_owner(run)
+        if owner is None or Path(output).resolve() != home.resolve():
+            return None
+        return Path(owner.folder) if Path(owner.folder).is_dir() else None
+    folder = home
+    for part in reversed(Path(output).parts):
+        if part != folder.name:
+            return None
+        folder = folder.parent
+    return folder
 
 
 def may_write(run: Path) -> bool:
@@ -294,22 +310,6 @@ def read_end(path: Path) -> str:
             return file.read().decode(errors="replace").strip("\n")
     except OSError:
         return ""
-
-
-def _working_folder(run: Path, output: str) -> Path | None:
-    """Return the folder in which the output folder of the command is that of the run."""
-    home = run.parent.parent
-    if Path(output).is_absolute():
-        owner = last_owner(run)
-        if owner is None or Path(output).resolve() != home.resolve():
-            return None
-        return Path(owner.folder) if Path(owner.folder).is_dir() else None
-    folder = home
-    for part in reversed(Path(output).parts):
-        if part != folder.name:
-            return None
-        folder = folder.parent
-    return folder
 
 
 def _process_of(run: Path) -> int | None:

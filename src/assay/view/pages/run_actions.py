@@ -8,7 +8,8 @@ from pathlib import Path
 from aiohttp import web
 from msgspec import Struct
 
-from assay.core.errors import UsageError
+from assay import api
+from assay.core.errors import AssayError, UsageError
 from assay.store.notes import change_notes
 from assay.store.open_run import OpenRun
 from assay.view.pages.start import go_to_run
@@ -28,6 +29,8 @@ class RunActions(Struct, kw_only=True):
     why_not: str
     """Why a run that is not finished has no button to continue it."""
     has_output: bool
+    may_start_again: bool
+    """Whether the suite has a form, which can be filled with the options of this run."""
 
 
 class OutputPage(Struct, kw_only=True):
@@ -51,7 +54,17 @@ def actions_of(site: Site, folder: Path, state: str) -> RunActions:
         may_continue=writable and isinstance(command, tuple),
         why_not=command if isinstance(command, str) else "",
         has_output=(folder / LOG).is_file(),
+        may_start_again=_has_form(folder) and may_write(site.root),
     )
+
+
+def _has_form(folder: Path) -> bool:
+    try:
+        info = OpenRun(folder).info
+    except AssayError:
+        return False
+    # A run from another program has no options of ours.
+    return info.imported is None and info.suite in {command.name for command in api.suite_commands().values()}
 
 
 async def stop(request: web.Request) -> web.StreamResponse:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,10 @@ from msgspec import Struct
 from assay import api
 from assay.core import registry
 from assay.core.errors import UsageError
+from assay.store.open_run import OpenRun
 from assay.view.option_form import OptionForm
-from assay.view.processes import Start
+from assay.view.processes import Start, started_in
+from assay.view.run_options import RunOptions, options_of_run
 from assay.view.site import SITE, Site
 from assay.view.text import plain
 
@@ -64,6 +66,9 @@ class StartPage(Struct, kw_only=True):
     """Variables of the environment that models read, and whether they are set. Their values are never shown."""
     suggestions: dict[str, list[str]]
     may_write: bool
+    origin: str = ""
+    """The path of the run whose options the form has, as it stands in addresses."""
+    left_out: list[str] = []
 
 
 class PlanPage(Struct, kw_only=True):
@@ -99,10 +104,27 @@ def _list_page(site: Site, error: str = "") -> StartListPage:
 
 
 async def show_form(request: web.Request) -> web.StreamResponse:
-    """Show the form of a suite. The address may have values for its fields."""
+    """Show the form of a suite. The address may have values for its fields; `?from=RUN` takes those of a run."""
     site = request.app[SITE]
-    form = await asyncio.to_thread(_form, request.match_info["suite"], dict(request.query))
-    return await _show_form(site, form)
+    suite, values = request.match_info["suite"], dict(request.query)
+    origin, left_out = values.pop("from", ""), list[str]()
+    if origin:
+        folder = site.folder(origin)
+        origin = site.name(folder) or ""
+        options = await asyncio.to_thread(_options_of, site, folder, suite)
+        values, left_out = options.values | values, options.left_out
+    form = await asyncio.to_thread(_form, suite, values)
+    return await _show_form(site, form, origin=origin, left_out=left_out)
+
+
+def _options_of(site: Site, folder: Path, suite: str) -> RunOptions:
+    info = OpenRun(folder).info
+    _form(suite, {})  # 404 for a suite that cannot be started
+    if info.suite != suite:
+        raise UsageError(f"{folder.name} is a run of {info.suite}, not of {suite}")
+    return options_of_run(
+        info.spec, suite, started_in(folder, str(info.spec.get("output_dir") or "")), site.root
+    )
 
 
 async def send_form(request: web.Request) -> web.StreamResponse:
@@ -182,7 +204,12 @@ async def go_to_run(site: Site, start: Start, seconds: float = HAND_OVER_SECONDS
 
 
 async def _show_form(
-    site: Site, form: OptionForm, error: str = "", status: int | None = None
+    site: Site,
+    form: OptionForm,
+    error: str = "",
+    status: int | None = None,
+    origin: str = "",
+    left_out: Sequence[str] = (),
 ) -> web.StreamResponse:
     form.mark_error(error)
     page = StartPage(
@@ -191,6 +218,8 @@ async def _show_form(
         variables=_variables(form.suite),
         suggestions=await asyncio.to_thread(_suggestions, site.root),
         may_write=os.access(site.root, os.W_OK),
+        origin=origin,
+        left_out=list(left_out),
     )
     return site.render("start.html", page, status=status or (422 if error else 200))
 
