@@ -50,7 +50,7 @@ class Asker:
 
 @pytest.fixture(scope="module")
 def ask(weights: Path) -> Iterator[Asker]:
-    asker = Asker()
+    asker = Asker(n_threads=1)
     yield asker
     asker.close()
 
@@ -160,7 +160,7 @@ def test_a_text_without_prompt_stands_after_the_first_token(ask: Asker) -> None:
 
 def test_a_long_text_rolls_and_a_long_prompt_is_cut(weights: Path) -> None:
     """In a context of 256 tokens: windows of 255 that look back, and prompts without their beginning."""
-    small = Asker(n_ctx=256)
+    small = Asker(n_ctx=256, n_threads=1)
     try:
         text = "The dog ate 17 pies, which was odd. " * 26
         every = ids(small, text)
