@@ -1,14 +1,15 @@
-"""Starts assay as a process of its own, and reads what it left behind."""
+"""Starts assay, mostly as a process of its own, and reads what it left behind."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,6 +121,24 @@ def typed(*words: str) -> int:
         main(list(words))
     assert isinstance(left.value.code, int)
     return left.value.code
+
+
+def run_here(words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Type `assay ...` in a folder, in this process: a new one takes half a second.
+
+    tests/cli/test_startup.py, tests/test_docs.py and tests/test_install.py start processes.
+    """
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(cwd)
+        # As `python -m assay` has it; messages that say what to type read it.
+        patch.setattr(sys, "argv", [str(Path(assay.__file__).with_name("__main__.py")), *words])
+        for name in os.environ.keys() - environment().keys():
+            patch.delenv(name)
+        code = typed(*words)
+    out.seek(0)
+    err.seek(0)
+    return subprocess.CompletedProcess(words, code, out.read(), err.read())
 
 
 def _ended(line: dict[str, Any]) -> dict[str, Any]:

@@ -6,12 +6,11 @@ import asyncio
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 from servers.echoing import EchoServer
 from servers.replay import ReplayServer
-from support.commands import environment
+from support.commands import run_here
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "lm_eval"
 QUIRKY = {"c_fewshot_fallback": ["--lm-eval-quirks"]}
@@ -33,16 +32,8 @@ def command(name: str, url: str, out: Path) -> list[str]:
 
 
 def typed(words: list[str], cwd: Path = GOLDEN) -> subprocess.CompletedProcess[str]:
-    """`assay ...` as a process of its own, where the data of the stored tasks is."""
-    return subprocess.run(
-        [sys.executable, "-m", "assay", *words],
-        cwd=cwd,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    """`assay ...` where the data of the stored tasks is."""
+    return run_here(words, cwd)
 
 
 async def echoed(name: str, out: Path) -> subprocess.CompletedProcess[str]:
