@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from assay.core.report import Curve, Entry, Interval, Metric, Point, Report
+from assay.core.report import Curve, Entry, Interval, Metric, Point, Report, Slice
+from assay.view.charts import open_slices
 from assay.view.curves import CurveChart, line_chart, line_sample, report_curves
 
 
@@ -52,3 +53,26 @@ def test_the_axes_have_round_numbers_and_all_values_lie_inside() -> None:
 def test_more_lines_than_colours_are_dashed() -> None:
     assert "stroke-dasharray" not in line_sample(5)
     assert 'class="curve line-0" stroke-dasharray=' in line_sample(6)
+
+
+def test_a_large_chart_has_more_room_instead_of_larger_texts() -> None:
+    chart = chart_of(curve(0.2, 0.4))
+    small, large = line_chart(chart), line_chart(chart, large=True)
+    assert 'class="lines" viewBox="0 0 380 200"' in small
+    assert 'class="lines large" viewBox="0 0 840 320"' in large
+    assert large.count("<text") == small.count("<text")
+
+
+def slices(by: str, count: int, value: float = 0.5) -> list[Slice]:
+    return [
+        Slice(by=by, name=str(number), metrics=[Metric(name="m", value=value, denominator=1)])
+        for number in range(count)
+    ]
+
+
+def test_the_first_slices_are_open_until_there_are_about_twenty_bars() -> None:
+    seconds = slices("seconds", 5, value=7.0)
+    first = Entry(name="a", slices=[*seconds, *slices("tag", 12), *slices("field", 8)])
+    second = Entry(name="b", slices=[*slices("tag", 12), *slices("field", 1)])
+    assert open_slices(Report(entries=[first, second])) == {(0, "tag"), (0, "field")}
+    assert open_slices(Report(entries=[Entry(name="a", slices=slices("tag", 100))])) == set()

@@ -154,7 +154,7 @@ def test_a_bar_of_a_distribution_leads_to_its_rows(root: Path) -> None:
 def test_a_run_without_prices_says_that_its_cost_was_not_measured(root: Path) -> None:
     async def look(client: TestClient[Any, Any]) -> None:
         words = " ".join(Page(await text_of(client, f"/run/{OLD}")).text.split())
-        assert "Cost of a case not measured: no endpoint reported a price" in words
+        assert "Cost of a case: not measured, because no endpoint reported a price" in words
         assert 'value="cost"' not in await text_of(client, f"/run/{OLD}")
 
     visit(root, look)

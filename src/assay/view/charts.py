@@ -10,11 +10,13 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from assay.core.report import Interval
+from assay.core.report import Interval, Report
 from assay.store.open_run import Distribution
 
 _WIDTH, _HEIGHT = 120, 14
 _CHART_WIDTH, _CHART_HEIGHT, _AXIS = 288, 72, 14
+# Rows of the slices that are open from the start.
+_MAX_OPEN = 24
 
 
 def interval_bar(value: float | None, interval: Interval | None = None) -> Markup:
@@ -37,6 +39,25 @@ def interval_bar(value: float | None, interval: Interval | None = None) -> Marku
         f'<svg class="bar" width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
         f'aria-hidden="true">{"".join(parts)}</svg>'
     )
+
+
+def open_slices(report: Report) -> set[tuple[int, str]]:
+    """Return which tables of slices a page shows without a click, by the number of the entry and what they are by.
+
+    These are the first ones that have bars, until there are about twenty: more of them would hide what follows.
+    """
+    chosen: set[tuple[int, str]] = set()
+    rows = 0
+    for number, entry in enumerate(report.entries):
+        for by in dict.fromkeys(each.by for each in entry.slices):
+            metrics = [metric for each in entry.slices if each.by == by for metric in each.metrics]
+            if not any(interval_bar(metric.value) for metric in metrics):
+                continue
+            rows += len(metrics)
+            if rows > _MAX_OPEN:
+                return chosen
+            chosen.add((number, by))
+    return chosen
 
 
 def histogram(data: Distribution, unit: str, links: Sequence[str] = ()) -> Markup:

@@ -18,7 +18,8 @@ from msgspec import Struct
 from assay.core.report import Point, Report
 from assay.view.text import plain
 
-_WIDTH, _HEIGHT = 380, 200
+# Pixels. A picture is hardly scaled, because its texts would be scaled too: a page with room has a larger one.
+_SMALL, _LARGE = (380, 200), (840, 320)
 _LEFT, _RIGHT, _TOP, _BOTTOM = 36, 12, 8, 38
 COLOURS = 6
 """Classes `line-0` to `line-5` of the style sheet. Further lines are dashed, so that no two lines look the same."""
@@ -67,16 +68,17 @@ def line_sample(number: int) -> Markup:
     )
 
 
-def line_chart(chart: CurveChart) -> Markup:
+def line_chart(chart: CurveChart, *, large: bool = False) -> Markup:
     """Return the lines with axes. The vertical axis has at least 0 to 1; scores are shares in most suites."""
     points = [point for line in chart.lines for point in line.points if point.metric.value is not None]
-    axes = _ChartFrame(points)
+    axes = _ChartFrame(points, *(_LARGE if large else _SMALL))
+    width, height = axes.width, axes.height
     parts = []
     for value in axes.y_ticks:
         y = axes.y(value)
-        parts.append(f'<line class="axis" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>')
+        parts.append(f'<line class="axis" x1="{_LEFT}" x2="{width - _RIGHT}" y1="{y}" y2="{y}"/>')
         parts.append(f'<text x="{_LEFT - 4}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>')
-    below = _HEIGHT - _BOTTOM + 16
+    below = height - _BOTTOM + 16
     parts += [
         f'<text x="{axes.x(value)}" y="{below}" text-anchor="middle">{value:,.10g}</text>'
         for value in axes.x_ticks
@@ -84,19 +86,21 @@ def line_chart(chart: CurveChart) -> Markup:
     for number, line in enumerate(chart.lines):
         parts += _draw(axes, line, number)
     svg = Markup(
-        '<svg class="lines" viewBox="0 0 {} {}" role="img" aria-label="{}">{}'
+        '<svg class="lines{}" viewBox="0 0 {} {}" role="img" aria-label="{}">{}'
         '<text class="axis-title" x="{}" y="{}" text-anchor="middle">{}</text></svg>'
     )
     drawn = Markup("".join(parts))  # noqa: S704 - numbers only
-    middle = (_LEFT + _WIDTH - _RIGHT) / 2
+    middle = (_LEFT + width - _RIGHT) / 2
     axis = plain(chart.x)
-    return svg.format(_WIDTH, _HEIGHT, f"Lines over {axis}", drawn, middle, _HEIGHT - 4, axis)
+    size = " large" if large else ""
+    return svg.format(size, width, height, f"Lines over {axis}", drawn, middle, height - 4, axis)
 
 
 class _ChartFrame:
     """Places values in the picture. Its ticks are round numbers."""
 
-    def __init__(self, points: Sequence[Point]) -> None:
+    def __init__(self, points: Sequence[Point], width: int, height: int) -> None:
+        self.width, self.height = width, height
         xs = [point.x for point in points] or [0.0]
         ys = [point.metric.value or 0.0 for point in points]
         ys += [bound for point in points for bound in point.metric.interval or () if math.isfinite(bound)]
@@ -110,11 +114,11 @@ class _ChartFrame:
 
     def x(self, value: float) -> float:
         share = (value - self._x0) / ((self._x1 - self._x0) or 1.0)
-        return round(_LEFT + share * (_WIDTH - _LEFT - _RIGHT), 1)
+        return round(_LEFT + share * (self.width - _LEFT - _RIGHT), 1)
 
     def y(self, value: float) -> float:
         share = (value - self._y0) / (self._y1 - self._y0)
-        return round(_HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM), 1)
+        return round(self.height - _BOTTOM - share * (self.height - _TOP - _BOTTOM), 1)
 
 
 def _ticks(low: float, high: float, most: int) -> list[float]:

@@ -136,6 +136,7 @@ def make_environment(static: dict[str, bytes]) -> Environment:
     environment.globals["histogram"] = charts.histogram
     environment.globals["line_chart"] = curves.line_chart
     environment.globals["line_sample"] = curves.line_sample
+    environment.filters["open_slices"] = charts.open_slices
     environment.filters["curves"] = curves.report_curves
     environment.globals["gauge"] = hop_charts.gauge
     environment.globals["count_bar"] = hop_charts.count_bar
