@@ -63,6 +63,16 @@ def test_three_runs_have_one_row_a_case_with_a_cell_for_each(root: Path) -> None
     assert "Next case" in sides
 
 
+def test_an_empty_reply_is_said_to_be_empty(tmp_path: Path) -> None:
+    for name in "ab":
+        made = Made(tmp_path / "assay" / name)
+        score = {**passed(name == "a", answer="it is 1" if name == "a" else ""), "expected": "it is 1"}
+        made.case("k", [score], label="row 1")
+        made.finish()
+    (words,) = words_of(tmp_path, "/compare?run=assay/a&run=assay/b")
+    assert "row 1 1.000 → 0.000 worse it is 1 it is 1 (empty)" in words
+
+
 def test_each_run_leads_to_its_comparison_with_the_base_alone(root: Path) -> None:
     (page,) = sources_of(root, f"/compare?{RUNS}")
     alone = [link for link in Page(page).links() if link.startswith("/compare?") and "assay%2Fa%40m" in link]

@@ -90,6 +90,19 @@ def test_task_folders_are_found_and_have_five_tabs(tmp_path: Path) -> None:
     visit(tmp_path, look)
 
 
+def test_tasks_of_one_name_are_listed_with_their_folders(tmp_path: Path) -> None:
+    for folder in ("Verify", "old/Verify"):
+        write_task(tmp_path / folder, rows="plain")
+
+    async def look(client: Client) -> None:
+        text = await text_of(client, "/hop")
+        assert "2 tasks" in text
+        assert text.count("Verify") == 3
+        assert text.count("old/Verify") == 1
+
+    visit(tmp_path, look)
+
+
 def test_a_link_that_leads_out_of_the_folder_is_no_task(tmp_path: Path) -> None:
     write_task(tmp_path / "elsewhere" / "Verify", rows="plain")
     inside = write_task(tmp_path / "served" / "Mixed", rows="plain")
@@ -370,7 +383,7 @@ def test_perf_has_times_and_operators_or_a_sentence_without_steps(tmp_path: Path
         assert "No call of the function was observed yet" in await text_of(client, "/hop/perf/Tasks/Verify")
         write_lines(log, ends)
         text = await text_of(client, "/hop/perf/Tasks/Verify")
-        assert "Average 2.00 s of 3 runs P50 2.00 s of 3 runs P95 2.90 s of 3 runs" in text
+        assert "Average 2.00 s of 3 calls P50 2.00 s of 3 calls P95 2.90 s of 3 calls" in text
         assert "The function has no traced steps" in text
         step = {"type": "step", "run_id": "1", "timestamp": 1.0, "step": 1, "op": "hop_get", "task": "t"}
         steps = [

@@ -195,6 +195,6 @@ def _perf(site: Site, state: HopState, task: HopTask) -> PerfPage:
     for key, label in (("avg_duration", "Average"), ("p50", "P50"), ("p95", "P95")):
         value = summary[key]
         text = "–" if value is None else f"{value:,.2f} s" if value >= 1 else f"{value * 1000:,.1f} ms"
-        page.cards.append(NumberCard(label, text, f"of {timed:,} run{'' if timed == 1 else 's'}"))
+        page.cards.append(NumberCard(label, text, f"of {timed:,} call{'' if timed == 1 else 's'}"))
     page.operators = msgspec.convert(summary.get("operator_stats", []), list[OperatorLine])
     return page

@@ -16,6 +16,8 @@ class TaskLine(Struct, kw_only=True):
     """One line of the list."""
 
     title: str
+    folder: str
+    """The folder below DIR, unless it is the title: two tasks may have one title."""
     name: str
     version: str
     inputs: int
@@ -46,9 +48,11 @@ def _lines(site: Site) -> list[TaskLine]:
     lines = []
     for folder in find_tasks(site.root):
         task = read_task(folder)
+        below = folder.relative_to(site.root).as_posix()
         lines.append(
             TaskLine(
                 title=task.name,
+                folder="" if below in (task.name, ".") else below,
                 name=site.name(folder) or "",
                 version=task.contract.version,
                 inputs=len(task.contract.inputs),
