@@ -267,3 +267,17 @@ def test_progress_of_a_running_run_is_streamed_until_its_end(tmp_path: Path) -> 
         assert b"event: over" in rest
 
     visit(tmp_path, look)
+
+
+def test_the_fields_of_the_list_of_runs_are_replaced_with_it(root: Path) -> None:
+    """A choice after a sort keeps the sort, and after Back the fields say what the list shows."""
+
+    async def look(client: TestClient[Any, Any]) -> None:
+        source = await text_of(client, "/?q=MODEL&sort=score&asc=1", Assay_Fragment="rows")
+        fields = {each["name"]: each["value"] for tag, each in Page(source).elements if tag == "input"}
+        assert (fields["q"], fields["sort"], fields["asc"]) == ("MODEL", "score", "1")
+        whole = await text_of(client, "/")
+        assert whole.index('id="rows"') < whole.index('role="search"')
+        assert whole.count('role="search"') == 1
+
+    visit(root, look)

@@ -11,6 +11,7 @@ async function load(address, id, { push = true } = {}) {
   request = new AbortController();
   const target = document.getElementById(id);
   target?.setAttribute("aria-busy", "true");
+  const textBefore = document.activeElement?.value;
   try {
     const response = await fetch(address, { headers: { [FRAGMENT]: id }, signal: request.signal });
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
@@ -22,7 +23,12 @@ async function load(address, id, { push = true } = {}) {
     target.replaceWith(fresh);
     // Whoever chose something with the keyboard goes on from there.
     const isSame = (each) => each.name === field.name && each.type === field.type && (each.type !== "checkbox" || each.value === field.value);
-    if (field?.name) [...fresh.querySelectorAll("[name]")].find(isSame)?.focus();
+    const next = field?.name ? [...fresh.querySelectorAll("[name]")].find(isSame) : null;
+    next?.focus();
+    if (next && typeof field.selectionStart === "number") {
+      if (field.value !== textBefore) next.value = field.value; // typed while the part was being loaded
+      next.setSelectionRange(field.selectionStart, field.selectionEnd);
+    }
     if (push) history.pushState({ into: id }, "", address);
     prepare(fresh);
   } catch (error) {
