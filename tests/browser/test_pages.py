@@ -107,7 +107,7 @@ def test_all_of_it_works_without_a_script(browser: Browser, address: str, exampl
     page.get_by_role("button", name="Filter").click()
     expect(page.locator("a.row")).to_have_count(2)
     page.goto(run_address(address, examples, "task"))
-    page.get_by_label("failed").check()
+    page.get_by_label("not ok").check()
     page.get_by_role("button", name="Filter").click()
     expect(page.locator("#rows tr.failed").first).to_be_visible()
     assert "failed=1" in page.url
@@ -150,7 +150,7 @@ def test_rows_are_filtered_sorted_and_paged_in_place(page: Page, many_address: s
     status = page.locator("#rows [role=status]")
     page.get_by_role("link", name="Next").click()
     expect(status).to_contain_text("51–100 of 130")
-    page.get_by_label("failed").check()
+    page.get_by_label("not ok").check()
     expect(status).to_contain_text("1–33 of 33 rows, 130 in the run")
     page.get_by_role("link", name="Time").click()
     expect(page.locator("#rows a.row").first).to_have_text("row 128")
@@ -159,6 +159,32 @@ def test_rows_are_filtered_sorted_and_paged_in_place(page: Page, many_address: s
     expect(page.locator("#rows a.row").first).to_have_text("row 0")
     page.go_back()
     expect(status).to_contain_text("51–100 of 130")
+    assert page.evaluate("window.notLoadedAgain")
+
+
+def test_the_fields_of_the_list_of_runs_follow_the_address(page: Page, many_address: str) -> None:
+    from playwright.sync_api import expect
+
+    page.goto(many_address)
+    page.evaluate("window.notLoadedAgain = true")
+    search, status = page.get_by_role("searchbox"), page.locator("#rows [role=status]")
+    search.fill("many")
+    page.keyboard.press("Enter")
+    expect(status).to_have_text("1 run")
+    # The keyboard is where it was: behind the text.
+    expect(search).to_be_focused()
+    page.keyboard.type("x")
+    expect(search).to_have_value("manyx")
+    page.go_back()
+    expect(status).to_have_text("3 runs")
+    expect(search).to_have_value("")
+    page.get_by_role("link", name="Score").click()
+    expect(page.locator("th[aria-sort]")).to_contain_text("Score")
+    search.fill("many")
+    page.keyboard.press("Enter")
+    expect(status).to_have_text("1 run")
+    expect(page.locator("th[aria-sort]")).to_contain_text("Score")
+    assert page.url.endswith("/?q=many&sort=score")
     assert page.evaluate("window.notLoadedAgain")
 
 

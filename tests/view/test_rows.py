@@ -233,3 +233,23 @@ def test_the_time_of_a_conversation_counts_once_however_many_questions_it_has(ro
         assert "Case time" in words  # the column does not look like the time of a question
 
     visit(root, look)
+
+
+def test_the_filter_by_status_has_the_words_of_the_column(root: Path) -> None:
+    """Cases 0, 3, 4, 5 and so on have an answer that is wrong. They are not ok."""
+
+    async def look(client: TestClient[Any, Any]) -> None:
+        source = await text_of(client, f"/run/{NEW}", Assay_Fragment="rows")
+        choices = source[source.index('<select name="status">') :].partition("</select>")[0]
+        offered = re.findall(r'<option value="(\w+)"', choices)
+        assert offered == ["ok", "failed", "subject_error", "infra_error"]
+        shown = {}
+        for status in offered:
+            source = await text_of(client, f"/run/{NEW}?status={status}", Assay_Fragment="rows")
+            badges = re.findall(r'<span class="badge (\w+)">', source)
+            assert set(badges) <= {status}
+            shown[status] = len(badges)
+        assert shown == {"ok": 3, "failed": 9, "subject_error": 0, "infra_error": 1}
+        assert "there is no status named" in await text_of(client, f"/run/{NEW}?status=bad", status=400)
+
+    visit(root, look)

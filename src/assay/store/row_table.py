@@ -31,7 +31,7 @@ from assay.journal.columns import (
     as_numpy,
 )
 from assay.journal.folder import read_info, read_summary
-from assay.journal.index import CODES, OK
+from assay.journal.index import INFRA_ERROR, OK, SUBJECT_ERROR
 from assay.journal.integrity import refuse_damage
 from assay.journal.lines import LineFile
 from assay.journal.reader import RunReader
@@ -42,6 +42,13 @@ if TYPE_CHECKING:
 
 NOT_SCORED = 255
 """In the state column of a metric: the row has no score of it."""
+ROW_STATUSES: dict[str, int] = {
+    "ok": OK,
+    "failed": OK,
+    "subject_error": SUBJECT_ERROR,
+    "infra_error": INFRA_ERROR,
+}
+"""The status of a row, with the code of its case. A failed row has an answer, and a score that is 0 or invalid."""
 
 # Scores that are put into columns at once.
 _BLOCK = 1 << 17
@@ -217,7 +224,7 @@ class RowTable:
     ) -> NDArray[Any]:
         """Return the positions of the rows that meet all conditions, in the order of the data.
 
-        `flaky` rows have repeats or votes that do not agree.
+        `status` is one of `ROW_STATUSES`. `flaky` rows have repeats or votes that do not agree.
         """
         import numpy as np
 
@@ -225,9 +232,11 @@ class RowTable:
         if failed:
             chosen &= self.failed()
         if status:
-            if status not in CODES:
-                raise UsageError(unknown("status", status, list(CODES)))
-            chosen &= self._status == CODES[status]
+            if status not in ROW_STATUSES:
+                raise UsageError(unknown("status", status, list(ROW_STATUSES)))
+            chosen &= self._status == ROW_STATUSES[status]
+            if ROW_STATUSES[status] == OK:
+                chosen &= self.failed() == (status == "failed")
         if tag:
             chosen &= self._has_tag(tag)
         if subject:

@@ -135,7 +135,7 @@ def _cell(column: str, row: TableRow, *, is_failed: bool) -> Cell:
         case "set":
             return end.set
         case "status":
-            return "failed" if end.status == "ok" and is_failed else end.status
+            return "failed" if end.status == "ok" and is_failed else end.status  # one of ROW_STATUSES
         case "seconds":
             return end.seconds
         case "input":

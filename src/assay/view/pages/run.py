@@ -14,7 +14,7 @@ from assay.core.report import Report
 from assay.store.comparison.case_pages import FlippedRows
 from assay.store.notes import RunNotes, notes_or_warning
 from assay.store.open_run import Distribution, OpenRun, RunProgress
-from assay.store.row_table import TableRow
+from assay.store.row_table import ROW_STATUSES, TableRow
 from assay.view.flipped import BaseRun, base_runs, compare_address, flipped_rows
 from assay.view.live import element_id
 from assay.view.pages.case import case_address
@@ -52,6 +52,7 @@ class RowsFragment(Struct, kw_only=True):
     all_rows: int
     first: int
     last_page: int
+    statuses: list[str]
     subjects: list[str]
     sets: list[str]
     tags: list[str]
@@ -221,6 +222,7 @@ class RowsReader:
             all_rows=len(table),
             first=first,
             last_page=last_page,
+            statuses=list(ROW_STATUSES),
             subjects=table.subjects[:_MAX_CHOICES],
             sets=table.sets[:_MAX_CHOICES],
             tags=table.tags[:_MAX_CHOICES],
