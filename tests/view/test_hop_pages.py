@@ -424,4 +424,7 @@ def test_the_process_of_a_function_ends_with_its_server(tmp_path: Path) -> None:
         process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.close()
         assert process.wait(60) == -signal.SIGKILL
+        # The child that removes the folder has this pipe too, until it has done so.
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
     assert not scratch.exists()

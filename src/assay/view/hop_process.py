@@ -13,6 +13,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
 from pathlib import Path
@@ -109,11 +110,26 @@ async def _main(task: Path, scratch: Path, profile: str) -> None:
         for line in sys.stdin.buffer:
             loop.call_soon_threadsafe(requests.put_nowait, line)
         # The server has ended, perhaps killed. A function that still runs must not go on for nobody.
-        shutil.rmtree(scratch, ignore_errors=True)
+        _remove_after_death(scratch)
         os.killpg(0, signal.SIGKILL)
 
     Thread(target=read, daemon=True).start()
     await serve(task, scratch, profile, requests, out)
+
+
+def _remove_after_death(scratch: Path) -> None:
+    """Have a child remove the folder when this process has ended: until then, the function may write into it."""
+    parent = os.getpid()
+    ready, is_ready = os.pipe()
+    if os.fork():
+        os.read(ready, 1)
+        return
+    os.setsid()  # or the signal that ends this process would end the child too
+    os.write(is_ready, b"1")
+    while os.getppid() == parent:
+        time.sleep(0.01)
+    shutil.rmtree(scratch, ignore_errors=True)
+    os._exit(0)
 
 
 if __name__ == "__main__":
