@@ -44,6 +44,7 @@ class Site:
 
     def __init__(self, root: Path, guard: Guard) -> None:
         self.root = root.resolve()
+        self._shown_root = _with_tilde(self.root)
         self.guard = guard
         self.runs = OpenRuns()
         self.processes = Processes(self.root)
@@ -87,7 +88,7 @@ class Site:
     def text(self, template: str, page: Struct) -> str:
         """Return the source of a page. The template gets the struct as `page`."""
         source = self._templates.get_template(template)
-        return source.render(page=page, token=self.guard.page_token, root=str(self.root))
+        return source.render(page=page, token=self.guard.page_token, root=self._shown_root)
 
     def render(self, template: str, page: Struct, *, status: int = 200) -> web.Response:
         """Return a page. The template gets the struct as `page`."""
@@ -107,6 +108,17 @@ class Site:
 
 
 SITE = web.AppKey("site", Site)
+
+
+def _with_tilde(folder: Path) -> str:
+    """Return a path as people write it: `~/results` for a folder in their home."""
+    try:
+        home = Path.home()
+    except RuntimeError:  # this user has none
+        return str(folder)
+    return (
+        str("~" / folder.relative_to(home)) if folder != home and folder.is_relative_to(home) else str(folder)
+    )
 
 
 def static_files() -> dict[str, bytes]:
