@@ -47,6 +47,7 @@ def test_run_and_case_of_every_example_can_be_read_and_are_accessible(
     expect(page.get_by_role("heading", name="Numbers")).to_be_visible()
     expect(page.locator("#rows a.row").first).to_be_visible()
     expect_no_sideways_scroll(page)
+    expect_charts_in_their_places(page)
     assert violations(page) == []
     screenshot(page, f"run-{example}")
     page.locator("#rows a.row").first.click()
@@ -54,6 +55,20 @@ def test_run_and_case_of_every_example_can_be_read_and_are_accessible(
     expect_no_sideways_scroll(page)
     assert violations(page) == []
     screenshot(page, f"case-{example}")
+    page.goto(page.url.partition("?")[0])  # all of the case, not only the part that the row is
+    expect_charts_in_their_places(page)
+
+
+def expect_charts_in_their_places(page: Page) -> None:
+    """Every chart is inside the element that it stands in: a rule of the style sheet for another element moves it."""
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll("main svg")].filter((chart) => {
+          const inner = chart.getBoundingClientRect(), outer = chart.parentElement.getBoundingClientRect();
+          return inner.width && (inner.left < outer.left - 1 || inner.top < outer.top - 1
+            || inner.bottom > outer.bottom + 1);
+        }).map((chart) => chart.outerHTML.slice(0, 80))"""
+    )
+    assert outside == []
 
 
 def test_the_list_of_runs_leads_to_a_run_and_back(page: Page, address: str) -> None:

@@ -28,7 +28,7 @@ def time_bar(start: float, length: float | None) -> Markup:
     )
 
 
-def value_strip(values: Sequence[float | None]) -> Markup:
+def test_bars(values: Sequence[float | None]) -> Markup:
     """Return a small bar for each test: the higher, the better. A test without a value has a dot."""
     step, height = 9, 18
     parts = []
@@ -45,7 +45,7 @@ def value_strip(values: Sequence[float | None]) -> Markup:
         )
     width = max(1, len(values) * step)
     return Markup(  # noqa: S704 - numbers only
-        f'<svg class="strip" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        f'<svg class="test-bars" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
         f'aria-hidden="true">{"".join(parts)}</svg>'
     )
 

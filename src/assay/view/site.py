@@ -153,7 +153,7 @@ def make_environment(static: dict[str, bytes]) -> Environment:
     environment.globals["gauge"] = hop_charts.gauge
     environment.globals["count_bar"] = hop_charts.count_bar
     environment.globals["time_bar"] = plots.time_bar
-    environment.globals["value_strip"] = plots.value_strip
+    environment.globals["test_bars"] = plots.test_bars
     environment.globals["difference_bar"] = plots.difference_bar
     environment.filters["visible"] = text.visible
     environment.filters["plain"] = text.plain

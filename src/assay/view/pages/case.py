@@ -147,7 +147,8 @@ class _CasePageReader:
         self._query = query
         self._flipped = flipped
         self._part = values.get("part", "")
-        self._test = values.get("test", "")
+        # The part of a row is TEST/QUESTION. The row of an early test opens at this test, not at the last one.
+        self._test = values.get("test") or self._part.rpartition("/")[0]
         self._all = {kind for kind in ("calls", "tests") if values.get(kind) == "all"}
         self._blocks = CaseBlocks(values.get("whole", ""))
 
