@@ -227,9 +227,9 @@ def test_columns_are_chosen_and_rows_filtered_by_value_and_by_what_flipped(
     page.get_by_role("link", name="Flipped against a run").click()
     page.get_by_label("Flipped against").select_option("assay/before")
     expect(status).to_contain_text("1–12 of 12 rows")
-    page.get_by_label("and now").select_option("worse")
+    page.get_by_label("and here").select_option("worse")
     expect(status).to_contain_text("1–3 of 3 rows")
-    expect(page.locator("#rows tbody")).to_contain_text("now wrong")
+    expect(page.locator("#rows tbody")).to_contain_text("a score wrong here")
     expect(heads).to_contain_text("Calls")
     expect_no_sideways_scroll(page)
     assert violations(page) == []

@@ -351,11 +351,13 @@ def test_stats_have_cards_bars_and_a_profile_selector(tmp_path: Path) -> None:
         {**row(2), "hop_result": {"score": 1, "supported": False}, "profile": "slow"},
         {**row(3), "hop_result": None, "hop_stats": {"status": "ERROR", "error": "late"}, "profile": "fast"},
     ]
-    write_lines(task / "TestCases" / "r.jsonl", lines)
+    write_lines(task / "TestCases" / "r.jsonl", [{"_type": "meta", "profile": "idle"}, *lines])
 
     async def look(client: Client) -> None:
         text = await text_of(client, "/hop/stats/Tasks/Verify")
         assert "Total 3 results" in text
+        idle = await text_of(client, "/hop/stats/Tasks/Verify?profile=idle")
+        assert "No result in TestCases/ names the profile idle" in idle
         assert "Errors 1 of 3 (33.3%)" in text
         assert "Score 2.5 mean of 2 numbers in 3 results" in text
         assert "supported 33.3% true, of 3 results" in text

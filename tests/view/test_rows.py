@@ -186,7 +186,7 @@ def test_rows_that_flipped_against_another_run(root: Path) -> None:
         assert await numbers(client, query + "&flip=better") == []
         assert await numbers(client, f"{query}&value=length&least=0.4") == [4, 8]
         source = await text_of(client, f"/run/{NEW}{query}")
-        assert Page(source).text.count("now wrong") == 3
+        assert Page(source).text.count("a score wrong here") == 3
         assert f'rel="next" href="/case/8/{NEW}?against=assay%2Fold"' in await text_of(
             client, f"/case/4/{NEW}{query}"
         )
@@ -205,7 +205,7 @@ def test_questions_that_flipped_are_rows_of_their_own(root: Path) -> None:
         source = await text_of(client, f"/run/{TALKS}?against={TALKS}-before")
         rows = re.findall(r'class="row" href="/case/(\d)/[^"]*part=([^"]+)"', source)
         assert rows == [("0", "t1%2Fq1"), ("1", "t1%2Fq1"), ("2", "t1%2Fq1")]
-        assert Page(source).text.count("now right") == 3
+        assert Page(source).text.count("a score right here") == 3
         link = next(link for link in Page(source).links() if "case=2" in link)
         assert "part=t1%2Fq1" in link
         assert (await client.get(link, allow_redirects=False)).status == 303

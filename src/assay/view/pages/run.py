@@ -15,6 +15,7 @@ from assay.store.comparison.case_pages import FlippedRows
 from assay.store.notes import RunNotes, notes_or_warning
 from assay.store.open_run import Distribution, OpenRun, RunProgress
 from assay.store.row_table import ROW_STATUSES, TableRow
+from assay.store.runs import is_locked
 from assay.view.flipped import BaseRun, base_runs, compare_address, flipped_rows
 from assay.view.live import element_id
 from assay.view.pages.case import case_address
@@ -57,6 +58,8 @@ class RowsFragment(Struct, kw_only=True):
     sets: list[str]
     tags: list[str]
     has_repeats: bool
+    is_running: bool
+    """More rows will come."""
     bases: list[BaseRun] | None = None
     """The runs for `query.against`; None unless they are asked for."""
     problem: str = ""
@@ -227,6 +230,7 @@ class RowsReader:
             sets=table.sets[:_MAX_CHOICES],
             tags=table.tags[:_MAX_CHOICES],
             has_repeats=table.has_repeats,
+            is_running=is_locked(run.folder),
             problem=self._problem,
         )
 
