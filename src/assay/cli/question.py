@@ -11,6 +11,7 @@ from assay.cli.printer import print_sections
 from assay.core.errors import UsageError
 from assay.core.suite import CaseView, RunOrigin, Section
 from assay.screen import rule
+from assay.suites import find_suite
 
 if TYPE_CHECKING:
     from assay.api import Run
@@ -26,9 +27,7 @@ def print_question(run: Run, cases: RunCases, case: str | None, question: str) -
     `case` is the number, key or id of a conversation; None searches all of them. Raises UsageError if there is no such
     question, or if several conversations have one.
     """
-    from assay import api
-
-    suite = api.suite_class(run.info.suite)
+    suite = find_suite(run.info.suite)
     if not suite.has_questions:
         raise UsageError(
             f"a {run.info.suite} run has no questions inside its cases; `assay show {run.folder} CASE` shows a case"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,13 +15,14 @@ from assay.cli.completion import complete_runs
 from assay.cli.note import print_notes
 from assay.cli.printer import print_run, print_sections
 from assay.cli.sql import print_where
-from assay.core.errors import UsageError
+from assay.core.errors import AssayError, UsageError
 from assay.screen import block, counted, heading, rule, table, tell
 from assay.store.notes import notes_or_warning
+from assay.suites import find_suite
 
 if TYPE_CHECKING:
     from assay.api import Run
-    from assay.core.suite import CaseView
+    from assay.core.suite import CaseView, Suite
     from assay.core.types import Call, Request
     from assay.store.cases import RunCases
 
@@ -220,13 +222,21 @@ def print_document(run: Run, *, latex: bool) -> None:
         click.echo(f"{escape(about)}\n\n{report_markdown({'': run.report})}", nl=False)
 
 
+@cache
+def _suite(name: str) -> type[Suite[Any, Any]] | None:
+    """Return the suite of a run. None if it can no longer be imported; its runs can be shown without it."""
+    try:
+        return find_suite(name)
+    except AssayError:
+        return None
+
+
 def _name_for_people(view: CaseView, suite: str) -> str:
     """Return a name such as `row 3 with fast`. Empty if the case has no label."""
     if not view.end.label:
         return ""
-    from assay import api
-
-    return f"{api.suite_class(suite).case_word} {view.end.label} with {view.end.subject}"
+    suite_class = _suite(suite)
+    return f"{suite_class.case_word if suite_class else 'case'} {view.end.label} with {view.end.subject}"
 
 
 def _score_cell(view: CaseView) -> str:
@@ -247,7 +257,7 @@ def _score_cell(view: CaseView) -> str:
 
 def print_case(view: CaseView, suite: str) -> None:
     """Print how a case ended, its calls with prompts and replies, and the suite's sections."""
-    from assay import api
+    from assay.core.suite import record_sections, score_sections
 
     end = view.end
     names = (f"case {end.index}", end.set, end.case, _name_for_people(view, suite), end.status)
@@ -257,9 +267,9 @@ def print_case(view: CaseView, suite: str) -> None:
         if end.failure.traceback:
             block(end.failure.traceback.rstrip("\n"), indent="    ")
     requests: list[Request] = []
-    suite_class = api.suite_class(suite)
+    suite_class = _suite(suite)
     calls = view.calls
-    if suite_class.has_questions and len(calls) > MAX_CALLS:
+    if suite_class is not None and suite_class.has_questions and len(calls) > MAX_CALLS:
         click.echo(f"{len(calls):,} calls (not shown; --question ID shows one question)")
         calls = ()
     for call in calls:
@@ -269,7 +279,10 @@ def print_case(view: CaseView, suite: str) -> None:
             _print_request(requests)
         _print_reply(call)
     rule()
-    print_sections(suite_class.sections(view))
+    if suite_class is not None:
+        print_sections(suite_class.sections(view))
+    else:
+        print_sections([*record_sections(view), *score_sections(view)])
 
 
 def _print_request(requests: list[Request]) -> None:
