@@ -121,6 +121,10 @@ def test_labelling_can_be_stopped_undone_and_continued(run: api.Run) -> None:
         assert "m  print the whole text" in terminal.type("?", QUESTION)
         assert "whole text" in terminal.type("m", QUESTION)
         third = number_of(terminal.type("s", QUESTION))
+        # Undo goes back to the skipped answer, and the label before it stays.
+        assert number_of(terminal.type("u", QUESTION)) == second
+        assert [line["label"] for line in lines(run)] == [False]
+        assert number_of(terminal.type("s", QUESTION)) == third
         assert terminal.end("q") == 0
         assert "1 of 4 answers labelled. The same command shows the others." in terminal.text
         assert "agree" not in terminal.text

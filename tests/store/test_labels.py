@@ -226,3 +226,28 @@ def test_a_text_that_a_judge_read_is_labelled_by_its_rubric(
     run = lab.run(judge=judge).run
     assert list(texts_of(run).values()) == [("It greets.", "", "hello")]
     assert set(texts_of(run, "passed")) == {("baseline", "a"), ("baseline", "b")}
+
+
+def test_answers_that_filters_show_differently_are_different_answers(tmp_path: Path) -> None:
+    """With the same text, two filters are about one answer. Tasks with other filters are labelled too."""
+    run = Made(tmp_path / "run")
+    for number in range(2):
+        scores = [
+            {"metric": "right", "part": "strict", "value": 1.0},
+            {"metric": "right", "part": "loose", "value": 0.0, "data": {"answer": "cut"} if number else None},
+        ]
+        run.case(f"k{number}", scores)
+    run.case("other", [{"metric": "right", "part": "none", "value": 1.0}], within="other")
+    folder = run.finish(parts="filters")
+    strict, loose = (choose_answers(folder, metric=f"right,{name}") for name in ("strict", "loose"))
+    same = {place.key.case: place.key for place in strict.places}
+    assert {place.key.case: place.key == same[place.key.case] for place in loose.places} == {
+        "k0": True,
+        "k1": False,
+    }
+    assert [loose.read(place).response for place in sorted(loose.places)] == ["text of k0", "cut"]
+    every = choose_answers(folder)
+    assert (every.metric, sorted(keys(every))) == ("right", ["k0", "k1", "other"])
+    assert all(place.accepted for place in every.places)
+    with pytest.raises(UsageError, match="right,loose"):
+        choose_answers(folder, metric="right,lose")

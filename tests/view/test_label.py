@@ -267,3 +267,61 @@ def test_two_judges_of_one_run_are_compared_answer_by_answer(tmp_path: Path) -> 
 def test_the_address_of_labelling_is_short_and_complete() -> None:
     query = LabelQuery.parse({"by": " ann ", "sample": "20", "balance": "1", "unknown": "x"})
     assert query.address(at=3) == "?by=ann&sample=20&balance=1&at=3"
+
+
+def test_undo_after_a_skip_goes_back_to_the_skipped_answer_and_keeps_all_labels(root: Path) -> None:
+    async def act(client: TestClient[Any, Any], guard: Guard) -> None:
+        ann = Person(client, guard, "ann")
+        first = answer_of(await ann.look())
+        second = answer_of(await ann.press("right"))
+        third = answer_of(await ann.press("skip"))
+        assert answer_of(await ann.press("undo")) == second
+        assert [label.case for label in read_labels(root / RUN)] == [first]
+        # Steps are taken back one by one, labels and skips in their order.
+        await ann.press("skip")
+        fourth = answer_of(await ann.press("wrong"))
+        await ann.press("skip")
+        assert answer_of(await ann.press("undo")) == fourth
+        assert answer_of(await ann.press("undo")) == third
+        assert answer_of(await ann.press("undo")) == second
+        assert [label.case for label in read_labels(root / RUN)] == [first]
+        assert answer_of(await ann.press("undo")) == first
+        assert read_labels(root / RUN) == []
+
+    visit(root, act)
+
+
+def test_an_answer_that_is_skipped_first_can_be_shown_again(root: Path) -> None:
+    async def act(client: TestClient[Any, Any], guard: Guard) -> None:
+        ann = Person(client, guard, "ann")
+        first = answer_of(await ann.look())
+        assert 'value="undo"' not in ann.source
+        await ann.press("skip")
+        assert 'value="undo"' in ann.source
+        assert answer_of(await ann.press("undo")) == first
+
+    visit(root, act)
+
+
+def test_an_answer_with_two_filters_is_labelled_once_and_compared_with_the_chosen_one(tmp_path: Path) -> None:
+    made = Made(tmp_path / RUN, suite="task")
+    for number in range(4):
+        made.case(f"c{number}", [passed(number < 1, "strict"), passed(number < 3, "flexible")])
+    made.finish(parts="filters")
+
+    async def act(client: TestClient[Any, Any], guard: Guard) -> None:
+        setup = Page(await (await client.get(f"/label/{RUN}")).text())
+        offered = [each["value"] for tag, each in setup.elements if tag == "option"]
+        assert offered == ["", "passed,flexible", "passed,strict"]
+        ann = Person(client, guard, "ann")
+        text = await ann.look()
+        assert "0 of 4 labelled" in text
+        for _ in range(4):
+            text = await ann.press("right")
+        assert "You and passed,strict agree 1 of 4" in text
+        # The same labels are compared with the other filter: the answers are the same.
+        ann.address = f"/label/{RUN}?by=ann&metric=passed%2Cflexible"
+        assert "You and passed,flexible agree 3 of 4" in await ann.look()
+        assert len(read_labels(tmp_path / RUN)) == 4
+
+    visit(tmp_path, act)

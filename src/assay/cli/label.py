@@ -28,7 +28,7 @@ HELP = """\
   y  the answer is right: it says what the reference says, in any words
   n  the answer is wrong: it says something else, leaves out or makes up something
   s  skip this answer; the next start of the command shows it again
-  u  undo the last label of this session
+  u  undo: remove the last label of this session, or go back to the answer that was just skipped
   m  print the whole text, if it was cut
   q  quit; all labels are saved, and the same command continues"""
 
@@ -36,7 +36,10 @@ HELP = """\
 @click.command("label", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("run", metavar="RUN", shell_complete=complete_runs)
 @click.option(
-    "--metric", default="", metavar="NAME", help="Label answers with this score. [default: that of the judge]"
+    "--metric",
+    default="",
+    metavar="NAME",
+    help="Label answers with this score: METRIC or METRIC,FILTER. [default: that of the judge, else the first]",
 )
 @click.option("--sample", type=click.IntRange(min=1), metavar="N", help="Label a random sample of N answers.")
 @click.option(
@@ -123,6 +126,7 @@ def _label_all(answers: Answers, labels: RunLabels) -> bool:
         click.echo(f"labelled before: {before:,}")
     click.echo(KEYS)
     position = 0
+    steps: list[int | None] = []  # for undo: the position of a skipped answer, None for a label
     while position < len(open_places):
         place = open_places[position]
         done = sum(place.key in labels.labels for place in places)
@@ -133,11 +137,14 @@ def _label_all(answers: Answers, labels: RunLabels) -> bool:
         match _ask(answer):
             case "y" | "n" as key:
                 labels.add(place, answer, right=key == "y")
+                steps.append(None)
                 position += 1
             case "s":
+                steps.append(position)
                 position += 1
             case "u":
-                position = _undo(open_places, labels, position)
+                skipped = steps.pop() if steps else None
+                position = _undo(open_places, labels, position) if skipped is None else skipped
             case _:
                 return False
     return all(place.key in labels.labels for place in places)

@@ -27,7 +27,7 @@ from assay.core.errors import InputError, Problem, UsageError
 from assay.core.judges import ANSWER, RUBRIC, Agreement
 from assay.core.registry import unknown
 from assay.core.suite import CaseView, GradedAnswer, graded_answers
-from assay.journal.folder import usable_summary
+from assay.journal.folder import read_info, usable_summary
 from assay.scoring.agreement import JudgedRow, agreement
 from assay.store.cases import RunCases
 
@@ -40,7 +40,7 @@ class LabelsBusy(UsageError):
 
 
 class AnswerKey(NamedTuple):
-    """Identifies an answer in its run."""
+    """Identifies an answer in its run. An answer that several filters read has the part of the first of them."""
 
     set: str
     case: str
@@ -116,31 +116,54 @@ def choose_answers(
     """Return the answers of a run with a score of this metric, shuffled, or a sample of them.
 
     `answers_of` is `graded_answers` of the run's suite. Without a metric, it is one that a judge decides, else the
-    first one. With `balance`, half of the sample has accepted answers and half rejected ones, as far as there are
+    first one. In a run with filters, `metric,filter` names a score; a metric alone is that of each case's first filter.
+    With `balance`, half of the sample has accepted answers and half rejected ones, as far as there are
     enough. The same seed gives the same sample. Raises UsageError if the run has no such answer.
 
     `cases` are the cases of the run, if they are open already. All of them are read, or a random choice of `max_cases`.
     """
     cases = cases or RunCases(folder)
-    by_metric: dict[str, list[AnswerPlace]] = {}
+    has_filters = read_info(folder).score_parts == "filters"
+    by_score: dict[str, list[AnswerPlace]] = {}
+    first_filters: dict[str, dict[str, list[AnswerPlace]]] = {}
     for view in _drawn(cases, max_cases, seed):
         end = view.end
+        parts: dict[tuple[str, str], str] = {}
+        metrics: set[str] = set()
         for number, answer in enumerate(answers_of(view)):
-            key = AnswerKey(end.set, end.case, end.subject, answer.part)
-            place = AnswerPlace(key, end.index, number, answer.accepted)
-            by_metric.setdefault(answer.metric, []).append(place)
-    if not by_metric:
+            part, name = answer.part, answer.metric
+            if has_filters:
+                # Filters that show the same text are about one answer, which a person labels once.
+                part = parts.setdefault((answer.rubric, answer.response), part)
+                name = score_name(answer.metric, answer.part)
+            place = AnswerPlace(
+                AnswerKey(end.set, end.case, end.subject, part), end.index, number, answer.accepted
+            )
+            by_score.setdefault(name, []).append(place)
+            if not has_filters or answer.metric not in metrics:
+                first_filters.setdefault(answer.metric, {}).setdefault(name, []).append(place)
+                metrics.add(answer.metric)
+    if not by_score:
         raise UsageError(f"{folder} has no answer with a score yet, so there is nothing to label")
-    if metric and metric not in by_metric:
-        raise UsageError(unknown("metric", metric, sorted(by_metric)))
-    metric = metric or _judged_metric(folder, list(by_metric))
+    if metric and metric not in by_score and metric not in first_filters:
+        raise UsageError(unknown("metric", metric, sorted(by_score)))
+    metric = metric or _judged_metric(folder, list(first_filters))
+    if metric in first_filters:
+        places = [place for group in first_filters[metric].values() for place in group]
+        # Tasks may have different filters. Then only the metric is the name of all these scores.
+        metric = next(iter(first_filters[metric])) if len(first_filters[metric]) == 1 else metric
+    else:
+        places = by_score[metric]
     # The hash makes an order that depends on nothing but the seed, also if the run grows later.
-    shuffled = sorted(
-        by_metric[metric], key=lambda place: sha256("\0".join((str(seed), *place.key)).encode()).digest()
-    )
+    shuffled = sorted(places, key=lambda place: sha256("\0".join((str(seed), *place.key)).encode()).digest())
     if sample is not None:
         shuffled = _balanced(shuffled, sample) if balance else shuffled[:sample]
     return Answers(cases, answers_of, metric, shuffled)
+
+
+def score_name(metric: str, filter_name: str = "") -> str:
+    """Return the name of a score: `metric`, or `metric,filter`."""
+    return f"{metric},{filter_name}" if filter_name else metric
 
 
 def _drawn(cases: RunCases, max_cases: int | None, seed: int) -> Iterator[CaseView]:

@@ -34,6 +34,7 @@ from assay.store.labels import (
     agreement_with_scores,
     choose_answers,
     read_labels,
+    score_name,
 )
 from assay.store.open_run import OpenRun
 from assay.view.address import read_address, write_address
@@ -46,6 +47,7 @@ MAX_CASES = 5_000
 """Cases that are looked at for answers. Of a larger run, a random choice is."""
 MAX_SAMPLE = 1_000
 MAX_NAME = 60
+MAX_TRAIL = 100
 _MAX_QUEUES = 8
 # Another process may write a label at the same moment. Its lock lasts for milliseconds.
 _LOCK_PAUSES = (0.02, 0.05, 0.1, 0.2)
@@ -61,6 +63,8 @@ class LabelQuery(Struct, frozen=True, kw_only=True, omit_defaults=True):
     balance: bool = False
     at: int = 0
     """Answers before this one were skipped."""
+    trail: str = ""
+    """The last steps, oldest first: `l` for a label and `s` for a skip. Undo takes back the last one."""
 
     @classmethod
     def parse(cls, values: dict[str, str]) -> Self:
@@ -72,9 +76,9 @@ class LabelQuery(Struct, frozen=True, kw_only=True, omit_defaults=True):
             )
         if len(query.by) > MAX_NAME or not query.by.isprintable():
             raise UsageError(f"a name has at most {MAX_NAME} characters, all of which can be seen")
-        return replace(query, by=query.by.strip())
+        return replace(query, by=query.by.strip(), trail=query.trail[-MAX_TRAIL:])
 
-    def address(self, **changes: int) -> str:
+    def address(self, **changes: int | str) -> str:
         """Return the part of the address after the path, with some values changed."""
         return write_address(self, **changes)
 
@@ -133,41 +137,55 @@ async def show(request: web.Request) -> web.StreamResponse:
 
 
 async def send(request: web.Request) -> web.StreamResponse:
-    """Save a label, skip an answer, or undo the newest label; then show the next answer."""
+    """Save a label, skip an answer, or undo the last of these steps; then show the next answer."""
     site = request.app[SITE]
     folder = site.folder(request.match_info["run"])
     sent = {name: value for name, value in (await request.post()).items() if isinstance(value, str)}
     query = LabelQuery.parse(dict(request.query))
     if not query.by or not may_write(folder):
         raise UsageError("A label needs the name of the person, and a run folder that can be written.")
-    at = await site.runs.ask(folder, lambda run: _save(site, run, query, sent))
-    raise web.HTTPSeeOther(f"/label/{site.name(folder)}{query.address(at=at)}")
+    after = await site.runs.ask(folder, lambda run: _save(site, run, query, sent))
+    raise web.HTTPSeeOther(f"/label/{site.name(folder)}{after.address()}")
 
 
-def _save(site: Site, run: OpenRun, query: LabelQuery, sent: dict[str, str]) -> int:
-    """Do what a form says. Returns the number of the answer to go on with."""
+def _save(site: Site, run: OpenRun, query: LabelQuery, sent: dict[str, str]) -> LabelQuery:
+    """Do what a form says. Returns the state to go on with."""
     queue = _queue(site, run, query)
     labels = _open_labels(run.folder, query.by)
     try:
         if sent.get("label") == "undo":
-            undone = labels.undo_newest()
-            numbers = [number for number, place in enumerate(queue.places) if place.key == undone]
-            return numbers[0] if numbers else query.at
+            return _undo(queue, labels, query)
         place = next((place for place in queue.places if _hash(place.key) == sent.get("key")), None)
         if place is None:
             raise UsageError("The answers of the run have changed. Open the page of its labels again.")
         number = queue.places.index(place)
         if sent.get("label") == "skip":
-            return number + 1
+            return replace(query, at=number + 1, trail=query.trail + "s")
         if sent.get("label") not in ("right", "wrong"):
             raise UsageError("a label is right or wrong")
         # A key that was pressed twice is about one answer. Another label needs an undo.
-        if place.key not in labels.labels:
-            answer = _answers(run, queue).read(place)
-            labels.add(place, answer, right=sent["label"] == "right")
-        return query.at
+        if place.key in labels.labels:
+            return query
+        answer = _answers(run, queue).read(place)
+        labels.add(place, answer, right=sent["label"] == "right")
+        return replace(query, trail=query.trail + "l")
     finally:
         labels.close()
+
+
+def _undo(queue: Queue, labels: RunLabels, query: LabelQuery) -> LabelQuery:
+    """Take back the last step: go back to a skipped answer, or remove the newest label."""
+    if query.trail.endswith("s"):
+        # All answers between the skipped one and `at` have labels: otherwise one of them would have been shown next.
+        skipped = [
+            number for number, place in enumerate(queue.places[: query.at]) if place.key not in labels.labels
+        ]
+        return replace(query, at=skipped[-1] if skipped else query.at, trail=query.trail[:-1])
+    undone = labels.undo_newest()
+    if undone is None:
+        return query
+    numbers = [number for number, place in enumerate(queue.places) if place.key == undone]
+    return replace(query, at=numbers[0] if numbers else query.at, trail=query.trail[:-1])
 
 
 def _label_page(site: Site, run: OpenRun, query: LabelQuery, whole: str) -> LabelPage:
@@ -197,7 +215,7 @@ def _label_page(site: Site, run: OpenRun, query: LabelQuery, whole: str) -> Labe
 
 
 def _setup_page(site: Site, run: OpenRun, query: LabelQuery) -> LabelSetupPage:
-    metrics = sorted({name.metric for name in run.table().metrics})
+    metrics = sorted({score_name(name.metric, name.filter) for name in run.table().metrics})
     return LabelSetupPage(
         name=site.name(run.folder) or "",
         title=run.folder.name,
@@ -225,7 +243,7 @@ def _texts(answer: GradedAnswer, whole: str) -> list[TextBlock]:
 def _queue(site: Site, run: OpenRun, query: LabelQuery) -> Queue:
     """Return the queue of a run. The last few are kept, because they are needed for every label."""
     cases = run.cases()  # another object if the journal has grown
-    key = (run.folder, id(cases), replace(query, by="", at=0))
+    key = (run.folder, id(cases), replace(query, by="", at=0, trail=""))
     queue = site.label_queues.pop(key, None)
     if not isinstance(queue, Queue):
         answers = choose_answers(
