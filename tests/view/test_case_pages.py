@@ -118,6 +118,17 @@ def test_a_test_is_reached_from_its_row_and_leads_to_the_next_row(runs: Runs) ->
     assert 'rel="prev"' not in source
 
 
+def test_rows_of_memories_have_the_question_and_the_answer_as_texts(runs: Runs) -> None:
+    talks, samples = words_of(runs.root, f"/run/{runs.talks}", f"/run/{runs.samples}")
+    # Only the last test has the text of a question in its scores.
+    assert "who likes fruit1 a 1/1 bm25 ok 1.000" in talks
+    assert "who likes fruit1 a 2/1 bm25 ok 1.000" in talks
+    assert "– Bob likes fruit4 who likes" in talks
+    assert "how is pet1x1 of s1 called? s1 probe_1/1 bm25 ok" in samples
+    assert "– my pet1x1 of s1 is called Rex1x1 how is" in samples
+    assert "– items: 2 added buy soap1 now" in samples
+
+
 def test_the_life_of_a_question_shows_every_memory_with_evidence_beside_retrieved_items(runs: Runs) -> None:
     case, life, early = words_of(
         runs.root,

@@ -100,6 +100,7 @@ def command(  # noqa: PLR0913 - one argument per option
     """
     # Imported here because completion and --help need neither.
     from assay import api
+    from assay.core.suite import Suite
     from assay.store.cases import RunCases, answer_preview
 
     if where is not None or search is not None:
@@ -148,12 +149,12 @@ def command(  # noqa: PLR0913 - one argument per option
         return 0
     print_run(loaded)
     print_notes(notes_or_warning(loaded.folder, tell))
-    rows = []
+    rows, suite_class = [], _suite(suite) or Suite
     views = failed_cases(cases) if failed else iter(cases)
     for view in islice(views, limit):
         end = view.end
         key = " ".join(filter(None, (end.case, _name_for_people(view, suite))))
-        reply = answer_preview(end.failure, view.records, MAX_PREVIEW)
+        reply = answer_preview(suite_class, end.failure, view.records, MAX_PREVIEW)
         rows.append([str(end.index), end.set, key, end.status, _score_cell(view), reply])
     click.echo()
     if rows:

@@ -42,6 +42,7 @@ The order of a run:
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,6 +50,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
+import msgspec
 from msgspec import Struct, field
 
 from assay.core.case_details import (
@@ -69,7 +71,7 @@ from assay.core.json_schema import FileSchema
 from assay.core.protocols import Scorer, Solver
 from assay.core.report import Report, Table
 from assay.core.spec import RunSpec, SuiteOptions, apply_limit
-from assay.core.types import ASK, Call, Case, End, Failure, Record, Request, Score
+from assay.core.types import ASK, CLOSING_KINDS, Call, Case, End, Failure, Record, Request, Score
 
 OptionsT = TypeVar("OptionsT", bound=SuiteOptions)
 DataT = TypeVar("DataT")
@@ -528,6 +530,19 @@ class Suite(ABC, Generic[OptionsT, DataT]):
         return [*record_sections(case), *score_sections(case)]
 
     @classmethod
+    def answer_text(cls, records: Sequence[Record]) -> str:
+        """Return what a person calls the answer, for one cell of a table. Empty if there is none.
+
+        The records are those of a case, or those of one row of it if `parts` are rows.
+        """
+        return answer_text(records)
+
+    @classmethod
+    def question_of(cls, part: str) -> str:
+        """Return the question that a part asks. Parts that ask the same one, as in several tests, share its text."""
+        return part
+
+    @classmethod
     def question_sections(cls, case: CaseView, name: str, origin: RunOrigin) -> Sequence[Section]:
         """Return everything about one question of a case, for `assay show RUN --question NAME`.
 
@@ -609,11 +624,21 @@ def graded_answers(case: CaseView) -> list[GradedAnswer]:
     return answers
 
 
+def answer_text(records: Sequence[Record]) -> str:
+    """Return the last record as text or JSON, unless it only closes the case. Of repeated answers it has the first."""
+    if not records or records[-1].kind in CLOSING_KINDS:
+        return ""
+    data = records[-1].data
+    while isinstance(data, list) and data:
+        data = data[0]
+    if isinstance(data, dict):
+        return json.dumps(data.get("outputs", data), ensure_ascii=False)
+    return "" if data == [] else str(data)
+
+
 def as_text(value: Any) -> str:
     """Return a text as it is, and any other value as JSON."""
-    from msgspec import json
-
-    return value if isinstance(value, str) else json.encode(value).decode()
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def _answer_of(case: CaseView, part: str) -> Any:
@@ -646,12 +671,10 @@ def _first_prompt(case: CaseView) -> str:
 
 def record_sections(case: CaseView) -> list[Section]:
     """Return a section for each record, as text or JSON."""
-    from msgspec import json
-
     return [
         Section(
             heading=" ".join(filter(None, (record.kind, record.part))),
-            text=record.data if isinstance(record.data, str) else json.encode(record.data).decode(),
+            text=record.data if isinstance(record.data, str) else msgspec.json.encode(record.data).decode(),
             max_chars=4000,
         )
         for record in case.records

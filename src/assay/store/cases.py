@@ -6,16 +6,16 @@ view = cases.find("question-17")
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from assay.core.errors import DamagedRun, Problem, UsageError
-from assay.core.suite import CaseView
-from assay.core.types import CLOSING_KINDS, JUDGE, Call, End, Failure, Record, Score
+from assay.core.suite import CaseView, Suite
+from assay.core.types import JUDGE, Call, End, Failure, Record, Score
 from assay.journal.calls import CallReader
 from assay.journal.folder import ROWS, Summary, read_info, read_summary
 from assay.journal.index import RunIndex
@@ -179,19 +179,11 @@ class RunCases:
         return ends
 
 
-def answer_preview(failure: Failure | None, records: Sequence[Record], max_chars: int) -> str:
+def answer_preview(
+    suite: type[Suite[Any, Any]], failure: Failure | None, records: Sequence[Record], max_chars: int
+) -> str:
     """Return the beginning of an answer, or of the failure, in one line."""
-    text = ""
-    if failure:
-        text = f"{failure.kind}: {failure.message}"
-    elif records and records[-1].kind not in CLOSING_KINDS:
-        data = records[-1].data
-        while isinstance(data, list) and data:
-            data = data[0]  # a task with repeats has a list of answers; show the first
-        if isinstance(data, dict):
-            text = json.dumps(data.get("outputs", data), ensure_ascii=False)
-        elif data != []:
-            text = str(data)
+    text = f"{failure.kind}: {failure.message}" if failure else suite.answer_text(records)
     flat = " ".join(text.split())
     return flat if len(flat) <= max_chars else flat[: max_chars - 1] + "…"
 

@@ -421,6 +421,18 @@ class RowTable:
         first = scores[0]
         return TableRow(end, first.part, first.label, first.tags, records, scores)
 
+    def final_labels(self, case: int) -> dict[str, str]:
+        """Return the label of each part of a case that counts, by the part. Reads one score of each."""
+        import numpy as np
+
+        labels = {}
+        for position in np.flatnonzero((self.case == case) & ~self.interim).tolist():
+            places = self._score_positions[self._scores_by_row.positions(position)[:1]].tolist()
+            for place in places:
+                score = _scores.decode(self._score_lines.line(self.columns.score_offset[place]))
+                labels[score.part] = score.label
+        return labels
+
     def close(self) -> None:
         """Close the files."""
         self._reader.close()

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from assay.core.errors import UsageError
 from assay.core.registry import unknown
+from assay.core.suite import Suite
 from assay.store.cases import answer_preview
 from assay.store.open_run import OpenRun
 from assay.store.row_table import RowTable, TableRow
@@ -105,6 +106,7 @@ def shown_columns(columns: Sequence[RowColumn], chosen: Sequence[str]) -> list[R
 
 
 def row_cells(
+    suite: type[Suite[Any, Any]],
     table: RowTable,
     positions: NDArray[Any],
     rows: Sequence[TableRow],
@@ -121,11 +123,11 @@ def row_cells(
             continue
         # All other values are in the lines that were read. The column of a million rows would take longer.
         for line, row, is_failed in zip(cells, rows, are_failed, strict=True):
-            line.append(_cell(column.name, row, is_failed=is_failed))
+            line.append(_cell(suite, column.name, row, is_failed=is_failed))
     return cells
 
 
-def _cell(column: str, row: TableRow, *, is_failed: bool) -> Cell:
+def _cell(suite: type[Suite[Any, Any]], column: str, row: TableRow, *, is_failed: bool) -> Cell:
     end, scores = row.end, [score for score in row.scores if not score.interim]
     match column:
         case "index":
@@ -149,7 +151,7 @@ def _cell(column: str, row: TableRow, *, is_failed: bool) -> Cell:
         case "tags":
             return row.tags
         case "answer":
-            return answer_preview(end.failure, row.records, _MAX_PREVIEW)
+            return answer_preview(suite, end.failure, row.records, _MAX_PREVIEW)
         case "expected":
             return _one_line(next((each.expected for each in scores if each.expected is not None), None))
         case _:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +21,7 @@ from assay.core.envfile import keys_in
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
 from assay.core.hashing import fingerprint
+from assay.core.hop_result import OK
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
 from assay.core.protocols import Scorer
@@ -43,6 +44,7 @@ from assay.core.suite import (
     case_details,
     score_sections,
 )
+from assay.core.types import Record
 from assay.core.user_code import USER_MODULE
 from assay.scoring.expectations import MISSING, Check
 from assay.solvers.hop import messages
@@ -340,6 +342,12 @@ class HopSuite(Suite[HopOptions, HopRow]):
         return sections
 
     @classmethod
+    def answer_text(cls, records: Sequence[Record]) -> str:
+        """Return the values of the result, after the status unless it is OK."""
+        answers = [record.data for record in records if record.kind == "answer"]
+        return result_text(answers[-1]) if answers else ""
+
+    @classmethod
     def details(cls, case: CaseView) -> CaseDetails:
         """Return the traced steps and the checks of the result."""
         steps = [_step_detail(record.data) for record in case.records if record.kind == "step"]
@@ -354,6 +362,24 @@ class HopSuite(Suite[HopOptions, HopRow]):
         if steps or checks:
             details.tests.append(TestDetail(name="", steps=steps, checks=checks))
         return details
+
+
+def result_text(data: Mapping[str, Any]) -> str:
+    """Return a result as people read it: `found: Oslo · score: 5`, or `FAIL: no such town`."""
+    text = data["result"]
+    try:
+        value = json.loads(text)
+    except ValueError:  # a result of an imported run may be plain text
+        value = text
+    if isinstance(value, dict):
+        fields = [f"{name}: {_inline(each)}" for name, each in value.items()]
+        value = " · ".join(fields) if len(fields) != 1 else _inline(*value.values())
+    status = "" if data["status"] == OK else f"{data['status']}: "
+    return f"{status}{_inline(value)}"
+
+
+def _inline(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _step_detail(data: dict[str, Any]) -> StepDetail:

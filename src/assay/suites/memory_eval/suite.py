@@ -43,6 +43,7 @@ from assay.core.suite import (
     Suite,
     graded_answers,
 )
+from assay.core.types import Record
 from assay.scoring.panel import Panel, judge_name, with_provider
 from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_eval.case_page import held_sessions, sample_details, sample_question
@@ -73,7 +74,7 @@ from assay.suites.memory_eval.scorers import (
     LexicalScorer,
 )
 from assay.suites.memory_eval.tally import DIMENSIONS, BaselineTally
-from assay.suites.memory_eval.views import question_sections, sample_sections
+from assay.suites.memory_eval.views import question_sections, row_text, sample_sections
 
 NOT_JUDGED = "No judge: the report has only token F1 and BLEU-1."
 # With --eval-only, the first of these variables that is set is the judge's endpoint.
@@ -310,6 +311,11 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     def question_sections(cls, case: CaseView, name: str, origin: RunOrigin) -> Sequence[Section]:
         """Return one question with its verdicts, and the retrieved items beside the evidence."""
         return question_sections(case, name)
+
+    @classmethod
+    def answer_text(cls, records: Sequence[Record]) -> str:
+        """Return the answer to one question, or how many items one session changed."""
+        return row_text(records)
 
     @classmethod
     def details(cls, case: CaseView) -> CaseDetails:

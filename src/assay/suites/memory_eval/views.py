@@ -9,6 +9,7 @@ from assay.core.report import Cell, Table
 from assay.core.suite import CaseView, Section
 from assay.core.types import Record, Score
 from assay.scoring.questions import COVERED
+from assay.solvers.memory import snapshots
 from assay.solvers.memory.sessions import ANSWER as ANSWER_RECORD
 from assay.solvers.memory.sessions import SESSION
 from assay.suites.memory_eval.scorers import (
@@ -30,6 +31,7 @@ _MOST_TEXT = 60
 _MOST_ITEM = 300
 QUESTION_METRICS = (ANSWER, EVIDENCE, RETRIEVED, F1, BLEU1)
 """Metrics of a question, in the order of the tables."""
+_CHANGE_WORDS = {snapshots.ADD: "added", snapshots.UPDATE: "updated", snapshots.ARCHIVE: "removed"}
 
 
 def sample_sections(case: CaseView) -> list[Section]:
@@ -186,6 +188,19 @@ def item_texts(records: Sequence[Record]) -> dict[str, str]:
         if record.kind == SESSION:
             texts |= {change["id"]: change["text"] for change in record.data["delta"] if change.get("text")}
     return texts
+
+
+def row_text(records: Sequence[Record]) -> str:
+    """Return the only answer of some records, or how many items the only session changed. Empty for several ones."""
+    rows = [record for record in records if record.kind in (ANSWER_RECORD, SESSION)]
+    if len(rows) != 1:
+        return ""
+    data = rows[0].data
+    if rows[0].kind == SESSION:
+        counts = Counter(change["op"] for change in data["delta"])
+        words = [f"{counts[op]:,} {word}" for op, word in _CHANGE_WORDS.items() if counts[op]]
+        return f"items: {', '.join(words)}" if words else "no item changed"
+    return f"error: {data['error']}" if data.get("error") else str(data.get("answer") or "")
 
 
 def _label_text(score: Score | None) -> str | None:

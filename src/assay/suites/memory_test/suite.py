@@ -47,7 +47,7 @@ from assay.core.suite import (
     Section,
     Suite,
 )
-from assay.core.types import Case, Score
+from assay.core.types import Case, Record, Score
 from assay.scoring.panel import Panel, panel_from_spec
 from assay.solvers.memory.answers import ANSWER_PROMPT, prompt_fingerprint
 from assay.solvers.memory.conversation import ConversationSolver, read_answers, read_insertion
@@ -73,7 +73,7 @@ from assay.suites.memory_test.scorers import (
 )
 from assay.suites.memory_test.sink import SUMMARY, ExperimentInfo, QuestionResult, Sink, output_folders
 from assay.suites.memory_test.tally import MemoryTally
-from assay.suites.memory_test.views import conversation_sections, question_sections
+from assay.suites.memory_test.views import conversation_sections, one_answer, question_sections
 
 # Memories that --references adds: lower and upper bounds, and two simple baselines.
 REFERENCES = ("none", "FUMemory", "STMemory", "bm25", "oracle")
@@ -466,6 +466,16 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     def question_sections(cls, case: CaseView, name: str, origin: RunOrigin) -> Sequence[Section]:
         """Return one question in every test that asked it, with the retrieved items beside the evidence."""
         return question_sections(case, name, origin)
+
+    @classmethod
+    def answer_text(cls, records: Sequence[Record]) -> str:
+        """Return the answer to one question, or the messages that were retrieved if no model answers."""
+        return one_answer(records)
+
+    @classmethod
+    def question_of(cls, part: str) -> str:
+        """Return the question of a part `test/question`."""
+        return part.partition("/")[2]
 
     @classmethod
     def details(cls, case: CaseView) -> CaseDetails:

@@ -15,7 +15,7 @@ from assay.core.errors import AssayError
 from assay.core.hashing import file_sha256
 from assay.core.report import Cell, Table
 from assay.core.suite import CaseView, RunOrigin, Section
-from assay.core.types import Score
+from assay.core.types import Record, Score
 from assay.solvers.memory.conversation import AnswerRecord, read_answers
 from assay.suites.memory_test.loaders import dataset_names, find_loader
 from assay.suites.memory_test.scorers import JUDGED, METRICS, RECALL, retrieved_places
@@ -24,6 +24,8 @@ from assay.suites.memory_test.scorers import JUDGED, METRICS, RECALL, retrieved_
 _MOST_HITS, _MOST_TEXT = 4, 60
 # Items of a memory that returns the whole conversation for each question.
 _MOST_ITEMS = 30
+# Retrieved items in a cell of a table.
+_MOST_PLACES = 12
 _MARK = "*"
 
 
@@ -211,6 +213,20 @@ def _reference(scores: Sequence[Score]) -> str:
 def answer_text(answer: AnswerRecord) -> str:
     """Return the answer, or the error in its place."""
     return answer.answer if answer.error is None else f"error: {answer.error}"
+
+
+def one_answer(records: Sequence[Record]) -> str:
+    """Return the only answer of some records, or what was retrieved if no model answers. Empty for several answers."""
+    answers = read_answers(records)
+    if len(answers) != 1:
+        return ""
+    answer = answers[0][1]
+    if answer_text(answer) or answer.tokens is not None or answer.answer_seconds:
+        return answer_text(answer)
+    # A memory may give its items ids that say nothing; those of the messages are in the data.
+    places = dict.fromkeys(place for hit in answer.hits[:_MOST_PLACES] for place in hit[1:] or hit)
+    more = f" and {len(answer.hits) - _MOST_PLACES:,} more" if len(answer.hits) > _MOST_PLACES else ""
+    return f"retrieved {', '.join(places)}{more}" if places else "nothing retrieved"
 
 
 def _short(text: str) -> str | None:

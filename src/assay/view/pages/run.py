@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 from msgspec import Struct
 
+from assay import api
 from assay.core.errors import UsageError
 from assay.core.report import Report
+from assay.core.suite import Suite
 from assay.store.comparison.case_pages import FlippedRows
 from assay.store.notes import RunNotes, notes_or_warning
 from assay.store.open_run import Distribution, OpenRun, RunProgress
-from assay.store.row_table import ROW_STATUSES, TableRow
+from assay.store.row_table import ROW_STATUSES, RowTable, TableRow
 from assay.store.runs import is_locked
 from assay.view.flipped import BaseRun, base_runs, compare_address, flipped_rows
 from assay.view.live import element_id
@@ -214,8 +218,10 @@ class RowsReader:
         positions = order[first : first + PAGE_ROWS]
         rows = table.read(positions)
         are_failed = failed[positions].tolist()
-        cells = row_cells(table, positions, rows, columns, are_failed)
-        lines = [self._line(*line) for line in zip(rows, cells, are_failed, strict=True)]
+        suite = api.suite_class(run.info.suite)
+        cells = row_cells(suite, table, positions, rows, columns, are_failed)
+        names = _question_names(suite, table, rows)
+        lines = [self._line(*line) for line in zip(rows, names, cells, are_failed, strict=True)]
         return RowsFragment(
             query=query,
             lines=lines,
@@ -234,16 +240,35 @@ class RowsReader:
             problem=self._problem,
         )
 
-    def _line(self, row: TableRow, cells: list[Cell], is_failed: bool) -> RowLine:
+    def _line(self, row: TableRow, question: str, cells: list[Cell], is_failed: bool) -> RowLine:
         end, changes = row.end, []
         if self._flipped is not None:
             changes = self._flipped.changes(end.index, row.part)
         return RowLine(
-            name=row.label or end.label or end.case,
-            part=row.part,
+            name=question or row.label or end.label or end.case,
+            # The text of a question does not say which conversation it is about.
+            part=f"{end.label} {row.part}".strip() if question else row.part,
             is_failed=is_failed,
             cells=cells,
             address=case_address(self.name, end.index, self.query, row.part),
             changes=changes,
             compared=compare_address(self.query, self.name, end.index, row.part) if changes else "",
         )
+
+
+def _question_names(suite: type[Suite[Any, Any]], table: RowTable, rows: Sequence[TableRow]) -> list[str]:
+    """Return the text of each row's question; empty texts in a suite without questions.
+
+    A memory is asked the same question in many tests, and only the last one has its text.
+    """
+    if not suite.has_questions:
+        return [""] * len(rows)
+    texts: dict[int, dict[str, str]] = {}
+    for row in rows:
+        if row.part and not row.label and row.end.index not in texts:
+            labels = table.final_labels(row.end.index)
+            texts[row.end.index] = {suite.question_of(part): label for part, label in labels.items()}
+    return [
+        row.label or texts.get(row.end.index, {}).get(suite.question_of(row.part), "") if row.part else ""
+        for row in rows
+    ]
