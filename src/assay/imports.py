@@ -324,4 +324,5 @@ def _summary(journal: Journal, info: RunInfo, scorers: list[str], seconds: float
         report=report,
         failures=failures,
         first_failures=first_failures,
+        cost=journal.index.spent.copied_cost,
     )

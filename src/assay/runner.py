@@ -366,7 +366,7 @@ class Runner:
                 # Only scoring was left, for example by another judge. Its failure leaves the run finished, with the
                 # earlier scores and files.
                 with suppress(StopRun):  # a full disk
-                    folders.restore_summary(folder.path, earlier, journal.spent())
+                    folders.restore_summary(folder.path, earlier, journal.spent(), journal.index.spent.cost)
                 if isinstance(stopped, (StopRun, KeyboardInterrupt)):
                     summary = self._summary(journal, cases, time.perf_counter() - started, stopped, None)
                     return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped))
@@ -545,6 +545,7 @@ class Runner:
             first_failures=first_failures,
             newest=str(outcome.newest or "") if outcome else "",
             unscored=self._unscored,
+            cost=journal.index.spent.cost,
         )
 
 

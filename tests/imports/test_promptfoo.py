@@ -76,6 +76,8 @@ def test_case_has_its_variables_prompt_tokens_cost_and_reasons(tmp_path: Path) -
     assert call.request.prompt == "Answer: 2+2"
     assert call.response is not None
     assert (call.response.text, call.response.cost, call.seconds) == ("4", 0.002, 0.003)
+    costs = [each.response.cost for case in run.cases() for each in case.calls if each.response]
+    assert run.summary.cost == pytest.approx(sum(cost for cost in costs if cost is not None))
     assert call.response.usage is not None
     assert (call.response.usage.input, call.response.usage.output) == (8, 4)
     failed = cases["broken", SUBJECTS[2]]

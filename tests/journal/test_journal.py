@@ -11,6 +11,7 @@ import pytest
 from assay.core.errors import InputError, RunBusy, StopRun
 from assay.core.types import ASK, COMMON, NO_CASE, Call, End, Failure, Record, Request, Response, Score
 from assay.journal.folder import lock_folder, read_info
+from assay.journal.index import RunIndex
 from assay.journal.journal import Journal
 from assay.journal.lines import SYNC_SECONDS, JournalFile, SyncThread
 
@@ -249,3 +250,16 @@ def test_a_journal_without_such_calls_has_none(tmp_path: Path) -> None:
     assert again.shared_replies().get((COMMON, "h", 0)) is None
     assert list(again.replies(0, ASK, 0)) == [(ASK, "h", 0)]
     again.close()
+
+
+def test_prices_of_cases_and_judges_are_summed_and_those_of_copied_replies_are_not(tmp_path: Path) -> None:
+    journal = open_journal(tmp_path)
+    journal.call(Call(0, "a", "s", "m", ASK, 1, "h0", 0, None, Response("free")))
+    assert journal.index.spent.cost is None  # no price is not a price of 0
+    journal.call(Call(0, "a", "s", "m", ASK, 1, "h1", 0, None, Response("x", cost=0.25)))
+    journal.call(Call(0, "a", "s", "m", "judge@1", 1, "h2", 0, None, Response("y", cost=0.5)))
+    journal.call(Call(0, "a", "s", "m", ASK, 1, "h3", 0, None, Response("z", cost=8.0), attempts=0))
+    for spent in (journal.index.spent, RunIndex.of_run(tmp_path).spent):
+        assert (spent.calls, spent.cost, spent.copied_cost) == (3, 0.75, 8.0)
+    assert "cost" not in journal.spent()
+    journal.close()

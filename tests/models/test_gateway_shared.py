@@ -55,6 +55,7 @@ def test_calls_at_the_common_address_belong_to_no_case(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Endpoint() as endpoint:
+            endpoint.usage = {**endpoint.usage, "cost": 0.5}
             run = await started(tmp_path, endpoint)
             calls = calls_of(run)
             assert {(call["index"], call["case"], call["stage"]) for call in calls} == {(-1, "", "common")}
@@ -64,6 +65,7 @@ def test_calls_at_the_common_address_belong_to_no_case(tmp_path: Path) -> None:
             assert run.exit_code == 0
             assert run.summary.spent["calls"] == len(endpoint.asked) == 24
             assert run.summary.spent["input_tokens"] == 24 * 7
+            assert run.summary.cost == 24 * 0.5
             assert RunCases(run.folder).calls(11) == []
             assert [asked.authorization for asked in endpoint.asked] == [""] * 24
 

@@ -46,6 +46,7 @@ class Made:
             facts={},
         )
         self._keys: list[str] = []
+        self._cost: float | None = None
         self._counts: dict[str, int] = {"ok": 0, "subject_error": 0, "infra_error": 0}
 
     def case(
@@ -64,6 +65,7 @@ class Made:
         """
         index = sum(self._counts.values())
         if price is not None:
+            self._cost = (self._cost or 0.0) + price
             reply = Response("reply", "stop", cost=price)
             request = Request(model="m", prompt=key)
             self._journal.call(Call(index, key, within, subject, ASK, 1, f"hash-{key}", 0, request, reply))
@@ -115,6 +117,7 @@ class Made:
             ok=self._counts["ok"],
             subject_error=self._counts["subject_error"],
             infra_error=self._counts["infra_error"],
+            cost=self._cost,
         )
         write_summary(self.folder, summary)
         return self.folder

@@ -281,3 +281,22 @@ def test_the_fields_of_the_list_of_runs_are_replaced_with_it(root: Path) -> None
         assert whole.count('role="search"') == 1
 
     visit(root, look)
+
+
+def test_runs_have_a_cost_if_an_endpoint_reported_one(tmp_path: Path) -> None:
+    for name, prices in (("cheap", (0.001, 0.002)), ("dear", (1.5, 2.0)), ("local", (None,))):
+        made = Made(tmp_path / "assay" / name, suite="made" if name == "local" else "paid")
+        for number, price in enumerate(prices):
+            made.case(f"c{number}", [passed(1)], price=price)
+        made.finish()
+
+    async def look(client: TestClient[Any, Any]) -> None:
+        source = await text_of(client, "/?sort=cost")
+        assert re.findall(r'href="/run/assay/(\w+)"', source) == ["dear", "cheap", "local"]
+        words = " ".join(Page(source).text.split())
+        assert "Cost ↓" in words
+        assert "3.50" in words
+        assert "0.003000" in words
+        assert "Cost" not in Page(await text_of(client, "/?suite=made")).text
+
+    visit(tmp_path, look)

@@ -138,6 +138,8 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The message of the first failure of each kind in `failures`."""
     newest: str = ""
     unscored: int = 0
+    cost: float | None = None
+    """The sum of the prices that endpoints reported in all starts, judges included. None if none did."""
     journal: dict[str, int] = {}
     """The size in bytes of each file of the journal. Lines that are missing at the end of a file are found by it."""
     digests: dict[str, str] = {}
@@ -357,15 +359,17 @@ def reopen(folder: Path) -> FinishedSummary | None:
     return FinishedSummary(summary, written_ns) if summary.state == "finished" else None
 
 
-def restore_summary(folder: Path, earlier: FinishedSummary, spent: dict[str, int]) -> None:
+def restore_summary(
+    folder: Path, earlier: FinishedSummary, spent: dict[str, int], cost: float | None
+) -> None:
     """Write the summary of a finished run back after a start that changed no result file.
 
-    `spent` counts the calls of that start too.
+    `spent` and `cost` count the calls of that start too.
     """
     path = folder / "summary.json"
     # A start may have replaced the stored rows, because gold values have changed.
     digests = earlier.summary.digests | result_digests(folder)
-    write_summary(folder, msgspec.structs.replace(earlier.summary, spent=spent, digests=digests))
+    write_summary(folder, msgspec.structs.replace(earlier.summary, spent=spent, cost=cost, digests=digests))
     # `is_overwritten` compares these times: this start has written no result file, so it must not look newer.
     os.utime(path, ns=(earlier.written_ns, earlier.written_ns))
 

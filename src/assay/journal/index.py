@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 import msgspec
 
 from assay.core.events import on_read
-from assay.core.types import ASK, NO_CASE, Call, End, Status, Usage
+from assay.core.types import ASK, NO_CASE, Call, End, Response, Status, Usage
 from assay.journal import sidecar
 from assay.journal.lines import DamagedLine, read_blocks, run_id
 from assay.journal.sidecar import FilePosition
@@ -42,14 +42,24 @@ class Spending(msgspec.Struct):
     failed: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    cost: float | None = None
+    """The sum of the prices that endpoints reported, judges included. None if none did."""
+    copied_cost: float | None = None
+    """The same sum of replies that were copied: by --reuse, or from the file of an imported run."""
 
-    def add(self, attempts: int, usage: Usage | None, *, failed: bool) -> None:
-        """Count one call. `attempts` is 0 for a reply that --reuse copied from another run."""
+    def add(self, attempts: int, response: Response | _ResponseCost | None) -> None:
+        """Count one call, which failed if it has no response. `attempts` is 0 for a reply that was copied."""
+        price = response.cost if response is not None else None
         if attempts == 0:
+            if price is not None:
+                self.copied_cost = (self.copied_cost or 0.0) + price
             return
+        if price is not None:
+            self.cost = (self.cost or 0.0) + price
+        usage = response.usage if response is not None else None
         self.calls += 1
         self.retries += attempts - 1
-        self.failed += failed
+        self.failed += response is None
         if usage is not None:
             self.input_tokens += usage.input
             self.output_tokens += usage.output
@@ -234,7 +244,7 @@ class RunIndex:
             self.call_offsets.extend(accumulate(sizes[:-1], initial=begin))
             responses = [line.response for line in lines]
             for line, response in zip(lines, responses, strict=True):
-                self.spent.add(line.attempts, response.usage if response else None, failed=response is None)
+                self.spent.add(line.attempts, response)
             self._take_costs(position, [response.cost or 0.0 if response else 0.0 for response in responses])
             count += len(lines)
         return count
@@ -288,8 +298,7 @@ class RunIndex:
         self.call_cases.append(call.index)
         self.call_kinds.append(_call_kind(call.index, call.stage))
         self.call_offsets.append(offset)
-        response = call.response
-        self.spent.add(call.attempts, response.usage if response else None, failed=response is None)
+        self.spent.add(call.attempts, call.response)
 
     def _take(self, name: str, index: int, commit: _HasStatus, offset: int) -> None:
         stage = self.stage(name)

@@ -101,6 +101,8 @@ class ListedRun(Struct, kw_only=True):
     """The number of cases that have ended."""
     exit_code: int | None = None
     seconds: float | None = None
+    cost: float | None = None
+    """The sum of the prices that endpoints reported, judges included. None if none did."""
     scores: list[HeadlineScore] = field(default_factory=list)
     differs: dict[str, str | None] = field(default_factory=dict)
     """The options in which this run differs from listed runs of the same suite and model. None is an option that
@@ -194,7 +196,7 @@ def _listed(run: RunState, notes: RunNotes) -> ListedRun:
     )
     if summary is None or run.state == "running":
         return listed
-    listed.exit_code, listed.seconds = summary.exit_code, summary.seconds
+    listed.exit_code, listed.seconds, listed.cost = summary.exit_code, summary.seconds, summary.cost
     for entry in summary.report.entries if summary.report else ():
         metric = entry.metrics[0] if entry.metrics else None
         if metric is not None and metric.value is not None:

@@ -33,6 +33,7 @@ SORTS: dict[str, Callable[[ListedRun], tuple[float | str, ...]]] = {
     "score": lambda run: (run.scores[0].value if run.scores else _LOWEST,),
     "cases": lambda run: (run.total or 0,),
     "seconds": lambda run: (_LOWEST if run.seconds is None else run.seconds,),
+    "cost": lambda run: (_LOWEST if run.cost is None else run.cost,),
 }
 
 
@@ -78,6 +79,8 @@ class RunsPage(Struct, kw_only=True):
     outside: int
     has_differences: bool
     has_notes: bool
+    has_costs: bool
+    """Whether an endpoint reported a price in any run that the filters let through."""
     suites: list[str]
     states: list[str]
     tags: list[str]
@@ -142,6 +145,7 @@ def _page(site: Site, query: RunsQuery) -> RunsPage:
         outside=outside,
         has_differences=any(line.run.differs for line in lines),
         has_notes=any(line.run.tags or line.run.notes for line in lines),
+        has_costs=any(run.cost is not None for run in runs),
         suites=sorted({run.suite for run in everything}),
         states=sorted({run.state for run in everything}),
         tags=sorted({tag for run in everything for tag in run.tags}),
