@@ -11,7 +11,7 @@ async function load(address, id, { push = true } = {}) {
   request = new AbortController();
   const target = document.getElementById(id);
   target?.setAttribute("aria-busy", "true");
-  const textBefore = document.activeElement?.value;
+  const textsBefore = new Map([...(target?.querySelectorAll("input[name]:not([type=checkbox], [type=hidden])") ?? [])].map((each) => [each, each.value]));
   try {
     const response = await fetch(address, { headers: { [FRAGMENT]: id }, signal: request.signal });
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
@@ -24,11 +24,14 @@ async function load(address, id, { push = true } = {}) {
     // Whoever chose something with the keyboard goes on from there.
     const isSame = (each) => each.name === field.name && each.type === field.type && (each.type !== "checkbox" || each.value === field.value);
     const next = field?.name ? [...fresh.querySelectorAll("[name]")].find(isSame) : null;
-    next?.focus();
-    if (next && typeof field.selectionStart === "number") {
-      if (field.value !== textBefore) next.value = field.value; // typed while the part was being loaded
-      next.setSelectionRange(field.selectionStart, field.selectionEnd);
+    // So does whoever typed while the part was being loaded.
+    for (const [each, text] of textsBefore) {
+      const again = each.value !== text && fresh.querySelector(`input[name="${CSS.escape(each.name)}"]`);
+      if (again) again.value = each.value;
     }
+    next?.focus();
+    // A field for a number has no selection.
+    if (next && typeof field.selectionStart === "number") next.setSelectionRange(field.selectionStart, field.selectionEnd);
     if (push) history.pushState({ into: id }, "", address);
     prepare(fresh);
   } catch (error) {
