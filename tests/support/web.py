@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -27,6 +28,17 @@ async def view_of(root: Path, guard: Guard | None = None) -> AsyncIterator[TestC
     app = make_app(root, guard or Guard("127.0.0.1"))
     async with TestClient(TestServer(app)) as client:
         yield client
+
+
+def visit(root: Path, act: Callable[[TestClient[Any, Any], Guard], Awaitable[None]]) -> None:
+    """Do something with the pages of a folder. The guard has the token that forms need."""
+    guard = Guard("127.0.0.1")
+
+    async def both() -> None:
+        async with view_of(root, guard) as client:
+            await act(client, guard)
+
+    asyncio.run(both())
 
 
 class View(NamedTuple):

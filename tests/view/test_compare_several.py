@@ -43,6 +43,9 @@ def test_three_runs_have_one_row_a_case_with_a_cell_for_each(root: Path) -> None
         f"/compare?{RUNS}&only=2",
         f"/compare/case?{RUNS}&at=0",
     )
+    # The form sends the runs along, also without a script.
+    runs = [field["value"] for tag, field in Page(page).elements if tag == "input" and field["name"] == "run"]
+    assert runs == ["assay/a", "assay/b", "assay/c"]
     words = words_in(page)
     compared = assay.compare(root / "assay" / "a", root / "assay" / "b").comparisons[0].rows[0]
     assert compared.interval is not None

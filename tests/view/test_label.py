@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -22,7 +20,7 @@ from assay.view.pages import label
 from assay.view.pages.label import LabelQuery
 
 from support.runs import Made, passed, run_of
-from support.web import Page, view_of
+from support.web import Page, visit
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 RUN = "assay/one"
@@ -36,16 +34,6 @@ def root(tmp_path: Path) -> Path:
         made.case(f"c{number}", [passed(number < 2)], label=f"question {number}", subject="secret-model")
     made.finish()
     return tmp_path
-
-
-def visit(root: Path, act: Callable[[TestClient[Any, Any], Guard], Awaitable[None]]) -> None:
-    guard = Guard("127.0.0.1")
-
-    async def both() -> None:
-        async with view_of(root, guard) as client:
-            await act(client, guard)
-
-    asyncio.run(both())
 
 
 def words(source: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args, get_origin
 from urllib.parse import quote, urlencode
@@ -27,7 +27,7 @@ from view.test_hostile import check
 
 from support.runs import Made, passed, run_of
 from support.waiting_task import waiting_task
-from support.web import Page, view_of
+from support.web import Page, visit
 
 SUITES = [command.name for command in api.suite_commands().values()]
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -38,16 +38,6 @@ TASK = {"tasks": "sums.yaml", "model": "python/model.py:answer", "output_dir": "
 def folder(tmp_path: Path) -> Iterator[Path]:
     with waiting_task(tmp_path / "work") as folder:
         yield folder
-
-
-def visit(root: Path, act: Callable[[TestClient[Any, Any], Guard], Awaitable[None]]) -> None:
-    guard = Guard("127.0.0.1")
-
-    async def both() -> None:
-        async with view_of(root, guard) as client:
-            await act(client, guard)
-
-    asyncio.run(both())
 
 
 async def send(
