@@ -31,7 +31,7 @@ from assay.core.connect import Role, role_of
 from assay.core.diff import differences
 from assay.core.envfile import keys_in
 from assay.core.errors import AssayError, DamagedRun, ModelRefused, Problem, StopRun, UsageError, cannot_write
-from assay.core.events import Event, Noted, Notify
+from assay.core.events import Event, Noted, Notify, notify
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model, Upstream
 from assay.core.spec import RunSpec, fields, values_marked
@@ -412,6 +412,7 @@ class Runner:
                 asks=self._asks,
             )
         )
+        notify.set(self._notify)
         self._notice(suite.notices)
         self._stop = StopRequest(loop)
         if self._interrupted:

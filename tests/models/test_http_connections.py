@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import UsageError
-from assay.models.calling.http_client import ConnectionPool, Dialer, HttpConnection, HttpEndpoint
+from assay.models.calling.http_client import ConnectionPool, Dialer, HttpConnection, HttpEndpoint, bearer
 from assay.models.calling.http_wire import ServerDisconnected
 
 from servers.wired import OK, Run, Wire, Wired, failure, says
@@ -318,4 +318,4 @@ def test_a_connection_that_ended_while_it_was_made_is_a_fault(run: Run) -> None:
 
 def test_a_key_cannot_add_headers() -> None:
     with pytest.raises(UsageError, match="control character"):
-        HttpEndpoint("http://127.0.0.1", "k\r\nX: y", 1.0)
+        HttpEndpoint("http://127.0.0.1", bearer("k\r\nX: y"), 1.0)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from assay.models.calling import http_client
-from assay.models.calling.http_client import ConnectError, ConnectionPool, Dialer, HttpEndpoint
+from assay.models.calling.http_client import ConnectError, ConnectionPool, Dialer, HttpEndpoint, bearer
 
 from servers.wired import OK, Run, Wired, failure, says
 
@@ -106,13 +106,13 @@ def test_tls_with_a_trusted_certificate(run: Run, monkeypatch: pytest.MonkeyPatc
 
     async def main() -> None:
         async with Wired(says(sent), served()) as server:
-            endpoint = HttpEndpoint(f"https://localhost:{server.port}", "k", 20.0)
+            endpoint = HttpEndpoint(f"https://localhost:{server.port}", bearer("k"), 20.0)
             for _ in range(3):
                 assert (await endpoint.post("/x", large)).body == large
             assert len(server.wires) == 1
             await endpoint.close()
         async with Wired(says(b"HTTP/1.0 200 OK\r\n\r\nhi there", close=True), served()) as server:
-            endpoint = HttpEndpoint(f"https://localhost:{server.port}", "k", 20.0)
+            endpoint = HttpEndpoint(f"https://localhost:{server.port}", bearer("k"), 20.0)
             assert (await endpoint.get("/x")).body == b"hi there"
             await endpoint.close()
 
@@ -132,7 +132,7 @@ def test_tls_without_trust_is_unreachable(
 
     async def main() -> None:
         async with Wired(says(OK), served()) as server:
-            endpoint = HttpEndpoint(f"https://{host}:{server.port}", "k", 20.0)
+            endpoint = HttpEndpoint(f"https://{host}:{server.port}", bearer("k"), 20.0)
             kind, message = await failure(endpoint.post("/x", b""))
             assert kind == "unreachable"
             assert said in message
@@ -145,7 +145,7 @@ def test_tls_without_trust_is_unreachable(
 def test_tls_to_a_server_without_it_is_unreachable(run: Run) -> None:
     async def main() -> None:
         async with Wired(says(OK)) as server:
-            endpoint = HttpEndpoint(f"https://127.0.0.1:{server.port}", "k", 0.5)
+            endpoint = HttpEndpoint(f"https://127.0.0.1:{server.port}", bearer("k"), 0.5)
             assert (await failure(endpoint.post("/x", b"")))[0] in ("unreachable", "timeout")
             await endpoint.close()
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.core.errors import ModelError
-from assay.models.calling.http_client import HttpEndpoint
+from assay.models.calling.http_client import HttpEndpoint, bearer
 from assay.models.calling.http_wire import (
     MAX_HEAD_BYTES,
     Headers,
@@ -119,7 +119,7 @@ WHOLE = KEPT | CLOSED
 
 async def ask(server: Wired, times: int = 1, seconds: float = 20.0) -> list[HttpResponse]:
     """Replies to so many requests, one after the other."""
-    endpoint = HttpEndpoint(server.url, "k", seconds)
+    endpoint = HttpEndpoint(server.url, bearer("k"), seconds)
     try:
         return [await endpoint.post("/x", b'{"a":1}') for _ in range(times)]
     finally:
@@ -261,7 +261,7 @@ def test_requests_are_sent_to_the_letter(run: Run) -> None:
 
     async def main() -> None:
         async with Wired(says(OK)) as server:
-            endpoint = HttpEndpoint(server.url + "/", "sk-ö", 20.0)
+            endpoint = HttpEndpoint(server.url + "/", bearer("sk-ö"), 20.0)
             bare = HttpEndpoint(f"http://localhost:{server.port}", None, 20.0)
             await endpoint.post("/x?y=1", "ü".encode())
             await endpoint.get("/x")

@@ -28,12 +28,22 @@ SCHEMA = "json_schema"  # restricts its reply to the JSON schema of `response_fo
 FORWARD = "forward"  # passes the requests of other SDKs to an endpoint unchanged
 
 
+class Network(Struct, frozen=True, kw_only=True):
+    """How the endpoints of a run are reached. None of it changes a reply."""
+
+    ca_file: str = ""
+    """A PEM file with certificates to trust instead of the system's. Empty means $SSL_CERT_FILE, else the system's."""
+    insecure: bool = False
+    """Accept any certificate."""
+
+
 class Connection(Struct, frozen=True, kw_only=True):
     """Everything that a provider may need to connect a model. It has no API key, because it may be logged."""
 
     name: str
     base_url: str | None = None
     timeout: float = 300.0
+    network: Network = Network()
     concurrency: int = 16
     seed: int = 1234
     args: dict[str, Any] = field(default_factory=dict)
@@ -54,6 +64,9 @@ class Role(Struct, frozen=True):
     env_file: str = ""
     args: dict[str, Any] = field(default_factory=dict)
     """Arguments for the provider, such as those of --model-args."""
+    params: dict[str, Any] = field(default_factory=dict)
+    """Parameters of every request, such as those of --judge-kwargs. They override the request's own parameters; None
+    removes one."""
     needs: frozenset[str] = frozenset()
     """Abilities that the model must have, such as CHAT. Checked before the first request."""
     mark: Literal["ask", "score"] = "ask"

@@ -67,3 +67,14 @@ on_read: ContextVar[OnRead | None] = ContextVar("on_read", default=None)
 The first reading of a run of a million cases takes half a minute. A command or a page tells people, whichever function
 they called.
 """
+
+notify: ContextVar[Notify | None] = ContextVar("notify", default=None)
+"""The observers of the run that is in progress, for code that has no other way to them, such as a provider that waits
+for a server it started. Set by the runner; the tasks of the run inherit it."""
+
+
+def notice(text: str) -> None:
+    """Print a sentence in the progress of the run that is in progress, if there is one."""
+    observer = notify.get()
+    if observer is not None:
+        observer(Noted(text))

@@ -78,6 +78,7 @@ class Response(Struct, frozen=True, omit_defaults=True):
     `data` is a likelihood, or the whole reply to an SDK's request. `reasoning` is what the model wrote before its
     answer, in `<think>` or apart from the text; it is saved but never scored. `cost` is the price that the endpoint
     reports, in its currency, else None. `address` is the endpoint's base URL, empty for models without a network.
+    `adapted` says how the request was changed for the endpoint, such as "no temperature".
     """
 
     text: str
@@ -87,6 +88,7 @@ class Response(Struct, frozen=True, omit_defaults=True):
     reasoning: str = ""
     cost: float | None = None
     address: str = ""
+    adapted: tuple[str, ...] = ()
 
 
 class Case(Struct, frozen=True):

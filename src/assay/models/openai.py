@@ -6,15 +6,19 @@ passed to the endpoint unchanged.
 
 from __future__ import annotations
 
-import msgspec
-
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, About, Connection
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response
+from assay.models.calling.adapt import AdaptedEndpoint
 from assay.models.calling.foreign_sdk import forward, is_sdk_request
-from assay.models.calling.http_client import HttpEndpoint
-from assay.models.calling.http_errors import decode_json
-from assay.models.calling.openai_format import openai_base_url, openai_key, read_chat, request_params
+from assay.models.calling.http_client import HttpEndpoint, bearer
+from assay.models.calling.openai_format import (
+    openai_base_url,
+    openai_key,
+    read_chat,
+    request_headers,
+    request_params,
+)
 
 ABOUT = About(
     summary="chat models behind an OpenAI-compatible endpoint",
@@ -22,8 +26,6 @@ ABOUT = About(
     can=frozenset({CHAT}),
     example="openai/gpt-4o-mini",
 )
-# One encoder for all requests: msgspec.json.encode would create one for each.
-_encode = msgspec.json.Encoder().encode
 
 
 class OpenAIModel:
@@ -34,7 +36,10 @@ class OpenAIModel:
     def __init__(self, connection: Connection) -> None:
         self.endpoint = openai_base_url(connection)
         self._name = connection.name
-        self._http = HttpEndpoint(self.endpoint, openai_key(connection), connection.timeout)
+        self._http = HttpEndpoint(
+            self.endpoint, bearer(openai_key(connection)), connection.timeout, connection.network
+        )
+        self._adapted = AdaptedEndpoint(self._http)
 
     async def send(self, request: Request, seed: int) -> Response:
         """Send one chat completion. The caller retries, so this method does not."""
@@ -46,8 +51,9 @@ class OpenAIModel:
         messages = request.messages or [{"role": "user", "content": request.prompt}]
         # The parameters come last: a seed of the task or prompt overrides the seed of the run.
         body = {"model": self._name, "messages": messages, "seed": seed, **request_params(request.params)}
-        reply = await self._http.post("/chat/completions", _encode(body))
-        return read_chat(decode_json(reply, self.endpoint), self.endpoint)
+        headers = request_headers(request.params)
+        reply, adapted = await self._adapted.post("/chat/completions", body, headers)
+        return read_chat(reply, self.endpoint, adapted)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -6,14 +6,18 @@ echoes the prompt with the log-probability of each token. See `likelihood/endpoi
 
 from __future__ import annotations
 
-import msgspec
-
 from assay.core.connect import FORWARD, LIKELIHOOD, TEXT, About, Connection
 from assay.core.types import Request, Response
+from assay.models.calling.adapt import AdaptedEndpoint
 from assay.models.calling.foreign_sdk import forward, is_sdk_request
-from assay.models.calling.http_client import HttpEndpoint
-from assay.models.calling.http_errors import decode_json
-from assay.models.calling.openai_format import openai_base_url, openai_key, read_completion, request_params
+from assay.models.calling.http_client import HttpEndpoint, bearer
+from assay.models.calling.openai_format import (
+    openai_base_url,
+    openai_key,
+    read_completion,
+    request_headers,
+    request_params,
+)
 from assay.models.likelihood.endpoint import EndpointLikelihood
 
 ABOUT = About(
@@ -22,8 +26,6 @@ ABOUT = About(
     can=frozenset({TEXT, LIKELIHOOD}),
     example="openai-completions/Qwen/Qwen2.5-0.5B",
 )
-# One encoder for all requests: msgspec.json.encode would create one for each.
-_encode = msgspec.json.Encoder().encode
 
 
 class CompletionsModel:
@@ -34,10 +36,13 @@ class CompletionsModel:
     def __init__(self, connection: Connection) -> None:
         self.endpoint = openai_base_url(connection)
         self._name = connection.name
-        key = openai_key(connection)
-        self._http = HttpEndpoint(self.endpoint, key, connection.timeout)
+        headers = bearer(openai_key(connection))
+        self._http = HttpEndpoint(self.endpoint, headers, connection.timeout, connection.network)
+        self._adapted = AdaptedEndpoint(self._http)
         # vLLM serves /tokenize and /tokenizer_info at its root, not below /v1.
-        self._server_root = HttpEndpoint(self.endpoint.removesuffix("/v1"), key, connection.timeout)
+        self._server_root = HttpEndpoint(
+            self.endpoint.removesuffix("/v1"), headers, connection.timeout, connection.network
+        )
         self._likelihood = EndpointLikelihood(self._http, self._server_root, self._name, connection.args)
 
     async def send(self, request: Request, seed: int) -> Response:
@@ -48,8 +53,9 @@ class CompletionsModel:
             return await self._likelihood.measure(request, seed)
         # The parameters come last: a seed of the task or prompt overrides the seed of the run.
         body = {"model": self._name, "prompt": request.prompt, "seed": seed, **request_params(request.params)}
-        reply = await self._http.post("/completions", _encode(body))
-        return read_completion(decode_json(reply, self.endpoint), self.endpoint)
+        headers = request_headers(request.params)
+        reply, adapted = await self._adapted.post("/completions", body, headers)
+        return read_completion(reply, self.endpoint, adapted)
 
     async def close(self) -> None:
         """Close all connections."""

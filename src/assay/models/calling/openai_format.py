@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from typing import Any
 
 from assay.core.connect import Connection
@@ -59,14 +60,42 @@ def openai_key(connection: Connection) -> str | None:
 
 
 def request_params(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the generation parameters with at most four stop strings."""
+    """Return the parameters as fields of a request's body, with at most four stop strings.
+
+    `extra_body` has further fields, as in OpenAI's SDK. `headers` are no fields; `request_headers` returns them.
+    """
     stops = params.get("stop")
-    if stops and len(stops) > MAX_STOPS:
-        return {**params, "stop": stops[:MAX_STOPS]}
+    if stops and len(stops) > MAX_STOPS and not isinstance(stops, str):
+        params = {**params, "stop": stops[:MAX_STOPS]}
+    if "extra_body" in params or "headers" in params:
+        fields = {name: value for name, value in params.items() if name not in ("extra_body", "headers")}
+        return {**fields, **(params.get("extra_body") or {})}
     return params
 
 
-def read_chat(reply: Any, where: str) -> Response:
+def request_headers(params: dict[str, Any]) -> dict[str, str] | None:
+    """Return the HTTP headers among the parameters, or None.
+
+    `$NAME` in a value stands for the environment variable of that name, so that no secret is written to the run folder.
+    Raises UsageError if the variable is not set.
+    """
+    headers = params.get("headers")
+    if not headers:
+        return None
+    return {str(name): _VARIABLE.sub(_value_of, str(value)) for name, value in headers.items()}
+
+
+_VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}", re.ASCII)
+
+
+def _value_of(match: re.Match[str]) -> str:
+    name = match[1] or match[2]
+    if name not in os.environ:
+        raise UsageError(f"a header names the variable {name}, which is not set in the environment")
+    return os.environ[name]
+
+
+def read_chat(reply: Any, where: str, adapted: tuple[str, ...] = ()) -> Response:
     """Read a chat completion. Raises a ModelError of kind "refusal" if the model refused to answer."""
     choice = first_choice(reply, where)
     message = choice.get("message")
@@ -84,10 +113,11 @@ def read_chat(reply: Any, where: str) -> Response:
         reasoning=read_reasoning(message),
         cost=read_cost(reply),
         address=where,
+        adapted=adapted,
     )
 
 
-def read_completion(reply: Any, where: str) -> Response:
+def read_completion(reply: Any, where: str, adapted: tuple[str, ...] = ()) -> Response:
     """Read a text completion."""
     choice = first_choice(reply, where)
     return Response(
@@ -97,6 +127,7 @@ def read_completion(reply: Any, where: str) -> Response:
         reasoning=read_reasoning(choice),
         cost=read_cost(reply),
         address=where,
+        adapted=adapted,
     )
 
 
