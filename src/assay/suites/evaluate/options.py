@@ -30,9 +30,6 @@ class EvaluateOptions(SuiteOptions, frozen=True, kw_only=True):
         default_factory=dict
     )
     system_instruction: Annotated[str, ask("System message before each prompt.")] = ""
-    gen_kwargs: Annotated[dict[str, Any], ask("Generation parameters, sent with each request.")] = field(
-        default_factory=dict
-    )
     model_args: Annotated[dict[str, Any], ask("Arguments of the model's provider.")] = field(
         default_factory=dict
     )
