@@ -88,7 +88,7 @@ class SuiteOptions(Struct, frozen=True, kw_only=True):
         return False
 
     def model_arguments(self) -> dict[str, Any]:
-        """Return arguments for the provider of the main model, such as those of `--model-args`."""
+        """Return arguments for the provider of the main model that have their own flags, such as `--device`."""
         return {}
 
 
@@ -105,6 +105,10 @@ class RunSpec(Struct, frozen=True, kw_only=True):
             "https://api.openai.com/v1]"
         ),
     ] = None
+    model_args: Annotated[
+        dict[str, Any],
+        ask("Arguments for the model's provider, as key=value,key=value.", content=True),
+    ] = msgspec.field(default_factory=dict)
     judge: Annotated[
         str | None,
         score("Judge model as PROVIDER/NAME, or `offline` for the rule-based judge (no model calls)."),
@@ -225,7 +229,7 @@ def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where
     Raises UsageError for an unknown option or a wrong value. `where` is put before the message.
     """
     prefix = f"{where}: " if where else ""
-    common = {field.name for field in fields(RunSpec)} - {"suite", "options"}
+    common = {field.name: field for field in fields(RunSpec) if field.name not in ("suite", "options")}
     own = {field.name: field for field in fields(options)}
     common_values: dict[str, Any] = {"suite": suite, "options": {}}
     own_values: dict[str, Any] = {}
@@ -233,9 +237,9 @@ def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where
         if key in own:
             own_values[key] = _mapping_value(own[key], value)
         elif key in common:
-            common_values[key] = value
+            common_values[key] = _mapping_value(common[key], value)
         else:
-            raise UsageError(prefix + unknown("option", str(key), sorted(common | own.keys())))
+            raise UsageError(prefix + unknown("option", str(key), sorted(common.keys() | own.keys())))
     try:
         own_options = msgspec.convert(own_values, options, strict=False)
         spec = msgspec.convert(common_values, RunSpec, strict=False)

@@ -138,10 +138,8 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         self._evaluations = {name: Evaluation(built, rules) for name, built in self.pipelines.items()}
         self._file_notices = [*models.notices, *map(str, dict.fromkeys(self.file.problems))]
         self.solver = StepsSolver(self.pipelines, [runner for runner in runners if runner is not None])
-        arguments = spec.options.model_arguments()
         self.roles = {
-            role: Role(model=model, args=arguments, needs=frozenset({CHAT}))
-            for role, model in models.roles.items()
+            role: Role(model=model, needs=frozenset({CHAT})) for role, model in models.roles.items()
         }
         if spec.judge is not None:
             self.roles[JUDGE] = Role(model=spec.judge, needs=frozenset({CHAT}), mark="score")
