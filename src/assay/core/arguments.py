@@ -63,9 +63,9 @@ _NO_EFFECT = {
 }
 # Not passed to a server that assay starts, although it takes any other argument: servers have no such options.
 _OF_THE_HARNESS = frozenset({"batch_size", "max_batch_size", "device"})
-# They change how fast replies come, not which, so a run continues with another value. A batch that is too large for
-# the memory is made smaller this way.
-_HOW = frozenset({"batch_size", "max_batch_size", "device"})
+# They change how fast replies come, not which, so a run continues with another value: a batch that was too large for
+# the memory is made smaller.
+_HOW = frozenset({"batch_size", "max_batch_size", "device", "start_timeout"})
 # A provider in a user's file may have no ABOUT. Then its arguments are unknown.
 _UNDESCRIBED = About(summary="", needs="", can=frozenset(), example="", any_args=True)
 

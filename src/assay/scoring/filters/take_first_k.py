@@ -12,7 +12,7 @@ def build(*, k: int) -> Filter:
 
     Raises ValueError for a k below 1.
     """
-    if k < 1:
+    if type(k) is not int or k < 1:
         raise ValueError(f"take_first_k: expected a k of at least 1, found {k!r}")
 
     def take(replies: list[Any]) -> list[Any]:

@@ -83,9 +83,9 @@ def named_model(model: str, args: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     if model in _PROVIDERS:
         provider, names = _PROVIDERS[model]
         name = _name_in(model, args, names)
-        if provider == "anthropic" and str(args.get("base_url", "")).endswith("/messages"):
+        if provider == "anthropic" and "base_url" in args:
             # The harness has the whole address of a request here.
-            args = {**args, "base_url": str(args["base_url"]).removesuffix("/messages")}
+            args = {**args, "base_url": str(args["base_url"]).removesuffix("/v1/messages")}
         return f"{provider}/{name}", args
     return model, args
 
@@ -98,8 +98,7 @@ def refuse_launcher() -> None:
     if "LOCAL_RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") not in ("", "0", "1"):
         raise UsageError(
             f"this is one of {os.environ['WORLD_SIZE']} processes of torchrun or accelerate; start assay once. "
-            "--model_args parallelize=True splits a hf model over the GPUs, and --model vllm with "
-            "data_parallel_size=N runs N copies"
+            "--model vllm uses several GPUs: tensor_parallel_size=N splits the model, data_parallel_size=N copies it"
         )
 
 
