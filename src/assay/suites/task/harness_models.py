@@ -33,7 +33,7 @@ _PROVIDERS = {
     "azure-openai-chat-completions": ("azure", ("model", "pretrained")),
 }
 _SERVE = "start it as a server with OpenAI routes, and use --model local-completions"
-_REFUSED = {
+REFUSED = {
     "anthropic-completions": "Anthropic's text completions ended; use --model anthropic-chat",
     "dummy": "it answers at random; use --model python/FILE.py:FUNCTION with such a function",
     "habana": f"Gaudi devices are not supported; {_SERVE}",
@@ -62,7 +62,8 @@ _REFUSED = {
 }
 _LITELLM = frozenset({"litellm", "litellm-chat", "litellm-chat-completions"})
 _LLAMA_CPP = frozenset({"gguf", "ggml"})
-NAMES = frozenset(_PROVIDERS) | frozenset(_REFUSED) | _LITELLM | _LLAMA_CPP
+# Every name of `--model` that is not PROVIDER/NAME.
+NAMES = frozenset(_PROVIDERS) | frozenset(REFUSED) | _LITELLM | _LLAMA_CPP
 
 
 def named_model(model: str, args: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -72,8 +73,8 @@ def named_model(model: str, args: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """
     if not model and "pretrained" in args:
         model = DEFAULT_MODEL
-    if model in _REFUSED:
-        raise UsageError(f"--model {model}: {_REFUSED[model]}")
+    if model in REFUSED:
+        raise UsageError(f"--model {model}: {REFUSED[model]}")
     if model in _LITELLM:
         # LiteLLM writes its models as PROVIDER/NAME too. Without a provider it asks OpenAI.
         name = _name_in(model, args, ("model", "pretrained"))
