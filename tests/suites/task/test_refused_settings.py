@@ -42,11 +42,11 @@ def test_a_run_prints_the_warning(sums: Any, assay_in: Assay) -> None:
     text = (sums / "sums.yaml").read_text()
     first = "metric_list:\n  - {metric: exact_match, ignore_punctuation: true}\n"
     (sums / "sums.yaml").write_text(text.replace("metric_list:\n", first))
+    checked = assay_in("check", ".")  # a folder of task files
+    assert "this metric is not computed" in checked.stdout + checked.stderr
     done = assay_in("task", "sums.yaml", "--model", "python/model.py:answer")
     assert done.returncode == 0, done.stderr
     assert "sums.yaml:15 metric_list.0: this metric is not computed" in done.stderr
-    checked = assay_in("check", ".")
-    assert "this metric is not computed" in checked.stdout + checked.stderr
 
 
 def test_equal_entries_and_other_names_are_no_problem(lab: Lab) -> None:
