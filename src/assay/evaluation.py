@@ -21,6 +21,7 @@ import msgspec
 
 from assay import progress
 from assay.core import user_code
+from assay.core.arguments import with_options_of_arguments
 from assay.core.errors import UsageError
 from assay.core.function_source import describe_callable, parameters_of
 from assay.core.hashing import fingerprint
@@ -202,7 +203,7 @@ def _open(values: dict[str, Any]) -> Runner:
         options["model"] = model  # `assay runs` shows it
     if values["reuse"] is not None:
         options["reuse"] = str(values["reuse"])
-    spec = build("evaluate", EvaluateOptions, options)
+    spec = with_options_of_arguments(build("evaluate", EvaluateOptions, options))
     if not spec.output_dir:
         spec = msgspec.structs.replace(spec, output_dir=EvaluateOptions.default_output)
     suite = EvaluateSuite(spec, rows, subjects, scorers)

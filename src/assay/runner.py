@@ -26,8 +26,8 @@ import msgspec
 from msgspec.structs import replace
 
 import assay
+from assay.core.arguments import argument_notices, ask_arguments, with_options_of_arguments
 from assay.core.code import code_sha256
-from assay.core.connect import Role
 from assay.core.diff import differences
 from assay.core.envfile import keys_in
 from assay.core.errors import AssayError, DamagedRun, ModelRefused, Problem, StopRun, UsageError, cannot_write
@@ -70,7 +70,7 @@ def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = Tr
     Writes no file. With `asks=False` it connects no model, which is enough for `--dry-run`.
     """
     suite_class = find_suite(spec.suite)
-    spec = suite_class.resolve(spec)
+    spec = with_options_of_arguments(suite_class.resolve(spec))
     if not spec.output_dir:
         spec = replace(spec, output_dir=spec.options.default_output)
     adopted = suite_class.adopt(spec)
@@ -81,7 +81,7 @@ def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = Tr
     if not asks:
         models[MAIN] = ReplayOnlyModel(spec.base_url or "")
     elif spec.model:
-        models[MAIN] = connections.connect(Role(spec.model, args=spec.options.model_arguments()))
+        models[MAIN] = connections.connect(spec.model)
     # Requests contain the endpoint. The provider chooses it, so the suite is built after the model is connected.
     connected_spec = replace(spec, base_url=models[MAIN].endpoint or None) if models else spec
     suite = suite_class(connected_spec)
@@ -89,6 +89,9 @@ def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = Tr
         # A role with its own endpoint or key needs its own connection, even if its name is `main`.
         if name not in models or role.base_url or role.key:
             models[name] = connections.connect(role) if asks else ReplayOnlyModel(spec.base_url or "")
+    if not asks:
+        # With models, the runner checks them.
+        argument_notices(spec, suite.roles.values())
     return Runner(suite, models, observers, asks=asks)
 
 
@@ -116,7 +119,9 @@ def _with_ask_options_of(info: RunInfo, spec: RunSpec) -> RunSpec:
     own = {field.name for field in fields(type(spec.options)) if field.mark == "ask"}
     before = info.spec["options"]
     options = msgspec.to_builtins(spec.options) | {name: before[name] for name in own & before.keys()}
-    values = {name: info.spec[name] for name in common}
+    # Runs of earlier versions have some options of all suites among those of their suite.
+    stored = before | info.spec
+    values = {name: stored[name] for name in common & stored.keys()}
     # The endpoint of a Python function or of embedded weights is no URL, and a judge cannot use it as a base URL.
     address = info.spec["base_url"]
     values["base_url"] = address if address and address.startswith(("http://", "https://")) else None
@@ -146,6 +151,7 @@ class Runner:
         self._asks = asks
         self._observers = list(observers)
         self._check_models()
+        self._argument_notices = argument_notices(self.spec, suite.roles.values()) if asks else []
         self._secrets = self._collect_secrets()
         self._check_options_for_secrets()
         self.ask_parts = self._ask_parts()
@@ -172,7 +178,8 @@ class Runner:
             if role.mark == "ask"
         }
         return {
-            "options": values_marked(self.spec, "ask"),
+            "options": values_marked(self.spec, "ask")
+            | {"model_args": ask_arguments(self.spec, self.suite.roles.values())},
             "suite": suite_identity(self.spec.suite, type(self.suite)),
             "models": models,
             "plan": self.suite.ask_identity(),
@@ -433,7 +440,7 @@ class Runner:
             )
         )
         notify.set(self._notify)
-        self._notice(suite.notices)
+        self._notice([*self._argument_notices, *suite.notices])
         self._stop = StopRequest(loop)
         if self._interrupted:
             self._stop.interrupt()

@@ -21,6 +21,7 @@ from assay.core.connect import Connection
 from assay.core.errors import MissingExtra, ModelError, UsageError
 from assay.core.types import Request, Response
 from assay.models import local
+from assay.models.calling.connect import connect
 
 pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
 SOURCE = str(Path(assay.__file__).parents[1])
@@ -164,14 +165,15 @@ def test_a_damaged_model_is_refused_by_the_first_request(tmp_path: Path, weights
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ({"n_thread": 2}, "n_parallel, n_ctx, n_threads, not n_thread"),
+        ({"n_thread": 2}, "there is no argument of local named 'n_thread'; did you mean 'n_threads'"),
         ({"n_ctx": "many"}, "whole number above 0"),
     ],
 )
 def test_arguments_are_checked(weights: Path, args: dict[str, Any], message: str) -> None:
     """A mistyped argument is refused, never ignored."""
+    spec = assay.spec("memory-test", model="local/smollm2", model_args=args)
     with pytest.raises(UsageError, match=message):
-        local.connect(Connection(name="smollm2", args=args))
+        connect(spec, spec.model)
 
 
 def test_arguments_may_be_text(weights: Path) -> None:

@@ -91,7 +91,7 @@ class SuiteOptions(Struct, frozen=True, kw_only=True):
         return False
 
     def model_arguments(self) -> dict[str, Any]:
-        """Return arguments for the provider of the main model, such as those of `--model-args`."""
+        """Return arguments for the provider of the main model that have their own flags, such as `--device`."""
         return {}
 
 
@@ -115,6 +115,10 @@ class RunSpec(Struct, frozen=True, kw_only=True):
             "stop, reasoning_effort, extra_body, headers, … They override those of files; null removes one.",
             params=True,
         ),
+    ] = field(default_factory=dict)
+    model_args: Annotated[
+        dict[str, Any],
+        ask("Arguments for the model's provider, as key=value,key=value.", content=True),
     ] = field(default_factory=dict)
     judge: Annotated[
         str | None,

@@ -413,9 +413,7 @@ class Suite(ABC, Generic[OptionsT, DataT]):
             )
         self.spec = spec
         self.options: OptionsT = spec.options  # type: ignore[assignment]  # checked above
-        self.roles = {
-            MAIN: Role(model=spec.model, args=spec.options.model_arguments(), params=spec.gen_kwargs)
-        }
+        self.roles = {MAIN: Role(model=spec.model, params=spec.gen_kwargs)}
 
     # Which run this is.
 

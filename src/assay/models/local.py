@@ -39,12 +39,10 @@ ABOUT = About(
     needs="pip install 'assay[local]'; for smollm2 also, once: assay models pull smollm2",
     can=frozenset({CHAT, TEXT, LIKELIHOOD, SCHEMA}),
     example="local/smollm2",
+    args=frozenset(LlamaSettings._fields),
 )
 # Tokens of context over all slots. SmolLM2 was trained for 8192, which take 190 MB of cache.
 DEFAULT_CONTEXT = 8192
-# lm-evaluation-harness passes these in --model-args. Here they are options of the command, so they are allowed
-# and ignored.
-_GENERAL_ARGUMENTS = frozenset({"base_url", "num_concurrent", "max_retries", "timeout"})
 T = TypeVar("T")
 
 
@@ -148,11 +146,6 @@ def _generate(server: LlamaServer, request: Request, seed: int, stop: StopFlag) 
 
 
 def _read_settings(args: dict[str, Any]) -> LlamaSettings:
-    unknown = sorted(args.keys() - set(LlamaSettings._fields) - _GENERAL_ARGUMENTS)
-    if unknown:
-        raise UsageError(
-            f"--model-args: the provider 'local' takes {', '.join(LlamaSettings._fields)}, not {', '.join(unknown)}"
-        )
     slots = _read_count(args, "n_parallel", 1)
     return LlamaSettings(
         slots, _read_count(args, "n_ctx", DEFAULT_CONTEXT // slots), _read_count(args, "n_threads", 0)

@@ -18,13 +18,14 @@ from assay.models.calling.openai_format import (
     request_headers,
     request_params,
 )
-from assay.models.likelihood.endpoint import EndpointLikelihood
+from assay.models.likelihood.endpoint import LIKELIHOOD_ARGUMENTS, EndpointLikelihood
 
 ABOUT = About(
     summary="text completion behind an OpenAI-compatible endpoint (vLLM, llama.cpp, ...)",
     needs="--base-url or OPENAI_BASE_URL (default: OpenAI); OPENAI_API_KEY if the endpoint requires a key",
     can=frozenset({TEXT, LIKELIHOOD}),
     example="openai-completions/Qwen/Qwen2.5-0.5B",
+    args=LIKELIHOOD_ARGUMENTS,
 )
 
 

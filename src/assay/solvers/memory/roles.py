@@ -16,12 +16,9 @@ def memory_roles(
 ) -> dict[str, Role]:
     """Return the roles of `--model`, each with its parameters. Without `answers` there is only the role that builds."""
     needs = frozenset({CHAT})
-    args = spec.options.model_arguments()
-    roles = {
-        BUILD_ROLE: Role(spec.model, args=args, params=merge(spec.gen_kwargs, build_kwargs), needs=needs)
-    }
+    roles = {BUILD_ROLE: Role(spec.model, params=merge(spec.gen_kwargs, build_kwargs), needs=needs)}
     if answers:
         # First: new cases wait for the permits of the first role.
-        answer = Role(spec.model, args=args, params=merge(spec.gen_kwargs, answer_kwargs), needs=needs)
+        answer = Role(spec.model, params=merge(spec.gen_kwargs, answer_kwargs), needs=needs)
         return {ANSWER_ROLE: answer, **roles}
     return roles

@@ -137,9 +137,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         roles = {}
         for name, model in models.items():
             text = model if isinstance(model, str) else f"python/{describe_callable(model)}"
-            roles[self._role_of(name, subjects)] = Role(
-                text, args=self.options.model_arguments(), params=self.spec.gen_kwargs
-            )
+            roles[self._role_of(name, subjects)] = Role(text, params=self.spec.gen_kwargs)
         self._role_names = {name: self._role_of(name, subjects) for name in subjects}
         return roles
 

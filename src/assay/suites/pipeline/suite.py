@@ -139,14 +139,8 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         self._evaluations = {name: Evaluation(built, rules) for name, built in self.pipelines.items()}
         self._file_notices = [*models.notices, *map(str, dict.fromkeys(self.file.problems))]
         self.solver = StepsSolver(self.pipelines, [runner for runner in runners if runner is not None])
-        arguments = spec.options.model_arguments()
         self.roles = {
-            role: Role(
-                model=model,
-                args=arguments,
-                params=spec.gen_kwargs if role == MAIN else {},
-                needs=frozenset({CHAT}),
-            )
+            role: Role(model=model, params=spec.gen_kwargs if role == MAIN else {}, needs=frozenset({CHAT}))
             for role, model in models.roles.items()
         }
         if spec.judge is not None:

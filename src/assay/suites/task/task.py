@@ -93,7 +93,7 @@ class Task:
         self._seeds = seeds_of(spec)
         self._apply_options(options)
         self.scoring = self._read_scoring()
-        self.data = TaskData(config, self._seeds, options.model_args)
+        self.data = TaskData(config, self._seeds, spec.model_args)
         self._requests = self._request_builder()
         self._samples = self._sample_numbers()
         self._runs_code = any(find_functions([self.values.get(key) for key in _RENDERED_KEYS]))
