@@ -51,6 +51,7 @@ from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.connect import ReplayOnlyModel, connect
 from assay.models.calling.gateway import Gateway, sdk_environment
 from assay.models.calling.permits import Permits
+from assay.models.calling.prices import read_prices, reports_prices
 from assay.results import Run
 from assay.store.runs import find_run
 from assay.suites import BUILT_IN, find_suite
@@ -143,6 +144,8 @@ class Runner:
         self._asks = asks
         self._observers = list(observers)
         self._check_models()
+        self.prices = read_prices(self.spec.prices)
+        self._check_max_cost()
         self._secrets = self._collect_secrets()
         self._check_options_for_secrets()
         self.ask_parts = self._ask_parts()
@@ -194,6 +197,21 @@ class Runner:
         for name, role in self.suite.roles.items():
             if missing := role.needs - self.models[name].can:
                 raise UsageError(f"{role.model} cannot do {', '.join(sorted(missing))}, which this run needs")
+
+    def _check_max_cost(self) -> None:
+        """Raise UsageError if --max-cost could never stop the run, because the price of a model is not known."""
+        if self.spec.max_cost is None:
+            return
+        for name, role in self.suite.roles.items():
+            model = self.models[name]
+            if isinstance(model, ReplayOnlyModel) or reports_prices(role.model, model.endpoint):
+                continue
+            if self.prices.find(role.model) is None:
+                raise UsageError(
+                    f"--max-cost cannot be kept: the price table {self.prices.path} has no price for {role.model}. "
+                    "Pass a table with --prices (docs/prices.md); a model that costs nothing has the prices 0. "
+                    "Or leave --max-cost out"
+                )
 
     def _collect_secrets(self) -> list[str]:
         """Return the values that no file may contain: secrets of the environment and keys in the roles' .env files."""
@@ -366,7 +384,7 @@ class Runner:
                 # Only scoring was left, for example by another judge. Its failure leaves the run finished, with the
                 # earlier scores and files.
                 with suppress(StopRun):  # a full disk
-                    folders.restore_summary(folder.path, earlier, journal.spent(), journal.index.spent.cost)
+                    folders.restore_summary(folder.path, earlier, journal.spent(), journal.costs())
                 if isinstance(stopped, (StopRun, KeyboardInterrupt)):
                     summary = self._summary(journal, cases, time.perf_counter() - started, stopped, None)
                     return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped))
@@ -381,12 +399,19 @@ class Runner:
         """Run every unfinished case. Returns the error that stopped the run early, or None."""
         spec, suite = self.spec, self.suite
         reuse = ReusableCalls(self._reused).find if self._reused else None
-        ledger = CallLedger(journal, self._notify, spec.max_calls, reuse)
+        ledger = CallLedger(journal, self._notify, spec.max_calls, reuse, spec.max_cost)
         upstreams = {name: Upstream(role.model, self.models[name]) for name, role in suite.roles.items()}
         permits = {up.model.endpoint: Permits(spec.concurrency) for up in upstreams.values()}
         gateway = Gateway(upstreams)
         callers = {
-            name: Caller(up, permits[up.model.endpoint], ledger, seed=spec.seed, max_retries=spec.max_retries)
+            name: Caller(
+                up,
+                permits[up.model.endpoint],
+                ledger,
+                seed=spec.seed,
+                max_retries=spec.max_retries,
+                prices=self.prices,
+            )
             for name, up in upstreams.items()
         }
         # A case usually has one request in flight. More open cases than permits would only take memory.
@@ -546,7 +571,7 @@ class Runner:
             first_failures=first_failures,
             newest=str(outcome.newest or "") if outcome else "",
             unscored=self._unscored,
-            cost=journal.index.spent.cost,
+            **journal.costs(),
         )
 
 

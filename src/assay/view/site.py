@@ -22,7 +22,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
 
 from assay.core.report import Metric
-from assay.screen import counted, duration
+from assay.screen import counted, dollars, duration
 from assay.store.runs import is_run_folder
 from assay.view import charts, curves, hop_charts, plots, text
 from assay.view.guard import Guard
@@ -161,6 +161,7 @@ def make_environment(static: dict[str, bytes]) -> Environment:
     environment.filters["urldecode"] = unquote
     environment.filters["plural"] = _plural
     environment.filters["counted"] = counted
+    environment.filters["dollars"] = dollars
     environment.filters["duration"] = duration
     environment.filters["number"] = _number
     environment.filters["when"] = _when

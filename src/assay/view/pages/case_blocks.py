@@ -22,6 +22,7 @@ from assay.core.case_details import (
 from assay.core.report import Table
 from assay.core.suite import Section
 from assay.core.types import ASK, Call, Request
+from assay.screen import dollars
 from assay.store.render.flips import Change, word_changes
 from assay.view.text import TextBlock, as_text, preview
 
@@ -345,5 +346,5 @@ def _call_note(calls: Sequence[Call]) -> str:
         parts.append(f"{attempts:,} attempts")
     costs = [call.response.cost for call in calls if call.response and call.response.cost is not None]
     if costs:
-        parts.append(f"cost {sum(costs):.6g}")
+        parts.append(f"cost {dollars(sum(costs))}")
     return ", ".join(parts)
