@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
+from assay.core.dollars import dollars
 from assay.core.events import Called, Ended, Event, Finished, Noted, Notify, Retrying, Started, Stopping
-from assay.screen import counted, dollars, duration, safe, tell
+from assay.screen import counted, duration, safe, tell
 
 # Seconds between two lines in a log.
 LINE_SECONDS = 5.0

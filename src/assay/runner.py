@@ -145,7 +145,6 @@ class Runner:
         self._observers = list(observers)
         self._check_models()
         self.prices = read_prices(self.spec.prices)
-        self._check_max_cost()
         self._secrets = self._collect_secrets()
         self._check_options_for_secrets()
         self.ask_parts = self._ask_parts()
@@ -208,7 +207,7 @@ class Runner:
                 continue
             if self.prices.find(role.model) is None:
                 raise UsageError(
-                    f"--max-cost cannot be kept: the price table {self.prices.path} has no price for {role.model}. "
+                    f"--max-cost cannot be kept: {self.prices.name} has no price for {role.model}. "
                     "Pass a table with --prices (docs/prices.md); a model that costs nothing has the prices 0. "
                     "Or leave --max-cost out"
                 )
@@ -272,6 +271,7 @@ class Runner:
     async def run(self, *, signals: bool = False) -> Run:
         """Run and score the unfinished cases, and write the results."""
         self._signals = signals
+        self._check_max_cost()
         folder, info, cases = self._open()
         # Rows and modules live as long as the run. gc.freeze() hides them from the garbage collector, which otherwise
         # walks them again and again: 5 % of the CPU time of a run with many rows.

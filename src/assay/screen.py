@@ -10,7 +10,6 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
-from math import floor, log10
 from unicodedata import combining, east_asian_width
 
 import click
@@ -112,17 +111,6 @@ def safe(text: str, keep: str = "") -> str:
 def rule() -> None:
     """Print a horizontal line."""
     click.echo("─" * min(100, shutil.get_terminal_size().columns))
-
-
-def dollars(amount: float | None) -> str:
-    """Return `$12.35`, `$0.0123` or `$0.0000405`; a dash for a price that is not known."""
-    if amount is None:
-        return "–"
-    if amount >= 1:
-        return f"${amount:,.2f}"
-    # Single calls cost fractions of a cent. Three digits of them say enough.
-    text = f"{amount:.4f}" if amount >= 0.001 or amount == 0 else f"{amount:.{2 - floor(log10(amount))}f}"
-    return f"${text.rstrip('0').rstrip('.')}"
 
 
 def duration(seconds: float) -> str:

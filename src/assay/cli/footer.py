@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.screen import counted, dollars, duration, tell
+from assay.core.dollars import dollars
+from assay.screen import counted, duration, tell
 
 if TYPE_CHECKING:
     from assay.api import Run

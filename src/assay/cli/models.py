@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from assay.screen import dollars, table
+from assay.core.dollars import dollars
+from assay.screen import table
 
 
 @click.group("models", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})

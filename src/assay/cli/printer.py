@@ -18,9 +18,10 @@ from msgspec import UNSET
 
 from assay.cli.footer import print_footer
 from assay.core.chart import sparkline
+from assay.core.dollars import dollars
 from assay.core.errors import UsageError
 from assay.core.report import Cell, Curve, Difference, Entry, Example, Metric, Report, Slice, Table
-from assay.screen import block, counted, dollars, heading, safe, table, tell
+from assay.screen import block, counted, heading, safe, table, tell
 from assay.store.render.tables import (
     NOT_MEASURED,
     PAIR_COLUMNS,

@@ -12,9 +12,10 @@ from pathlib import Path
 import click
 import msgspec
 
+from assay.core.dollars import dollars
 from assay.core.errors import UsageError
 from assay.core.registry import short, unknown
-from assay.screen import columns_of, dollars, safe, table, tell
+from assay.screen import columns_of, safe, table, tell
 from assay.store.run_list import ListedRun, RunFilter, list_runs, unique_starts
 from assay.suites import BUILT_IN, suite_names
 

@@ -151,8 +151,11 @@ class Journal:
     def costs(self) -> RunCosts:
         """Return what the calls of all starts of this run cost, for its summary."""
         spent = self.index.spent
+        # Rounded, because a sum of many small floats has digits that no call has.
         return RunCosts(
-            cost=spent.cost, scoring_cost=spent.scoring_cost, price_tables=list(spent.price_tables)
+            cost=None if spent.cost is None else round(spent.cost, 12),
+            scoring_cost=None if spent.scoring_cost is None else round(spent.scoring_cost, 12),
+            price_tables=list(spent.price_tables),
         )
 
     def failures(self) -> tuple[dict[str, int], dict[str, str]]:

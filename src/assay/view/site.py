@@ -21,8 +21,9 @@ from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
 
+from assay.core.dollars import dollars
 from assay.core.report import Metric
-from assay.screen import counted, dollars, duration
+from assay.screen import counted, duration
 from assay.store.runs import is_run_folder
 from assay.view import charts, curves, hop_charts, plots, text
 from assay.view.guard import Guard

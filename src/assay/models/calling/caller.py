@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from assay.core.connect import LIKELIHOOD
+from assay.core.dollars import dollars
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
 from assay.core.events import Called, Notify, Retrying
 from assay.core.hashing import request_hash
@@ -114,7 +115,9 @@ class CallLedger:
         if self.halted:
             raise self.halted
         if self.max_cost is not None and self._cost >= self.max_cost:
-            raise self.halt(StopRun(f"stopped at ${self._cost:.6g}, as --max-cost {self.max_cost:g} says"))
+            raise self.halt(
+                StopRun(f"stopped at {dollars(self._cost)}, as --max-cost {self.max_cost:g} says")
+            )
         if self._calls_left is not None and attempt == 1:
             if self._calls_left == 0:
                 raise self.halt(StopRun(f"stopped after {self._max_calls} calls, as --max-calls says"))

@@ -65,6 +65,11 @@ class PriceTable:
         self.models = content.models
         self.id = f"{self.as_of}/{file_sha256(path)[:8]}"
 
+    @property
+    def name(self) -> str:
+        """The table in messages: its file, or `assay's own price table`."""
+        return "assay's own price table" if self.path == OWN_TABLE else f"the price table {self.path}"
+
     def find(self, model: str) -> Price | None:
         """Return the prices of a model PROVIDER/NAME. None if no name of the table fits."""
         return next((price for name, price in self.models.items() if fnmatchcase(model, name)), None)
@@ -170,7 +175,10 @@ def price_plan(overview: Overview, table: PriceTable) -> Overview:
     """Return the plan of a run with the price of its calls, where tokens and prices are known."""
     calls = [_price_calls(planned, table) for planned in overview.calls]
     return Overview(
-        facts=overview.facts, calls=calls, sections=overview.sections, prices=f"{table.path}, {table.as_of}"
+        facts=overview.facts,
+        calls=calls,
+        sections=overview.sections,
+        prices=f"{table.name}, as of {table.as_of}",
     )
 
 

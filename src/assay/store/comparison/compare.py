@@ -198,6 +198,9 @@ def _notes(
         notes.append("the two sides have different judges, so judge scores are not compared")
     if any(map(is_imported_scorer, (*base.run.summary.scorers, *new.run.summary.scorers))):
         notes.append("one side is imported: its file does not say with which settings it was scored")
+    tables = [side.run.summary.price_tables for side in (base, new)]
+    if all(tables) and tables[0] != tables[1]:
+        notes.append("the costs of the two sides are computed from different price tables")
     base_sets = base.columns.sets[cases.base]
     new_sets = new.columns.sets[cases.new]
     renamed = int((base_sets != new_sets).sum())

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from assay.core.dollars import dollars
 from assay.core.report import Entry, Interval, Metric, PairedRow, Report
-from assay.screen import dollars
 
 if TYPE_CHECKING:
     from assay.core.judges import JudgeInfo
