@@ -201,6 +201,8 @@ class Runner:
         """Raise UsageError if --max-cost could never stop the run, because the price of a model is not known."""
         if self.spec.max_cost is None:
             return
+        if not self.suite.roles:
+            raise UsageError("--max-cost limits nothing: this run asks no model")
         for name, role in self.suite.roles.items():
             model = self.models[name]
             if isinstance(model, ReplayOnlyModel) or reports_prices(role.model, model.endpoint):

@@ -52,7 +52,7 @@ class Price(Struct, frozen=True, forbid_unknown_fields=True):
 class PriceFile(Struct, frozen=True, forbid_unknown_fields=True):
     """The content of a price table. Of several names that fit a model, the first one counts."""
 
-    as_of: Annotated[date, Meta(description="a date such as 2026-01-31")]
+    as_of: date
     models: Annotated[dict[str, Price], Meta(min_length=1)]
 
 
@@ -114,7 +114,12 @@ def read_prices(file: str | None) -> PriceTable:
     path = Path(file or os.environ.get(VARIABLE) or OWN_TABLE)
     yaml = load_yaml(path)
     problems: list[Problem] = []
-    content = convert(yaml.value, PriceFile, yaml, problems)
+    value = yaml.value
+    if "as_of" in value and not _is_date(value["as_of"]):
+        message = f"expected a date such as 2026-01-31, found {value['as_of']!r}"
+        problems.append(yaml.problem(("as_of",), message))
+        value = {**value, "as_of": date.min}  # so that the other problems are found too
+    content = convert(value, PriceFile, yaml, problems)
     for name, price in content.models.items() if content is not None else ():
         for field, dollars in (
             ("input", price.input),
@@ -129,6 +134,17 @@ def read_prices(file: str | None) -> PriceTable:
     refuse(problems, path)
     assert content is not None
     return PriceTable(path, content)
+
+
+def _is_date(value: object) -> bool:
+    """Return whether a value of a YAML file is a date: YAML reads 2026-01-31 as one, and "2026-01-31" as a text."""
+    if not isinstance(value, str):
+        return type(value) is date  # a time of a day is a date, too, by isinstance
+    try:
+        date.fromisoformat(value)
+    except ValueError:
+        return False
+    return len(value) == len("2026-01-31")
 
 
 def reports_prices(model: str, endpoint: str) -> bool:
