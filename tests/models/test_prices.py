@@ -99,7 +99,9 @@ def test_the_option_goes_before_the_variable_and_the_variable_before_our_table(
         ("  local/*", "\tlocal/*", 5, "a tab"),
     ],
 )
-def test_a_bad_table_is_refused_with_its_line(table: Path, old: str, new: str, line: int, message: str) -> None:
+def test_a_bad_table_is_refused_with_its_line(
+    table: Path, old: str, new: str, line: int, message: str
+) -> None:
     table.write_text(TABLE.replace(old, new))
     with pytest.raises(InputError) as refused:
         read_prices(str(table))
@@ -120,7 +122,13 @@ def test_our_table_prices_snapshots_and_no_other_kinds_of_a_model() -> None:
     assert prices.find("openai/gpt-4o-2024-05-13") != prices.find("openai/gpt-4o-2024-08-06")
     for name in ("gpt-4o-mini-audio-preview", "gpt-5-pro", "gpt-5.1", "m", "gpt-4o-realtime-preview"):
         assert prices.find(f"openai/{name}") is None
-    for model in ("local/smollm2", "python/model.py:answer", "script/replies.jsonl", "hf/gpt-5", "vllm/gpt-4o"):
+    for model in (
+        "local/smollm2",
+        "python/model.py:answer",
+        "script/replies.jsonl",
+        "hf/gpt-5",
+        "vllm/gpt-4o",
+    ):
         assert prices.find(model) is None
 
 
@@ -140,7 +148,7 @@ def test_only_openrouter_is_known_to_report_prices() -> None:
 
 
 def test_a_request_of_an_sdk_is_priced_by_the_model_that_it_names(table: Path, tmp_path: Path) -> None:
-    async def main() -> list[tuple[float, str]]:
+    async def main() -> list[tuple[float | None, str]]:
         async with Endpoint() as endpoint:
             lab = lab_at(tmp_path, endpoint)
             lab.name, lab.prices = "openai/gpt-4o-mini", read_prices(str(table))
@@ -151,7 +159,10 @@ def test_a_request_of_an_sdk_is_priced_by_the_model_that_it_names(table: Path, t
                     assert (await post(f"{url}/chat/completions", body)).status == 200
 
             await lab.done(solve)
-            return [(call["response"].get("cost"), call["response"].get("price_table", "")) for call in lab.calls()]
+            return [
+                (call["response"].get("cost"), call["response"].get("price_table", ""))
+                for call in lab.calls()
+            ]
 
     # Seven tokens in, two out. The table does not know `openai/mine`.
     (dear, dear_table), (cheap, _), mine = asyncio.run(main())
