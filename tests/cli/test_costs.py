@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from math import isnan
@@ -44,6 +45,7 @@ class PaidServer(LoopbackServer):
         super().__init__(self._reply)
         self.bill: dict[str, float] = dict.fromkeys(PRICES, 0.0)
         self._draw = random.Random(16)
+        self._lock = threading.Lock()
 
     def _reply(self, body: dict[str, Any]) -> tuple[int, Any]:
         question = question_of(body["messages"])
@@ -56,7 +58,8 @@ class PaidServer(LoopbackServer):
         }
         model = f"openai/{body['model']}"
         input_price, output_price, cached_price = PRICES[model]
-        self.bill[model] += fresh * input_price + cached * cached_price + output * output_price
+        with self._lock:
+            self.bill[model] += fresh * input_price + cached * cached_price + output * output_price
         return status, reply
 
     def dollars(self, *models: str) -> Any:
@@ -129,7 +132,8 @@ def test_the_log_the_summary_the_list_sql_and_the_pages_have_the_same_cost(
     assert f"cost {text}, {dollars(run.summary.scoring_cost)} of it for scoring (prices of 2026-01-31)" in (
         assay_in("show", "out").stdout
     )
-    assert dollars(responses[0]["cost"]) in assay_in("show", "out", "--position", "0").stdout
+    first = next(call for call in logged(run.folder) if call["index"] == 0)
+    assert dollars(first["response"]["cost"]) in assay_in("show", "out", "--position", "0").stdout
 
     query = "select r.cost, sum(c.cost), min(c.price_table) from runs r, calls c group by all"
     (row,) = json.loads(assay_in("sql", query, "out", "--format", "json").stdout)
