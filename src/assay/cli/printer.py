@@ -411,11 +411,9 @@ def _planned_cost(overview: Overview) -> str:
     if len(unknown) == len(overview.calls):
         return f"cost: unknown ({', '.join(dict.fromkeys(planned.no_cost for planned in unknown))})"
     total = dollars(sum(planned.cost or 0.0 for planned in overview.calls))
-    missing = ", ".join(dict.fromkeys(f"{planned.what} ({planned.no_cost})" for planned in unknown))
-    return (
-        f"cost: about {total}{f' without {missing}' if missing else ''}, for the estimated tokens above and without "
-        f"retries. Prices: {overview.prices}"
-    )
+    missing = "; ".join(dict.fromkeys(f"{planned.what} ({planned.no_cost})" for planned in unknown))
+    without = f" Not in it: {missing}." if missing else ""
+    return f"cost: about {total} for the estimated tokens above, without retries.{without} Prices: {overview.prices}"
 
 
 def print_overview(overview: Overview) -> None:

@@ -170,7 +170,7 @@ def read_usage(reply: Any) -> Usage | None:
     input_tokens = usage.get("prompt_tokens") or usage.get("input_tokens") or 0
     output_tokens = usage.get("completion_tokens") or usage.get("output_tokens") or 0
     if type(input_tokens) is int and type(output_tokens) is int:
-        return Usage(input_tokens, output_tokens, _read_cached(usage))
+        return Usage(input_tokens, output_tokens, cached=min(_read_cached(usage), input_tokens))
     return None
 
 

@@ -127,7 +127,7 @@ def build_response(parts: list[MeasuredSpan], *, rolling: bool, address: str = "
     usage = None
     if usages:
         usage = Usage(
-            sum(u.input for u in usages), sum(u.output for u in usages), sum(u.cached for u in usages)
+            sum(u.input for u in usages), sum(u.output for u in usages), cached=sum(u.cached for u in usages)
         )
     costs = [part.cost for part in parts if part.cost is not None]
     logprob = sum_in_order(part.likelihood.logprob for part in parts)
