@@ -67,8 +67,9 @@ def test_a_price_that_the_endpoint_reports_counts_and_is_from_no_table(table: Pa
 
 
 def test_without_tokens_only_a_model_that_costs_nothing_has_a_price(table: Path) -> None:
-    assert cost(table, "openai/gpt-4o", None) is None
-    assert cost(table, "local/smollm2", None) == 0.0
+    for usage in (None, Usage(0, 0)):
+        assert cost(table, "openai/gpt-4o", usage) is None
+        assert cost(table, "local/smollm2", usage) == 0.0
 
 
 def test_the_option_goes_before_the_variable_and_the_variable_before_our_table(

@@ -96,7 +96,8 @@ class Pricer:
         if response.cost is not None:
             return response
         usage = response.usage
-        if usage is None:
+        # No call has neither input nor output: 0 and 0 are tokens that were not counted.
+        if usage is None or not (usage.input or usage.output):
             # A model that costs nothing needs no tokens to be priced.
             return replace(response, cost=0.0, price_table=self._table) if self._is_free else response
         return replace(
