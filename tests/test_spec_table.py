@@ -10,6 +10,7 @@ import pytest
 
 import assay
 from assay.core.spec import RunSpec, SuiteOptions, fields, values_marked
+from assay.models.calling.prices import OWN_TABLE
 from assay.suites.task.options import TaskOptions
 
 from servers.loopback import LoopbackServer, chat
@@ -32,6 +33,8 @@ COMMON: dict[str, Any] = {
     "timeout": 7.0,
     "max_retries": 1,
     "max_calls": 1000,
+    "max_cost": 1000.0,
+    "prices": str(OWN_TABLE),
     "fresh": True,
     "retry_failed": True,
     "reuse": None,

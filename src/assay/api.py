@@ -26,6 +26,14 @@ from assay.core.spec import RunSpec, SuiteOptions, build
 from assay.core.suite import Match, Overview, Section, Suite
 from assay.evaluation import aevaluate, evaluate
 from assay.journal.folder import Summary
+from assay.models.calling.prices import (
+    PriceTable,
+    is_price_table,
+    price_plan,
+    price_problems,
+    prices_schema,
+    read_prices,
+)
 from assay.rescore import Rescore
 from assay.results import Run, RunCase
 from assay.runner import open_run, run_blocking
@@ -61,6 +69,7 @@ __all__ = [
     "options_of",
     "overview",
     "power",
+    "price_table",
     "providers",
     "pull_model",
     "recognise",
@@ -107,7 +116,7 @@ def overview(spec: RunSpec) -> Overview:
     async def build_overview() -> Overview:
         runner = open_run(spec, asks=False)
         try:
-            return runner.suite.overview(runner.suite.rows())
+            return price_plan(runner.suite.overview(runner.suite.rows()), runner.prices)
         finally:
             await runner.close()
 
@@ -323,18 +332,29 @@ def pull_model(name: str, say: Callable[[str], None]) -> Path:
     return pull_weights(name, say)
 
 
+PRICES = "prices"
+"""What `check` takes as `suite` for a price table, which belongs to no suite."""
+
+
 def check(path: Path, beside: Path | None = None, suite: str = "") -> list[Problem]:
     """Return every problem of a data or configuration file. `suite` is guessed from the file if it is empty.
 
     `beside` is a second file that the first one belongs to: the pipeline of a testset.
     """
+    if suite == PRICES:
+        return price_problems(path)
     return find_suite(suite or recognise(path, beside)).check(path, beside)
 
 
 def recognise(path: Path, beside: Path | None = None) -> str:
-    """Return the name of the suite that reads a file. Raises UsageError if no suite does, or two match equally."""
+    """Return the name of the suite that reads a file, or PRICES for a price table.
+
+    Raises UsageError if no suite reads it, or two match equally.
+    """
     if beside is not None:
         return "pipeline"
+    if is_price_table(path):
+        return PRICES
     matches = {name: find_suite(name).recognises(path) for name in suite_names()}
     best = max(matches.values())
     names = [name for name, match in matches.items() if match == best]
@@ -367,6 +387,7 @@ def file_schemas() -> dict[str, FileSchema]:
             schemas.setdefault(schema.name, schema)
     replies = FileSchema("replies", "One recorded reply for --model script/FILE (JSONL).", replies_schema)
     schemas["replies"] = replies
+    schemas["prices"] = FileSchema("prices", "Prices of models, for --prices (YAML).", prices_schema)
     for words, command in command_table().items():
         name, summary = f"config-{command.name}", f"Options of assay {words}, for --config (YAML)."
         schemas[name] = FileSchema(name, summary, partial(config_schema, options_of(command.name)))
@@ -393,6 +414,11 @@ def hop_store(path: Path | str, target: str = "") -> BaseDataStore:
     from assay.suites.hop.files import data_store
 
     return data_store(path, target)
+
+
+def price_table(file: str | None = None) -> PriceTable:
+    """Return the price table of a file, else of $ASSAY_PRICES, else assay's own."""
+    return read_prices(file)
 
 
 def providers() -> dict[str, About]:

@@ -67,6 +67,8 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
     timeout: float = 300.0,
     max_retries: int = 5,
     max_calls: int | None = None,
+    max_cost: float | None = None,
+    prices: str | Path | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
     reuse: str | Path | None = None,
@@ -109,6 +111,9 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
         timeout: Time limit of a request, of the function and of a scorer, in seconds.
         max_retries: Retries per failed request.
         max_calls: Stop after this many model calls. The same call of `evaluate` continues the run.
+        max_cost: Stop when the calls of this start have cost so many US dollars. Calls in flight still finish. The same
+            call of `evaluate` continues the run.
+        prices: YAML file with the prices of models. The default is $ASSAY_PRICES, else the table of assay.
         fresh: Start a new run even if a run with the same arguments exists.
         retry_failed: Run cases with status subject_error again: refusals, context overflows, exceptions in your
             function.
@@ -157,6 +162,8 @@ async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
     timeout: float = 300.0,  # noqa: ASYNC109 - of a request, not of this coroutine
     max_retries: int = 5,
     max_calls: int | None = None,
+    max_cost: float | None = None,
+    prices: str | Path | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
     reuse: str | Path | None = None,
@@ -201,8 +208,9 @@ def _open(values: dict[str, Any]) -> Runner:
     names = {parts.model for parts in subjects.values()}
     if len(names) == 1 and isinstance(model := names.pop(), str):
         options["model"] = model  # `assay runs` shows it
-    if values["reuse"] is not None:
-        options["reuse"] = str(values["reuse"])
+    for option in ("reuse", "prices"):
+        if values[option] is not None:
+            options[option] = str(values[option])
     spec = with_options_of_arguments(build("evaluate", EvaluateOptions, options))
     if not spec.output_dir:
         spec = msgspec.structs.replace(spec, output_dir=EvaluateOptions.default_output)

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from assay.core.dollars import dollars
 from assay.core.events import Called, Ended, Event, Finished, Noted, Notify, Retrying, Started, Stopping
 from assay.screen import counted, duration, safe, tell
 
@@ -29,6 +30,7 @@ class Progress:
         self.total = self.done = self.fresh = 0
         self.errors = self.retries = 0
         self.calls = self.input = self.output = 0
+        self.cost: float | None = None
         self._started = time.monotonic()
         self._last_shown = self._started
         self._interval = LINE_SECONDS
@@ -41,6 +43,8 @@ class Progress:
             if usage:
                 self.input += usage.input
                 self.output += usage.output
+            if event.cost is not None and not event.replayed:  # type: ignore[union-attr]
+                self.cost = (self.cost or 0.0) + event.cost  # type: ignore[union-attr]
         elif kind is Ended:
             self.done += 1
             self.fresh += 1
@@ -80,6 +84,8 @@ class Progress:
             parts.append(counted(self.retries, "retry", "retries"))
         if self.input or self.output:
             parts.append(f"{self.input:,} tokens in, {self.output:,} out")
+        if self.cost is not None:
+            parts.append(dollars(self.cost))
         if self.fresh and self.done < self.total:
             parts.append(f"{duration((self.total - self.done) / self.rate)} left")
         return " · ".join(parts)

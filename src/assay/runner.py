@@ -52,6 +52,7 @@ from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.connect import Connections, ReplayOnlyModel
 from assay.models.calling.gateway import Gateway, sdk_environment
 from assay.models.calling.permits import Permits
+from assay.models.calling.prices import read_prices, reports_prices
 from assay.results import Run
 from assay.store.runs import find_run
 from assay.suites import BUILT_IN, find_suite
@@ -152,6 +153,7 @@ class Runner:
         self._observers = list(observers)
         self._check_models()
         self._argument_notices = argument_notices(self.spec, suite.roles.values()) if asks else []
+        self.prices = read_prices(self.spec.prices)
         self._secrets = self._collect_secrets()
         self._check_options_for_secrets()
         self.ask_parts = self._ask_parts()
@@ -211,6 +213,23 @@ class Runner:
         for name, role in self.suite.roles.items():
             if missing := role.needs - self.models[name].can:
                 raise UsageError(f"{role.model} cannot do {', '.join(sorted(missing))}, which this run needs")
+
+    def _check_max_cost(self) -> None:
+        """Raise UsageError if --max-cost could never stop the run, because the price of a model is not known."""
+        if self.spec.max_cost is None:
+            return
+        if not self.suite.roles:
+            raise UsageError("--max-cost limits nothing: this run asks no model")
+        for name, role in self.suite.roles.items():
+            model = self.models[name]
+            if isinstance(model, ReplayOnlyModel) or reports_prices(role.model, model.endpoint):
+                continue
+            if self.prices.find(role.model) is None:
+                raise UsageError(
+                    f"--max-cost cannot be kept: {self.prices.name} has no price for {role.model}. "
+                    "Pass a table with --prices (docs/prices.md); a model that costs nothing has the prices 0. "
+                    "Or leave --max-cost out"
+                )
 
     def _collect_secrets(self) -> list[str]:
         """Return the values that no file may contain: secrets of the environment and keys in the roles' .env files."""
@@ -274,6 +293,7 @@ class Runner:
     async def run(self, *, signals: bool = False) -> Run:
         """Run and score the unfinished cases, and write the results."""
         self._signals = signals
+        self._check_max_cost()
         folder, info, cases = self._open()
         # Rows and modules live as long as the run. gc.freeze() hides them from the garbage collector, which otherwise
         # walks them again and again: 5 % of the CPU time of a run with many rows.
@@ -386,7 +406,7 @@ class Runner:
                 # Only scoring was left, for example by another judge. Its failure leaves the run finished, with the
                 # earlier scores and files.
                 with suppress(StopRun):  # a full disk
-                    folders.restore_summary(folder.path, earlier, journal.spent(), journal.index.spent.cost)
+                    folders.restore_summary(folder.path, earlier, journal.spent(), journal.costs())
                 if isinstance(stopped, (StopRun, KeyboardInterrupt)):
                     summary = self._summary(journal, cases, time.perf_counter() - started, stopped, None)
                     return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped))
@@ -401,7 +421,7 @@ class Runner:
         """Run every unfinished case. Returns the error that stopped the run early, or None."""
         spec, suite = self.spec, self.suite
         reuse = ReusableCalls(self._reused).find if self._reused else None
-        ledger = CallLedger(journal, self._notify, spec.max_calls, reuse)
+        ledger = CallLedger(journal, self._notify, spec.max_calls, reuse, spec.max_cost)
         upstreams = {name: Upstream(role.model, self.models[name]) for name, role in suite.roles.items()}
         permits = {up.model.endpoint: Permits(spec.concurrency) for up in upstreams.values()}
         gateway = Gateway(upstreams)
@@ -413,6 +433,7 @@ class Runner:
                 seed=spec.seed,
                 max_retries=spec.max_retries,
                 params=suite.roles[name].params,
+                prices=self.prices,
             )
             for name, up in upstreams.items()
         }
@@ -573,7 +594,7 @@ class Runner:
             first_failures=first_failures,
             newest=str(outcome.newest or "") if outcome else "",
             unscored=self._unscored,
-            cost=journal.index.spent.cost,
+            **journal.costs(),
             adapted=journal.index.spent.adapted,
         )
 

@@ -146,6 +146,17 @@ class RunSpec(Struct, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=1)] | None,
         how("Stop after this many model calls. The same command continues the run."),
     ] = None
+    max_cost: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        how(
+            "Stop when the calls of this start have cost so many US dollars. Calls in flight still finish. The same "
+            "command continues the run."
+        ),
+    ] = None
+    prices: Annotated[
+        str | None,
+        how("YAML file with the prices of models.  [default: $ASSAY_PRICES, else the table of assay]"),
+    ] = None
     fresh: Annotated[bool, how("Start a new run even if a run with the same options exists.")] = False
     retry_failed: Annotated[
         bool,

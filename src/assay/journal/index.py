@@ -14,6 +14,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
+from math import nan
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 
@@ -43,9 +44,13 @@ class Spending(msgspec.Struct):
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = None
-    """The sum of the prices that endpoints reported, judges included. None if none did."""
+    """The sum of the calls' prices in US dollars, judges included. None if no call has a price."""
+    scoring_cost: float | None = None
+    """The part of `cost` that scorers caused: the judges."""
     copied_cost: float | None = None
-    """The same sum of replies that were copied: by --reuse, or from the file of an imported run."""
+    """The same sum as `cost`, of replies that were copied: by --reuse, or from the file of an imported run."""
+    price_tables: list[str] = []
+    """The tables that prices of `cost` were computed from. Prices that endpoints reported are from no table."""
 
     adapted: list[str] = []
     """How requests were changed for endpoints that rejected a parameter; `judge: …` for those of scorers."""
@@ -64,6 +69,11 @@ class Spending(msgspec.Struct):
             return
         if price is not None:
             self.cost = (self.cost or 0.0) + price
+            if stage not in (ASK, COMMON):
+                self.scoring_cost = (self.scoring_cost or 0.0) + price
+            assert response is not None
+            if response.price_table and response.price_table not in self.price_tables:
+                self.price_tables.append(response.price_table)
         usage = response.usage if response is not None else None
         self.calls += 1
         self.retries += attempts - 1
@@ -253,12 +263,15 @@ class RunIndex:
             responses = [line.response for line in lines]
             for line, response in zip(lines, responses, strict=True):
                 self.spent.add(line.stage, line.attempts, response)
-            self._take_costs(position, [response.cost or 0.0 if response else 0.0 for response in responses])
+            self._take_costs(
+                position,
+                [nan if each is None or each.cost is None else each.cost for each in responses],
+            )
             count += len(lines)
         return count
 
     def _take_costs(self, position: int, costs: list[float]) -> None:
-        """Take the prices of the calls from this position on, 0 if there is none. Only `RunColumns` keeps prices."""
+        """Take the prices of the calls from this position on, NaN if there is none. Only `RunColumns` keeps prices."""
 
     def _blocks(
         self, path: Path, run: str, decoder: msgspec.json.Decoder[LineT], stop: int | None = None
@@ -458,6 +471,7 @@ class _ResponseFacts(msgspec.Struct, gc=False):
     usage: Usage | None = None
     cost: float | None = None
     adapted: tuple[str, ...] = ()
+    price_table: str = ""
 
 
 class _CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):

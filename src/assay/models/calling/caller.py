@@ -19,13 +19,16 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from assay.core.connect import LIKELIHOOD
+from assay.core.dollars import dollars
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
 from assay.core.events import Called, Noted, Notify, Retrying
 from assay.core.hashing import request_hash
 from assay.core.params import with_params
 from assay.core.protocols import Upstream
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
+from assay.models.calling.foreign_sdk import is_sdk_request
 from assay.models.calling.permits import Permits
+from assay.models.calling.prices import Pricer, PriceTable
 from assay.models.calling.reasoning import split_reasoning
 
 # Without a Retry-After header the wait doubles with each attempt, from the first value up to the longest. The
@@ -54,12 +57,19 @@ class CallLog(Protocol):
 
 
 class CallLedger:
-    """What all callers of a run share: the log, the budget of --max-calls, the counts, and the stop signal.
+    """What all callers of a run share: the log, the budgets of --max-calls and --max-cost, the counts, the stop signal.
 
     `halted` is None until the run must stop. Then it is the reason, and no further call is made.
     """
 
-    def __init__(self, log: CallLog, notify: Notify, max_calls: int | None, reuse: Reuse | None) -> None:
+    def __init__(
+        self,
+        log: CallLog,
+        notify: Notify,
+        max_calls: int | None,
+        reuse: Reuse | None,
+        max_cost: float | None = None,
+    ) -> None:
         self.log = log
         self.notify = notify
         self.reuse = reuse
@@ -67,6 +77,8 @@ class CallLedger:
         self._halt_event = asyncio.Event()
         self._max_calls = max_calls
         self._calls_left = max_calls
+        self.max_cost = max_cost
+        self._cost = 0.0
         self._counts = dict.fromkeys(
             ("paid", "replayed", "failed", "retries", "input_tokens", "output_tokens"), 0
         )
@@ -78,6 +90,7 @@ class CallLedger:
     def count_call(self, call: Call, *, replayed: bool) -> None:
         """Count a call that ended. Replayed calls cost no tokens."""
         usage = call.response.usage if call.response else None
+        cost = call.response.cost if call.response else None
         counts = self._counts
         counts["replayed" if replayed else "paid"] += 1
         if call.response is None:
@@ -85,7 +98,9 @@ class CallLedger:
         if usage and not replayed:
             counts["input_tokens"] += usage.input
             counts["output_tokens"] += usage.output
-        self.notify(Called(usage, call.response is None, replayed))
+        if cost is not None and not replayed:
+            self._cost += cost
+        self.notify(Called(usage, call.response is None, replayed, cost))
 
     def count_retry(self, failure: Failure, wait: float) -> None:
         """Count an attempt that failed and will be repeated after a wait."""
@@ -93,12 +108,17 @@ class CallLedger:
         self.notify(Retrying(failure, wait))
 
     def take_from_budget(self, attempt: int) -> None:
-        """Allow one attempt to be sent. Raises if the run is halted or --max-calls is used up.
+        """Allow one attempt to be sent. Raises if the run is halted, or --max-calls or --max-cost is used up.
 
-        Retries are free: a call is taken from the budget with its first attempt.
+        Retries are free: a call is taken from the budget with its first attempt. The price of a call is known when it
+        has ended, so the calls in flight come on top of --max-cost.
         """
         if self.halted:
             raise self.halted
+        if self.max_cost is not None and self._cost >= self.max_cost:
+            raise self.halt(
+                StopRun(f"stopped at {dollars(self._cost)}, as --max-cost {self.max_cost:g} says")
+            )
         if self._calls_left is not None and attempt == 1:
             if self._calls_left == 0:
                 raise self.halt(StopRun(f"stopped after {self._max_calls} calls, as --max-calls says"))
@@ -137,10 +157,13 @@ class Caller:
         seed: int,
         max_retries: int,
         params: dict[str, Any] | None = None,
+        prices: PriceTable | None = None,
     ) -> None:
         """`params` are the role's parameters. They override those of each request."""
         self.name, self.model = upstream
         self.params = params or {}
+        self._prices = prices
+        self._pricers: dict[str, Pricer | None] = {}  # by model
         self.permits = permits
         self.ledger = ledger
         self._seed = seed
@@ -208,7 +231,29 @@ class Caller:
         self.permits.succeeded()
         if response.adapted and response.adapted != self._adapted:
             self._tell_adapted(response.adapted)
-        return split_reasoning(response)
+        return self._priced(request, split_reasoning(response))
+
+    def _priced(self, request: Request, response: Response) -> Response:
+        """Return the response with its price, if the endpoint reports one or the price table has it."""
+        if self._prices is not None and response.cost is None:
+            name = self.name
+            # Code with its own SDK may name another model of the same endpoint.
+            if response.data is not None and is_sdk_request(request):
+                name = f"{name.partition('/')[0]}/{request.params['body'].get('model') or name.partition('/')[2]}"
+            if name not in self._pricers:
+                self._pricers[name] = self._prices.pricer(name)
+            pricer = self._pricers[name]
+            if pricer is not None:
+                response = pricer.apply(response)
+        if response.cost is None and self.ledger.max_cost is not None:
+            # This reply is paid, so the case gets it. The next call would be one that nobody limits.
+            self.ledger.halt(
+                StopRun(
+                    f"a reply of {self.name} has no price, so --max-cost cannot be kept: the endpoint reported none, "
+                    "and it counted no tokens or the price table lacks the model that was asked. Leave --max-cost out"
+                )
+            )
+        return response
 
     def _tell_adapted(self, changes: tuple[str, ...]) -> None:
         """Tell once how requests are changed for this endpoint. Every reply has it too."""

@@ -160,8 +160,15 @@ def read_usage(reply: Any) -> Usage | None:
     input_tokens = usage.get("prompt_tokens") or usage.get("input_tokens") or 0
     output_tokens = usage.get("completion_tokens") or usage.get("output_tokens") or 0
     if type(input_tokens) is int and type(output_tokens) is int:
-        return Usage(input_tokens, output_tokens)
+        return Usage(input_tokens, output_tokens, cached=min(_read_cached(usage), input_tokens))
     return None
+
+
+def _read_cached(usage: dict[str, Any]) -> int:
+    """Return the input tokens that the endpoint read from its cache; 0 if it does not say."""
+    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    return cached if type(cached) is int and cached > 0 else 0
 
 
 def read_cost(reply: Any) -> float | None:
