@@ -25,6 +25,7 @@ LIKELIHOOD = (
     "loglikelihood"  # returns the log-likelihood of a continuation, and whether greedy decoding yields it
 )
 SCHEMA = "json_schema"  # restricts its reply to the JSON schema of `response_format`
+EMBEDDINGS = "embeddings"  # returns vectors of texts, for --embedder
 FORWARD = "forward"  # passes the requests of other SDKs to an endpoint unchanged
 
 
@@ -48,9 +49,12 @@ class Connection(Struct, frozen=True, kw_only=True):
     seed: int = 1234
     args: dict[str, Any] = field(default_factory=dict)
     key: str = ""
-    """Name of the variable with the API key. If the name is empty or the variable unset, OPENAI_API_KEY is used."""
+    """Name of the variable with the API key. If the name is empty or the variable unset, the provider's own variables
+    are used, such as OPENAI_API_KEY."""
     env_file: str = ""
     """A .env file for keys that are not in the environment."""
+    inherited: bool = False
+    """Whether `base_url` was given for a model of another provider. A vendor's provider then uses its own address."""
 
 
 class Role(Struct, frozen=True):
@@ -94,6 +98,8 @@ class About(Struct, frozen=True, kw_only=True):
     needs: str
     can: frozenset[str]
     example: str
+    args: frozenset[str] = frozenset()
+    """Names of the arguments in --model-args that the provider takes."""
 
 
 def response_format(schema: dict[str, Any]) -> dict[str, Any]:

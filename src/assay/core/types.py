@@ -33,10 +33,11 @@ SUBJECT_KINDS = frozenset({"user_code", "refusal", "context_overflow", "failed_s
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Tokens of one call, as the endpoint counted them."""
+    """Tokens of one call, as the endpoint counted them. `reasoning` is the part of `output` that was reasoning."""
 
     input: int = 0
     output: int = 0
+    reasoning: int = 0
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):

@@ -4,7 +4,7 @@
     reply, changes = await adapted.post("/chat/completions", body)    # changes: ("no temperature",)
 
 Reasoning models reject `temperature`, want `max_completion_tokens` instead of `max_tokens`, and name the system role
-`developer`. The endpoint's own error tells which. The first rejected request is changed and sent again, and so is every
+`developer`. A provider of another dialect has its own list of changes. The endpoint's own error tells which it needs. The first rejected request is changed and sent again, and so is every
 later one. A call's key in the log is the request before the change, so a continued run finds its replies.
 
 A parameter that the user chose for its effect on the answer, such as `reasoning_effort`, is never left out: there the
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.core.envfile import COMMON_KEY
 from assay.core.errors import ModelError
 from assay.core.types import Failure
 from assay.models.calling.http_client import HttpEndpoint
@@ -28,11 +29,9 @@ from assay.models.calling.http_errors import decode_json
 # out of range ("temperature must be at most 2"), which is the user's mistake.
 _NOT_TAKEN = re.compile(
     r"unsupported|not supported|does not support|unrecognized|unknown|unexpected|not permitted|not allowed"
-    r"|extra inputs|extra fields|no longer|deprecated|only the default|cannot both be|not a valid parameter",
+    r"|extra inputs|extra fields|no longer|deprecated|only the default|cannot both be|not a valid parameter"
+    r"|cannot find field|may only be set|not available|can't disable|cannot be disabled",
     re.IGNORECASE,
-)
-_SYSTEM_ROLE = re.compile(
-    r"messages\[\d+\]\.role|['\"`]?system['\"`]? role|role ['\"`]?system\b", re.IGNORECASE
 )
 # One encoder for all requests: msgspec.json.encode would create one for each.
 _encode = msgspec.json.Encoder().encode
@@ -40,12 +39,19 @@ Body = dict[str, Any]
 
 
 class Change(NamedTuple):
-    """One way to change a request. `parameter` is the key of the body that the endpoint's error names."""
+    """One way to change a request. It is considered if `parameter` is a key of the body and `apply` changes the body."""
 
     parameter: str
     text: str
     """What is recorded with each reply, such as `no temperature`."""
     apply: Callable[[Body], Body]
+    named: str = ""
+    """A regular expression for the words that name the parameter in the endpoint's error. Empty means its name."""
+
+    @property
+    def pattern(self) -> str:
+        """The expression to search for: `named`, or the parameter as a word of its own."""
+        return self.named or rf"(?<![\w.-]){re.escape(self.parameter)}(?![\w-])"
 
 
 def without(parameter: str) -> Change:
@@ -74,7 +80,12 @@ def _developer_role(body: Body) -> Body:
     return {**body, "messages": messages}
 
 
-DEVELOPER = Change("messages", "developer instead of system role", _developer_role)
+DEVELOPER = Change(
+    "messages",
+    "developer instead of system role",
+    _developer_role,
+    r"(?i)messages\[\d+\]\.role|['\"`]?system['\"`]? role|role ['\"`]?system\b",
+)
 OPENAI_CHANGES = (
     renamed("max_tokens", "max_completion_tokens"),
     renamed("max_completion_tokens", "max_tokens"),
@@ -87,11 +98,17 @@ OPENAI_CHANGES = (
 
 
 class AdaptedEndpoint:
-    """An endpoint of one model, with the changes that its requests need. All requests of a run share them."""
+    """An endpoint of one model, with the changes that its requests need. All requests of a run share them.
 
-    def __init__(self, http: HttpEndpoint, changes: tuple[Change, ...] = OPENAI_CHANGES) -> None:
+    `key` is the variable with the API key, for the message about a wrong key.
+    """
+
+    def __init__(
+        self, http: HttpEndpoint, changes: tuple[Change, ...] = OPENAI_CHANGES, key: str = COMMON_KEY
+    ) -> None:
         self.http = http
         self._possible = changes
+        self._key = key
         self._learned: tuple[Change, ...] = ()
 
     async def post(
@@ -106,9 +123,9 @@ class AdaptedEndpoint:
             changed, texts = _apply(learned, body) if learned else (body, ())
             response = await self.http.post(path, _encode(changed), headers)
             if response.status == 200 or not self._can_help(response.status):
-                return decode_json(response, self.http.base_url), texts
+                return decode_json(response, self.http.base_url, self._key), texts
             try:
-                return decode_json(response, self.http.base_url), texts
+                return decode_json(response, self.http.base_url, self._key), texts
             except ModelError as error:
                 # Another request may have learned the same while this one was in flight.
                 if self._learned is learned and not self._learn(error.failure, changed):
@@ -132,24 +149,16 @@ class AdaptedEndpoint:
 def find_change(changes: tuple[Change, ...], message: str, body: Body) -> Change | None:
     """Return the change that an error message asks for, or None.
 
-    The message must name a key of the body as a word of its own and say that it is not taken. Of several names the
-    first counts: OpenAI's message about `max_tokens` also names `max_completion_tokens`.
+    The message must name a parameter of the body and say that it is not taken. Of several names the first counts:
+    OpenAI's message about `max_tokens` also names `max_completion_tokens`.
     """
     if not _NOT_TAKEN.search(message):
         return None
     named: list[tuple[int, Change]] = []
     for change in changes:
-        if change is DEVELOPER:
-            match = re.search(
-                r"messages\[\d+\]\.role|['\"`]?system['\"`]? role|role ['\"`]?system\b",
-                message,
-                re.IGNORECASE,
-            )
-            if match and any(each.get("role") == "system" for each in body.get("messages") or ()):
-                named.append((match.start(), change))
-        elif change.parameter in body:
-            match = re.search(rf"(?<![\w.-]){re.escape(change.parameter)}(?![\w-])", message)
-            if match:
+        if change.parameter in body:
+            match = re.search(change.pattern, message)
+            if match and change.apply(body) != body:
                 named.append((match.start(), change))
     return min(named, key=lambda each: each[0])[1] if named else None
 

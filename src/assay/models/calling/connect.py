@@ -7,7 +7,7 @@ model = ReplayOnlyModel(endpoint="http://…/v1")  # raises for every request th
 from __future__ import annotations
 
 from assay.core import registry
-from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection, Role, role_of
+from assay.core.connect import CHAT, EMBEDDINGS, FORWARD, LIKELIHOOD, TEXT, Connection, Role, role_of
 from assay.core.errors import StopRun, UsageError
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec
@@ -25,6 +25,7 @@ def connect(spec: RunSpec, named: str | Role) -> Model:
     connection = Connection(
         name=name,
         base_url=role.base_url or spec.base_url,
+        inherited=bool(spec.model) and not role.base_url and spec.model.partition("/")[0] != provider,
         timeout=spec.timeout,
         concurrency=spec.concurrency,
         seed=spec.seed,
@@ -42,7 +43,7 @@ class ReplayOnlyModel:
     It has the endpoint of the original run, because the endpoint is part of every request's hash.
     """
 
-    can = frozenset({CHAT, TEXT, LIKELIHOOD, FORWARD})
+    can = frozenset({CHAT, TEXT, LIKELIHOOD, EMBEDDINGS, FORWARD})
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.core.envfile import COMMON_KEY
 from assay.core.errors import ModelError
 from assay.core.hashing import fingerprint
 from assay.core.types import Failure, Request, Response
@@ -70,10 +71,13 @@ def is_sdk_request(request: Request) -> bool:
     return request.params.keys() == {"path", "body"}
 
 
-async def forward(http: HttpEndpoint, name: str, request: Request, seed: int) -> Response:
+async def forward(
+    http: HttpEndpoint, name: str, request: Request, seed: int, key: str = COMMON_KEY, query: str = ""
+) -> Response:
     """Send the SDK's request to the model's endpoint with the run's key. Returns the whole reply.
 
-    A stream is read to its end first: a reply is logged before the SDK sees it, so parts cannot be passed on.
+    A stream is read to its end first: a reply is logged before the SDK sees it, so parts cannot be passed on. `key` is
+    the variable with the API key, for messages. `query` is added to the path.
     """
     path = request.params["path"]
     body = {**request.params["body"]}
@@ -86,11 +90,11 @@ async def forward(http: HttpEndpoint, name: str, request: Request, seed: int) ->
     if request.prompt is not None:
         body["prompt"] = request.prompt
 
-    http_response = await http.post(path, _encode(body))
+    http_response = await http.post(path + query, _encode(body))
     content_type = http_response.headers.get("Content-Type", "")
     if http_response.status == 200 and content_type.startswith(EVENT_STREAM):
         return _read_stream(path, http_response, http.base_url)
-    reply = decode_json(http_response, http.base_url)
+    reply = decode_json(http_response, http.base_url, key)
     text, reasoning, finish = "", "", None
     if path in (CHAT_PATH, TEXT_PATH):
         choices = reply.get("choices") if isinstance(reply, dict) else None
@@ -101,7 +105,7 @@ async def forward(http: HttpEndpoint, name: str, request: Request, seed: int) ->
         text,
         finish,
         read_usage(reply),
-        _pack_reply(path, reply),
+        pack_reply(path, reply),
         reasoning=reasoning,
         cost=read_cost(reply),
         address=http.base_url,
@@ -170,7 +174,7 @@ def _read_choices(choices: Any, field: str) -> tuple[str, str, str | None]:
     return "", "", None
 
 
-def _pack_reply(path: str, reply: Any) -> dict[str, Any]:
+def pack_reply(path: str, reply: Any) -> dict[str, Any]:
     """Return a JSON reply as `Response.data`. Vectors of embeddings are packed to save space in the log."""
     if path == EMBEDDINGS_PATH and isinstance(reply, dict) and _is_list_of_objects(reply.get("data")):
         return {"vectors": _convert_vectors(reply, _pack_vector)}
@@ -267,6 +271,8 @@ def build_chat_reply(request: Request, response: Response, body: dict[str, Any])
             "completion_tokens": response.usage.output,
             "total_tokens": response.usage.input + response.usage.output,
         }
+        if response.usage.reasoning:
+            reply["usage"]["completion_tokens_details"] = {"reasoning_tokens": response.usage.reasoning}
     if stream:
         events = b"data: %b\n\ndata: %b\n\n" % (_encode(reply), END_OF_STREAM.encode())
         return SdkReply(200, events, EVENT_STREAM)
