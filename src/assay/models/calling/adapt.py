@@ -4,8 +4,9 @@
     reply, changes = await adapted.post("/chat/completions", body)    # changes: ("no temperature",)
 
 Reasoning models reject `temperature`, want `max_completion_tokens` instead of `max_tokens`, and name the system role
-`developer`. A provider of another dialect has its own list of changes. The endpoint's own error tells which it needs. The first rejected request is changed and sent again, and so is every
-later one. A call's key in the log is the request before the change, so a continued run finds its replies.
+`developer`. The endpoint's own error tells which. The first rejected request is changed and sent again, and so is every
+later one. A call's key in the log is the request before the change, so a continued run finds its replies. A provider of
+another dialect has its own list of changes.
 
 A parameter that the user chose for its effect on the answer, such as `reasoning_effort`, is never left out: there the
 error is the better answer.
@@ -39,7 +40,7 @@ Body = dict[str, Any]
 
 
 class Change(NamedTuple):
-    """One way to change a request. It is considered if `parameter` is a key of the body and `apply` changes the body."""
+    """One way to change a request. Possible if `parameter` is a key of the body and `apply` changes the body."""
 
     parameter: str
     text: str

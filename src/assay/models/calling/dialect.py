@@ -1,11 +1,12 @@
 """Translates requests from OpenAI's words, which all suites use, into the dialect of another vendor.
 
-params = DialectParams(request.params, seed)
-body = {"model": name, "max_tokens": params.take("max_tokens") or 16_000}
-params.leave_out("seed")                 # is recorded: "no seed"
-body |= params.rest()                    # the vendor's own parameters, unchanged
+    system, messages = split_system(request, "Anthropic")
+    params = DialectParams(request.params, seed)
+    body = {"model": name, "max_tokens": params.take_limit() or 16_000}
+    params.leave_out("seed")                 # is recorded: "no seed"
+    body |= params.rest()                    # the vendor's own parameters, unchanged
 
-system, messages = split_system(request)
+What a dialect cannot say is left out, and `Response.adapted` tells.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def status_error(response: HttpResponse, where: str, key: str = COMMON_KEY) -> M
 
 
 def error_kind(code: str, message: str) -> str:
-    """Return the kind of failure for an error that a reply with status 200 contains, as OpenAI's Responses API has it."""
+    """Return the kind of failure for an error in a reply with status 200, as OpenAI's Responses API has them."""
     if code.lower() in _POLICY_CODES or any(words in message.lower() for words in _POLICY_WORDS):
         return "refusal"
     if any(words in f"{code} {message}".lower() for words in _OVERFLOW_WORDS):
