@@ -27,7 +27,7 @@ TURNS: list[Any] = [
     {"role": "assistant", "content": "Rex"},
     {"role": "user", "content": "Another."},
 ]
-SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+SCHEMA: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 ANSWER = Reply('{"name": "Bo"}', "They want a dog. Bo is one.")
 SEED = 7
 

@@ -67,9 +67,7 @@ class LiveSource(RowSource):
         memories = MemorySet(self.plugins, options.memory_args, options.embedder, spec.timeout)
         self._needing_evidence = memories.needing_evidence
         self.solver = SessionsSolver(memories, options.top_k, self._prompt)
-        self.roles = {MAIN: Role(spec.model, needs=frozenset({CHAT}))}
-        for name, model in memories.roles.items():
-            self.roles[name] = Role(model)
+        self.roles = {MAIN: Role(spec.model, needs=frozenset({CHAT})), **memories.roles}
 
     # Identity of the run.
 

@@ -142,8 +142,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
                     else "--model is missing. A memory of this run calls a model to store or search: name a model."
                 )
             roles[MAIN] = Role(self.spec.model, needs=frozenset({CHAT}))
-        for name, model in memory_set.roles.items():
-            roles[name] = Role(model)
+        roles |= memory_set.roles
         if self._panel is not None:
             roles |= self._panel.roles
         return roles
