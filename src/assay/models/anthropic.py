@@ -11,7 +11,7 @@ from typing import Any
 from assay.core.connect import CHAT, About, Connection
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
-from assay.models.calling.adapt import AdaptedEndpoint, Body, Change, without
+from assay.models.calling.adapt import AdaptedEndpoint, Body, RequestChange, without
 from assay.models.calling.dialect import DialectParams, is_plain, parts_of, split_system
 from assay.models.calling.http_client import HttpEndpoint
 from assay.models.calling.http_errors import bad_reply
@@ -58,7 +58,9 @@ def _budget(body: Body) -> Body:
 
 
 CHANGES = (
-    Change("output_config", "a budget of reasoning tokens instead of an effort", _budget, r"effort|adaptive"),
+    RequestChange(
+        "output_config", "a budget of reasoning tokens instead of an effort", _budget, r"effort|adaptive"
+    ),
     without("temperature"),
     without("top_p"),
     without("top_k"),

@@ -13,7 +13,7 @@ from typing import Any
 from assay.core.connect import CHAT, EMBEDDINGS, About, Connection
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
-from assay.models.calling.adapt import AdaptedEndpoint, Body, Change
+from assay.models.calling.adapt import AdaptedEndpoint, Body, RequestChange
 from assay.models.calling.dialect import DialectParams, parts_of, split_system
 from assay.models.calling.foreign_sdk import EMBEDDINGS_PATH, is_sdk_request, pack_reply
 from assay.models.calling.http_client import HttpEndpoint
@@ -53,14 +53,14 @@ _NAMES = {
 }
 
 
-def _without(name: str, field: str) -> Change:
+def _without(name: str, field: str) -> RequestChange:
     """Return the change that leaves out a field of `generationConfig`."""
 
     def apply(body: Body) -> Body:
         config = {key: value for key, value in body["generationConfig"].items() if key != field}
         return {**body, "generationConfig": config}
 
-    return Change("generationConfig", f"no {name}", apply, rf"(?<![\w-]){field}(?![\w-])")
+    return RequestChange("generationConfig", f"no {name}", apply, rf"(?<![\w-]){field}(?![\w-])")
 
 
 def _budget(body: Body) -> Body:
@@ -75,7 +75,7 @@ def _budget(body: Body) -> Body:
 
 
 CHANGES = (
-    Change(
+    RequestChange(
         "generationConfig",
         "a budget of reasoning tokens instead of a level",
         _budget,

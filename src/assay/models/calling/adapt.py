@@ -39,7 +39,7 @@ _encode = msgspec.json.Encoder().encode
 Body = dict[str, Any]
 
 
-class Change(NamedTuple):
+class RequestChange(NamedTuple):
     """One way to change a request. Possible if `parameter` is a key of the body and `apply` changes the body."""
 
     parameter: str
@@ -55,22 +55,22 @@ class Change(NamedTuple):
         return self.named or rf"(?<![\w.-]){re.escape(self.parameter)}(?![\w-])"
 
 
-def without(parameter: str) -> Change:
+def without(parameter: str) -> RequestChange:
     """Return the change that leaves a parameter out."""
 
     def apply(body: Body) -> Body:
         return {key: value for key, value in body.items() if key != parameter}
 
-    return Change(parameter, f"no {parameter}", apply)
+    return RequestChange(parameter, f"no {parameter}", apply)
 
 
-def renamed(parameter: str, name: str) -> Change:
+def renamed(parameter: str, name: str) -> RequestChange:
     """Return the change that sends a parameter under another name."""
 
     def apply(body: Body) -> Body:
         return {name if key == parameter else key: value for key, value in body.items()}
 
-    return Change(parameter, f"{name} instead of {parameter}", apply)
+    return RequestChange(parameter, f"{name} instead of {parameter}", apply)
 
 
 def _developer_role(body: Body) -> Body:
@@ -81,7 +81,7 @@ def _developer_role(body: Body) -> Body:
     return {**body, "messages": messages}
 
 
-DEVELOPER = Change(
+DEVELOPER = RequestChange(
     "messages",
     "developer instead of system role",
     _developer_role,
@@ -105,12 +105,12 @@ class AdaptedEndpoint:
     """
 
     def __init__(
-        self, http: HttpEndpoint, changes: tuple[Change, ...] = OPENAI_CHANGES, key: str = COMMON_KEY
+        self, http: HttpEndpoint, changes: tuple[RequestChange, ...] = OPENAI_CHANGES, key: str = COMMON_KEY
     ) -> None:
         self.http = http
         self._possible = changes
         self._key = key
-        self._learned: tuple[Change, ...] = ()
+        self._learned: tuple[RequestChange, ...] = ()
 
     async def post(
         self, path: str, body: Body, headers: Mapping[str, str] | None = None
@@ -147,7 +147,7 @@ class AdaptedEndpoint:
         return True
 
 
-def find_change(changes: tuple[Change, ...], message: str, body: Body) -> Change | None:
+def find_change(changes: tuple[RequestChange, ...], message: str, body: Body) -> RequestChange | None:
     """Return the change that an error message asks for, or None.
 
     The message must name a parameter of the body and say that it is not taken. Of several names the first counts:
@@ -155,7 +155,7 @@ def find_change(changes: tuple[Change, ...], message: str, body: Body) -> Change
     """
     if not _NOT_TAKEN.search(message):
         return None
-    named: list[tuple[int, Change]] = []
+    named: list[tuple[int, RequestChange]] = []
     for change in changes:
         if change.parameter in body:
             match = re.search(change.pattern, message)
@@ -164,7 +164,7 @@ def find_change(changes: tuple[Change, ...], message: str, body: Body) -> Change
     return min(named, key=lambda each: each[0])[1] if named else None
 
 
-def _apply(changes: tuple[Change, ...], body: Body) -> tuple[Body, tuple[str, ...]]:
+def _apply(changes: tuple[RequestChange, ...], body: Body) -> tuple[Body, tuple[str, ...]]:
     texts: list[str] = []
     for change in changes:
         if change.parameter in body:
