@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from assay.core import registry
 from assay.core.errors import UsageError
 
 # Abilities of a model, for `About.can` and `Role.needs`.
@@ -91,6 +92,17 @@ def role_of(model: str | Role) -> Role:
     return role
 
 
+def with_provider(name: str, base_url: str | None = None) -> str:
+    """Return a model's name as PROVIDER/NAME. A name without a known provider is one of `openai`.
+
+    OpenRouter names models `qwen/qwen3-32b`. At its address that is no model of the provider `qwen`.
+    """
+    provider, slash, _ = name.partition("/")
+    if "openrouter.ai" in (base_url or "") and provider in _OPENROUTER_VENDORS:
+        return f"openai/{name}"
+    return name if slash and provider in registry.names("model") else f"openai/{name}"
+
+
 class About(Struct, frozen=True, kw_only=True):
     """Description of a provider: one row of `assay models`."""
 
@@ -111,3 +123,5 @@ def response_format(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+# Vendors with a provider here whose name begins the names of models at OpenRouter.
+_OPENROUTER_VENDORS = frozenset({"anthropic", "deepseek", "qwen"})

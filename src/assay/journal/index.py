@@ -471,7 +471,7 @@ class _ResponseCost(msgspec.Struct, gc=False):
     cost: float | None = None
 
 
-class _FailureKind(msgspec.Struct, gc=False):
+class _CallFailure(msgspec.Struct, gc=False):
     kind: str
 
 
@@ -479,7 +479,7 @@ class _CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
     index: int
     stage: str
     response: _ResponseCost | None = None
-    failure: _FailureKind | None = None
+    failure: _CallFailure | None = None
     attempts: int = 1
 
 
