@@ -12,8 +12,9 @@ import pytest
 
 import assay
 from assay.core import registry
-from assay.core.connect import Connection, Role
+from assay.core.connect import Connection, Role, with_provider
 from assay.core.errors import ModelError, UsageError
+from assay.core.protocols import Context
 from assay.core.spec import RunSpec
 from assay.core.types import Request, Response
 from assay.models.calling.connect import connect
@@ -34,6 +35,7 @@ from servers.dialects import (
 from servers.dialects.anthropic import Anthropic
 from servers.dialects.gemini import Gemini
 from servers.dialects.openai import Azure, OpenAIChat, Responses, Vllm
+from servers.gateway_lab import Lab, post
 from suites import shared
 
 KEYS = {
@@ -320,3 +322,127 @@ def test_a_vendor_without_embeddings_is_refused_as_an_embedder(
     spec = assay.spec("memory-test", model="", embedder="anthropic/c", output_dir=str(tmp_path), **options)
     with pytest.raises(UsageError, match="anthropic/c cannot do embeddings"):
         assay.run(spec)
+
+
+PICTURE = "data:image/png;base64,aGk="
+PARTS: dict[str, Any] = {
+    "anthropic": [
+        {"type": "text", "text": "What is it?"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
+        {"type": "image", "source": {"type": "url", "url": "https://h/x.png"}},
+    ],
+    "gemini": [
+        {"text": "What is it?"},
+        {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
+        {"fileData": {"fileUri": "https://h/x.png"}},
+    ],
+    "openai-responses": [
+        {"type": "input_text", "text": "What is it?"},
+        {"type": "input_image", "image_url": PICTURE},
+        {"type": "input_image", "image_url": "https://h/x.png"},
+    ],
+}
+
+
+@pytest.mark.parametrize("dialect", [Anthropic(), Gemini(), Responses()], ids=list(PARTS))
+def test_pictures_are_translated_and_other_parts_refused(
+    dialect: Dialect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEYS[dialect.provider], KEY)
+    parts: list[dict[str, Any]] = [
+        {"type": "text", "text": "What is it?"},
+        {"type": "image_url", "image_url": {"url": PICTURE}},
+        {"type": "image_url", "image_url": {"url": "https://h/x.png"}},
+    ]
+    sound = {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}
+
+    async def main(base_url: str) -> None:
+        model = registry.find("model", dialect.provider).connect(
+            Connection(name=dialect.name, base_url=base_url)
+        )
+        try:
+            await model.send(Request(model="m", messages=[{"role": "user", "content": parts}]), 1)
+            with pytest.raises(ModelError, match="'input_audio' cannot be sent"):
+                await model.send(Request(model="m", messages=[{"role": "user", "content": [sound]}]), 1)
+            with pytest.raises(ModelError, match="role 'tool' cannot be sent"):
+                await model.send(Request(model="m", messages=[{"role": "tool", "content": "x"}]), 1)
+        finally:
+            await model.close()
+
+    with DialectServer(dialect, said) as server:
+        asyncio.run(main(server.url))
+        (seen,) = server.seen
+    (message,) = seen.body.get("messages") or seen.body.get("contents") or seen.body["input"]
+    assert (message.get("content") or message["parts"]) == PARTS[dialect.provider]
+
+
+class FailingResponses(Responses):
+    """Every reply says that it failed."""
+
+    def __init__(self, code: str) -> None:
+        self._code = code
+
+    def reply(self, reply: Reply, body: dict[str, Any]) -> Any:
+        error = {"code": self._code, "message": "in its own words"}
+        return {"id": "r", "object": "response", "status": "failed", "error": error, "output": []}
+
+
+def test_a_response_that_failed_is_a_failure_with_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Responses API sends some errors with status 200."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for code, kind in (("server_error", "server_error"), ("invalid_prompt", "refusal"), ("x", "rejected")):
+        dialect = FailingResponses(code)
+        with DialectServer(dialect, said) as server, pytest.raises(ModelError) as told:
+            ask(dialect.provider, dialect.name, server.url)
+        assert told.value.failure.kind == kind
+        assert told.value.failure.message.endswith(f"{code}: in its own words")
+        assert told.value.retry is (kind == "server_error")
+
+
+def test_an_sdk_reaches_a_model_of_another_dialect_through_the_gateway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chat requests are translated, and so are requests for embeddings where the vendor has them."""
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    told: list[Any] = []
+
+    async def solve(_: Any, ctx: Context) -> None:
+        url = await ctx.base_url()
+        messages = [{"role": "user", "content": "Name a dog."}]
+        told.append(await post(f"{url}/chat/completions", {"model": "m", "messages": messages}))
+        told.append(await post(f"{url}/embeddings", {"model": "m", "input": ["a dog", "an owl"]}))
+
+    with DialectServer(Gemini(), said) as server:
+        asyncio.run(Lab(tmp_path, server.model, server.url).start(solve))
+        assert server.rejected == []
+    chat, vectors = [json.loads(each.body) for each in told]
+    assert chat["choices"][0]["message"]["content"] == "Rex"
+    assert chat["usage"]["completion_tokens_details"] == {"reasoning_tokens": 6}
+    assert [len(item["embedding"]) for item in vectors["data"]] == [5, 5]
+
+
+@pytest.mark.parametrize(
+    ("name", "base_url", "full"),
+    [
+        ("gpt-4o", None, "openai/gpt-4o"),
+        ("meta-llama/Llama-3", None, "openai/meta-llama/Llama-3"),
+        ("qwen/qwen-plus", None, "qwen/qwen-plus"),
+        ("qwen/qwen3-32b", "https://openrouter.ai/api/v1", "openai/qwen/qwen3-32b"),
+        ("local/smollm2", "https://openrouter.ai/api/v1", "local/smollm2"),
+    ],
+)
+def test_a_name_of_openrouter_is_not_a_provider(name: str, base_url: str | None, full: str) -> None:
+    """Files and variables of other programs name models without a provider."""
+    assert with_provider(name, base_url) == full
+
+
+def test_the_page_names_every_variable_and_argument() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "providers.md").read_text()
+    for name in ("anthropic", "azure", "deepseek", "gemini", "ollama", "openrouter", "qwen"):
+        module = registry.find("model", name)
+        for variable in (*module.VENDOR.keys, *module.VENDOR.urls, *module.VENDOR.tokens):
+            assert f"`{variable}`" in page
+            assert variable in module.ABOUT.needs
+        assert all(f"--model-args {argument}=" in page for argument in module.ABOUT.args)
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+        assert row.endswith("| yes |" if "embeddings" in module.ABOUT.can else "| no |")

@@ -191,4 +191,4 @@ def camel(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text(content: dict[str, Any]) -> str:
-    return "".join(part["text"] for part in content["parts"])
+    return "".join(part.get("text", "") for part in content["parts"])
