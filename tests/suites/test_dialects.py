@@ -16,7 +16,18 @@ import pytest
 import assay
 from assay.core.spec import RunSpec
 
-from servers.dialects import BROKEN, FILTERED, KEY, OVERFLOW, REFUSED, Dialect, DialectServer, Messages, Reply
+from servers.dialects import (
+    BROKEN,
+    FILTERED,
+    KEY,
+    OVERFLOW,
+    REFUSED,
+    Dialect,
+    DialectServer,
+    Messages,
+    Reply,
+    Result,
+)
 from servers.dialects.anthropic import Anthropic
 from servers.dialects.gemini import Gemini
 from servers.dialects.openai import Azure, OpenAIChat, Responses, Vllm
@@ -273,3 +284,29 @@ def test_the_endpoints_words_are_shown_once_for_each_kind_of_failure(
             "1 call failed, refusal",
             "1 call failed, context_overflow",
         ]
+
+
+def test_a_key_that_a_model_repeats_is_in_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither from a reply nor from the message of an error, whatever the vendor's variable is called."""
+    monkeypatch.delenv("GEMINI_API_KEY")
+    monkeypatch.setenv("GOOGLE_API_KEY", KEY)
+
+    def telling(messages: Messages) -> Reply:
+        reply = answer(messages)
+        return reply if reply.fault else Reply(f"The key is {KEY}")
+
+    with DialectServer(TellingGemini(), telling) as server:
+        run = assay.run(task(tmp_path, server))
+    assert "[redacted]" in run.summary.first_failures["context_overflow"]
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert not any(KEY.encode() in content for content in files)
+    assert b"The key is [redacted]" in (run.folder / "calls.jsonl").read_bytes()
+
+
+class TellingGemini(Gemini):
+    """Its message about a prompt that is too long has the key in it."""
+
+    def fault(self, name: str) -> Result:
+        if name != OVERFLOW:
+            return super().fault(name)
+        return 400, {"error": {"code": 400, "message": f"The input token count of {KEY} exceeds the maximum"}}
