@@ -576,6 +576,7 @@ class Runner:
         else:
             state = "incomplete" if unanswered else "finished"
         failures, first_failures = journal.failures()
+        failed_calls, first_failed_calls = journal.failed_calls()
         return Summary(
             state=state,
             score=self.score,
@@ -591,7 +592,8 @@ class Runner:
             files=[str(path) for path in outcome.files] if outcome else [],
             report=outcome.report if outcome else None,
             failures=failures,
-            first_failures=first_failures,
+            first_failures=first_failed_calls | first_failures,
+            failed_calls=failed_calls,
             newest=str(outcome.newest or "") if outcome else "",
             unscored=self._unscored,
             **journal.costs(),

@@ -31,7 +31,7 @@ def test_a_provider_says_what_it_is_before_it_is_connected(name: str) -> None:
     """`assay models` needs no key, no endpoint and no file."""
     about = registry.find("model", name).ABOUT
     assert isinstance(about, About)
-    assert about.can <= {CHAT, TEXT, "loglikelihood", "embed", "json_schema"}
+    assert about.can <= {CHAT, TEXT, "loglikelihood", "embeddings", "json_schema"}
     assert about.example.startswith(f"{name}/")
     assert about.summary
     assert about.needs

@@ -13,7 +13,7 @@ from assay.core.errors import InputError, UsageError
 def test_built_ins_are_found_by_file_name() -> None:
     """A file is a plugin: its name is the plugin's name."""
     assert registry.find("filter", "take_first").build()(["a", "b"]) == "a"
-    assert registry.find("model", "openai-completions").ABOUT.can == {"text", "loglikelihood"}
+    assert registry.find("model", "openai-completions").ABOUT.can == {"text", "loglikelihood", "embeddings"}
     assert "exact_match" in registry.names("metric")
 
 

@@ -69,12 +69,16 @@ def test_a_prompt_that_is_too_long_is_an_overflow(status: int, message: str) -> 
 @pytest.mark.parametrize(
     ("status", "body", "kind"),
     [
+        (400, {"error": {"message": "Your input is too large.", "code": "context_length_exceeded"}}, "context_overflow"),
+        (400, {"object": "error", "message": "longer than the model's context length (8 tokens).", "code": 400}, "context_overflow"),
+        (400, {"error": {"code": 400, "message": "API key not valid.", "details": [{"reason": "API_KEY_INVALID"}]}}, "auth"),
+        (529, {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, "rate_limited"),
         (400, {"error": {"message": "unknown parameter: top_q", "code": "unknown_parameter"}}, "rejected"),
         (400, "<html>Bad request</html>", "rejected"),
         (400, {"error": "content_filter is not a model"}, "rejected"),
         (403, {"error": {"message": "the key has no access"}}, "auth"),
     ],
-)
+)  # fmt: skip
 def test_other_errors_are_not_taken_for_refusals(status: int, body: Any, kind: str) -> None:
     assert kind_of(status, body) == kind
 
@@ -95,6 +99,15 @@ def test_other_errors_are_not_taken_for_refusals(status: int, body: Any, kind: s
 )
 def test_nobody_waits_for_ever_because_an_endpoint_says_so(value: str, wait: float | None) -> None:
     assert status_error(HttpResponse(429, {"Retry-After": value}, b""), "http://h").wait == wait
+
+
+@pytest.mark.parametrize(
+    ("delay", "wait"), [("21s", 21.0), ("0.5s", 0.5), ("86400s", MAX_RETRY_AFTER), ("soon", None)]
+)
+def test_gemini_names_the_time_to_wait_in_the_body(delay: str, wait: float | None) -> None:
+    info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
+    body = {"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED", "details": [{}, info]}}
+    assert status_error(HttpResponse(429, {}, json.dumps(body).encode()), "http://h").wait == wait
 
 
 def test_a_filtered_question_of_a_memory_test_costs_that_question(tmp_path: Path) -> None:

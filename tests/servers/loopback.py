@@ -12,7 +12,9 @@ from typing import Any, Self
 Answer = Callable[[dict[str, Any]], tuple[int, Any]]
 
 
-class _Listening(ThreadingHTTPServer):
+class ListeningServer(ThreadingHTTPServer):
+    """A server with a thread for each connection."""
+
     daemon_threads = True
     request_queue_size = 128  # of more than the usual five connections at once some would wait a second
 
@@ -52,7 +54,7 @@ class LoopbackServer:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._http = _Listening(("127.0.0.1", 0), Handler)
+        self._http = ListeningServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
 
     @property

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.core.dollars import dollars
+from assay.core.types import SUBJECT_KINDS
 from assay.screen import counted, duration, tell
 
 if TYPE_CHECKING:
@@ -25,15 +26,17 @@ MAX_MESSAGE = 160
 def print_footer(run: Run) -> None:
     """Print calls and tokens, failures, result files, and the command that continues the run if it is not complete."""
     click.echo(_cost(run))
-    if run.summary.adapted:
-        click.echo(f"  requests were adapted to the endpoint: {', '.join(run.summary.adapted)}")
-    for kind, count in run.summary.failures.items():
-        # Older runs have no message here.
-        message = " ".join(run.summary.first_failures.get(kind, "").split())
-        if len(message) > MAX_MESSAGE:
-            message = message[: MAX_MESSAGE - 1] + "…"
-        click.echo(f"  {count:,} × {kind}{message and ': ' + message}")
-    if run.summary.failures:
+    summary = run.summary
+    if summary.adapted:
+        click.echo(f"  requests were adapted to the endpoint: {', '.join(summary.adapted)}")
+    for kind, count in summary.failures.items():
+        click.echo(f"  {count:,} × {kind}{_first_message(run, kind)}")
+    for kind, count in summary.failed_calls.items():
+        # Failures of the infrastructure are over if all cases have their answers and scores.
+        is_over = kind not in SUBJECT_KINDS and not summary.infra_error and not summary.unscored
+        if kind not in summary.failures and not is_over:
+            click.echo(f"  {counted(count, 'call')} failed, {kind}{_first_message(run, kind)}")
+    if summary.failures:
         click.echo(f"  list them with: assay show {run.folder} --failed")
     files = run.files
     if run.summary.newest:
@@ -50,6 +53,14 @@ def print_footer(run: Run) -> None:
         _print_how_to_continue(run)
 
 
+def _first_message(run: Run, kind: str) -> str:
+    """Return the endpoint's own words about the first failure of a kind. Empty for runs of older versions."""
+    message = " ".join(run.summary.first_failures.get(kind, "").split())
+    if len(message) > MAX_MESSAGE:
+        message = message[: MAX_MESSAGE - 1] + "…"
+    return f": {message}" if message else ""
+
+
 def _cost(run: Run) -> str:
     """Return calls and tokens of all starts, and what this start added."""
     summary, spent, now = run.summary, run.summary.spent, run.summary.this_start
@@ -58,7 +69,10 @@ def _cost(run: Run) -> str:
     if spent.get("retries"):
         parts.append(counted(spent["retries"], "retry", "retries"))
     if spent.get("input_tokens") or spent.get("output_tokens"):
-        parts.append(f"{spent['input_tokens']:,} tokens in, {spent['output_tokens']:,} out")
+        tokens = f"{spent['input_tokens']:,} tokens in, {spent['output_tokens']:,} out"
+        if spent.get("reasoning_tokens"):
+            tokens += f" ({spent['reasoning_tokens']:,} reasoning)"
+        parts.append(tokens)
     if summary.cost is not None:
         judged = f", {dollars(summary.scoring_cost)} of it for scoring" if summary.scoring_cost else ""
         parts.append(f"cost {dollars(summary.cost)}{judged}{_price_source(summary.price_tables)}")

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
+from assay.core import registry
 from assay.core.errors import UsageError
 
 # Abilities of a model, for `About.can` and `Role.needs`.
@@ -25,6 +26,7 @@ LIKELIHOOD = (
     "loglikelihood"  # returns the log-likelihood of a continuation, and whether greedy decoding yields it
 )
 SCHEMA = "json_schema"  # restricts its reply to the JSON schema of `response_format`
+EMBEDDINGS = "embeddings"  # returns vectors of texts, for --embedder
 FORWARD = "forward"  # passes the requests of other SDKs to an endpoint unchanged
 
 
@@ -48,9 +50,12 @@ class Connection(Struct, frozen=True, kw_only=True):
     seed: int = 1234
     args: dict[str, Any] = field(default_factory=dict)
     key: str = ""
-    """Name of the variable with the API key. If the name is empty or the variable unset, OPENAI_API_KEY is used."""
+    """Name of the variable with the API key. If the name is empty or the variable unset, the provider's own variables
+    are used, such as OPENAI_API_KEY."""
     env_file: str = ""
     """A .env file for keys that are not in the environment."""
+    inherited: bool = False
+    """Whether `base_url` was given for a model of another provider. A vendor's provider then uses its own address."""
 
 
 class Role(Struct, frozen=True):
@@ -87,6 +92,17 @@ def role_of(model: str | Role) -> Role:
     return role
 
 
+def with_provider(name: str, base_url: str | None = None) -> str:
+    """Return a model's name as PROVIDER/NAME. A name without a known provider is one of `openai`.
+
+    OpenRouter names models `qwen/qwen3-32b`. At its address that is no model of the provider `qwen`.
+    """
+    provider, slash, _ = name.partition("/")
+    if "openrouter.ai" in (base_url or "") and provider in _OPENROUTER_VENDORS:
+        return f"openai/{name}"
+    return name if slash and provider in registry.names("model") else f"openai/{name}"
+
+
 class About(Struct, frozen=True, kw_only=True):
     """Description of a provider: one row of `assay models`."""
 
@@ -109,3 +125,5 @@ def response_format(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+# Vendors with a provider here whose name begins the names of models at OpenRouter.
+_OPENROUTER_VENDORS = frozenset({"anthropic", "deepseek", "qwen"})

@@ -1,4 +1,4 @@
-"""Reads API keys from a `.env` file: `HOP_KEY_*` and `OPENAI_API_KEY`. Other variables in it are ignored.
+"""Reads API keys from a `.env` file: `HOP_KEY_*`, and `*_API_KEY` such as `OPENAI_API_KEY`. It ignores other variables.
 
 The keys are not put into the environment, so that the code under test does not see them.
 """
@@ -11,6 +11,8 @@ from pathlib import Path
 NAME = ".env"
 COMMON_KEY = "OPENAI_API_KEY"
 OWN_KEY = "HOP_KEY_"
+# The variables of all vendors end like this: ANTHROPIC_API_KEY, GEMINI_API_KEY, AZURE_OPENAI_API_KEY.
+_VENDOR_KEY = "_API_KEY"
 # NAME=VALUE with an optional `export`, quotes and a comment. A `#` starts a comment only after a space or quote.
 _LINE = re.compile(
     r"""\s*(?:export\s+)?(?P<name>[A-Za-z_][\w.-]*)\s*=\s*
@@ -45,7 +47,7 @@ def _key_name(name: str) -> str:
     hop_name = normalised(name)
     if hop_name.startswith(OWN_KEY):
         return hop_name
-    return name if name == COMMON_KEY else ""
+    return name if name.endswith(_VENDOR_KEY) else ""
 
 
 def _value(match: re.Match[str]) -> str:

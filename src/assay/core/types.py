@@ -33,11 +33,15 @@ SUBJECT_KINDS = frozenset({"user_code", "refusal", "context_overflow", "failed_s
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Tokens of one call, as the endpoint counted them. `cached` is the part of `input` from the endpoint's cache."""
+    """Tokens of one call, as the endpoint counted them.
+
+    `cached` is the part of `input` from the endpoint's cache, `reasoning` the part of `output` that was reasoning.
+    """
 
     input: int = 0
     output: int = 0
     cached: int = 0
+    reasoning: int = 0
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):

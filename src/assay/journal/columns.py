@@ -483,6 +483,7 @@ class RunColumns(RunIndex):
             head.tries,
             head.spent,
             head.counts,
+            head.failed_calls,
             score_parts=self.score_parts,
             sets=self.sets.names,
             subjects=self.subjects.names,

@@ -143,7 +143,7 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     report: Report | None = None
     failures: dict[str, int] = {}
     first_failures: dict[str, str] = {}
-    """The message of the first failure of each kind in `failures`."""
+    """The message of the first failure of each kind in `failures` and `failed_calls`."""
     newest: str = ""
     unscored: int = 0
     cost: float | None = None
@@ -158,6 +158,8 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The size in bytes of each file of the journal. Lines that are missing at the end of a file are found by it."""
     digests: dict[str, str] = {}
     """The SHA-256 of each file in `files`, and of `rows.jsonl` if the run folder has one."""
+    failed_calls: dict[str, int] = {}
+    """The number of failed calls by kind of failure. The case of such a call may have ended well."""
 
 
 def write_info(folder: Path, info: RunInfo) -> None:

@@ -43,6 +43,8 @@ class Spending(msgspec.Struct):
     failed: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
+    reasoning_tokens: int = 0
+    """The part of `output_tokens` that was reasoning, as far as endpoints tell."""
     cost: float | None = None
     """The sum of the calls' prices in US dollars, judges included. None if no call has a price."""
     scoring_cost: float | None = None
@@ -81,6 +83,7 @@ class Spending(msgspec.Struct):
         if usage is not None:
             self.input_tokens += usage.input
             self.output_tokens += usage.output
+            self.reasoning_tokens += usage.reasoning
 
 
 class LineCounts(msgspec.Struct):
@@ -116,6 +119,13 @@ def map_column(column: array[Any], content: memoryview) -> array[Any]:
     return cast("array[Any]", content.cast(typecode)) if len(content) else column
 
 
+class FailedCalls(msgspec.Struct):
+    """The calls that failed in one way. `first` is the offset of the first of them."""
+
+    count: int
+    first: int
+
+
 class IndexHead(msgspec.Struct):
     """The small values of a saved index. Its arrays follow in the sidecar."""
 
@@ -124,12 +134,13 @@ class IndexHead(msgspec.Struct):
     tries: dict[int, int]
     spent: Spending
     counts: dict[str, LineCounts]
+    failed_calls: dict[str, FailedCalls]
 
 
 class RunIndex:
     """The ends of all cases, by stage, and the offsets of all calls.
 
-    `tries` has the last try of cases that failed or ran more than once.
+    `tries` has the last try of cases that failed or ran more than once. `failed_calls` is by kind of failure.
     """
 
     sidecar_name = "index.bin"
@@ -143,6 +154,7 @@ class RunIndex:
         self.call_kinds = array("B")
         self.call_offsets = array("q")
         self.spent = Spending()
+        self.failed_calls: dict[str, FailedCalls] = {}
         self.positions = {CALLS: 0, RECORDS: 0, SCORES: 0}
         self.counts = {RECORDS: LineCounts(), SCORES: LineCounts()}
         self.damage: dict[tuple[Path, int], DamagedLine] = {}
@@ -261,8 +273,10 @@ class RunIndex:
             self.call_kinds.extend([_call_kind(line.index, line.stage) for line in lines])
             self.call_offsets.extend(accumulate(sizes[:-1], initial=begin))
             responses = [line.response for line in lines]
-            for line, response in zip(lines, responses, strict=True):
+            for place, (line, response) in enumerate(zip(lines, responses, strict=True), position):
                 self.spent.add(line.stage, line.attempts, response)
+                if line.failure is not None:
+                    self._add_failed_call(line.failure.kind, self.call_offsets[place])
             self._take_costs(
                 position,
                 [nan if each is None or each.cost is None else each.cost for each in responses],
@@ -320,6 +334,11 @@ class RunIndex:
         self.call_kinds.append(_call_kind(call.index, call.stage))
         self.call_offsets.append(offset)
         self.spent.add(call.stage, call.attempts, call.response)
+        if call.failure is not None:
+            self._add_failed_call(call.failure.kind, offset)
+
+    def _add_failed_call(self, kind: str, offset: int) -> None:
+        self.failed_calls.setdefault(kind, FailedCalls(0, offset)).count += 1
 
     def _take(self, name: str, index: int, commit: _HasStatus, offset: int) -> None:
         stage = self.stage(name)
@@ -374,7 +393,7 @@ class RunIndex:
 
     def _head(self, folder: Path) -> IndexHead:
         positions = {name: sidecar.position(folder / name, end) for name, end in self.positions.items()}
-        return IndexHead(positions, list(self.stages), self.tries, self.spent, self.counts)
+        return IndexHead(positions, list(self.stages), self.tries, self.spent, self.counts, self.failed_calls)
 
     def _arrays(self) -> list[array[Any] | bytearray]:
         """Return the arrays of the sidecar, in the order in which `_fill` reads them."""
@@ -387,6 +406,7 @@ class RunIndex:
         for name, at in head.positions.items():
             self.positions[name] = at.end
         self.tries, self.spent, self.counts = head.tries, head.spent, head.counts
+        self.failed_calls = head.failed_calls
         self.call_cases = fill(self.call_cases, next(arrays))
         self.call_kinds = fill(self.call_kinds, next(arrays))
         self.call_offsets = fill(self.call_offsets, next(arrays))
@@ -474,10 +494,15 @@ class _ResponseFacts(msgspec.Struct, gc=False):
     price_table: str = ""
 
 
+class _CallFailure(msgspec.Struct, gc=False):
+    kind: str
+
+
 class _CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
     index: int
     stage: str
     response: _ResponseFacts | None = None
+    failure: _CallFailure | None = None
     attempts: int = 1
 
 

@@ -175,6 +175,19 @@ class Journal:
                     messages.setdefault(kind, failure.message[:_MAX_FAILURE_MESSAGE])
         return dict(kinds.most_common()), messages
 
+    def failed_calls(self) -> tuple[dict[str, int], dict[str, str]]:
+        """Return the number of failed calls by kind of failure, and the message of the first one of each kind.
+
+        A case may end well without the reply: a memory test has an empty answer then, a judge an invalid verdict.
+        """
+        failed = self.index.failed_calls
+        counts = {kind: calls.count for kind, calls in failed.items()}
+        messages: dict[str, str] = {}
+        for kind, calls in failed.items():
+            failure = self._call_reader.call(calls.first).failure
+            messages[kind] = failure.message[:_MAX_FAILURE_MESSAGE] if failure else ""
+        return counts, messages
+
     def call(self, call: Call) -> None:
         """Log one call. The caller must do this before the case gets the reply."""
         self._has_replies = self._has_replies or call.response is not None

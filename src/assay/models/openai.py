@@ -2,49 +2,66 @@
 
 Each request is a POST to `/chat/completions`. Requests of foreign SDKs, which arrive through the gateway, are
 passed to the endpoint unchanged.
+
+A vendor with an endpoint of this kind is a file of a few lines: see `deepseek.py`.
 """
 
 from __future__ import annotations
 
-from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, About, Connection
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from assay.core.connect import CHAT, EMBEDDINGS, FORWARD, LIKELIHOOD, About, Connection
 from assay.core.errors import ModelError
-from assay.core.types import Failure, Request, Response
+from assay.core.types import Failure, Request, Response, Usage
 from assay.models.calling.adapt import AdaptedEndpoint
-from assay.models.calling.foreign_sdk import forward, is_sdk_request
-from assay.models.calling.http_client import HttpEndpoint, bearer
-from assay.models.calling.openai_format import (
-    openai_base_url,
-    openai_key,
-    read_chat,
-    request_headers,
-    request_params,
-)
+from assay.models.calling.foreign_sdk import EMBEDDINGS_PATH, forward, is_sdk_request
+from assay.models.calling.http_client import HttpEndpoint
+from assay.models.calling.openai_format import read_chat, request_headers, request_params
+from assay.models.calling.vendor import OPENAI, Vendor, key_headers, vendor_url
 
 ABOUT = About(
     summary="chat models behind an OpenAI-compatible endpoint",
     needs="--base-url or OPENAI_BASE_URL (default: OpenAI); OPENAI_API_KEY if the endpoint requires a key",
-    can=frozenset({CHAT}),
+    can=frozenset({CHAT, EMBEDDINGS}),
     example="openai/gpt-4o-mini",
 )
 
 
 class OpenAIModel:
-    """One chat model at one endpoint."""
+    """One chat model at one endpoint.
 
-    can = ABOUT.can | {FORWARD}
+    `url` and `headers` replace the vendor's usual address and its `Authorization`. `query` is added to every path.
+    `embedding_batch` is the largest number of texts that the vendor embeds at once; 0 means no limit of its own.
+    """
 
-    def __init__(self, connection: Connection) -> None:
-        self.endpoint = openai_base_url(connection)
+    def __init__(
+        self,
+        connection: Connection,
+        vendor: Vendor = OPENAI,
+        about: About = ABOUT,
+        *,
+        url: str = "",
+        headers: Mapping[str, str] | None = None,
+        query: str = "",
+        embedding_batch: int = 0,
+    ) -> None:
+        self.can = about.can | {FORWARD}
+        self.endpoint = url or vendor_url(connection, vendor)
         self._name = connection.name
-        self._http = HttpEndpoint(
-            self.endpoint, bearer(openai_key(connection)), connection.timeout, connection.network
-        )
-        self._adapted = AdaptedEndpoint(self._http)
+        self._key = vendor.key_variables
+        self._query = query
+        self._embedding_batch = embedding_batch
+        if headers is None:
+            headers = key_headers(connection, vendor)
+        self._http = HttpEndpoint(self.endpoint, headers, connection.timeout, connection.network)
+        self._adapted = AdaptedEndpoint(self._http, key=self._key)
 
     async def send(self, request: Request, seed: int) -> Response:
         """Send one chat completion. The caller retries, so this method does not."""
         if is_sdk_request(request):
-            return await forward(self._adapted, self._name, request, seed)
+            return await self._forward(request, seed)
         if request.continuation is not None:
             message = f"chat models cannot do {LIKELIHOOD}; use openai-completions/{self._name}"
             raise ModelError(Failure("rejected", message))
@@ -52,8 +69,32 @@ class OpenAIModel:
         # The parameters come last: a seed of the task or prompt overrides the seed of the run.
         body = {"model": self._name, "messages": messages, "seed": seed, **request_params(request.params)}
         headers = request_headers(request.params)
-        reply, adapted = await self._adapted.post("/chat/completions", body, headers)
+        reply, adapted = await self._adapted.post("/chat/completions" + self._query, body, headers)
         return read_chat(reply, self.endpoint, adapted)
+
+    async def _forward(self, request: Request, seed: int) -> Response:
+        """Pass the request of an SDK on. More texts to embed than the vendor takes at once become several requests."""
+        body = request.params["body"]
+        texts = body.get("input")
+        size = self._embedding_batch
+        if (
+            request.params["path"] != EMBEDDINGS_PATH
+            or not isinstance(texts, list)
+            or not 0 < size < len(texts)
+        ):
+            return await forward(self._adapted, self._name, request, seed, self._query)
+        items: list[dict[str, object]] = []
+        tokens = 0
+        for start in range(0, len(texts), size):
+            params = {"path": EMBEDDINGS_PATH, "body": {**body, "input": texts[start : start + size]}}
+            part = await forward(
+                self._adapted, self._name, replace(request, params=params), seed, self._query
+            )
+            vectors = part.data.get("vectors", {}).get("data", [])
+            items += [{**item, "index": start + item.get("index", 0)} for item in vectors]
+            tokens += part.usage.input if part.usage else 0
+        reply = {"object": "list", "data": items, "model": self._name, "usage": {"prompt_tokens": tokens}}
+        return Response("", usage=Usage(tokens), data={"vectors": reply}, address=self.endpoint)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -6,24 +6,19 @@ echoes the prompt with the log-probability of each token. See `likelihood/endpoi
 
 from __future__ import annotations
 
-from assay.core.connect import FORWARD, LIKELIHOOD, TEXT, About, Connection
+from assay.core.connect import EMBEDDINGS, FORWARD, LIKELIHOOD, TEXT, About, Connection
 from assay.core.types import Request, Response
 from assay.models.calling.adapt import AdaptedEndpoint
 from assay.models.calling.foreign_sdk import forward, is_sdk_request
-from assay.models.calling.http_client import HttpEndpoint, bearer
-from assay.models.calling.openai_format import (
-    openai_base_url,
-    openai_key,
-    read_completion,
-    request_headers,
-    request_params,
-)
+from assay.models.calling.http_client import HttpEndpoint
+from assay.models.calling.openai_format import read_completion, request_headers, request_params
+from assay.models.calling.vendor import OPENAI, key_headers, vendor_url
 from assay.models.likelihood.endpoint import LIKELIHOOD_ARGUMENTS, EndpointLikelihood
 
 ABOUT = About(
     summary="text completion behind an OpenAI-compatible endpoint (vLLM, llama.cpp, ...)",
     needs="--base-url or OPENAI_BASE_URL (default: OpenAI); OPENAI_API_KEY if the endpoint requires a key",
-    can=frozenset({TEXT, LIKELIHOOD}),
+    can=frozenset({TEXT, LIKELIHOOD, EMBEDDINGS}),
     example="openai-completions/Qwen/Qwen2.5-0.5B",
     args=LIKELIHOOD_ARGUMENTS,
 )
@@ -35,9 +30,9 @@ class CompletionsModel:
     can = ABOUT.can | {FORWARD}
 
     def __init__(self, connection: Connection) -> None:
-        self.endpoint = openai_base_url(connection)
+        self.endpoint = vendor_url(connection, OPENAI)
         self._name = connection.name
-        headers = bearer(openai_key(connection))
+        headers = key_headers(connection, OPENAI)
         self._http = HttpEndpoint(self.endpoint, headers, connection.timeout, connection.network)
         self._adapted = AdaptedEndpoint(self._http)
         # vLLM serves /tokenize and /tokenizer_info at its root, not below /v1.

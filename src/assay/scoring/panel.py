@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core import registry
-from assay.core.connect import CHAT, SCHEMA, Role, response_format
+from assay.core.connect import CHAT, SCHEMA, Role, response_format, with_provider
 from assay.core.errors import ModelError, UsageError
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.protocols import Asker, Context
@@ -117,7 +117,9 @@ class Panel:
         """The judge's own endpoint, or None if it uses the endpoint of the run."""
         if self.name == OFFLINE:
             return None
-        return self._base_url or os.environ.get(_URL_VARIABLE) or None
+        if self._base_url or not self.name.startswith("openai"):
+            return self._base_url  # OpenAI's variables are not for the models of other vendors
+        return os.environ.get(_URL_VARIABLE) or None
 
 
 def judge_name(flag: str | None, environ: Mapping[str, str] = os.environ) -> str:
@@ -129,14 +131,9 @@ def judge_name(flag: str | None, environ: Mapping[str, str] = os.environ) -> str
         return flag if "/" in flag or flag == OFFLINE else f"openai/{flag}"
     for variable in _MODEL_VARIABLES:
         if name := environ.get(variable):
-            return name if name == OFFLINE else with_provider(name)
+            url = environ.get(_URL_VARIABLE) or environ.get("OPENAI_BASE_URL")
+            return name if name == OFFLINE else with_provider(name, url)
     return OFFLINE
-
-
-def with_provider(name: str) -> str:
-    """Return a model name with its provider. `meta-llama/Llama-3` has none and becomes `openai/meta-llama/…`."""
-    provider, slash, _ = name.partition("/")
-    return name if slash and provider in registry.names("model") else f"openai/{name}"
 
 
 def judge_file_hash(name: str) -> str:

@@ -5,7 +5,8 @@
 
 Reasoning models reject `temperature`, want `max_completion_tokens` instead of `max_tokens`, and name the system role
 `developer`. The endpoint's own error tells which. The first rejected request is changed and sent again, and so is every
-later one. A call's key in the log is the request before the change, so a continued run finds its replies.
+later one. A call's key in the log is the request before the change, so a continued run finds its replies. A provider of
+another dialect has its own list of changes.
 
 A parameter that the user chose for its effect on the answer, such as `reasoning_effort`, is never left out: there the
 error is the better answer.
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.core.envfile import COMMON_KEY
 from assay.models.calling.http_client import HttpEndpoint
 from assay.models.calling.http_errors import decode_json, status_error
 from assay.models.calling.http_wire import HttpResponse
@@ -27,11 +29,9 @@ from assay.models.calling.http_wire import HttpResponse
 # out of range ("temperature must be at most 2"), which is the user's mistake.
 _NOT_TAKEN = re.compile(
     r"unsupported|not supported|does not support|unrecognized|unknown|unexpected|not permitted|not allowed"
-    r"|extra inputs|extra fields|no longer|deprecated|only the default|cannot both be|not a valid parameter",
+    r"|extra inputs|extra fields|no longer|deprecated|only the default|cannot both be|not a valid parameter"
+    r"|cannot find field|may only be set|not available|can't disable|cannot be disabled",
     re.IGNORECASE,
-)
-_SYSTEM_ROLE = re.compile(
-    r"messages\[\d+\]\.role|['\"`]?system['\"`]? role|role ['\"`]?system\b", re.IGNORECASE
 )
 # One encoder for all requests: msgspec.json.encode would create one for each.
 _encode = msgspec.json.Encoder().encode
@@ -39,12 +39,19 @@ Body = dict[str, Any]
 
 
 class RequestChange(NamedTuple):
-    """One way to change a request. `parameter` is the key of the body that the endpoint's error names."""
+    """One way to change a request. Possible if `parameter` is a key of the body and `apply` changes the body."""
 
     parameter: str
     text: str
     """What is recorded with each reply, such as `no temperature`."""
     apply: Callable[[Body], Body]
+    named: str = ""
+    """A regular expression for the words that name the parameter in the endpoint's error. Empty means its name."""
+
+    @property
+    def pattern(self) -> str:
+        """The expression to search for: `named`, or the parameter as a word of its own."""
+        return self.named or rf"(?<![\w.-]){re.escape(self.parameter)}(?![\w-])"
 
 
 def without(parameter: str) -> RequestChange:
@@ -73,7 +80,12 @@ def _developer_role(body: Body) -> Body:
     return {**body, "messages": messages}
 
 
-DEVELOPER = RequestChange("messages", "developer instead of system role", _developer_role)
+DEVELOPER = RequestChange(
+    "messages",
+    "developer instead of system role",
+    _developer_role,
+    r"(?i)messages\[\d+\]\.role|['\"`]?system['\"`]? role|role ['\"`]?system\b",
+)
 OPENAI_CHANGES = (
     renamed("max_tokens", "max_completion_tokens"),
     renamed("max_completion_tokens", "max_tokens"),
@@ -86,10 +98,16 @@ OPENAI_CHANGES = (
 
 
 class AdaptedEndpoint:
-    """An endpoint of one model, with the changes that its requests need. All requests of a run share them."""
+    """An endpoint of one model, with the changes that its requests need. All requests of a run share them.
 
-    def __init__(self, http: HttpEndpoint, changes: tuple[RequestChange, ...] = OPENAI_CHANGES) -> None:
+    `key` is the variable with the API key, for the message about a wrong key.
+    """
+
+    def __init__(
+        self, http: HttpEndpoint, changes: tuple[RequestChange, ...] = OPENAI_CHANGES, key: str = COMMON_KEY
+    ) -> None:
         self.http = http
+        self.key = key
         self._possible = changes
         self._learned: tuple[RequestChange, ...] = ()
 
@@ -101,7 +119,7 @@ class AdaptedEndpoint:
         Raises ModelError, also for a rejected request that no known change can help.
         """
         response, texts = await self.send(path, body, headers)
-        return decode_json(response, self.http.base_url), texts
+        return decode_json(response, self.http.base_url, self.key), texts
 
     async def send(
         self, path: str, body: Body, headers: Mapping[str, str] | None = None
@@ -133,20 +151,16 @@ class AdaptedEndpoint:
 def find_change(changes: tuple[RequestChange, ...], message: str, body: Body) -> RequestChange | None:
     """Return the change that an error message asks for, or None.
 
-    The message must name a key of the body as a word of its own and say that it is not taken. Of several names the
-    first counts: OpenAI's message about `max_tokens` also names `max_completion_tokens`.
+    The message must name a parameter of the body and say that it is not taken. Of several names the first counts:
+    OpenAI's message about `max_tokens` also names `max_completion_tokens`.
     """
     if not _NOT_TAKEN.search(message):
         return None
     named: list[tuple[int, RequestChange]] = []
     for change in changes:
-        if change is DEVELOPER:
-            match = _SYSTEM_ROLE.search(message)
-            if match and any(each.get("role") == "system" for each in body.get("messages") or ()):
-                named.append((match.start(), change))
-        elif change.parameter in body:
-            match = re.search(rf"(?<![\w.-]){re.escape(change.parameter)}(?![\w-])", message)
-            if match:
+        if change.parameter in body:
+            match = re.search(change.pattern, message)
+            if match and change.apply(body) != body:
                 named.append((match.start(), change))
     return min(named, key=lambda each: each[0])[1] if named else None
 

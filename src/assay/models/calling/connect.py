@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from assay.core import registry
 from assay.core.arguments import arguments_for, check_arguments
-from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection, Role, role_of
+from assay.core.connect import CHAT, EMBEDDINGS, FORWARD, LIKELIHOOD, TEXT, Connection, Role, role_of
 from assay.core.errors import StopRun, UsageError
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
@@ -31,6 +31,7 @@ def connect(spec: RunSpec, named: str | Role) -> Model:
     connection = Connection(
         name=name,
         base_url=role.base_url or spec.base_url,
+        inherited=bool(spec.model) and not role.base_url and spec.model.partition("/")[0] != provider,
         timeout=spec.timeout,
         concurrency=spec.concurrency,
         seed=spec.seed,
@@ -66,7 +67,7 @@ class ReplayOnlyModel:
     It has the endpoint of the original run, because the endpoint is part of every request's hash.
     """
 
-    can = frozenset({CHAT, TEXT, LIKELIHOOD, FORWARD})
+    can = frozenset({CHAT, TEXT, LIKELIHOOD, EMBEDDINGS, FORWARD})
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint

@@ -3,7 +3,7 @@
 Models with an HTTP endpoint get the SDK's request unchanged:
 
     request = read_sdk_request(name, endpoint, "/chat/completions", body)   # is logged
-    response = await forward(http, name, request, seed)                     # contains the whole reply
+    response = await forward(adapted, name, request, seed)                  # contains the whole reply
     reply = build_reply(response)                                           # the bytes for the SDK
 
 Models without an endpoint (local/, python/, script/) get an ordinary chat request from `read_chat_request`.
@@ -77,10 +77,13 @@ def is_sdk_request(request: Request) -> bool:
     return "path" in request.params and "body" in request.params
 
 
-async def forward(adapted: AdaptedEndpoint, name: str, request: Request, seed: int) -> Response:
+async def forward(
+    adapted: AdaptedEndpoint, name: str, request: Request, seed: int, query: str = ""
+) -> Response:
     """Send the SDK's request to the model's endpoint with the run's key. Returns the whole reply.
 
-    A stream is read to its end first: a reply is logged before the SDK sees it, so parts cannot be passed on.
+    A stream is read to its end first: a reply is logged before the SDK sees it, so parts cannot be passed on. `query`
+    is added to the path.
     """
     path = request.params["path"]
     body = {**request.params["body"]}
@@ -94,11 +97,11 @@ async def forward(adapted: AdaptedEndpoint, name: str, request: Request, seed: i
         body["prompt"] = request.prompt
 
     http = adapted.http
-    http_response, changes = await adapted.send(path, body, request_headers(request.params))
+    http_response, changes = await adapted.send(path + query, body, request_headers(request.params))
     content_type = http_response.headers.get("Content-Type", "")
     if http_response.status == 200 and content_type.startswith(EVENT_STREAM):
         return replace(_read_stream(path, http_response, http.base_url), adapted=changes)
-    reply = decode_json(http_response, http.base_url)
+    reply = decode_json(http_response, http.base_url, adapted.key)
     text, reasoning, finish = "", "", None
     if path in (CHAT_PATH, TEXT_PATH):
         choices = reply.get("choices") if isinstance(reply, dict) else None
@@ -109,7 +112,7 @@ async def forward(adapted: AdaptedEndpoint, name: str, request: Request, seed: i
         text,
         finish,
         read_usage(reply),
-        _pack_reply(path, reply),
+        pack_reply(path, reply),
         reasoning=reasoning,
         cost=read_cost(reply),
         address=http.base_url,
@@ -179,7 +182,7 @@ def _read_choices(choices: Any, field: str) -> tuple[str, str, str | None]:
     return "", "", None
 
 
-def _pack_reply(path: str, reply: Any) -> dict[str, Any]:
+def pack_reply(path: str, reply: Any) -> dict[str, Any]:
     """Return a JSON reply as `Response.data`. Vectors of embeddings are packed to save space in the log."""
     if path == EMBEDDINGS_PATH and isinstance(reply, dict) and _is_list_of_objects(reply.get("data")):
         return {"vectors": _convert_vectors(reply, _pack_vector)}
@@ -276,6 +279,8 @@ def build_chat_reply(request: Request, response: Response, body: dict[str, Any])
             "completion_tokens": response.usage.output,
             "total_tokens": response.usage.input + response.usage.output,
         }
+        if response.usage.reasoning:
+            reply["usage"]["completion_tokens_details"] = {"reasoning_tokens": response.usage.reasoning}
     if stream:
         events = b"data: %b\n\ndata: %b\n\n" % (_encode(reply), END_OF_STREAM.encode())
         return SdkReply(200, events, EVENT_STREAM)

@@ -26,12 +26,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from assay.core.connect import CHAT, FORWARD
+from assay.core.connect import CHAT, EMBEDDINGS, FORWARD
 from assay.core.errors import AssayError, ModelError, UsageError
 from assay.core.protocols import Asker, Upstream
 from assay.core.types import Failure, Request, Response
 from assay.models.calling.foreign_sdk import (
     CHAT_PATH,
+    EMBEDDINGS_PATH,
     SdkReply,
     UnsupportedRequest,
     build_chat_reply,
@@ -136,13 +137,14 @@ class CaseEndpoint:
         """Answer a POST. Every failure becomes an error reply that the SDK can raise."""
         name, model = self._upstream
         try:
-            if FORWARD in model.can:
+            if FORWARD in model.can or (path == EMBEDDINGS_PATH and EMBEDDINGS in model.can):
                 response = await self._ask(read_sdk_request(name, model.endpoint, path, body))
                 return build_reply(response)
             if path != CHAT_PATH or CHAT not in model.can:
                 return build_error(
                     501,
-                    f"{name} has no HTTP endpoint; the gateway offers {CHAT_PATH} for chat models only, not {path}",
+                    f"{name} has no OpenAI-compatible endpoint; the gateway offers {CHAT_PATH} for chat models "
+                    f"only, not {path}",
                 )
             request = read_chat_request(name, model.endpoint, body)
             return build_chat_reply(request, await self._ask(request), body)

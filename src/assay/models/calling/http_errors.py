@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core.envfile import COMMON_KEY
 from assay.core.errors import ModelError
 from assay.core.types import Failure
 from assay.models.calling.http_wire import HttpResponse
@@ -42,11 +43,11 @@ _POLICY_WORDS = (
 _OVERFLOW_WORDS = (
     *("context length", "context_length", "maximum context", "too many tokens"),  # OpenAI, vLLM, SGLang
     *("maximum model length", "exceed_context_size", "available context size"),  # vLLM, llama.cpp
-    *("prompt is too long", "exceed context limit"),  # Anthropic
+    *("prompt is too long", "exceed context limit", "context window"),  # Anthropic, OpenAI Responses
     *("input token count", "range of input length", "`inputs` tokens +"),  # Gemini, Qwen, TGI
 )
 _HINTS = {
-    "auth": ". Check the key in OPENAI_API_KEY, or in the variable that is named for this model",
+    "auth": ". Check the key in {key}, or in the variable that is named for this model",
     "not_found": ". Check the model's name and the base URL, which often ends with /v1",
 }
 _HTML_TAG = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL)
@@ -54,10 +55,13 @@ _HTML_TAG = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL)
 MAX_RETRY_AFTER = 120.0
 
 
-def decode_json(response: HttpResponse, where: str) -> Any:
-    """Return the JSON of a response with status 200. Raises the ModelError that any other response means."""
+def decode_json(response: HttpResponse, where: str, key: str = COMMON_KEY) -> Any:
+    """Return the JSON of a response with status 200. Raises the ModelError that any other response means.
+
+    `key` is the variable with the API key, for the message about a wrong key.
+    """
     if response.status != 200:
-        raise status_error(response, where)
+        raise status_error(response, where, key)
     try:
         return msgspec.json.decode(response.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -69,50 +73,85 @@ def bad_reply(where: str, why: str) -> ModelError:
     return ModelError(Failure("bad_reply", f"{where} sent a reply that cannot be used: {why}"), retry=True)
 
 
-def status_error(response: HttpResponse, where: str) -> ModelError:
+def status_error(response: HttpResponse, where: str, key: str = COMMON_KEY) -> ModelError:
     """Build the error for a status other than 200: its kind, and whether a retry may help."""
     status = response.status
     text = _error_text(response.body)
-    if status == 429:
+    # Anthropic answers 529 if it is overloaded: fewer calls at once help, as with 429.
+    if status in (429, 529):
         kind = "rate_limited"
     # 408 and 409 are the server's own trouble (timeout, lock conflict). OpenAI's SDK retries them too.
     elif status in (408, 409) or status >= 500:
         kind = "server_error"
     elif status in (400, 403, 422) and _is_policy(response.body):
         kind = "refusal"
-    elif status in (401, 403):
+    # Gemini answers 400 to a wrong key.
+    elif status in (401, 403) or (status == 400 and b"API_KEY_INVALID" in response.body):
         kind = "auth"
     elif status == 404:
         kind = "not_found"
-    elif status in (400, 413, 422) and any(words in text.lower() for words in _OVERFLOW_WORDS):
+    elif status in (400, 413, 422) and _is_overflow(response.body, text):
         kind = "context_overflow"
     else:
         kind = "rejected"
-    failure = Failure(kind, f"{where} answered {status}: {text}{_HINTS.get(kind, '')}", http=status)
+    hint = _HINTS.get(kind, "").format(key=key)
+    failure = Failure(kind, f"{where} answered {status}: {text}{hint}", http=status)
     if kind in ("rate_limited", "server_error"):
-        return ModelError(failure, retry=True, wait=_retry_after(response.headers))
+        wait = _retry_after(response.headers)
+        return ModelError(failure, retry=True, wait=_retry_delay(response.body) if wait is None else wait)
     return ModelError(failure)
+
+
+def error_kind(code: str, message: str) -> str:
+    """Return the kind of failure for an error in a reply with status 200, as OpenAI's Responses API has them."""
+    if code.lower() in _POLICY_CODES or any(words in message.lower() for words in _POLICY_WORDS):
+        return "refusal"
+    if any(words in f"{code} {message}".lower() for words in _OVERFLOW_WORDS):
+        return "context_overflow"
+    return {"rate_limit_exceeded": "rate_limited", "server_error": "server_error"}.get(code, "rejected")
 
 
 def _is_policy(body: bytes) -> bool:
     """Return whether an error body says that a filter or a usage policy refused the request."""
-    try:
-        error = msgspec.json.decode(body, type=_ErrorBody).error
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
+    error = _read_error(body)
     if {str(error.code).lower(), str(error.type).lower()} & _POLICY_CODES:
         return True
     return any(words in str(error.message).lower() for words in _POLICY_WORDS)
+
+
+def _is_overflow(body: bytes, text: str) -> bool:
+    """Return whether an error says that the prompt does not fit into the model's context."""
+    words_of_error = f"{_read_error(body).code} {text}".lower()
+    return any(words in words_of_error for words in _OVERFLOW_WORDS)
+
+
+def _retry_delay(body: bytes) -> float | None:
+    """Return the seconds in an error body of Gemini, which sends `"retryDelay": "21s"` instead of a header."""
+    for detail in _read_error(body).details:
+        if isinstance(detail, dict) and str(detail.get("@type", "")).endswith("RetryInfo"):
+            match = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay", "")))
+            return min(float(match[1]), MAX_RETRY_AFTER) if match else None
+    return None
+
+
+def _read_error(body: bytes) -> _ErrorFields:
+    """Return the error in a body: in `error`, or in the body itself as SGLang has it. Empty if there is none."""
+    try:
+        outer = msgspec.json.decode(body, type=_ErrorBody)
+        return outer if outer.error is msgspec.UNSET else msgspec.convert(outer.error, _ErrorFields)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+        return _ErrorFields()
 
 
 class _ErrorFields(msgspec.Struct):
     code: Any = None
     type: Any = None
     message: Any = None
+    details: list[Any] = []
 
 
-class _ErrorBody(msgspec.Struct):
-    error: _ErrorFields = msgspec.field(default_factory=_ErrorFields)
+class _ErrorBody(_ErrorFields):
+    error: Any = msgspec.UNSET
 
 
 def _error_text(body: bytes) -> str:

@@ -1,4 +1,4 @@
-"""OpenAI-compatible endpoints: their URL and key, the parameters of requests, and the JSON of replies.
+"""OpenAI-compatible endpoints: the parameters of requests, and the JSON of replies.
 
 The reply formats of vLLM, llama.cpp, OpenRouter, DeepSeek and OpenAI differ in details. The readers accept all
 of them, and raise `bad_reply` for a reply that cannot be used.
@@ -10,53 +10,13 @@ import math
 import os
 from typing import Any
 
-from assay.core.connect import Connection
-from assay.core.envfile import COMMON_KEY, keys_in
-from assay.core.errors import ModelError, UsageError
+from assay.core.errors import ModelError
 from assay.core.params import fill_variables
 from assay.core.types import Failure, Response, Usage
 from assay.models.calling.http_errors import bad_reply
 
-OPENAI_URL = "https://api.openai.com/v1"
 # OpenAI refuses requests with more than four stop strings. `solvers/prompt.py` cuts replies at all.
 MAX_STOPS = 4
-
-
-def openai_base_url(connection: Connection) -> str:
-    """Return the base URL: the connection's, else OPENAI_BASE_URL, else OpenAI's.
-
-    Raises UsageError for a URL that is not HTTP or has credentials, and for OpenAI's without a key.
-    """
-    url = connection.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
-    if not url.startswith(("http://", "https://")):
-        raise UsageError(f"a base URL begins with http:// or https://, not {url!r}")
-    if "@" in url.partition("//")[2].partition("/")[0]:
-        raise UsageError(
-            "Remove the credentials from the base URL: it is saved in the run folder. Use OPENAI_API_KEY instead."
-        )
-    # In lm-evaluation-harness, base_url is the whole URL of a request. Accept its URLs too.
-    for path in ("/chat/completions", "/completions"):
-        url = url.rstrip("/").removesuffix(path)
-    if url == OPENAI_URL and not openai_key(connection):
-        raise UsageError(
-            "no endpoint and no key: name an endpoint with --base-url or OPENAI_BASE_URL, "
-            f"or set {connection.key or COMMON_KEY} for {OPENAI_URL}"
-        )
-    return url
-
-
-def openai_key(connection: Connection) -> str | None:
-    """Return the key of the connection's own variable, else OPENAI_API_KEY, else None.
-
-    Each variable is looked up in the environment first, then in the connection's .env file.
-    """
-    env_file = keys_in(connection.env_file)
-    variables = [connection.key, COMMON_KEY] if connection.key else [COMMON_KEY]
-    for variable in variables:
-        key = os.environ.get(variable) or env_file.get(variable)
-        if key:
-            return key
-    return None
 
 
 def request_params(params: dict[str, Any]) -> dict[str, Any]:
@@ -159,9 +119,16 @@ def read_usage(reply: Any) -> Usage | None:
         return None
     input_tokens = usage.get("prompt_tokens") or usage.get("input_tokens") or 0
     output_tokens = usage.get("completion_tokens") or usage.get("output_tokens") or 0
-    if type(input_tokens) is int and type(output_tokens) is int:
-        return Usage(input_tokens, output_tokens, cached=min(_read_cached(usage), input_tokens))
-    return None
+    if type(input_tokens) is not int or type(output_tokens) is not int:
+        return None
+    details = usage.get("completion_tokens_details") or usage.get("output_tokens_details")
+    reasoning_tokens = details.get("reasoning_tokens") if isinstance(details, dict) else None
+    return Usage(
+        input_tokens,
+        output_tokens,
+        cached=min(_read_cached(usage), input_tokens),
+        reasoning=reasoning_tokens if type(reasoning_tokens) is int else 0,
+    )
 
 
 def _read_cached(usage: dict[str, Any]) -> int:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from assay.core import registry, user_code
+from assay.core.connect import EMBEDDINGS, Role
 from assay.core.errors import CaseFailed, ModelError, UsageError
 from assay.core.memory import (
     Memory,
@@ -165,7 +166,7 @@ class MemorySet:
     """The memories of a run with their options. `open` makes a memory for one case.
 
     Each of `options` goes to every memory that has this option. `embedder` is PROVIDER/NAME for an endpoint,
-    or the name of an embedder that runs in this process. `roles` names the model for embedding, if any.
+    or the name of an embedder that runs in this process. `roles` has the model for embedding, if any.
     """
 
     def __init__(
@@ -177,9 +178,9 @@ class MemorySet:
         self._timeout = timeout
         # `replaces`: a thread whose memory timed out cannot be stopped, so a new thread takes its place.
         self._pool = DaemonPool(64, "assay-memory", replaces=True)
-        self.roles: dict[str, str] = {}
+        self.roles: dict[str, Role] = {}
         if "/" in embedder and ".py:" not in embedder:
-            self.roles[EMBEDDER_ROLE] = embedder
+            self.roles[EMBEDDER_ROLE] = Role(embedder, needs=frozenset({EMBEDDINGS}))
         self.asks = any(plugin.about.asks for plugin in plugins.values())
         self.needing_evidence = frozenset(
             name for name, plugin in plugins.items() if plugin.about.needs_evidence

@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from assay.core import registry
+from assay.core.connect import with_provider
 from assay.core.envfile import COMMON_KEY, NAME, OWN_KEY, normalised
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.registry import unknown
@@ -153,12 +153,9 @@ def settings_problems(path: Path) -> list[Problem]:
     return list(dict.fromkeys(reader.problems))
 
 
-def full_model(name: str) -> str:
+def full_model(name: str, base_url: str | None = None) -> str:
     """Return `PROVIDER/NAME`. A name that does not start with a known provider gets `openai/` in front."""
-    provider, slash, _ = name.partition("/")
-    if not name or (slash and provider in registry.names("model")):
-        return name
-    return f"openai/{name}"
+    return with_provider(name, base_url) if name else ""
 
 
 def key_variable(name: str) -> str:
@@ -235,10 +232,11 @@ class _SettingsReader:
                 message = "this key is ignored: the provider of the model decides the protocol"
                 self._add((*path, key), message, "warning")
         params = self._params(entry, "params", path)
+        url = self._url(entry, path)
         return LlmSettings(
             name=name,
-            model=full_model((model or "").strip()),
-            base_url=self._url(entry, path),
+            model=full_model((model or "").strip(), url),
+            base_url=url,
             params=defaults | params,
             json_schema=self._typed(entry, "json_schema", bool, path),
             key_variable=key_variable(name),

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from assay.core import registry
-from assay.core.connect import Role
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint, row_key
 from assay.core.memory import BUNDLE, MemoryPlugin
@@ -68,9 +67,7 @@ class LiveSource(RowSource):
         memories = MemorySet(self.plugins, options.memory_args, options.embedder, spec.timeout)
         self._needing_evidence = memories.needing_evidence
         self.solver = SessionsSolver(memories, options.top_k, self._prompt)
-        self.roles = memory_roles(spec, options.answer_kwargs, options.build_kwargs)
-        for name, model in memories.roles.items():
-            self.roles[name] = Role(model)
+        self.roles = memory_roles(spec, options.answer_kwargs, options.build_kwargs) | memories.roles
 
     # Identity of the run.
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from assay.core.case_details import CaseDetails, HeldSession, QuestionDetail
+from assay.core.connect import with_provider
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
 from assay.core.imported import ImportedRun
@@ -44,7 +45,7 @@ from assay.core.suite import (
     graded_answers,
 )
 from assay.core.types import Record
-from assay.scoring.panel import Panel, judge_name, with_provider
+from assay.scoring.panel import Panel, judge_name
 from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_eval.case_page import held_sessions, sample_details, sample_question
 from assay.suites.memory_eval.eval_columns import sample_evals
@@ -109,7 +110,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
             # The answering model is not called, so neither --model nor OPENAI_MODEL is part of the run.
             model, base_url = "", None
         elif not model and os.environ.get("OPENAI_MODEL"):
-            model = with_provider(os.environ["OPENAI_MODEL"])
+            model = with_provider(os.environ["OPENAI_MODEL"], base_url or os.environ.get("OPENAI_BASE_URL"))
         judge = None if options.no_judge else judge_name(spec.judge)
         return replace(spec, model=model, base_url=base_url, judge=judge, options=options)
 

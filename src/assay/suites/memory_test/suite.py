@@ -145,8 +145,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             roles |= memory_roles(
                 self.spec, options.answer_kwargs, options.build_kwargs, answers=self._answers
             )
-        for name, model in memory_set.roles.items():
-            roles[name] = Role(model)
+        roles |= memory_set.roles
         if self._panel is not None:
             roles |= self._panel.roles
         return roles

@@ -1,0 +1,51 @@
+"""Provider `azure/NAME`: chat models of Azure OpenAI. NAME is the name of the deployment.
+
+Requests go to `/openai/deployments/NAME/chat/completions?api-version=…`. A base URL that ends with `/openai/v1` means
+Azure's newer API, which has no version in the query and the deployment's name in `model`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from assay.core.connect import CHAT, EMBEDDINGS, About, Connection
+from assay.models.calling.vendor import Vendor, key_headers, vendor_url
+from assay.models.openai import OpenAIModel
+
+ABOUT = About(
+    summary="chat models of Azure OpenAI, by the name of the deployment",
+    needs="AZURE_OPENAI_ENDPOINT or --base-url, such as https://NAME.openai.azure.com; AZURE_OPENAI_API_KEY or "
+    "AZURE_OPENAI_AD_TOKEN",
+    can=frozenset({CHAT, EMBEDDINGS}),
+    example="azure/my-gpt-4o",
+    args=frozenset({"api_version"}),
+)
+VENDOR = Vendor(
+    "Azure OpenAI",
+    "",
+    ("AZURE_OPENAI_API_KEY",),
+    ("AZURE_OPENAI_ENDPOINT",),
+    tokens=("AZURE_OPENAI_AD_TOKEN",),
+)
+# The newest version without `preview` in its name.
+API_VERSION = "2024-10-21"
+NEWER_PATH = "/openai/v1"
+
+
+def connect(connection: Connection) -> OpenAIModel:
+    """Return the model `azure/NAME`. Opens no connection yet. Raises UsageError without an endpoint or a key."""
+    url = vendor_url(connection, VENDOR)
+    query = ""
+    if not url.endswith(NEWER_PATH):
+        version = (
+            connection.args.get("api_version")
+            or os.environ.get("AZURE_OPENAI_API_VERSION")
+            or os.environ.get("OPENAI_API_VERSION")
+            or API_VERSION
+        )
+        query = f"?api-version={version}"
+        # Portals show the URL of a whole deployment. Cut it down to the resource.
+        resource = url.partition("/openai")[0]
+        url = f"{resource}/openai/deployments/{connection.name}"
+    headers = key_headers(connection, VENDOR, "api-key")
+    return OpenAIModel(connection, VENDOR, ABOUT, url=url, headers=headers, query=query)

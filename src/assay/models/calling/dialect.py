@@ -1,0 +1,136 @@
+"""Translates requests from OpenAI's words, which all suites use, into the dialect of another vendor.
+
+    system, messages = split_system(request, "Anthropic")
+    params = DialectParams(request.params, seed)
+    body = {"model": name, "max_tokens": params.take_limit() or 16_000}
+    params.leave_out("seed")                 # is recorded: "no seed"
+    body |= params.rest()                    # the vendor's own parameters, unchanged
+
+What a dialect cannot say is left out, and `Response.adapted` tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from assay.core.connect import LIKELIHOOD
+from assay.core.errors import ModelError
+from assay.core.types import Failure, Request
+
+# Spellings of the reasoning effort, from none to most.
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+
+class DialectParams:
+    """The parameters of one request. A provider takes those that it translates; the rest goes out unchanged.
+
+    `adapted` has what the dialect cannot say, such as "no seed". A parameter with the value None counts as absent.
+    """
+
+    def __init__(self, params: dict[str, Any], seed: int) -> None:
+        self._left = {"seed": seed, **params}
+        self._extra_body: dict[str, Any] = self._left.pop("extra_body", None) or {}
+        self._left.pop("headers", None)
+        self.adapted: list[str] = []
+
+    def take(self, name: str) -> Any:
+        """Return a parameter, or None. It is then no longer part of `rest`."""
+        return self._left.pop(name, None)
+
+    def take_limit(self) -> int | None:
+        """Return the most tokens that the reply may have. OpenAI has two names for it."""
+        limit: int | None = self.take("max_tokens")
+        newer: int | None = self.take("max_completion_tokens")
+        return limit if newer is None else newer
+
+    def take_stops(self) -> list[str]:
+        """Return the stop strings. `solvers/prompt.py` cuts replies at those that a vendor does not take."""
+        stops = self.take("stop")
+        return [stops] if isinstance(stops, str) else [*(stops or ())]
+
+    def take_schema(self) -> dict[str, Any] | None:
+        """Return the JSON schema of `response_format`. Empty for any JSON, None for any text."""
+        wanted = self.take("response_format")
+        if not isinstance(wanted, dict) or wanted.get("type") == "text":
+            return None
+        schema = (wanted.get("json_schema") or {}).get("schema")
+        return schema if isinstance(schema, dict) else {}
+
+    def take_effort(self, offered: tuple[str, ...]) -> str | None:
+        """Return the reasoning effort: the nearest one that the vendor offers. A nearest one is recorded."""
+        wanted = self.take("reasoning_effort")
+        if wanted is None or wanted in offered or wanted not in EFFORTS:
+            return wanted if wanted is None else str(wanted)
+        place = EFFORTS.index(wanted)
+        nearest = min(offered, key=lambda effort: abs(EFFORTS.index(effort) - place))
+        self.adapted.append(f"reasoning_effort {nearest} instead of {wanted}")
+        return nearest
+
+    def leave_out(self, *names: str) -> None:
+        """Drop parameters that the dialect lacks, and record those that the request has."""
+        self.adapted += [f"no {name}" for name in names if self.take(name) is not None]
+
+    def rest(self) -> dict[str, Any]:
+        """Return the parameters that nobody took, and the fields of `extra_body`, which override them."""
+        return {name: value for name, value in self._left.items() if value is not None} | self._extra_body
+
+
+class Part(NamedTuple):
+    """A piece of a message: a text, or an image as a URL or a `data:` URL."""
+
+    text: str = ""
+    image: str = ""
+
+    @property
+    def inline(self) -> tuple[str, str] | None:
+        """Media type and base64 of an image in a `data:` URL, else None."""
+        head, comma, data = self.image.partition(",")
+        if not comma or not head.startswith("data:") or not head.endswith(";base64"):
+            return None
+        return head.removeprefix("data:").removesuffix(";base64"), data
+
+
+def split_system(request: Request, vendor: str) -> tuple[str, list[dict[str, Any]]]:
+    """Return the system prompt and the other messages. System messages further down move to the front.
+
+    Raises ModelError for what a chat model of another vendor cannot be sent: likelihoods, tools.
+    """
+    if request.continuation is not None:
+        raise ModelError(Failure("rejected", f"chat models cannot do {LIKELIHOOD}"))
+    if request.messages is None:
+        return "", [{"role": "user", "content": request.prompt or ""}]
+    system: list[str] = []
+    messages: list[dict[str, Any]] = []
+    for message in request.messages:
+        role = message.get("role")
+        if role in ("system", "developer"):
+            system += [part.text for part in parts_of(message, vendor)]
+        elif role in ("user", "assistant") and not message.get("tool_calls"):
+            messages.append(message)
+        else:
+            what = "calls of tools" if role == "assistant" else f"messages with the role {role!r}"
+            raise ModelError(Failure("rejected", f"{what} cannot be sent to {vendor}"))
+    return "\n\n".join(system), messages
+
+
+def parts_of(message: dict[str, Any], vendor: str) -> Iterator[Part]:
+    """Yield the parts of a message, whose content is a text, null, or a list of parts as OpenAI has them."""
+    content = message.get("content")
+    if content is None or isinstance(content, str):
+        yield Part(content or "")
+        return
+    for part in content:
+        image = part.get("image_url")
+        if part.get("type") == "text":
+            yield Part(str(part.get("text", "")))
+        elif part.get("type") == "image_url" and image:
+            yield Part(image=image["url"] if isinstance(image, dict) else str(image))
+        else:
+            message_text = f"a part of the type {part.get('type')!r} cannot be sent to {vendor}"
+            raise ModelError(Failure("rejected", message_text))
+
+
+def is_plain(message: dict[str, Any]) -> bool:
+    """Return whether the content of a message is a text."""
+    return isinstance(message.get("content"), str)

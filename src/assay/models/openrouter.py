@@ -1,0 +1,20 @@
+"""Provider `openrouter/NAME`: models of all vendors through OpenRouter, such as `openrouter/qwen/qwen3-32b`."""
+
+from __future__ import annotations
+
+from assay.core.connect import CHAT, EMBEDDINGS, About, Connection
+from assay.models.calling.vendor import Vendor
+from assay.models.openai import OpenAIModel
+
+ABOUT = About(
+    summary="models of all vendors through OpenRouter",
+    needs="OPENROUTER_API_KEY",
+    can=frozenset({CHAT, EMBEDDINGS}),
+    example="openrouter/qwen/qwen3-32b",
+)
+VENDOR = Vendor("OpenRouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",))
+
+
+def connect(connection: Connection) -> OpenAIModel:
+    """Return the model `openrouter/NAME`. Opens no connection yet."""
+    return OpenAIModel(connection, VENDOR, ABOUT)

@@ -1,0 +1,28 @@
+"""Provider `qwen/NAME`: models of Alibaba Cloud (DashScope), through its OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+from assay.core.connect import CHAT, EMBEDDINGS, About, Connection
+from assay.models.calling.vendor import Vendor
+from assay.models.openai import OpenAIModel
+
+ABOUT = About(
+    summary="Qwen models of Alibaba Cloud (DashScope)",
+    needs="DASHSCOPE_API_KEY; DASHSCOPE_BASE_URL or --base-url outside China, such as "
+    "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
+    can=frozenset({CHAT, EMBEDDINGS}),
+    example="qwen/qwen-plus",
+)
+VENDOR = Vendor(
+    "DashScope",
+    "https://dashscope.aliyuncs.com/compatible-mode/v1",
+    ("DASHSCOPE_API_KEY",),
+    ("DASHSCOPE_BASE_URL",),
+)
+# The endpoint embeds at most ten texts in one request.
+EMBEDDING_BATCH = 10
+
+
+def connect(connection: Connection) -> OpenAIModel:
+    """Return the model `qwen/NAME`. Opens no connection yet."""
+    return OpenAIModel(connection, VENDOR, ABOUT, embedding_batch=EMBEDDING_BATCH)
