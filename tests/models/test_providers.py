@@ -31,6 +31,8 @@ from servers.dialects import (
     DialectServer,
     Messages,
     Reply,
+    Result,
+    Seen,
 )
 from servers.dialects.anthropic import Anthropic
 from servers.dialects.gemini import Gemini
@@ -446,3 +448,27 @@ def test_the_page_names_every_variable_and_argument() -> None:
         assert all(f"--model-args {argument}=" in page for argument in module.ABOUT.args)
         (row,) = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
         assert row.endswith("| yes |" if "embeddings" in module.ABOUT.can else "| no |")
+
+
+def test_fields_of_gemini_that_a_model_rejects_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Google names them in another spelling, or both penalties by one word."""
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    with DialectServer(StrictGemini(), said) as server:
+        (reply,) = ask("gemini", Gemini.name, server.url, presence_penalty=1, frequency_penalty=1, top_k=4)
+        sent = server.seen[-1].body["generationConfig"]
+    assert reply.adapted == ("no presence_penalty", "no frequency_penalty", "no top_k")
+    assert set(sent) == {"seed"}
+
+
+class StrictGemini(Gemini):
+    """A model that takes no penalties and no top_k."""
+
+    def problem(self, seen: Seen) -> Result | None:
+        config = seen.body["generationConfig"]
+        if {"presencePenalty", "frequencyPenalty"} & config.keys():
+            return 400, {
+                "error": {"code": 400, "message": "Penalty is not enabled for models/gemini-2.5-flash"}
+            }
+        if "topK" in config:
+            return 400, {"error": {"code": 400, "message": "top_k is not supported by this model."}}
+        return super().problem(seen)

@@ -98,11 +98,12 @@ class AnthropicModel:
         if system:
             body["system"] = system
         body["messages"] = [{"role": each["role"], "content": _content(each)} for each in messages]
-        if stops := params.take_stops():
-            # The API rejects stop sequences of whitespace alone, such as the "\n\n" of many tasks.
-            body["stop_sequences"] = [stop for stop in stops if stop.strip()]
-            if len(body["stop_sequences"]) < len(stops):
-                params.adapted.append("no stop of whitespace alone")
+        stops = params.take_stops()
+        # The API rejects stop sequences of whitespace alone, such as the "\n\n" of many tasks.
+        if words := [stop for stop in stops if stop.strip()]:
+            body["stop_sequences"] = words
+        if len(words) < len(stops):
+            params.adapted.append("no stop of whitespace alone")
         config: dict[str, Any] = {}
         effort = params.take_effort(("none", *BUDGETS))
         if effort == "none":

@@ -60,7 +60,9 @@ def _without(name: str, field: str) -> RequestChange:
         config = {key: value for key, value in body["generationConfig"].items() if key != field}
         return {**body, "generationConfig": config}
 
-    return RequestChange("generationConfig", f"no {name}", apply, rf"(?<![\w-]){field}(?![\w-])")
+    # Errors name fields as `topP` or `top_p`; both penalties are only called "Penalty".
+    named = rf"(?<![\w-])(?:{field}|{name})(?![\w-])" + ("|Penalty" if name.endswith("_penalty") else "")
+    return RequestChange("generationConfig", f"no {name}", apply, named)
 
 
 def _budget(body: Body) -> Body:
@@ -118,7 +120,8 @@ class GeminiModel:
                 f"gemini/{self._name} takes chat requests and texts to embed, not {request.params['path']}"
             )
             raise ModelError(Failure("rejected", message))
-        model = f"models/{self._name}"
+        # An SDK behind the gateway names the model for embeddings; --embedder names it as this model.
+        model = f"models/{request.params['body'].get('model') or self._name}"
         requests = [{"model": model, "content": {"parts": [{"text": text}]}} for text in texts]
         reply, _ = await self._adapted.post(f"/{model}:batchEmbedContents", {"requests": requests})
         vectors = reply.get("embeddings") if isinstance(reply, dict) else None

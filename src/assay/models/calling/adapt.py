@@ -30,7 +30,7 @@ from assay.models.calling.http_wire import HttpResponse
 _NOT_TAKEN = re.compile(
     r"unsupported|not supported|does not support|unrecognized|unknown|unexpected|not permitted|not allowed"
     r"|extra inputs|extra fields|no longer|deprecated|only the default|cannot both be|not a valid parameter"
-    r"|cannot find field|may only be set|not available|can't disable|cannot be disabled",
+    r"|cannot find field|may only be set|not available|not enabled|can't disable|cannot be disabled",
     re.IGNORECASE,
 )
 # One encoder for all requests: msgspec.json.encode would create one for each.
