@@ -20,8 +20,10 @@ NEW, REGRADE, CONTINUE = "ask", "score", "how"
 COMMON: dict[str, Any] = {
     "model": "openai/other",
     "base_url": "OTHER",
+    "gen_kwargs": {"temperature": 0.5},
     "model_args": {"max_length": 1024},
     "judge": "offline",
+    "judge_kwargs": {"temperature": 0.5},
     "votes": 3,
     "output_dir": "elsewhere",
     "concurrency": 3,
@@ -39,7 +41,6 @@ TASK: dict[str, Any] = {
     "tasks": ["other.yaml"],
     "include_path": ["."],
     "num_fewshot": 1,
-    "gen_kwargs": {"temperature": 0.5},
     "apply_chat_template": True,
     "fewshot_as_multiturn": False,
     "system_instruction": "Be brief.",
@@ -62,7 +63,7 @@ TASK: dict[str, Any] = {
 # Options that need another model than the rest: chat models take no arguments.
 OTHER_MODEL = {"model_args": "openai-completions/m"}
 # Counts through the judge that it is told to: tests of judges in each suite have it.
-JUDGED = {"votes"}
+JUDGED = {"votes", "judge_kwargs"}
 # These two choose a place or ask for a second run, whatever their mark: they name no run that exists.
 ELSEWHERE = {"output_dir", "fresh"}
 

@@ -27,7 +27,7 @@ from assay.core.function_source import describe_callable, parameters_of
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
 from assay.core.spec import DEFAULT_SEED, build
-from assay.models.calling.connect import connect
+from assay.models.calling.connect import Connections
 from assay.models.python import PythonModel
 from assay.results import Run
 from assay.runner import INTERRUPTED, Runner, run_blocking
@@ -58,6 +58,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
     model_args: Mapping[str, Any] | None = None,
     base_url: str | None = None,
     judge: str | None = None,
+    judge_kwargs: Mapping[str, Any] | None = None,
     votes: int = 1,
     output_dir: str | Path = "",
     concurrency: int = 16,
@@ -93,11 +94,13 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
             version is another run.
         repeats: Answers per case. The score of a case is their mean.
         system_instruction: System message before each prompt.
-        gen_kwargs: Parameters sent with each request, such as {"temperature": 0, "max_tokens": 64}.
+        gen_kwargs: Parameters of requests to the model: temperature, max_tokens, top_p, stop, reasoning_effort,
+            extra_body, headers, … They override those that your function passes; None removes one.
         model_args: Arguments of the model's provider.
         base_url: Base URL of the endpoint. The default is $OPENAI_BASE_URL, else the provider's own.
         judge: Judge model for the scorers "judge" and `assay.rubric`, and for `ctx.ask(..., role="judge")`. "offline"
             is the rule-based judge, without model calls.
+        judge_kwargs: Parameters of requests to the judge, like gen_kwargs.
         votes: Judge calls per verdict; the majority wins.
         output_dir: Folder of the run, "results" by default.
         concurrency: Cases in progress and requests in flight at once.
@@ -145,6 +148,7 @@ async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
     model_args: Mapping[str, Any] | None = None,
     base_url: str | None = None,
     judge: str | None = None,
+    judge_kwargs: Mapping[str, Any] | None = None,
     votes: int = 1,
     output_dir: str | Path = "",
     concurrency: int = 16,
@@ -185,6 +189,7 @@ def _open(values: dict[str, Any]) -> Runner:
         "target": _names(values["target"]),
         "tags": _names(values["tags"]),
         "gen_kwargs": dict(values["gen_kwargs"] or {}),
+        "judge_kwargs": dict(values["judge_kwargs"] or {}),
         "model_args": dict(values["model_args"] or {}),
         "output_dir": str(values["output_dir"]),
         "subjects": {subject: _describe(parts) for subject, parts in subjects.items()},
@@ -215,6 +220,7 @@ def _connect_models(suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]) 
     """Return the models by role. A user's function becomes a model, as with `--model python/FILE.py:function`."""
     models: dict[str, Model] = {}
     spec = suite.spec
+    connections = Connections(spec)
     for subject, parts in subjects.items():
         role = suite.role_name(subject)
         if role in suite.roles and role not in models and callable(parts.model):
@@ -227,7 +233,7 @@ def _connect_models(suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]) 
             )
     for name, role_ in suite.roles.items():
         if name not in models:
-            models[name] = connect(spec, role_)
+            models[name] = connections.connect(role_)
     return models
 
 

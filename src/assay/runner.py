@@ -28,12 +28,12 @@ from msgspec.structs import replace
 import assay
 from assay.core.arguments import argument_notices, ask_arguments, with_options_of_arguments
 from assay.core.code import code_sha256
-from assay.core.connect import role_of
 from assay.core.diff import differences
 from assay.core.envfile import keys_in
 from assay.core.errors import AssayError, DamagedRun, ModelRefused, Problem, StopRun, UsageError, cannot_write
 from assay.core.events import Event, Noted, Notify, notify
 from assay.core.hashing import fingerprint
+from assay.core.params import header_variables
 from assay.core.protocols import Model, Upstream
 from assay.core.spec import RunSpec, fields, values_marked
 from assay.core.suite import MAIN, Outcome, RunFacts, Suite
@@ -49,7 +49,7 @@ from assay.journal.lines import forget_sidecars
 from assay.journal.redact import Redactor, secrets_from_environment
 from assay.journal.repair import repair_notices
 from assay.models.calling.caller import Caller, CallLedger
-from assay.models.calling.connect import ReplayOnlyModel, connect
+from assay.models.calling.connect import Connections, ReplayOnlyModel
 from assay.models.calling.gateway import Gateway, sdk_environment
 from assay.models.calling.permits import Permits
 from assay.results import Run
@@ -77,17 +77,18 @@ def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = Tr
     if adopted is not None:
         return _open_adopted(spec, adopted, observers)
     models: dict[str, Model] = {}
+    connections = Connections(spec)
     if not asks:
         models[MAIN] = ReplayOnlyModel(spec.base_url or "")
     elif spec.model:
-        models[MAIN] = connect(spec, spec.model)
+        models[MAIN] = connections.connect(spec.model)
     # Requests contain the endpoint. The provider chooses it, so the suite is built after the model is connected.
     connected_spec = replace(spec, base_url=models[MAIN].endpoint or None) if models else spec
     suite = suite_class(connected_spec)
     for name, role in suite.roles.items():
         # A role with its own endpoint or key needs its own connection, even if its name is `main`.
         if name not in models or role.base_url or role.key:
-            models[name] = connect(spec, role_of(role)) if asks else ReplayOnlyModel(spec.base_url or "")
+            models[name] = connections.connect(role) if asks else ReplayOnlyModel(spec.base_url or "")
     if not asks:
         # With models, the runner checks them.
         argument_notices(spec, suite.roles.values())
@@ -103,11 +104,12 @@ def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> R
     spec = _with_ask_options_of(info, spec)
     suite = find_suite(spec.suite)(replace(spec, base_url=info.spec["base_url"]))
     models: dict[str, Model] = {}
+    connections = Connections(spec)
     for name, role in suite.roles.items():
         if role.mark == "ask":
             models[name] = ReplayOnlyModel(endpoints.get(name, info.spec["base_url"] or ""))
         else:
-            models[name] = connect(spec, role_of(role))
+            models[name] = connections.connect(role)
     return Runner(suite, models, observers, asks=False, folder=folder)
 
 
@@ -199,6 +201,13 @@ class Runner:
         shared = self.suite.shared_endpoint
         if shared is not None and shared not in self.suite.roles:
             raise UsageError(f"this run has no model for the role {shared!r}, which its code may call")
+        marks = {role.mark for role in self.suite.roles.values()}
+        if self.spec.judge_kwargs and "score" not in marks:
+            raise UsageError(
+                "--judge-kwargs has no effect: this run asks no judge. Name a model with --judge"
+            )
+        if self.spec.gen_kwargs and "ask" not in marks and self._asks:
+            raise UsageError("--gen-kwargs has no effect: this run asks no model. Remove it")
         for name, role in self.suite.roles.items():
             if missing := role.needs - self.models[name].can:
                 raise UsageError(f"{role.model} cannot do {', '.join(sorted(missing))}, which this run needs")
@@ -206,7 +215,10 @@ class Runner:
     def _collect_secrets(self) -> list[str]:
         """Return the values that no file may contain: secrets of the environment and keys in the roles' .env files."""
         roles = self.suite.roles.values()
-        secrets = secrets_from_environment({role.key for role in roles if role.key})
+        named = {role.key for role in roles if role.key}.union(
+            *(header_variables(role.params) for role in roles)
+        )
+        secrets = secrets_from_environment(named)
         for file in {role.env_file for role in roles if role.env_file}:
             secrets += keys_in(file).values()
         return secrets
@@ -289,7 +301,7 @@ class Runner:
     async def close(self) -> None:
         """Close every model's connections, and stop the processes that the suite started."""
         try:
-            for model in self.models.values():
+            for model in {id(model): model for model in self.models.values()}.values():
                 await model.close()
         finally:
             await self.suite.close()
@@ -394,7 +406,14 @@ class Runner:
         permits = {up.model.endpoint: Permits(spec.concurrency) for up in upstreams.values()}
         gateway = Gateway(upstreams)
         callers = {
-            name: Caller(up, permits[up.model.endpoint], ledger, seed=spec.seed, max_retries=spec.max_retries)
+            name: Caller(
+                up,
+                permits[up.model.endpoint],
+                ledger,
+                seed=spec.seed,
+                max_retries=spec.max_retries,
+                params=suite.roles[name].params,
+            )
             for name, up in upstreams.items()
         }
         # A case usually has one request in flight. More open cases than permits would only take memory.
@@ -555,6 +574,7 @@ class Runner:
             newest=str(outcome.newest or "") if outcome else "",
             unscored=self._unscored,
             cost=journal.index.spent.cost,
+            adapted=journal.index.spent.adapted,
         )
 
 

@@ -24,6 +24,8 @@ MAX_MESSAGE = 160
 def print_footer(run: Run) -> None:
     """Print calls and tokens, failures, result files, and the command that continues the run if it is not complete."""
     click.echo(_cost(run))
+    if run.summary.adapted:
+        click.echo(f"  requests were adapted to the endpoint: {', '.join(run.summary.adapted)}")
     for kind, count in run.summary.failures.items():
         # Older runs have no message here.
         message = " ".join(run.summary.first_failures.get(kind, "").split())

@@ -413,7 +413,7 @@ class Suite(ABC, Generic[OptionsT, DataT]):
             )
         self.spec = spec
         self.options: OptionsT = spec.options  # type: ignore[assignment]  # checked above
-        self.roles = {MAIN: Role(model=spec.model)}
+        self.roles = {MAIN: Role(model=spec.model, params=spec.gen_kwargs)}
 
     # Which run this is.
 

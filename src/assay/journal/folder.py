@@ -140,6 +140,8 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     unscored: int = 0
     cost: float | None = None
     """The sum of the prices that endpoints reported in all starts, judges included. None if none did."""
+    adapted: list[str] = []
+    """How requests were changed for endpoints that rejected a parameter, such as "no temperature"."""
     journal: dict[str, int] = {}
     """The size in bytes of each file of the journal. Lines that are missing at the end of a file are found by it."""
     digests: dict[str, str] = {}

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 import msgspec
 
 from assay.core.events import on_read
-from assay.core.types import ASK, NO_CASE, Call, End, Response, Status, Usage
+from assay.core.types import ASK, COMMON, NO_CASE, Call, End, Response, Status, Usage
 from assay.journal import sidecar
 from assay.journal.lines import DamagedLine, read_blocks, run_id
 from assay.journal.sidecar import FilePosition
@@ -47,8 +47,16 @@ class Spending(msgspec.Struct):
     copied_cost: float | None = None
     """The same sum of replies that were copied: by --reuse, or from the file of an imported run."""
 
-    def add(self, attempts: int, response: Response | _ResponseCost | None) -> None:
+    adapted: list[str] = []
+    """How requests were changed for endpoints that rejected a parameter; `judge: …` for those of scorers."""
+
+    def add(self, stage: str, attempts: int, response: Response | _ResponseFacts | None) -> None:
         """Count one call, which failed if it has no response. `attempts` is 0 for a reply that was copied."""
+        if response is not None and response.adapted:
+            for change in response.adapted:
+                text = change if stage in (ASK, COMMON) else f"judge: {change}"
+                if text not in self.adapted:
+                    self.adapted.append(text)
         price = response.cost if response is not None else None
         if attempts == 0:
             if price is not None:
@@ -244,7 +252,7 @@ class RunIndex:
             self.call_offsets.extend(accumulate(sizes[:-1], initial=begin))
             responses = [line.response for line in lines]
             for line, response in zip(lines, responses, strict=True):
-                self.spent.add(line.attempts, response)
+                self.spent.add(line.stage, line.attempts, response)
             self._take_costs(position, [response.cost or 0.0 if response else 0.0 for response in responses])
             count += len(lines)
         return count
@@ -298,7 +306,7 @@ class RunIndex:
         self.call_cases.append(call.index)
         self.call_kinds.append(_call_kind(call.index, call.stage))
         self.call_offsets.append(offset)
-        self.spent.add(call.attempts, call.response)
+        self.spent.add(call.stage, call.attempts, call.response)
 
     def _take(self, name: str, index: int, commit: _HasStatus, offset: int) -> None:
         stage = self.stage(name)
@@ -446,15 +454,16 @@ class _ScoreLine(msgspec.Struct, tag="score", tag_field="type", gc=False):
     end: _CommitFields | None = None
 
 
-class _ResponseCost(msgspec.Struct, gc=False):
+class _ResponseFacts(msgspec.Struct, gc=False):
     usage: Usage | None = None
     cost: float | None = None
+    adapted: tuple[str, ...] = ()
 
 
 class _CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
     index: int
     stage: str
-    response: _ResponseCost | None = None
+    response: _ResponseFacts | None = None
     attempts: int = 1
 
 

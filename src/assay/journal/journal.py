@@ -146,7 +146,9 @@ class Journal:
     def spent(self) -> dict[str, int]:
         """Return calls, retries, failed calls and tokens of all starts of this run."""
         spent: dict[str, int] = to_builtins(self.index.spent)
-        return {name: count for name, count in spent.items() if name not in ("cost", "copied_cost")}
+        return {
+            name: count for name, count in spent.items() if name not in ("cost", "copied_cost", "adapted")
+        }
 
     def failures(self) -> tuple[dict[str, int], dict[str, str]]:
         """Return the number of failed cases by kind of failure, and the message of the first failure of each kind.

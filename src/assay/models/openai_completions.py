@@ -49,7 +49,7 @@ class CompletionsModel:
     async def send(self, request: Request, seed: int) -> Response:
         """Send one completion, or measure one likelihood. The caller retries, so this method does not."""
         if is_sdk_request(request):
-            return await forward(self._http, self._name, request, seed)
+            return await forward(self._adapted, self._name, request, seed)
         if request.continuation is not None:
             return await self._likelihood.measure(request, seed)
         # The parameters come last: a seed of the task or prompt overrides the seed of the run.

@@ -16,12 +16,13 @@ import contextlib
 import random
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from assay.core.connect import LIKELIHOOD
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
-from assay.core.events import Called, Notify, Retrying
+from assay.core.events import Called, Noted, Notify, Retrying
 from assay.core.hashing import request_hash
+from assay.core.params import with_params
 from assay.core.protocols import Upstream
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
 from assay.models.calling.permits import Permits
@@ -128,14 +129,24 @@ class Caller:
     """Sends all calls of a run to one model: waits for permits, retries, and halts the run if that is hopeless."""
 
     def __init__(
-        self, upstream: Upstream, permits: Permits, ledger: CallLedger, *, seed: int, max_retries: int
+        self,
+        upstream: Upstream,
+        permits: Permits,
+        ledger: CallLedger,
+        *,
+        seed: int,
+        max_retries: int,
+        params: dict[str, Any] | None = None,
     ) -> None:
+        """`params` are the role's parameters. They override those of each request."""
         self.name, self.model = upstream
+        self.params = params or {}
         self.permits = permits
         self.ledger = ledger
         self._seed = seed
         self._max_retries = max_retries
         self._reply_count = 0
+        self._adapted: tuple[str, ...] = ()
 
     def bind(self, case: Case, stage: str, try_: int, replies: LoggedReplies) -> CaseAsker:
         """Return the model for one try of one case."""
@@ -195,7 +206,18 @@ class Caller:
             self.permits.release()
         self._reply_count += 1
         self.permits.succeeded()
+        if response.adapted and response.adapted != self._adapted:
+            self._tell_adapted(response.adapted)
         return split_reasoning(response)
+
+    def _tell_adapted(self, changes: tuple[str, ...]) -> None:
+        """Tell once how requests are changed for this endpoint. Every reply has it too."""
+        new = [change for change in changes if change not in self._adapted]
+        self._adapted += tuple(new)
+        if new:
+            self.ledger.notify(
+                Noted(f"{self.name} rejects a parameter; its requests now have {', '.join(new)}")
+            )
 
     def _halt_if_hopeless(self, failure: Failure, replies_before: int) -> None:
         """Halt the run if every later call would fail in the same way."""
@@ -270,6 +292,8 @@ class CaseAsker:
 
     async def call(self, request: Request) -> Call:
         """Return the call as it is logged. Raises ModelError if it has no reply."""
+        if self._caller.params:
+            request = with_params(request, self._caller.params)
         hash_ = request_hash(request)
         n = self._counts.get(hash_, 0)
         self._counts[hash_] = n + 1

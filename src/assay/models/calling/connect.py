@@ -10,6 +10,7 @@ from assay.core import registry
 from assay.core.arguments import arguments_for, check_arguments
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection, Role, role_of
 from assay.core.errors import StopRun, UsageError
+from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec
 from assay.core.types import Request, Response
@@ -39,6 +40,24 @@ def connect(spec: RunSpec, named: str | Role) -> Model:
     )
     model: Model = registry.find("model", provider).connect(connection)
     return model
+
+
+class Connections:
+    """The models of one run. Roles with the same model, address, key and arguments share one connection."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        self._spec = spec
+        self._models: dict[str, Model] = {}
+
+    def connect(self, named: str | Role) -> Model:
+        """Return the model of a role."""
+        role = role_of(named)
+        address = role.base_url or self._spec.base_url
+        arguments = arguments_for(self._spec, role) if "/" in role.model else {}
+        key = fingerprint([role.model, address, role.key, role.env_file, arguments])
+        if key not in self._models:
+            self._models[key] = connect(self._spec, role)
+        return self._models[key]
 
 
 class ReplayOnlyModel:

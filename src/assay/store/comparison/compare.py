@@ -190,6 +190,11 @@ def _notes(
         notes.append("both sides are the same run and subject, so nothing can differ")
     if JUDGE in other_scorers:
         notes.append("the two sides have different judges, so judge scores are not compared")
+    if base.run.summary.adapted != new.run.summary.adapted:
+        sides = [", ".join(side.run.summary.adapted) or "nothing" for side in (base, new)]
+        notes.append(
+            f"the endpoints got different requests: {sides[0]} was adapted in the first run, {sides[1]} in the second"
+        )
     if any(map(is_imported_scorer, (*base.run.summary.scorers, *new.run.summary.scorers))):
         notes.append("one side is imported: its file does not say with which settings it was scored")
     base_sets = base.columns.sets[cases.base]

@@ -24,6 +24,10 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
     """
 
     command: ClassVar[str] = "task"
+    default_params: ClassVar[Mapping[str, str]] = {
+        "gen_kwargs": "those of the task file, else temperature=0,max_gen_toks=256",
+        "judge_kwargs": "temperature=0,max_tokens=2048",
+    }
     examples: ClassVar[str] = """
   assay task examples/task/quickstart.yaml --model local/smollm2
   assay task gsm8k,arc --include-path tasks --model openai/NAME --base-url http://127.0.0.1:8000/v1 --limit 9
@@ -56,9 +60,6 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
         Annotated[int, msgspec.Meta(ge=0)] | None,
         ask("Number of few-shot examples. Overrides the task file."),
     ] = None
-    gen_kwargs: Annotated[
-        dict[str, Any], ask("Generation parameters, as key=value,key=value. They override the task file.")
-    ] = field(default_factory=dict)
     apply_chat_template: Annotated[
         bool, ask("Send chat messages instead of one text prompt. Few-shot examples become turns.")
     ] = False

@@ -167,7 +167,7 @@ class ResultsFile:
             "use_cache": None,
             "limit": self._spec.limit,
             "bootstrap_iters": options.bootstrap_iters,
-            "gen_kwargs": options.gen_kwargs,
+            "gen_kwargs": self._spec.gen_kwargs,
             "random_seed": seeds.random,
             "numpy_seed": seeds.numpy,
             "torch_seed": seeds.torch,

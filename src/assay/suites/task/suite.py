@@ -155,7 +155,9 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         self._by_name = {task.name: task for task in self.tasks}
         self._refuse_equal_file_names()
         if spec.model:
-            self.roles = {MAIN: replace(self.roles[MAIN], needs=self._needed())}
+            # The other parameters are in the tasks' requests, and so in the samples file.
+            removed = {name: None for name, value in spec.gen_kwargs.items() if value is None}
+            self.roles = {MAIN: replace(self.roles[MAIN], needs=self._needed(), params=removed)}
         self._score_identity: dict[str, Any] = {task.name: task.score_identity() for task in self.tasks}
         self.solver = PromptSolver()
         scorings = {task.name: task.scoring for task in self.tasks}

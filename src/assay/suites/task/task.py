@@ -106,10 +106,12 @@ class Task:
         if option is not None and not self._keeps_zero_shots:
             shots = option
         values["num_fewshot"] = shots or 0
-        if problems := list(find_generation_problems(options.gen_kwargs, lambda key: f"--gen-kwargs {key}")):
+        # A parameter that is null is removed from the request; see `TaskSuite.roles`.
+        kwargs = {name: value for name, value in self._spec.gen_kwargs.items() if value is not None}
+        if problems := list(find_generation_problems(kwargs, lambda key: f"--gen-kwargs {key}")):
             raise InputError(problems)
-        if options.gen_kwargs and values["output_type"] == GENERATE:
-            values["generation_kwargs"] = {**values["generation_kwargs"], **options.gen_kwargs}
+        if kwargs and values["output_type"] == GENERATE:
+            values["generation_kwargs"] = {**values["generation_kwargs"], **kwargs}
         if options.metadata:
             values["metadata"] = {**(values.get("metadata") or {}), **options.metadata}
         if options.predict_only:
