@@ -126,7 +126,7 @@ README = {
 HELP = {
     "lm_eval --model hf --model_args pretrained=gpt2 dtype=float32 --tasks hellaswag": "hf/gpt2",
     "lm_eval --model vllm --model_args pretrained=EleutherAI/gpt-j-6B --tasks arc_easy arc_challenge "
-    "--num_fewshot 0": "vllm/EleutherAI/gpt-j-6B",
+    "--num_fewshot 5": "vllm/EleutherAI/gpt-j-6B",
     "lm_eval --model hf --model_args pretrained=gpt2 --tasks lambada --gen_kwargs temperature=0.8 top_p=0.95 "
     "'stop=[\"\\n\\n\"]'": "hf/gpt2",
     "lm_eval --config my_config.yaml --tasks mmlu": "hf/gpt2",
@@ -172,7 +172,7 @@ def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     names = {name for command in COMMANDS for name in re.findall(r"--tasks ([\w, ]+?)(?: --|$)", command)}
     for name in {name for text in names for name in re.split("[ ,]", text)}:
         (tmp_path / "tasks" / f"{name}.yaml").write_text(TASK.format(name=name))
-    write_docs(tmp_path / "docs.jsonl", [{"q": "1", "a": "1"}])
+    write_docs(tmp_path / "docs.jsonl", [{"q": str(number), "a": "1"} for number in range(8)])
     (tmp_path / "my_config.yaml").write_text(
         "model: hf\nmodel_args: {pretrained: gpt2}\nbatch_size: 8\ndevice: cuda:0\n"
     )

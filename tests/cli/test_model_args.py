@@ -151,6 +151,50 @@ def test_flags_and_arguments_without_effect_are_told_and_start_no_other_run(
     ]
 
 
-def test_flags_of_the_harness_reach_a_provider_that_takes_them() -> None:
-    spec = assay.spec("task", model="mine/m", device="cuda:1", batch_size=4, trust_remote_code=True)
-    assert spec.options.model_arguments() == {"device": "cuda:1", "batch_size": 4, "trust_remote_code": True}
+PROVIDER = """\
+from assay.core.connect import About
+from assay.core.types import Response
+
+
+class Told:
+    endpoint, can = "told", frozenset({"chat", "text"})
+
+    def __init__(self, args):
+        self.args = args
+
+    async def send(self, request, seed):
+        return Response(repr(self.args))
+
+    async def close(self):
+        pass
+
+
+class Provider:
+    ABOUT = About(
+        summary="s", needs="n", can=frozenset(), example="e", args=frozenset({"device", "batch_size", "pretrained"})
+    )
+    connect = staticmethod(lambda connection: Told(connection.args))
+"""
+
+
+def test_flags_of_the_harness_reach_a_provider_that_takes_them(sums: Path, assay_in: Assay) -> None:
+    """Another batch size continues the run. --model-args win over flags."""
+    (sums / "mine.py").write_text(PROVIDER)
+    words = [
+        "task",
+        "sums.yaml",
+        "--model",
+        "mine.py:Provider/m",
+        "--model-args",
+        "pretrained=m,batch_size=3",
+    ]
+    words += ["--output-dir", "out"]
+    first = assay_in(*words, "--device", "cuda:1", "--batch_size", "4", "--max-calls", "2")
+    assert first.returncode == 3, first.stderr
+    assert "ignored" not in first.stderr
+    (calls,) = (sums / "out").glob("assay/*/calls.jsonl")
+    assert "{'device': 'cuda:1', 'batch_size': 3, 'pretrained': 'm'}" in calls.read_text()
+    words[words.index("pretrained=m,batch_size=3")] = "pretrained=m,batch_size=1"
+    assert assay_in(*words).returncode == 0
+    assert list((sums / "out").glob("assay/*/calls.jsonl")) == [calls]
+    assert "{'pretrained': 'm', 'batch_size': 1}" in calls.read_text()

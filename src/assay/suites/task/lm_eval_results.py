@@ -46,6 +46,8 @@ _RESULTS_NAME = re.compile(r"results_?(?P<task>.*?)_?(?P<when>\d{4}-\d\d-\d\dT\d
 _SAMPLES_NAME = re.compile(
     r"samples_(?P<task>.+?)(_(?P<when>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?))?\.jsonl"
 )
+# The name that `--output_path FILE.json` gives to a results file.
+_OTHER_RESULTS_NAME = re.compile(r".+_(?P<when>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?)\.json")
 # Levels below a named folder that are searched: the harness writes to OUTPUT/MODEL/.
 _PATTERNS = ("{}", "*/{}")
 # Keys of a row that are not values of metrics. Versions before 0.4.4 had no `metrics`, so its other keys are metrics.
@@ -103,7 +105,7 @@ def find_results(path: Path) -> ImportedRun | None:
             return None
         results = _sibling_results(path)
         return LmEvalRun(results, None if results else [path])
-    if path.suffix == ".json" and _RESULTS_NAME.fullmatch(path.name):
+    if path.suffix == ".json" and (_RESULTS_NAME.fullmatch(path.name) or _looks_like_results(path)):
         return LmEvalRun(path)
     return None
 
@@ -529,7 +531,7 @@ def _results_in_folder(folder: Path) -> ImportedRun | None:
 
 
 def _samples_path(results: Path, task: str) -> Path | None:
-    match = _RESULTS_NAME.fullmatch(results.name)
+    match = _RESULTS_NAME.fullmatch(results.name) or _OTHER_RESULTS_NAME.fullmatch(results.name)
     when = match["when"] if match else None
     path = results.with_name(
         f"samples_{sanitise(task)}_{when}.jsonl" if when else f"samples_{sanitise(task)}.jsonl"
@@ -556,6 +558,17 @@ def _task_of(samples: Path) -> str:
 def _model_of_folder(path: Path) -> str:
     """Return the name of the file's folder: the harness names it after the model."""
     return path.absolute().parent.name or "model"
+
+
+def _looks_like_results(path: Path) -> bool:
+    """Return whether a file is a results file of any name: `--output_path res.json` writes `res_<time>.json`."""
+    if not _OTHER_RESULTS_NAME.fullmatch(path.name):
+        return False
+    try:
+        value = read_json(path)
+    except InputError:
+        return False
+    return isinstance(value, dict) and {"results", "configs", "n-shot"} <= value.keys()
 
 
 def _looks_like_samples(path: Path) -> bool:

@@ -19,6 +19,8 @@ from typing import Any
 import msgspec
 
 import assay
+from assay.core.arguments import arguments_for
+from assay.core.connect import Role
 from assay.core.judges import JudgeInfo
 from assay.core.spec import RunSpec
 from assay.core.suite import RunFacts
@@ -155,12 +157,13 @@ class ResultsFile:
 
     def _run_config(self, provider: str) -> dict[str, Any]:
         options, seeds = self._options, seeds_of(self._spec)
+        arguments = arguments_for(self._spec, Role(self._spec.model))
         return {
             "model": provider,
             "model_args": self._model_arguments(),
-            "batch_size": 1,
+            "batch_size": arguments.get("batch_size", 1),
             "batch_sizes": [],
-            "device": None,
+            "device": arguments.get("device"),
             "use_cache": None,
             "limit": self._spec.limit,
             "bootstrap_iters": options.bootstrap_iters,
