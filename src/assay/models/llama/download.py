@@ -30,7 +30,7 @@ from assay.core.hashing import file_sha256
 
 _READ_BYTES = 1 << 20
 # Attempts without a single new byte before the download fails.
-_ATTEMPTS = 4
+_ATTEMPTS = 3
 # Seconds without a byte before a connection counts as broken.
 _TIMEOUT = 60.0
 # Seconds between two lines of progress.
@@ -114,7 +114,7 @@ class Download:
                     ". The same command continues the download" if self._validator and self._size() else ""
                 )
                 raise UsageError(f"the download of {self._url} broke off: {reason}{again}")
-            time.sleep(min(failures, 3))
+            time.sleep(failures)
 
     def finish(self, target: Path) -> None:
         """Move the complete file to its place."""

@@ -16,6 +16,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -101,6 +102,37 @@ def list_pulled() -> list[PulledModel]:
     return [model for model in models if model is not None]
 
 
+class LocalWeights(NamedTuple):
+    """One model that `local/NAME` finds by name. `sha256` is empty if the file is not there."""
+
+    name: str
+    size: int
+    sha256: str
+    context_length: int
+    has_template: bool
+    source: str
+
+
+def list_local() -> list[LocalWeights]:
+    """Return the known models and the pulled ones. Only headers are read, so a damaged file is listed, too."""
+    known = [
+        _describe(name, weights.path, weights.size, weights.sha256, weights.requirement)
+        for name, weights in sorted(KNOWN.items())
+    ]
+    return known + [
+        _describe(pulled.name, pulled.path, pulled.size, pulled.identity, pulled.source)
+        for pulled in list_pulled()
+    ]
+
+
+def _describe(name: str, path: Path, size: int, sha256: str, source: str) -> LocalWeights:
+    try:
+        header = read_header(path)
+    except (UsageError, OSError):
+        return LocalWeights(name, size, "", 0, has_template=False, source=source)
+    return LocalWeights(name, size, sha256, header.context_length, bool(header.chat_template), source)
+
+
 def pull_model(source: str, *, name: str, sha256: str, say: Say) -> PulledModel:
     """Put a GGUF file into the cache, from a URL or a path, unless it is there. Returns its description.
 
@@ -139,8 +171,8 @@ def pull_model(source: str, *, name: str, sha256: str, say: Say) -> PulledModel:
         _folder().mkdir(parents=True, exist_ok=True)
         if is_url:
             files = [
-                _download(source.replace(file_name, part), target, sha256, say)
-                for part, target in zip(parts, targets, strict=True)
+                _download(_part_url(source, number), target, sha256, say)
+                for number, target in enumerate(targets, start=1)
             ]
         else:
             paths = part_files(_existing_file(source))
@@ -161,6 +193,12 @@ def pull_model(source: str, *, name: str, sha256: str, say: Say) -> PulledModel:
         say("No --sha256 was given, so this hash is recorded: later changes of the file are found.")
     say(f"{name} is ready: --model local/{name}")
     return model
+
+
+def _part_url(url: str, number: int) -> str:
+    """Return the URL of another part, given that of the first. A model in one file has only the first."""
+    start, mark, end = url.rpartition("-00001-of-")
+    return f"{start}-{number:05d}-of-{end}" if mark else url
 
 
 def _check_name(name: str) -> None:
