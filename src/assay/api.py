@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -33,6 +33,7 @@ from assay.store.runs import find_run, state_of
 from assay.suites import BUILT_IN, SuiteCommand, command_table, find_options, find_suite, is_path, suite_names
 
 if TYPE_CHECKING:
+    from assay.doctor import Diagnosis
     from assay.exports import Export
     from assay.models.llama.pulled import LocalWeights
     from assay.store.comparison import ComparisonResult
@@ -49,6 +50,7 @@ __all__ = [
     "check",
     "compare",
     "convert",
+    "doctor",
     "evaluate",
     "export",
     "file_schemas",
@@ -333,6 +335,16 @@ def pull_model(source: str, say: Callable[[str], None], *, name: str = "", sha25
             raise UsageError(f"--name and --sha256 are for URLs and files, not for the known model {source}")
         return pull_weights(source, say)
     return pull_gguf(source, name=name, sha256=sha256, say=say).path
+
+
+def doctor(spec: RunSpec, args: Mapping[str, Any], probe_limits: int = 0) -> Diagnosis:
+    """Examine the installation, and the model of a spec with at most eight calls. `args` are the provider's arguments.
+
+    Raises UsageError for an unknown provider.
+    """
+    from assay.doctor import examine
+
+    return asyncio.run(examine(spec, args, probe_limits))
 
 
 def local_models() -> list[LocalWeights]:

@@ -94,6 +94,8 @@ class About(Struct, frozen=True, kw_only=True):
     needs: str
     can: frozenset[str]
     example: str
+    keys: tuple[str, ...] = ()
+    """Names of the environment variables with the key, the first that is set counts. Empty if no key is needed."""
 
 
 def response_format(schema: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ passed to the endpoint unchanged.
 from __future__ import annotations
 
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, About, Connection
+from assay.core.envfile import COMMON_KEY
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response
 from assay.models.calling.adapt import AdaptedEndpoint
@@ -25,6 +26,7 @@ ABOUT = About(
     needs="--base-url or OPENAI_BASE_URL (default: OpenAI); OPENAI_API_KEY if the endpoint requires a key",
     can=frozenset({CHAT}),
     example="openai/gpt-4o-mini",
+    keys=(COMMON_KEY,),
 )
 
 
