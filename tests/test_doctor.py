@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from assay.core import registry
 from assay.core.connect import About
 from assay.core.errors import UsageError
-from assay.core.registry import find, names
 from assay.core.spec import SuiteOptions, build
-from assay.doctor import MAX_CALLS, Check, Diagnosis, examine
+from assay.doctor import MAX_CALLS, Diagnosis, Finding, examine
 
 from servers.endpoint import Endpoint
 from servers.fake_openai import FakeOpenAI
@@ -43,26 +43,30 @@ def diagnose(server: PickyEndpoint | Endpoint, *, probe_limits: int = 0, **optio
 
 
 def of_model(diagnosis: Diagnosis) -> dict[str, tuple[str, str]]:
-    """Level and text of the checks about the model, by name."""
-    return {check.name: (check.level, check.text) for check in diagnosis.checks if check.group == "model"}
+    """Level and text of the findings about the model, by name."""
+    return {
+        finding.name: (finding.level, finding.text)
+        for finding in diagnosis.findings
+        if finding.group == "model"
+    }
 
 
-def find_check(diagnosis: Diagnosis, name: str) -> Check:
-    (check,) = [check for check in diagnosis.checks if check.name == name]
-    return check
+def find(diagnosis: Diagnosis, name: str) -> Finding:
+    (finding,) = [finding for finding in diagnosis.findings if finding.name == name]
+    return finding
 
 
 def test_a_good_endpoint_has_no_warnings_but_the_missing_key() -> None:
     server = PickyEndpoint()
     diagnosis = diagnose(server)
-    checks = of_model(diagnosis)
+    findings = of_model(diagnosis)
     assert diagnosis.usable
-    assert {name: level for name, (level, _) in checks.items() if level != "ok"} == {"key": "warning"}
-    assert checks["endpoint"][1] == f"{server.url} answers"
-    assert checks["parameters"][1] == "takes temperature, max_tokens, seed, stop, system role"
-    assert checks["JSON schema"][1] == "replies fit a given schema"
-    assert checks["seed"][1] == "the same seed gave the same reply twice"
-    assert checks["embeddings"][1] == "returns vectors of texts"
+    assert {name: level for name, (level, _) in findings.items() if level != "ok"} == {"key": "warning"}
+    assert findings["endpoint"][1] == f"{server.url} answers"
+    assert findings["parameters"][1] == "takes temperature, max_tokens, seed, stop, system role"
+    assert findings["JSON schema"][1] == "replies fit a given schema"
+    assert findings["seed"][1] == "the same seed gave the same reply twice"
+    assert findings["embeddings"][1] == "returns vectors of texts"
     assert diagnosis.calls == len(server.requests) == 5
 
 
@@ -89,10 +93,10 @@ def test_rejected_parameters_are_named_and_calls_stay_within_eight(
     """Each rejected request counts. Checks that do not fit in any more are named."""
     server = PickyEndpoint(*rejects)
     diagnosis = diagnose(server)
-    check = find_check(diagnosis, "parameters")
-    assert check.level == "warning"
-    assert check.text.endswith(f"Requests are sent with: {', '.join(adapted)}")
-    assert "Replies vary" in check.advice
+    finding = find(diagnosis, "parameters")
+    assert finding.level == "warning"
+    assert finding.text.endswith(f"Requests are sent with: {', '.join(adapted)}")
+    assert "Replies vary" in finding.advice
     assert diagnosis.usable
     assert diagnosis.calls == len(server.requests) <= MAX_CALLS
 
@@ -111,7 +115,7 @@ def test_a_wrong_key_is_one_call_and_says_what_to_do(monkeypatch: pytest.MonkeyP
     diagnosis = diagnose(server)
     assert not diagnosis.usable
     assert len(server.requests) == diagnosis.calls == 1
-    present, refused = [check for check in diagnosis.checks if check.name == "key"]
+    present, refused = [finding for finding in diagnosis.findings if finding.name == "key"]
     assert (present.level, present.text) == ("ok", "OPENAI_API_KEY is set")
     assert (refused.level, "answered 401: Incorrect API key provided" in refused.text) == ("problem", True)
     assert refused.advice == "Use another key, or ask for access to this model"
@@ -121,29 +125,29 @@ def test_a_wrong_key_is_one_call_and_says_what_to_do(monkeypatch: pytest.MonkeyP
 def test_a_key_with_a_line_break_is_found_without_being_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret\n")
     diagnosis = diagnose(PickyEndpoint())
-    assert find_check(diagnosis, "key").level == "problem"
+    assert find(diagnosis, "key").level == "problem"
     assert "secret" not in repr(diagnosis)
 
 
 def test_an_unknown_model_is_named() -> None:
-    check = find_check(diagnose(PickyEndpoint(model="other")), "model name")
-    assert (check.level, "`good` does not exist" in check.text) == ("problem", True)
+    finding = find(diagnose(PickyEndpoint(model="other")), "model name")
+    assert (finding.level, "`good` does not exist" in finding.text) == ("problem", True)
 
 
 def test_an_endpoint_that_nobody_listens_at_is_a_problem() -> None:
     spec = build("doctor", SuiteOptions, {"model": "openai/good", "base_url": "http://127.0.0.1:9/v1"})
     diagnosis = asyncio.run(examine(spec, {}))
-    check = find_check(diagnosis, "endpoint")
-    assert (check.level, diagnosis.usable, diagnosis.calls) == ("problem", False, 1)
-    assert "cannot be reached" in check.text
-    assert "whether the server runs" in check.advice
+    finding = find(diagnosis, "endpoint")
+    assert (finding.level, diagnosis.usable, diagnosis.calls) == ("problem", False, 1)
+    assert "cannot be reached" in finding.text
+    assert "whether the server runs" in finding.advice
 
 
 def test_an_endpoint_that_never_answers_is_a_problem_after_the_timeout() -> None:
     server = Endpoint()
     server.open.clear()
-    check = find_check(diagnose(server, timeout=0.3), "endpoint")
-    assert (check.level, "longer --timeout" in check.advice) == ("problem", True)
+    finding = find(diagnose(server, timeout=0.3), "endpoint")
+    assert (finding.level, "longer --timeout" in finding.advice) == ("problem", True)
 
 
 def _without_schema(server: PickyEndpoint) -> None:
@@ -182,35 +186,35 @@ def test_missing_abilities_are_warnings_with_advice(
     server = PickyEndpoint()
     change(server)
     diagnosis = diagnose(server)
-    check = find_check(diagnosis, name)
-    assert (check.level, diagnosis.usable) == ("warning", True)
-    assert text in check.text
-    assert check.advice
+    finding = find(diagnosis, name)
+    assert (finding.level, diagnosis.usable) == ("warning", True)
+    assert text in finding.text
+    assert finding.advice
 
 
 def test_a_chat_endpoint_without_embeddings_and_likelihoods_is_fine() -> None:
     server = PickyEndpoint()
     server.embeds = False
     diagnosis = diagnose(server)
-    assert find_check(diagnosis, "embeddings").text == "none from this model"
-    assert find_check(diagnosis, "likelihoods").text == "none from this model"
-    assert find_check(diagnosis, "likelihoods").level == "ok"
+    assert find(diagnosis, "embeddings").text == "none from this model"
+    assert find(diagnosis, "likelihoods").text == "none from this model"
+    assert find(diagnosis, "likelihoods").level == "ok"
 
 
 def test_an_endpoint_without_logprobs_is_found_by_asking() -> None:
     """`openai-completions` could measure likelihoods, and this endpoint sends none."""
     server = PickyEndpoint()
-    check = find_check(diagnose(server, model="openai-completions/good"), "likelihoods")
-    assert (check.level, "cannot be measured" in check.text) == ("warning", True)
+    finding = find(diagnose(server, model="openai-completions/good"), "likelihoods")
+    assert (finding.level, "cannot be measured" in finding.text) == ("warning", True)
     assert len(server.requests) <= MAX_CALLS
-    assert check.advice == "Multiple-choice and perplexity tasks cannot run with this model"
+    assert finding.advice == "Multiple-choice and perplexity tasks cannot run with this model"
 
 
 def test_limits_are_probed_only_on_request_and_up_to_the_first_429() -> None:
     """Five calls of the diagnosis, then 1 + 2 + 4 that are answered; of the next eight, six are too many."""
     server = PickyEndpoint(limit=14)
     diagnosis = diagnose(server, probe_limits=32)
-    limits = [check for check in diagnosis.checks if check.group == "limits"]
+    limits = [finding for finding in diagnosis.findings if finding.group == "limits"]
     assert limits[-1].level in ("warning", "ok")
     if limits[-1].level == "warning":  # unless the server slowed down before
         assert "rate_limited" in limits[-1].text
@@ -226,7 +230,7 @@ def test_models_without_a_network_have_fewer_lines(tmp_path: Path) -> None:
         diagnosis = asyncio.run(examine(build("doctor", SuiteOptions, {"model": name}), {}))
         assert (diagnosis.usable, diagnosis.calls) == (True, 1)
         assert list(of_model(diagnosis)) == ["first reply", "likelihoods"]
-        assert "network" not in {check.group for check in diagnosis.checks}
+        assert "network" not in {finding.group for finding in diagnosis.findings}
     diagnosis = asyncio.run(examine(build("doctor", SuiteOptions, {"model": "script/one.jsonl"}), {}))
     assert (diagnosis.usable, list(of_model(diagnosis))) == (True, ["first reply"])
 
@@ -241,7 +245,7 @@ def test_a_local_model_is_examined_without_a_server(weights: Path) -> None:
 
 def test_what_cannot_be_connected_is_a_problem_and_a_wrong_name_is_wrong_use() -> None:
     diagnosis = asyncio.run(examine(build("doctor", SuiteOptions, {"model": "script/missing.jsonl"}), {}))
-    assert "there is no file 'missing.jsonl'" in find_check(diagnosis, "connection").text
+    assert "there is no file 'missing.jsonl'" in find(diagnosis, "connection").text
     for name in ("opnai/x", "gpt"):
         with pytest.raises(UsageError):
             asyncio.run(examine(build("doctor", SuiteOptions, {"model": name}), {}))
@@ -254,10 +258,10 @@ def machine(**options: Any) -> Diagnosis:
 def test_proxies_are_shown_without_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://me:password@proxy.example:3128")
     monkeypatch.setenv("NO_PROXY", "localhost,.corp")
-    text = find_check(machine(), "proxy").text
+    text = find(machine(), "proxy").text
     assert text == "HTTPS_PROXY=http://…@proxy.example:3128, NO_PROXY=localhost,.corp"
     monkeypatch.setenv("HTTP_PROXY", "http://me:password@proxy.example:3128")
-    assert find_check(diagnose(PickyEndpoint()), "proxy").text.endswith("; not used for 127.0.0.1")
+    assert find(diagnose(PickyEndpoint()), "proxy").text.endswith("; not used for 127.0.0.1")
 
 
 def test_certificates_that_cannot_be_used_are_a_problem(
@@ -266,15 +270,15 @@ def test_certificates_that_cannot_be_used_are_a_problem(
     (tmp_path / "ca.pem").write_text("not a certificate")
     for path in (tmp_path / "ca.pem", tmp_path / "missing.pem"):
         monkeypatch.setenv("SSL_CERT_FILE", str(path))
-        check = find_check(machine(), "certificates")
-        assert (check.level, f"SSL_CERT_FILE={path} cannot be used" in check.text) == ("problem", True)
+        finding = find(machine(), "certificates")
+        assert (finding.level, f"SSL_CERT_FILE={path} cannot be used" in finding.text) == ("problem", True)
 
 
 def test_an_output_folder_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
-    assert find_check(machine(output_dir=str(tmp_path / "new")), "output folder").level == "ok"
+    assert find(machine(output_dir=str(tmp_path / "new")), "output folder").level == "ok"
     assert not (tmp_path / "new").exists()
-    check = find_check(machine(output_dir="/proc/nowhere"), "output folder")
-    assert (check.level, "--output-dir" in check.advice) == ("problem", True)
+    finding = find(machine(output_dir="/proc/nowhere"), "output folder")
+    assert (finding.level, "--output-dir" in finding.advice) == ("problem", True)
 
 
 def test_the_command_prints_lines_or_json_and_exits_with_the_verdict(tmp_path: Path) -> None:
@@ -287,7 +291,7 @@ def test_the_command_prints_lines_or_json_and_exits_with_the_verdict(tmp_path: P
         assert len(server.stats().requests) <= MAX_CALLS
         document = json.loads(run_here([*words, "--json"], tmp_path).stdout)
     assert document["usable"] is True
-    assert {check["level"] for check in document["checks"]} == {"ok", "warning"}
+    assert {finding["level"] for finding in document["findings"]} == {"ok", "warning"}
     done = run_here(words, tmp_path)
     assert (done.returncode, "✗ endpoint" in done.stdout) == (1, True)
     assert run_here(["doctor", "--model", "opnai/x"], tmp_path).returncode == 2
@@ -302,10 +306,10 @@ def test_lines_are_wrapped_on_a_terminal(tmp_path: Path) -> None:
         assert "✗ endpoint" in screen.text
 
 
-@pytest.mark.parametrize("name", names("model"))
+@pytest.mark.parametrize("name", registry.names("model"))
 def test_providers_that_name_a_key_list_its_variable(name: str) -> None:
     """`About.needs` tells people, `About.keys` tells the doctor."""
-    about: About = find("model", name).ABOUT
+    about: About = registry.find("model", name).ABOUT
     named = {
         word.strip(".,;()$") for word in about.needs.split() if word.strip(".,;()$").endswith("_API_KEY")
     }

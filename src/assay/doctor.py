@@ -1,8 +1,8 @@
 """Examines an installation and a model, and says what to do about each problem: `assay doctor`.
 
-    diagnosis = await examine(spec, probe_limits=0)
-    diagnosis.usable        # whether no check found a problem
-    diagnosis.checks        # each with a level, a text and an advice
+    diagnosis = await examine(spec, args={}, probe_limits=0)
+    diagnosis.usable        # whether no finding is a problem
+    diagnosis.findings      # each with a level, a text and an advice
 
 A model is examined through the interface that every provider has: it gets a few small requests, at most MAX_CALLS. So
 this file knows no provider.
@@ -53,7 +53,7 @@ _EMBEDDINGS = "embeddings"
 Level = Literal["ok", "warning", "problem"]
 
 
-class Check(Struct, frozen=True):
+class Finding(Struct, frozen=True):
     """One line of the diagnosis. `advice` says what to do, and is empty if nothing is to be done."""
 
     group: str
@@ -64,12 +64,12 @@ class Check(Struct, frozen=True):
 
 
 class Diagnosis(Struct, frozen=True):
-    """All checks, in reading order. `calls` counts the requests that were sent to the model."""
+    """All findings, in reading order. `calls` counts the requests that were sent to the model."""
 
     model: str
     usable: bool
     calls: int
-    checks: list[Check]
+    findings: list[Finding]
 
 
 async def examine(spec: RunSpec, args: Mapping[str, Any], probe_limits: int = 0) -> Diagnosis:
@@ -78,7 +78,7 @@ async def examine(spec: RunSpec, args: Mapping[str, Any], probe_limits: int = 0)
     With `probe_limits` it also sends up to twice as many requests, ever more at once, to find the endpoint's limits.
     """
     about = registry.find("model", spec.model.partition("/")[0]).ABOUT if "/" in spec.model else None
-    checks = [*_installation(), _output_folder(Path(spec.output_dir or "results"))]
+    findings = [*_installation(), _output_folder(Path(spec.output_dir or "results"))]
     probe: ModelProbe | None = None
     if spec.model:
         try:
@@ -86,36 +86,38 @@ async def examine(spec: RunSpec, args: Mapping[str, Any], probe_limits: int = 0)
         except AssayError as error:
             if about is None:  # no provider is named, so nothing can be said about the model
                 raise
-            checks += [*_network(spec, ""), *_keys(about)]
-            checks.append(Check("model", "connection", "problem", f"{spec.model} cannot be used: {error}"))
+            findings += [*_network(spec, ""), *_keys(about)]
+            findings.append(
+                Finding("model", "connection", "problem", f"{spec.model} cannot be used: {error}")
+            )
         else:
             probe = ModelProbe(spec, model)
-            checks += [*_network(spec, probe.address or model.endpoint)]
-            checks += _keys(about) if probe.address else []
+            findings += [*_network(spec, probe.address or model.endpoint)]
+            findings += _keys(about) if probe.address else []
             try:
-                checks += await probe.run(probe_limits)
+                findings += await probe.run(probe_limits)
             finally:
                 await model.close()
     else:
-        checks += _network(spec, "")
-    usable = all(check.level != "problem" for check in checks)
-    return Diagnosis(spec.model, usable, probe.calls if probe else 0, checks)
+        findings += _network(spec, "")
+    usable = all(finding.level != "problem" for finding in findings)
+    return Diagnosis(spec.model, usable, probe.calls if probe else 0, findings)
 
 
 # The machine.
 
 
-def _installation() -> Iterator[Check]:
+def _installation() -> Iterator[Finding]:
     system = f"{platform.system()} {platform.machine()}"
     text = f"assay {assay.__version__}, Python {platform.python_version()}, {system}"
-    yield Check("installation", "version", "ok", text)
+    yield Finding("installation", "version", "ok", text)
     installed: list[str] = []
     missing: list[str] = []
     for extra, packages in sorted(_extras().items()):
         (installed if all(map(_is_installed, packages)) else missing).append(extra)
     text = f"installed: {', '.join(installed) or 'none'}"
     advice = f"for {', '.join(missing)}: pip install 'assay[NAME]'" if missing else ""
-    yield Check("installation", "extras", "ok", text, advice)
+    yield Finding("installation", "extras", "ok", text, advice)
 
 
 def _extras() -> dict[str, list[str]]:
@@ -141,7 +143,7 @@ def _is_installed(package: str) -> bool:
     return True
 
 
-def _output_folder(folder: Path) -> Check:
+def _output_folder(folder: Path) -> Finding:
     """Write a file into the folder, or into the first parent that exists: the folder itself is not created."""
     existing = next((each for each in (folder, *folder.absolute().parents) if each.is_dir()), Path("/"))
     try:
@@ -150,18 +152,20 @@ def _output_folder(folder: Path) -> Check:
         free = shutil.disk_usage(existing).free
     except OSError as error:
         advice = "Choose another folder with --output-dir, or make room"
-        return Check(
+        return Finding(
             "machine", "output folder", "problem", f"{existing} cannot be written: {error.strerror}", advice
         )
     text = f"{folder} can be written, {free / 1e9:,.1f} GB are free"
     if free < _LITTLE_ROOM:
-        return Check("machine", "output folder", "problem", text, "Make room: a run that cannot write stops")
+        return Finding(
+            "machine", "output folder", "problem", text, "Make room: a run that cannot write stops"
+        )
     if free < _MUCH_ROOM:
-        return Check("machine", "output folder", "warning", text, "Make room before a large run")
-    return Check("machine", "output folder", "ok", text)
+        return Finding("machine", "output folder", "warning", text, "Make room before a large run")
+    return Finding("machine", "output folder", "ok", text)
 
 
-def _network(spec: RunSpec, endpoint: str) -> Iterator[Check]:
+def _network(spec: RunSpec, endpoint: str) -> Iterator[Finding]:
     """Check proxies and certificates. Both are skipped for a model without a network."""
     if endpoint and not _is_url(endpoint):
         return
@@ -172,14 +176,14 @@ def _network(spec: RunSpec, endpoint: str) -> Iterator[Check]:
     }
     shown = ", ".join(f"{name}={_without_password(value)}" for name, value in proxies.items())
     if not proxies.keys() - {"NO_PROXY"}:
-        yield Check("network", "proxy", "ok", "none is set in the environment")
+        yield Finding("network", "proxy", "ok", "none is set in the environment")
     elif not endpoint:
-        yield Check("network", "proxy", "ok", shown)
+        yield Finding("network", "proxy", "ok", shown)
     else:
         host = urlsplit(endpoint).hostname or ""
         used = _proxy_for(endpoint)
         use = f"{host} is reached through {_without_password(used)}" if used else f"not used for {host}"
-        yield Check("network", "proxy", "ok", f"{shown}; {use}")
+        yield Finding("network", "proxy", "ok", f"{shown}; {use}")
     for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
         if path := os.environ.get(name):
             yield _certificates(name, Path(path))
@@ -200,23 +204,25 @@ def _without_password(text: str) -> str:
     return re.sub(r"(?<=//)[^/@\s]*@", "…@", text) if "//" in text else re.sub(r"^[^/@\s]*@", "…@", text)
 
 
-def _certificates(name: str, path: Path) -> Check:
+def _certificates(name: str, path: Path) -> Finding:
     advice = f"Correct {name}, or unset it to use the system's certificates"
     if name == "SSL_CERT_DIR":
         if path.is_dir():
-            return Check("network", "certificates", "ok", f"{name}={path}")
-        return Check("network", "certificates", "problem", f"{name}={path} is not a folder", advice)
+            return Finding("network", "certificates", "ok", f"{name}={path}")
+        return Finding("network", "certificates", "problem", f"{name}={path} is not a folder", advice)
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(path)
         count = len(context.get_ca_certs())
     except (OSError, ssl.SSLError) as error:
         reason = error.strerror or error
-        return Check("network", "certificates", "problem", f"{name}={path} cannot be used: {reason}", advice)
-    return Check("network", "certificates", "ok", f"{name}={path} has {count} certificates of authorities")
+        return Finding(
+            "network", "certificates", "problem", f"{name}={path} cannot be used: {reason}", advice
+        )
+    return Finding("network", "certificates", "ok", f"{name}={path} has {count} certificates of authorities")
 
 
-def _keys(about: About | None) -> Iterator[Check]:
+def _keys(about: About | None) -> Iterator[Finding]:
     """Check the variables with the provider's key. Values are never shown."""
     if about is None or not about.keys:
         return
@@ -224,16 +230,16 @@ def _keys(about: About | None) -> Iterator[Check]:
     if not name:
         advice = f"Fine for an endpoint that needs none, else: export {about.keys[0]}=…"
         is_not = "is not set" if len(about.keys) == 1 else "are not set"
-        yield Check("model", "key", "warning", f"{' and '.join(about.keys)} {is_not}", advice)
+        yield Finding("model", "key", "warning", f"{' and '.join(about.keys)} {is_not}", advice)
         return
     value = os.environ[name]
     if value != value.strip() or not value.isprintable() or value[0] in "'\"":
         advice = f"Set {name} again without quotes, spaces and line breaks around the key"
-        yield Check(
+        yield Finding(
             "model", "key", "problem", f"{name} has a space, a quote or a line break at an end", advice
         )
     else:
-        yield Check("model", "key", "ok", f"{name} is set")
+        yield Finding("model", "key", "ok", f"{name} is set")
 
 
 def _is_url(endpoint: str) -> bool:
@@ -255,8 +261,8 @@ class ModelProbe:
         self._adapted: tuple[str, ...] = ()
         self._can_chat = CHAT in model.can
 
-    async def run(self, probe_limits: int) -> list[Check]:
-        """Return the checks of the model, in reading order."""
+    async def run(self, probe_limits: int) -> list[Finding]:
+        """Return the findings of the model, in reading order."""
         started = time.perf_counter()
         try:
             response = await self._ask(
@@ -268,14 +274,14 @@ class ModelProbe:
         self._adapted = response.adapted
         # Each adaptation is a request that the endpoint rejected first.
         self.calls += len(response.adapted)
-        checks = [*self._first_reply(response, seconds)]
+        findings = [*self._first_reply(response, seconds)]
         # A function or a file of replies takes every parameter and may ignore them all.
         if self.address or SCHEMA in self._model.can:
-            checks += [self._parameters(), await self._schema(), await self._seed()]
-        checks += [await self._likelihood(), *await self._embeddings()]
+            findings += [self._parameters(), await self._schema(), await self._seed()]
+        findings += [await self._likelihood(), *await self._embeddings()]
         if probe_limits:
-            checks += await self._limits(probe_limits)
-        return checks
+            findings += await self._limits(probe_limits)
+        return findings
 
     async def _ask(self, text: str, seed: int | None = None, **params: Any) -> Response:
         """Send one request, as a task with a system message would."""
@@ -294,24 +300,24 @@ class ModelProbe:
         seed = self._spec.seed if seed is None else seed
         return split_reasoning(await self._model.send(request, seed))
 
-    def _failed(self, failure: Failure) -> list[Check]:
-        """Return the checks for a first request that failed."""
+    def _failed(self, failure: Failure) -> list[Finding]:
+        """Return the findings for a first request that failed."""
         name, advice = _FAILURES.get(failure.kind, ("first reply", ""))
-        checks = []
+        findings = []
         if self.address and failure.http:
-            checks.append(Check("model", "endpoint", "ok", f"{self.address} answers"))
+            findings.append(Finding("model", "endpoint", "ok", f"{self.address} answers"))
         if "certificate" in failure.message.lower():
             name = "certificates"
             advice = "Name the PEM file of your company's authority in SSL_CERT_FILE"
         if failure.kind == "not_recorded":
             text = "the file has no reply to a test question, so nothing more can be tried"
-            return [*checks, Check("model", "first reply", "ok", text)]
-        return [*checks, Check("model", name, "problem", failure.message, advice)]
+            return [*findings, Finding("model", "first reply", "ok", text)]
+        return [*findings, Finding("model", name, "problem", failure.message, advice)]
 
-    def _first_reply(self, response: Response, seconds: float) -> Iterator[Check]:
+    def _first_reply(self, response: Response, seconds: float) -> Iterator[Finding]:
         if self.address:
             tls = ", and its certificate is trusted" if self.address.startswith("https://") else ""
-            yield Check("model", "endpoint", "ok", f"{self.address} answers{tls}")
+            yield Finding("model", "endpoint", "ok", f"{self.address} answers{tls}")
         text = f"{self._spec.model} answered in {seconds:.1f} s"
         if not response.text.strip():
             why = (
@@ -320,33 +326,35 @@ class ModelProbe:
                 else f"finish: {response.finish}"
             )
             advice = "Give a reasoning model room: --gen-kwargs max_tokens=4096"
-            yield Check("model", "first reply", "warning", f"{text}, but the reply is empty ({why})", advice)
+            yield Finding(
+                "model", "first reply", "warning", f"{text}, but the reply is empty ({why})", advice
+            )
         elif seconds > _SLOW_SECONDS:
             advice = "A run of many cases takes long. Begin with --limit"
-            yield Check("model", "first reply", "warning", text, advice)
+            yield Finding("model", "first reply", "warning", text, advice)
         else:
-            yield Check("model", "first reply", "ok", f"{text}: {response.text.strip()[:40]!r}")
+            yield Finding("model", "first reply", "ok", f"{text}: {response.text.strip()[:40]!r}")
         if response.usage is None and self.address:
             advice = "Tokens and cost of runs stay unknown"
-            yield Check("model", "tokens", "warning", "the endpoint does not count tokens", advice)
+            yield Finding("model", "tokens", "warning", "the endpoint does not count tokens", advice)
 
-    def _parameters(self) -> Check:
+    def _parameters(self) -> Finding:
         taken = ["temperature", "max_tokens", "seed", "stop"] + ["system role"] * self._can_chat
         if not self._adapted:
-            return Check("model", "parameters", "ok", f"takes {', '.join(taken)}")
+            return Finding("model", "parameters", "ok", f"takes {', '.join(taken)}")
         text = f"does not take all of {', '.join(taken)}. Requests are sent with: {', '.join(self._adapted)}"
         advice = ""
         if "no temperature" in self._adapted:
             advice = "Replies vary from run to run: use repeats or more cases"
-        return Check("model", "parameters", "warning" if advice else "ok", text, advice)
+        return Finding("model", "parameters", "warning" if advice else "ok", text, advice)
 
-    def _spent(self, calls: int, name: str) -> Check | None:
-        """Return the check that was left out, if `calls` more calls would be too many."""
+    def _spent(self, calls: int, name: str) -> Finding | None:
+        """Return the finding that a check was left out, if `calls` more calls would be too many."""
         if self.calls + calls <= MAX_CALLS:
             return None
-        return Check("model", name, "warning", f"not tried: the {MAX_CALLS} calls of a diagnosis are spent")
+        return Finding("model", name, "warning", f"not tried: the {MAX_CALLS} calls of a diagnosis are spent")
 
-    async def _schema(self) -> Check:
+    async def _schema(self) -> Finding:
         name = "JSON schema"
         if spent := self._spent(1, name):
             return spent
@@ -367,13 +375,13 @@ class ModelProbe:
             msgspec.json.decode(response.text, type=_Colour)
         except (msgspec.DecodeError, UnicodeDecodeError):
             text = f"response_format is taken, but the reply does not fit: {response.text.strip()[:60]!r}"
-            return Check("model", name, "warning", text, advice)
-        return Check("model", name, "ok", "replies fit a given schema")
+            return Finding("model", name, "warning", text, advice)
+        return Finding("model", name, "ok", "replies fit a given schema")
 
-    async def _seed(self) -> Check:
+    async def _seed(self) -> Finding:
         if "no seed" in self._adapted:
             advice = "Replies vary from run to run: use repeats or more cases"
-            return Check("model", "seed", "warning", "the endpoint takes no seed", advice)
+            return Finding("model", "seed", "warning", "the endpoint takes no seed", advice)
         if spent := self._spent(2, "seed"):
             return spent
         question = "Write a random number with twelve digits."
@@ -382,15 +390,15 @@ class ModelProbe:
         except ModelError as error:
             return _not_tried("seed", error.failure, "is not taken", "")
         if replies[0].text == replies[1].text:
-            return Check("model", "seed", "ok", "the same seed gave the same reply twice")
+            return Finding("model", "seed", "ok", "the same seed gave the same reply twice")
         advice = "Replies vary from run to run: use repeats or more cases"
-        return Check("model", "seed", "warning", "the same seed gave two different replies", advice)
+        return Finding("model", "seed", "warning", "the same seed gave two different replies", advice)
 
-    async def _likelihood(self) -> Check:
+    async def _likelihood(self) -> Finding:
         name = "likelihoods"
         if LIKELIHOOD not in self._model.can:
             advice = "Multiple-choice and perplexity tasks need a provider with loglikelihood: assay models"
-            return Check("model", name, "ok", "none from this model", advice)
+            return Finding("model", name, "ok", "none from this model", advice)
         if spent := self._spent(1, name):
             return spent
         self.calls += 1
@@ -405,11 +413,11 @@ class ModelProbe:
         except ModelError as error:
             advice = "Multiple-choice and perplexity tasks cannot run with this model"
             return _not_tried(name, error.failure, "cannot be measured", advice)
-        return Check(
+        return Finding(
             "model", name, "ok", f"measured: log p(' blue' | 'The sky is') = {response.data['logprob']:.2f}"
         )
 
-    async def _embeddings(self) -> list[Check]:
+    async def _embeddings(self) -> list[Finding]:
         if not self._model.can & {FORWARD, _EMBEDDINGS}:
             return []
         if spent := self._spent(1, _EMBEDDINGS):
@@ -427,12 +435,12 @@ class ModelProbe:
             has_vector = False
         if not has_vector:
             advice = "Needed only as --embedder of memories: name an embedding model there"
-            return [Check("model", _EMBEDDINGS, "ok", "none from this model", advice)]
-        return [Check("model", _EMBEDDINGS, "ok", "returns vectors of texts")]
+            return [Finding("model", _EMBEDDINGS, "ok", "none from this model", advice)]
+        return [Finding("model", _EMBEDDINGS, "ok", "returns vectors of texts")]
 
-    async def _limits(self, most: int) -> list[Check]:
+    async def _limits(self, most: int) -> list[Finding]:
         """Send ever more requests at once. Stops at the first rejected one, or where more bring nothing."""
-        checks: list[Check] = []
+        findings: list[Finding] = []
         best = 0.0
         good = 1
         at_once = 1
@@ -455,16 +463,16 @@ class ModelProbe:
             if failures:
                 kinds = ", ".join(sorted({failure.kind for failure in failures}))
                 text += f"; {len(failures)} failed ({kinds}): {failures[0].message}"
-                checks.append(Check("limits", name, "warning", text, f"Pass --concurrency {good}"))
-                return checks
+                findings.append(Finding("limits", name, "warning", text, f"Pass --concurrency {good}"))
+                return findings
             if rate < best * _WORTHWHILE:
                 advice = f"More at once brings little. Pass --concurrency {good}"
-                checks.append(Check("limits", name, "ok", text, advice))
-                return checks
-            checks.append(Check("limits", name, "ok", text))
+                findings.append(Finding("limits", name, "ok", text, advice))
+                return findings
+            findings.append(Finding("limits", name, "ok", text))
             best, good = max(best, rate), at_once
             if at_once == most:
-                return checks
+                return findings
             at_once = min(at_once * 2, most)
 
 
@@ -472,11 +480,11 @@ class _Colour(Struct, forbid_unknown_fields=True):
     colour: Literal["red", "blue"]
 
 
-def _not_tried(name: str, failure: Failure, refused: str, advice: str) -> Check:
-    """Return the check for a request that failed: refused as such, or failed for another reason."""
+def _not_tried(name: str, failure: Failure, refused: str, advice: str) -> Finding:
+    """Return the finding for a request that failed: refused as such, or failed for another reason."""
     if failure.kind in ("rejected", "unsupported", "not_found"):
-        return Check("model", name, "warning", f"{refused}: {failure.message}", advice)
-    return Check("model", name, "warning", f"could not be tried: {failure.message}", "Try again")
+        return Finding("model", name, "warning", f"{refused}: {failure.message}", advice)
+    return Finding("model", name, "warning", f"could not be tried: {failure.message}", "Try again")
 
 
 _UNREACHABLE = "Check the base URL, whether the server runs, and the proxy"

@@ -51,12 +51,13 @@ def test_open_requests_are_told_when_nothing_ends() -> None:
 
 
 def test_a_log_has_lines_although_nothing_ends(tmp_path: Path) -> None:
-    """One request hangs, and the other shall be repeated in a minute. Neither ends, and the log says so."""
+    """One request hangs, and the other shall be repeated in 25 seconds. Neither ends, and the log says so."""
     task = write_task(tmp_path, 2)
     faults = {question(0): "hang", question(1): "429"}
+    limits = ["--timeout", "25", "--max-retries", "1"]  # only for a run that prints no such line
     with (
-        FakeOpenAI(always=faults, retry_after=60) as server,
-        task_job(task, server, tmp_path / "out").started() as run,
+        FakeOpenAI(always=faults, retry_after=25) as server,
+        task_job(task, server, tmp_path / "out", *limits).started() as run,
     ):
         assert run.process.stderr is not None
         line = next(line for line in run.process.stderr if "waiting for" in line)

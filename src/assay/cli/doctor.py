@@ -43,23 +43,23 @@ def _examine(as_json: bool, probe_limits: int, model_args: str, **flags: Any) ->
 
         click.echo(msgspec.json.format(msgspec.json.encode(diagnosis), indent=2))
         return 0 if diagnosis.usable else 1
-    width = max(len(check.name) for check in diagnosis.checks)
+    width = max(len(finding.name) for finding in diagnosis.findings)
     group = ""
-    for check in diagnosis.checks:
-        if check.group != group:
+    for finding in diagnosis.findings:
+        if finding.group != group:
             click.echo() if group else None
-            group = check.group
+            group = finding.group
             heading(group)
-        mark, colour = _MARKS[check.level]
+        mark, colour = _MARKS[finding.level]
         if sys.stdout.isatty():
             mark = click.style(mark, fg=colour)
-        first, *rest = _lines(check.text, width + 4)
-        click.echo(f"{mark} {check.name:{width}}  {first}")
-        for line in [*rest, *(_lines(f"→ {check.advice}", width + 4) if check.advice else [])]:
+        first, *rest = _lines(finding.text, width + 4)
+        click.echo(f"{mark} {finding.name:{width}}  {first}")
+        for line in [*rest, *(_lines(f"→ {finding.advice}", width + 4) if finding.advice else [])]:
             click.echo(" " * (width + 4) + line)
     click.echo()
-    problems = sum(check.level == "problem" for check in diagnosis.checks)
-    warnings = sum(check.level == "warning" for check in diagnosis.checks)
+    problems = sum(finding.level == "problem" for finding in diagnosis.findings)
+    warnings = sum(finding.level == "warning" for finding in diagnosis.findings)
     summary = [counted(problems, "problem"), counted(warnings, "warning")]
     if diagnosis.model:
         summary.append(f"{counted(diagnosis.calls, 'call')} to {diagnosis.model}")
