@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +19,7 @@ from assay.models import local
 from assay.models.llama.pulled import find_pulled, list_local, pull_model
 
 from servers.files import FileServer
-from support.commands import run_here
+from support.commands import environment, run_here
 from support.gguf import tiny_header
 
 CONTENT = tiny_header(general__architecture="llama", llama__context_length=64) + bytes(range(256)) * 5000
@@ -240,6 +243,22 @@ def test_a_file_larger_than_the_disk_is_refused_before_it_is_downloaded(
     server.files["/huge.gguf"] = Huge(CONTENT)
     with pytest.raises(UsageError, match="has room for .* are missing. Free some disk space"):
         pull(server.url("/huge.gguf"))
+
+
+def test_a_disk_that_fills_up_is_a_sentence(cache: Path, server: FileServer) -> None:
+    """A limit for files stands for a full disk: writing fails in the middle of the download."""
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", "models", "pull", server.url("/tiny.gguf")],
+        env={**environment(), "ASSAY_CACHE": str(cache.parent)},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)),  # noqa: PLW1509
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr
+    assert "Free some disk space, or set ASSAY_CACHE to another folder" in done.stderr
+    assert find_pulled("tiny") is None
 
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="needs a second file system")

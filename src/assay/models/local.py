@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from assay.core.connect import CHAT, LIKELIHOOD, SCHEMA, TEXT, About, Connection
 from assay.core.errors import ModelError, UsageError
-from assay.core.events import Computing, notify
+from assay.core.events import Computing, notice, notify
 from assay.core.hashing import file_sha256
 from assay.core.registry import unknown
 from assay.core.threads import DaemonPool
@@ -57,6 +57,8 @@ DEFAULT_MAX_TOKENS = 1024
 _LIMITS = ("max_tokens", "max_completion_tokens", "n_predict")
 # Seconds between two reports of the tokens that were written.
 REPORT_SECONDS = 0.25
+# Larger files take long enough to load that the progress names them.
+_LARGE_BYTES = 1e9
 _ARGUMENTS = (*LlamaSettings._fields, "max_tokens")
 # lm-evaluation-harness passes these in --model-args. Here they are options of the command, so they are allowed
 # and ignored.
@@ -111,6 +113,9 @@ class LocalModel:
         """Load the weights, unless they are loaded."""
         async with self._load_lock:
             if self._server.native is None:
+                size = self._path.stat().st_size
+                if size > _LARGE_BYTES:
+                    notice(f"loading {self._path} ({size / 1e9:.1f} GB)")
                 await self._pool.run(self._server.load)
 
     async def close(self) -> None:

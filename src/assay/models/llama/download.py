@@ -164,7 +164,7 @@ class Download:
             )
         with response:
             self._begin(response)
-            while piece := response.read(_READ_BYTES):
+            while piece := _read(response):
                 if self._size() == 0 and not piece.startswith(self._magic):
                     raise UsageError(_not_gguf(self._url, piece))
                 self._file.write(piece)
@@ -203,6 +203,16 @@ class Download:
             self._reported_at = now
             share = f" of {_megabytes(self._total)}, {self._size() / self._total:.0%}" if self._total else ""
             self._say(f"{_megabytes(self._size())}{share}")
+
+
+def _read(response: Any) -> bytes:
+    """Return the next piece of a response, empty at its end."""
+    try:
+        piece: bytes = response.read(_READ_BYTES)
+    except (OSError, http.client.HTTPException) as error:
+        # A plain OSError would look like a failed write to the disk.
+        raise ConnectionError(str(error) or repr(error)) from error
+    return piece
 
 
 def _not_gguf(url: str, start: bytes) -> str:
