@@ -455,8 +455,8 @@ def test_the_page_of_the_run_folder_lists_every_option_that_starts_no_new_run() 
     for name in ("all", *(name for name in suite_names() if name != "evaluate")):
         marked: dict[str, set[str]] = {"ask": set(), "score": set(), "how": set()}
         for field in fields(RunSpec if name == "all" else find_suite(name).Options):
-            flags = field.extra.get("flags") or [f"--{field.name.replace('_', '-')}"]
-            marked[field.mark].add(flags[0])
+            if field.extra.get("cli", True):
+                marked[field.mark].add(field.flags[0])
         expected[name] = (marked["score"], marked["how"])
     assert listed == expected
 

@@ -24,6 +24,7 @@ from assay.core.records import read_records
 from assay.core.spec import build
 from assay.core.yamlfile import FunctionRef, load_yaml
 from assay.models import script
+from assay.models.calling.prices import OWN_TABLE
 from assay.suites import BUILT_IN, find_options
 from assay.suites.calibration.labels import read_labels
 from assay.suites.hop.contract import markdown_contract, read_contract
@@ -174,6 +175,13 @@ def sound_values(name: str) -> list[Any]:
             {"messages": [{"role": "user", "content": "Hi"}], "text": "Hello"},
             {"prompt": "Fail", "error": "overloaded"},
         ],
+        "prices": [
+            *(json.loads(json.dumps(value, default=str)) for value in yaml_values(OWN_TABLE)),
+            {
+                "as_of": "2026-01-31",
+                "models": {"openai/a*": {"input": 0, "output": 1.5, "cached_input": None}},
+            },
+        ],
         "flow": [{"user_template": "Hello {name}", "system_prompt": "s", "defaults": {"a": 1}}],
         "hop-settings": [
             *yaml_values(
@@ -295,6 +303,13 @@ BROKEN: dict[str, list[Any]] = {
         {"id": "a", "parameters": {"x": []}},
     ],
     "replies": [{"prompt": "x"}, {"prompt": "x", "continuation": "y", "logprob": "z"}],
+    "prices": [
+        {"models": {"a/b": {"input": 1, "output": 2}}},
+        {"as_of": "2026-01-31", "models": {}},
+        {"as_of": "2026-01-31", "models": {"a/b": {"input": 1}}},
+        {"as_of": "2026-01-31", "models": {"a/b": {"input": -1, "output": 2}}},
+        {"as_of": "2026-01-31", "models": {"a/b": {"input": 1, "output": 2, "cache": 0.1}}},
+    ],
     "flow": [{"system_prompt": "x"}],
     "hop-settings": [
         {"llms": {}, "profiles": {}},
@@ -438,6 +453,10 @@ def _replies(folder: Path, value: Any) -> list[Problem]:
     return []
 
 
+def _prices(folder: Path, value: Any) -> list[Problem]:
+    return api.check(_yaml(folder, value), suite=api.PRICES)
+
+
 def _contract(folder: Path, value: Any) -> list[Problem]:
     read_contract(load_yaml(_yaml(folder, value)))
     return []
@@ -487,6 +506,7 @@ READERS: dict[str, Callable[[Path, Any], list[Problem]]] = {
     "pipeline": lambda folder, value: api.check(_yaml(folder, value), suite="pipeline"),
     "testset": lambda folder, value: check_testset(_json(folder, value, "file.jsonl")),
     "replies": _replies,
+    "prices": _prices,
     "flow": _flow,
     "hop-settings": lambda folder, value: settings_problems(_yaml(folder, value, "settings.yaml")),
     "hop-contract": _contract,

@@ -10,6 +10,7 @@ import pytest
 
 import assay
 from assay.core.spec import RunSpec, SuiteOptions, fields, values_marked
+from assay.models.calling.prices import OWN_TABLE
 from assay.suites.task.options import TaskOptions
 
 from servers.loopback import LoopbackServer, chat
@@ -20,7 +21,10 @@ NEW, REGRADE, CONTINUE = "ask", "score", "how"
 COMMON: dict[str, Any] = {
     "model": "openai/other",
     "base_url": "OTHER",
+    "gen_kwargs": {"temperature": 0.5},
+    "model_args": {"max_length": 1024},
     "judge": "offline",
+    "judge_kwargs": {"temperature": 0.5},
     "votes": 3,
     "output_dir": "elsewhere",
     "concurrency": 3,
@@ -29,6 +33,8 @@ COMMON: dict[str, Any] = {
     "timeout": 7.0,
     "max_retries": 1,
     "max_calls": 1000,
+    "max_cost": 1000.0,
+    "prices": str(OWN_TABLE),
     "fresh": True,
     "retry_failed": True,
     "reuse": None,
@@ -37,9 +43,7 @@ COMMON: dict[str, Any] = {
 TASK: dict[str, Any] = {
     "tasks": ["other.yaml"],
     "include_path": ["."],
-    "model_args": {"extra": 1},
     "num_fewshot": 1,
-    "gen_kwargs": {"temperature": 0.5},
     "apply_chat_template": True,
     "fewshot_as_multiturn": False,
     "system_instruction": "Be brief.",
@@ -51,18 +55,28 @@ TASK: dict[str, Any] = {
     "confirm_run_unsafe_code": True,
     "log_samples": False,
     "lm_eval_quirks": True,
+    "device": "cpu",
+    "batch_size": 4,
+    "max_batch_size": 8,
+    "trust_remote_code": True,
+    "results_name": "numbers",
     "write_out": True,
     "listing": True,
 }
+# Options that need another model than the rest: chat models take no arguments.
+OTHER_MODEL = {"model_args": "openai-completions/m"}
 # Counts through the judge that it is told to: tests of judges in each suite have it.
-JUDGED = {"votes"}
+JUDGED = {"votes", "judge_kwargs"}
 # These two choose a place or ask for a second run, whatever their mark: they name no run that exists.
 ELSEWHERE = {"output_dir", "fresh"}
 
 
 @pytest.fixture
 def server() -> Iterator[LoopbackServer]:
-    with LoopbackServer(lambda body: (200, chat("4"))) as running:
+    def reply(body: dict[str, Any]) -> tuple[int, Any]:
+        return (200, chat("4") if "messages" in body else {"choices": [{"text": "4"}]})
+
+    with LoopbackServer(reply) as running:
         yield running
 
 
@@ -106,6 +120,7 @@ def test_changing_an_option_does_what_its_mark_says(
 ) -> None:
     """`ask` starts a run beside the old one, `score` regrades without asking, `how` shows the finished run."""
     marks = {field.name: field.mark for field in (*fields(RunSpec), *fields(TaskOptions))}
+    base["model"] = OTHER_MODEL.get(option, base["model"])
     before = assay.run(assay.spec("task", **base))
     asked = len(server.bodies)
     value = {**COMMON, **TASK}[option]

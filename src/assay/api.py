@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -26,6 +26,14 @@ from assay.core.spec import RunSpec, SuiteOptions, build
 from assay.core.suite import Match, Overview, Section, Suite
 from assay.evaluation import aevaluate, evaluate
 from assay.journal.folder import Summary
+from assay.models.calling.prices import (
+    PriceTable,
+    is_price_table,
+    price_plan,
+    price_problems,
+    prices_schema,
+    read_prices,
+)
 from assay.rescore import Rescore
 from assay.results import Run, RunCase
 from assay.runner import open_run, run_blocking
@@ -65,6 +73,7 @@ __all__ = [
     "options_of",
     "overview",
     "power",
+    "price_table",
     "providers",
     "pull_model",
     "recognise",
@@ -111,7 +120,7 @@ def overview(spec: RunSpec) -> Overview:
     async def build_overview() -> Overview:
         runner = open_run(spec, asks=False)
         try:
-            return runner.suite.overview(runner.suite.rows())
+            return price_plan(runner.suite.overview(runner.suite.rows()), runner.prices)
         finally:
             await runner.close()
 
@@ -337,14 +346,14 @@ def pull_model(source: str, say: Callable[[str], None], *, name: str = "", sha25
     return pull_gguf(source, name=name, sha256=sha256, say=say).path
 
 
-def doctor(spec: RunSpec, args: Mapping[str, Any], probe_limits: int = 0) -> Diagnosis:
-    """Examine the installation, and the model of a spec with at most eight calls. `args` are the provider's arguments.
+def doctor(spec: RunSpec, probe_limits: int = 0) -> Diagnosis:
+    """Examine the installation, and the model of a spec with at most eight calls.
 
     Raises UsageError for an unknown provider.
     """
     from assay.doctor import examine
 
-    return asyncio.run(examine(spec, args, probe_limits))
+    return asyncio.run(examine(spec, probe_limits))
 
 
 def local_models() -> list[LocalWeights]:
@@ -354,18 +363,29 @@ def local_models() -> list[LocalWeights]:
     return list_local()
 
 
+PRICES = "prices"
+"""What `check` takes as `suite` for a price table, which belongs to no suite."""
+
+
 def check(path: Path, beside: Path | None = None, suite: str = "") -> list[Problem]:
     """Return every problem of a data or configuration file. `suite` is guessed from the file if it is empty.
 
     `beside` is a second file that the first one belongs to: the pipeline of a testset.
     """
+    if suite == PRICES:
+        return price_problems(path)
     return find_suite(suite or recognise(path, beside)).check(path, beside)
 
 
 def recognise(path: Path, beside: Path | None = None) -> str:
-    """Return the name of the suite that reads a file. Raises UsageError if no suite does, or two match equally."""
+    """Return the name of the suite that reads a file, or PRICES for a price table.
+
+    Raises UsageError if no suite reads it, or two match equally.
+    """
     if beside is not None:
         return "pipeline"
+    if is_price_table(path):
+        return PRICES
     matches = {name: find_suite(name).recognises(path) for name in suite_names()}
     best = max(matches.values())
     names = [name for name, match in matches.items() if match == best]
@@ -398,6 +418,7 @@ def file_schemas() -> dict[str, FileSchema]:
             schemas.setdefault(schema.name, schema)
     replies = FileSchema("replies", "One recorded reply for --model script/FILE (JSONL).", replies_schema)
     schemas["replies"] = replies
+    schemas["prices"] = FileSchema("prices", "Prices of models, for --prices (YAML).", prices_schema)
     for words, command in command_table().items():
         name, summary = f"config-{command.name}", f"Options of assay {words}, for --config (YAML)."
         schemas[name] = FileSchema(name, summary, partial(config_schema, options_of(command.name)))
@@ -424,6 +445,11 @@ def hop_store(path: Path | str, target: str = "") -> BaseDataStore:
     from assay.suites.hop.files import data_store
 
     return data_store(path, target)
+
+
+def price_table(file: str | None = None) -> PriceTable:
+    """Return the price table of a file, else of $ASSAY_PRICES, else assay's own."""
+    return read_prices(file)
 
 
 def providers() -> dict[str, About]:

@@ -1,6 +1,6 @@
 """Examines an installation and a model, and says what to do about each problem: `assay doctor`.
 
-    diagnosis = await examine(spec, args={}, probe_limits=0)
+    diagnosis = await examine(spec, probe_limits=0)
     diagnosis.usable        # whether no finding is a problem
     diagnosis.findings      # each with a level, a text and an advice
 
@@ -19,7 +19,7 @@ import ssl
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
@@ -30,6 +30,7 @@ from msgspec import Struct
 
 import assay
 from assay.core import registry
+from assay.core.arguments import check_arguments, with_options_of_arguments
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, SCHEMA, About, Role, response_format
 from assay.core.errors import AssayError, ModelError
 from assay.core.protocols import Model
@@ -72,17 +73,22 @@ class Diagnosis(Struct, frozen=True):
     findings: list[Finding]
 
 
-async def examine(spec: RunSpec, args: Mapping[str, Any], probe_limits: int = 0) -> Diagnosis:
-    """Examine the installation, and the model of the spec if it names one. Raises UsageError for a wrong name.
+async def examine(spec: RunSpec, probe_limits: int = 0) -> Diagnosis:
+    """Examine the installation, and the model of the spec if it names one.
+
+    Raises UsageError for an unknown provider, and for an argument that it does not take.
 
     With `probe_limits` it also sends up to twice as many requests, ever more at once, to find the endpoint's limits.
     """
     about = registry.find("model", spec.model.partition("/")[0]).ABOUT if "/" in spec.model else None
     findings = [*_installation(), _output_folder(Path(spec.output_dir or "results"))]
     probe: ModelProbe | None = None
+    if about is not None:
+        spec = with_options_of_arguments(spec)
+        check_arguments(spec, Role(spec.model))
     if spec.model:
         try:
-            model = connect(spec, Role(spec.model, args=dict(args)))
+            model = connect(spec, spec.model)
         except AssayError as error:
             if about is None:  # no provider is named, so nothing can be said about the model
                 raise

@@ -21,12 +21,13 @@ import msgspec
 
 from assay import progress
 from assay.core import user_code
+from assay.core.arguments import with_options_of_arguments
 from assay.core.errors import UsageError
 from assay.core.function_source import describe_callable, parameters_of
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
 from assay.core.spec import DEFAULT_SEED, build
-from assay.models.calling.connect import connect
+from assay.models.calling.connect import Connections
 from assay.models.python import PythonModel
 from assay.results import Run
 from assay.runner import INTERRUPTED, Runner, run_blocking
@@ -57,6 +58,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
     model_args: Mapping[str, Any] | None = None,
     base_url: str | None = None,
     judge: str | None = None,
+    judge_kwargs: Mapping[str, Any] | None = None,
     votes: int = 1,
     output_dir: str | Path = "",
     concurrency: int = 16,
@@ -65,6 +67,8 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
     timeout: float = 300.0,
     max_retries: int = 5,
     max_calls: int | None = None,
+    max_cost: float | None = None,
+    prices: str | Path | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
     reuse: str | Path | None = None,
@@ -92,11 +96,13 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
             version is another run.
         repeats: Answers per case. The score of a case is their mean.
         system_instruction: System message before each prompt.
-        gen_kwargs: Parameters sent with each request, such as {"temperature": 0, "max_tokens": 64}.
+        gen_kwargs: Parameters of requests to the model: temperature, max_tokens, top_p, stop, reasoning_effort,
+            extra_body, headers, … They override those that your function passes; None removes one.
         model_args: Arguments of the model's provider.
         base_url: Base URL of the endpoint. The default is $OPENAI_BASE_URL, else the provider's own.
         judge: Judge model for the scorers "judge" and `assay.rubric`, and for `ctx.ask(..., role="judge")`. "offline"
             is the rule-based judge, without model calls.
+        judge_kwargs: Parameters of requests to the judge, like gen_kwargs.
         votes: Judge calls per verdict; the majority wins.
         output_dir: Folder of the run, "results" by default.
         concurrency: Cases in progress and requests in flight at once.
@@ -105,6 +111,9 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
         timeout: Time limit of a request, of the function and of a scorer, in seconds.
         max_retries: Retries per failed request.
         max_calls: Stop after this many model calls. The same call of `evaluate` continues the run.
+        max_cost: Stop when the calls of this start have cost so many US dollars. Calls in flight still finish. The same
+            call of `evaluate` continues the run.
+        prices: YAML file with the prices of models. The default is $ASSAY_PRICES, else the table of assay.
         fresh: Start a new run even if a run with the same arguments exists.
         retry_failed: Run cases with status subject_error again: refusals, context overflows, exceptions in your
             function.
@@ -144,6 +153,7 @@ async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
     model_args: Mapping[str, Any] | None = None,
     base_url: str | None = None,
     judge: str | None = None,
+    judge_kwargs: Mapping[str, Any] | None = None,
     votes: int = 1,
     output_dir: str | Path = "",
     concurrency: int = 16,
@@ -152,6 +162,8 @@ async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
     timeout: float = 300.0,  # noqa: ASYNC109 - of a request, not of this coroutine
     max_retries: int = 5,
     max_calls: int | None = None,
+    max_cost: float | None = None,
+    prices: str | Path | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
     reuse: str | Path | None = None,
@@ -184,6 +196,7 @@ def _open(values: dict[str, Any]) -> Runner:
         "target": _names(values["target"]),
         "tags": _names(values["tags"]),
         "gen_kwargs": dict(values["gen_kwargs"] or {}),
+        "judge_kwargs": dict(values["judge_kwargs"] or {}),
         "model_args": dict(values["model_args"] or {}),
         "output_dir": str(values["output_dir"]),
         "subjects": {subject: _describe(parts) for subject, parts in subjects.items()},
@@ -195,9 +208,10 @@ def _open(values: dict[str, Any]) -> Runner:
     names = {parts.model for parts in subjects.values()}
     if len(names) == 1 and isinstance(model := names.pop(), str):
         options["model"] = model  # `assay runs` shows it
-    if values["reuse"] is not None:
-        options["reuse"] = str(values["reuse"])
-    spec = build("evaluate", EvaluateOptions, options)
+    for option in ("reuse", "prices"):
+        if values[option] is not None:
+            options[option] = str(values[option])
+    spec = with_options_of_arguments(build("evaluate", EvaluateOptions, options))
     if not spec.output_dir:
         spec = msgspec.structs.replace(spec, output_dir=EvaluateOptions.default_output)
     suite = EvaluateSuite(spec, rows, subjects, scorers)
@@ -214,6 +228,7 @@ def _connect_models(suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]) 
     """Return the models by role. A user's function becomes a model, as with `--model python/FILE.py:function`."""
     models: dict[str, Model] = {}
     spec = suite.spec
+    connections = Connections(spec)
     for subject, parts in subjects.items():
         role = suite.role_name(subject)
         if role in suite.roles and role not in models and callable(parts.model):
@@ -226,7 +241,7 @@ def _connect_models(suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]) 
             )
     for name, role_ in suite.roles.items():
         if name not in models:
-            models[name] = connect(spec, role_)
+            models[name] = connections.connect(role_)
     return models
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from assay.core.dollars import dollars
 from assay.core.events import (
     Called,
     Computing,
@@ -46,6 +47,7 @@ class Progress:
         self.waiting = Waiting(0, 0, 0.0)
         self.computing = Computing(0, 0, 0, 0.0)
         self._is_shown = False
+        self.cost: float | None = None
         self._started = time.monotonic()
         self._last_shown = self._started
         self._interval = LINE_SECONDS
@@ -58,6 +60,8 @@ class Progress:
             if usage:
                 self.input += usage.input
                 self.output += usage.output
+            if event.cost is not None and not event.replayed:  # type: ignore[union-attr]
+                self.cost = (self.cost or 0.0) + event.cost  # type: ignore[union-attr]
         elif kind is Ended:
             self.done += 1
             self.fresh += 1
@@ -105,6 +109,8 @@ class Progress:
             parts.append(counted(self.retries, "retry", "retries"))
         if self.input or self.output:
             parts.append(f"{self.input:,} tokens in, {self.output:,} out")
+        if self.cost is not None:
+            parts.append(dollars(self.cost))
         parts += self._open_calls()
         if self.fresh and self.done < self.total:
             parts.append(f"{duration((self.total - self.done) / self.rate)} left")

@@ -53,8 +53,8 @@ class Rescore:
         # A run folder is OUTPUT/assay/RUN. OUTPUT may have been moved or copied since the run.
         if self.folder.parent.name == folders.HOME:
             values["output_dir"] = str(self.folder.parent.parent)
-        # These three concern requests, and rescoring sends none.
-        values |= {"fresh": False, "reuse": None, "retry_failed": False}
+        # These concern requests, and rescoring sends none. The price table may be gone.
+        values |= {"fresh": False, "reuse": None, "retry_failed": False, "max_cost": None, "prices": None}
         return build(self.info.suite, find_suite(self.info.suite).Options, values)
 
     def _check_same_requests(self) -> None:

@@ -61,6 +61,11 @@ class Run:
         """The judges that gave the scores, each with its calibration or None. Empty for a run without a judge."""
         return [] if self.report is None else self.report.judges()
 
+    @property
+    def cost(self) -> float | None:
+        """The price of all calls of all starts in US dollars, judges included. None if no call has a price."""
+        return self.summary.cost
+
     # Numbers
 
     def __getitem__(self, name: str) -> Metric:

@@ -26,13 +26,14 @@ import msgspec
 from msgspec.structs import replace
 
 import assay
+from assay.core.arguments import argument_notices, ask_arguments, with_options_of_arguments
 from assay.core.code import code_sha256
-from assay.core.connect import Role, role_of
 from assay.core.diff import differences
 from assay.core.envfile import keys_in
 from assay.core.errors import AssayError, DamagedRun, ModelRefused, Problem, StopRun, UsageError, cannot_write
 from assay.core.events import Event, Noted, Notify, notify
 from assay.core.hashing import fingerprint
+from assay.core.params import header_variables
 from assay.core.protocols import Model, Upstream
 from assay.core.spec import RunSpec, fields, values_marked
 from assay.core.suite import MAIN, Outcome, RunFacts, Suite
@@ -48,9 +49,10 @@ from assay.journal.lines import forget_sidecars
 from assay.journal.redact import Redactor, secrets_from_environment
 from assay.journal.repair import repair_notices
 from assay.models.calling.caller import Caller, CallLedger
-from assay.models.calling.connect import ReplayOnlyModel, connect
+from assay.models.calling.connect import Connections, ReplayOnlyModel
 from assay.models.calling.gateway import Gateway, sdk_environment
 from assay.models.calling.permits import Permits
+from assay.models.calling.prices import read_prices, reports_prices
 from assay.models.calling.waiting import waiting_reports
 from assay.results import Run
 from assay.store.runs import find_run
@@ -70,24 +72,28 @@ def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = Tr
     Writes no file. With `asks=False` it connects no model, which is enough for `--dry-run`.
     """
     suite_class = find_suite(spec.suite)
-    spec = suite_class.resolve(spec)
+    spec = with_options_of_arguments(suite_class.resolve(spec))
     if not spec.output_dir:
         spec = replace(spec, output_dir=spec.options.default_output)
     adopted = suite_class.adopt(spec)
     if adopted is not None:
         return _open_adopted(spec, adopted, observers)
     models: dict[str, Model] = {}
+    connections = Connections(spec)
     if not asks:
         models[MAIN] = ReplayOnlyModel(spec.base_url or "")
     elif spec.model:
-        models[MAIN] = connect(spec, Role(spec.model, args=spec.options.model_arguments()))
+        models[MAIN] = connections.connect(spec.model)
     # Requests contain the endpoint. The provider chooses it, so the suite is built after the model is connected.
     connected_spec = replace(spec, base_url=models[MAIN].endpoint or None) if models else spec
     suite = suite_class(connected_spec)
     for name, role in suite.roles.items():
         # A role with its own endpoint or key needs its own connection, even if its name is `main`.
         if name not in models or role.base_url or role.key:
-            models[name] = connect(spec, role_of(role)) if asks else ReplayOnlyModel(spec.base_url or "")
+            models[name] = connections.connect(role) if asks else ReplayOnlyModel(spec.base_url or "")
+    if not asks:
+        # With models, the runner checks them.
+        argument_notices(spec, suite.roles.values())
     return Runner(suite, models, observers, asks=asks)
 
 
@@ -100,11 +106,12 @@ def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> R
     spec = _with_ask_options_of(info, spec)
     suite = find_suite(spec.suite)(replace(spec, base_url=info.spec["base_url"]))
     models: dict[str, Model] = {}
+    connections = Connections(spec)
     for name, role in suite.roles.items():
         if role.mark == "ask":
             models[name] = ReplayOnlyModel(endpoints.get(name, info.spec["base_url"] or ""))
         else:
-            models[name] = connect(spec, role_of(role))
+            models[name] = connections.connect(role)
     return Runner(suite, models, observers, asks=False, folder=folder)
 
 
@@ -114,7 +121,9 @@ def _with_ask_options_of(info: RunInfo, spec: RunSpec) -> RunSpec:
     own = {field.name for field in fields(type(spec.options)) if field.mark == "ask"}
     before = info.spec["options"]
     options = msgspec.to_builtins(spec.options) | {name: before[name] for name in own & before.keys()}
-    values = {name: info.spec[name] for name in common}
+    # Runs of earlier versions have some options of all suites among those of their suite.
+    stored = before | info.spec
+    values = {name: stored[name] for name in common & stored.keys()}
     # The endpoint of a Python function or of embedded weights is no URL, and a judge cannot use it as a base URL.
     address = info.spec["base_url"]
     values["base_url"] = address if address and address.startswith(("http://", "https://")) else None
@@ -144,6 +153,8 @@ class Runner:
         self._asks = asks
         self._observers = list(observers)
         self._check_models()
+        self._argument_notices = argument_notices(self.spec, suite.roles.values()) if asks else []
+        self.prices = read_prices(self.spec.prices)
         self._secrets = self._collect_secrets()
         self._check_options_for_secrets()
         self.ask_parts = self._ask_parts()
@@ -170,7 +181,8 @@ class Runner:
             if role.mark == "ask"
         }
         return {
-            "options": values_marked(self.spec, "ask"),
+            "options": values_marked(self.spec, "ask")
+            | {"model_args": ask_arguments(self.spec, self.suite.roles.values())},
             "suite": suite_identity(self.spec.suite, type(self.suite)),
             "models": models,
             "plan": self.suite.ask_identity(),
@@ -192,14 +204,41 @@ class Runner:
         shared = self.suite.shared_endpoint
         if shared is not None and shared not in self.suite.roles:
             raise UsageError(f"this run has no model for the role {shared!r}, which its code may call")
+        marks = {role.mark for role in self.suite.roles.values()}
+        if self.spec.judge_kwargs and "score" not in marks:
+            raise UsageError(
+                "--judge-kwargs has no effect: this run asks no judge. Name a model with --judge"
+            )
+        if self.spec.gen_kwargs and "ask" not in marks and self._asks:
+            raise UsageError("--gen-kwargs has no effect: this run asks no model. Remove it")
         for name, role in self.suite.roles.items():
             if missing := role.needs - self.models[name].can:
                 raise UsageError(f"{role.model} cannot do {', '.join(sorted(missing))}, which this run needs")
 
+    def _check_max_cost(self) -> None:
+        """Raise UsageError if --max-cost could never stop the run, because the price of a model is not known."""
+        if self.spec.max_cost is None:
+            return
+        if not self.suite.roles:
+            raise UsageError("--max-cost limits nothing: this run asks no model")
+        for name, role in self.suite.roles.items():
+            model = self.models[name]
+            if isinstance(model, ReplayOnlyModel) or reports_prices(role.model, model.endpoint):
+                continue
+            if self.prices.find(role.model) is None:
+                raise UsageError(
+                    f"--max-cost cannot be kept: {self.prices.name} has no price for {role.model}. "
+                    "Pass a table with --prices (docs/prices.md); a model that costs nothing has the prices 0. "
+                    "Or leave --max-cost out"
+                )
+
     def _collect_secrets(self) -> list[str]:
         """Return the values that no file may contain: secrets of the environment and keys in the roles' .env files."""
         roles = self.suite.roles.values()
-        secrets = secrets_from_environment({role.key for role in roles if role.key})
+        named = {role.key for role in roles if role.key}.union(
+            *(header_variables(role.params) for role in roles)
+        )
+        secrets = secrets_from_environment(named)
         for file in {role.env_file for role in roles if role.env_file}:
             secrets += keys_in(file).values()
         return secrets
@@ -255,6 +294,7 @@ class Runner:
     async def run(self, *, signals: bool = False) -> Run:
         """Run and score the unfinished cases, and write the results."""
         self._signals = signals
+        self._check_max_cost()
         folder, info, cases = self._open()
         # Rows and modules live as long as the run. gc.freeze() hides them from the garbage collector, which otherwise
         # walks them again and again: 5 % of the CPU time of a run with many rows.
@@ -282,7 +322,7 @@ class Runner:
     async def close(self) -> None:
         """Close every model's connections, and stop the processes that the suite started."""
         try:
-            for model in self.models.values():
+            for model in {id(model): model for model in self.models.values()}.values():
                 await model.close()
         finally:
             await self.suite.close()
@@ -367,7 +407,7 @@ class Runner:
                 # Only scoring was left, for example by another judge. Its failure leaves the run finished, with the
                 # earlier scores and files.
                 with suppress(StopRun):  # a full disk
-                    folders.restore_summary(folder.path, earlier, journal.spent(), journal.index.spent.cost)
+                    folders.restore_summary(folder.path, earlier, journal.spent(), journal.costs())
                 if isinstance(stopped, (StopRun, KeyboardInterrupt)):
                     summary = self._summary(journal, cases, time.perf_counter() - started, stopped, None)
                     return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped))
@@ -382,12 +422,20 @@ class Runner:
         """Run every unfinished case. Returns the error that stopped the run early, or None."""
         spec, suite = self.spec, self.suite
         reuse = ReusableCalls(self._reused).find if self._reused else None
-        ledger = CallLedger(journal, self._notify, spec.max_calls, reuse)
+        ledger = CallLedger(journal, self._notify, spec.max_calls, reuse, spec.max_cost)
         upstreams = {name: Upstream(role.model, self.models[name]) for name, role in suite.roles.items()}
         permits = {up.model.endpoint: Permits(spec.concurrency) for up in upstreams.values()}
         gateway = Gateway(upstreams)
         callers = {
-            name: Caller(up, permits[up.model.endpoint], ledger, seed=spec.seed, max_retries=spec.max_retries)
+            name: Caller(
+                up,
+                permits[up.model.endpoint],
+                ledger,
+                seed=spec.seed,
+                max_retries=spec.max_retries,
+                params=suite.roles[name].params,
+                prices=self.prices,
+            )
             for name, up in upstreams.items()
         }
         # A case usually has one request in flight. More open cases than permits would only take memory.
@@ -414,7 +462,7 @@ class Runner:
             )
         )
         notify.set(self._notify)
-        self._notice(suite.notices)
+        self._notice([*self._argument_notices, *suite.notices])
         self._stop = StopRequest(loop)
         if self._interrupted:
             self._stop.interrupt()
@@ -548,7 +596,8 @@ class Runner:
             first_failures=first_failures,
             newest=str(outcome.newest or "") if outcome else "",
             unscored=self._unscored,
-            cost=journal.index.spent.cost,
+            **journal.costs(),
+            adapted=journal.index.spent.adapted,
         )
 
 

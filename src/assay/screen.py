@@ -74,7 +74,7 @@ def _is_number(cell: str) -> bool:
     if not cell:
         return True
     # A run's name begins with a digit too.
-    return (cell[0].isdigit() or cell[0] in "+-±–") and " " not in cell and not _WORD.search(cell)
+    return (cell[0].isdigit() or cell[0] in "+-±–$") and " " not in cell and not _WORD.search(cell)
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:

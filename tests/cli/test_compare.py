@@ -272,8 +272,8 @@ def test_money_is_shown_where_the_endpoint_reports_it(typed: Typed) -> None:
     dear, free = paid(0.5), asked("free", set())
     _, out, _ = typed("compare", cheap, dear)
     assert re.findall(r"^(base|new|change) .* (\S+)$", out[out.index("4 paired cases") :], re.MULTILINE) == [
-        ("base", "1.0000"),
-        ("new", "2.0000"),
+        ("base", "$1.00"),
+        ("new", "$2.00"),
         ("change", "+100%"),
     ]
     (comparison,) = api.compare(dear, free).comparisons

@@ -218,3 +218,54 @@ def test_a_template_may_have_a_name(flags: str, tmp_path: Path) -> None:
     assert len(server.bodies[0]["messages"]) == (8 if shape == "messages" else 1)
     assert said in done.stderr
     assert ("ignored" in done.stderr) == bool(said)
+
+
+# L1: a file as --output_path
+
+
+def files_of(folder: Path) -> list[str]:
+    """Names of all files below a folder that are not in a run folder, without their times."""
+    found = [path for path in folder.rglob("*") if path.is_file() and "assay" not in path.parts]
+    return sorted(
+        re.sub(r"_20\d\d-[\d.T-]+\.json", "_T.json", str(path.relative_to(folder))) for path in found
+    )
+
+
+def test_a_results_file_is_written_beside_its_samples_without_a_folder_of_the_model(tmp_path: Path) -> None:
+    """As by the harness: `x/res.json` is `x/res_<time>.json`. The same command shows the finished run."""
+    with replaying("b_em") as server:
+        words = ["task", *endpoint(server), "-t", "g_em", "--include_path", "tasks"]
+        done = typed([*words, "--output_path", str(tmp_path / "x" / "res.json")])
+        asked = len(server.bodies)
+        again = typed([*words, "-o", str(tmp_path / "x" / "res.json")])
+        assert done.returncode == again.returncode == 0, done.stderr
+        assert len(server.bodies) == asked
+        assert files_of(tmp_path) == ["x/res_T.json", "x/samples_g_em_T.jsonl"]
+        assert [path.name for path in tmp_path.iterdir()] == ["x"]
+        (run,) = (tmp_path / "x" / "assay").glob("*/run.json")
+        (samples_file,) = tmp_path.rglob("samples_*.jsonl")
+        assert samples_file.read_bytes() == samples(GOLDEN / "out" / "b_em")["g_em"]
+        # Another name is another file of the same run.
+        other = typed([*words, "--output_path", str(tmp_path / "x" / "other.json")])
+        assert other.returncode == 0, other.stderr
+        assert len(server.bodies) == asked
+        assert list((tmp_path / "x" / "assay").glob("*/run.json")) == [run]
+        assert files_of(tmp_path) == ["x/other_T.json", "x/res_T.json", "x/samples_g_em_T.jsonl"]
+    rescored = typed(["rescore", str(run.parent)])
+    assert rescored.returncode == 0, rescored.stderr
+    assert len(files_of(tmp_path)) == 3
+
+
+def test_a_run_with_a_results_file_is_continued(tmp_path: Path) -> None:
+    """It is found beside the file, also if the file is in the current folder."""
+    with replaying("b_em") as server:
+        words = ["task", *endpoint(server), "-t", str(GOLDEN / "tasks" / "b_em.yaml"), "-o", "res.json"]
+        (tmp_path / "data").symlink_to(GOLDEN / "data")
+        stopped = typed([*words, "--max-calls", "3"], tmp_path)
+        assert stopped.returncode == 3, stopped.stderr
+        done = typed(words, tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert len(list((tmp_path / "assay").glob("*/run.json"))) == 1
+        assert len(list(tmp_path.glob("res_20*.json"))) == 1
+    (samples_file,) = tmp_path.glob("samples_*.jsonl")
+    assert samples_file.read_bytes() == samples(GOLDEN / "out" / "b_em")["g_em"]

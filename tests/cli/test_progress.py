@@ -66,6 +66,16 @@ def test_a_log_has_lines_although_nothing_ends(tmp_path: Path) -> None:
     )
 
 
+def test_the_cost_of_this_start_is_told_without_replayed_calls() -> None:
+    shown = Progress()
+    shown(Started(3, 0))
+    shown(Called(Usage(7, 5), failed=False, replayed=False))
+    assert "$" not in shown.line()
+    for cost, replayed in ((0.01, False), (0.5, True), (0.0023, False)):
+        shown(Called(None, failed=False, replayed=replayed, cost=cost))
+    assert shown.line() == "0/3 · 0.0/s · 7 tokens in, 5 out · $0.0123"
+
+
 def test_reading_a_large_run_is_told_and_wiped_at_the_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

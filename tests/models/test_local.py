@@ -22,6 +22,7 @@ from assay.core.errors import MissingExtra, ModelError, UsageError
 from assay.core.events import Computing, Event, notify
 from assay.core.types import Request, Response
 from assay.models import local
+from assay.models.calling.connect import connect
 
 pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
 SOURCE = str(Path(assay.__file__).parents[1])
@@ -210,18 +211,19 @@ def test_a_damaged_model_is_refused_by_the_first_request(tmp_path: Path, weights
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ({"n_thread": 2}, "no argument of local models named 'n_thread'; did you mean 'n_threads'"),
         ({"n_ctx": "many"}, "whole number, at least 1"),
         ({"n_ctx": 8193}, "was trained for a context of 8192 tokens"),
         ({"n_gpu_layers": -2}, "n_gpu_layers is a whole number, at least 0"),
         ({"max_tokens": 0}, "max_tokens is a whole number, at least 1"),
         ({"chat_template": "chatm"}, "no chat template named 'chatm'; did you mean 'chatml'"),
+        ({"n_thread": 2}, "there is no argument of local named 'n_thread'; did you mean 'n_threads'"),
     ],
 )
 def test_arguments_are_checked(weights: Path, args: dict[str, Any], message: str) -> None:
     """A mistyped argument is refused, never ignored."""
+    spec = assay.spec("memory-test", model="local/smollm2", model_args=args)
     with pytest.raises(UsageError, match=message):
-        local.connect(Connection(name="smollm2", args=args))
+        connect(spec, spec.model)
 
 
 def test_arguments_may_be_text(weights: Path) -> None:

@@ -250,7 +250,7 @@ def test_a_disk_that_fills_up_is_a_sentence(cache: Path, server: FileServer) -> 
     done = subprocess.run(
         [sys.executable, "-m", "assay", "models", "pull", server.url("/tiny.gguf")],
         env={**environment(), "ASSAY_CACHE": str(cache.parent)},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)),  # noqa: PLW1509
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)),
         capture_output=True,
         text=True,
         check=False,

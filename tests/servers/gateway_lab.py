@@ -19,6 +19,7 @@ from assay.journal.journal import Journal
 from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.gateway import Gateway
 from assay.models.calling.permits import Permits
+from assay.models.calling.prices import PriceTable
 
 from servers.endpoint import Endpoint
 
@@ -71,6 +72,7 @@ class Lab:
         self.ends: list[End | None] = []
         self.timeout = 30.0
         self.max_retries = 2
+        self.prices: PriceTable | None = None
 
     async def start(self, solve: Solve, total: int = 1, max_calls: int | None = None) -> AssayError | None:
         """Run what is left; gives what stopped it."""
@@ -79,7 +81,14 @@ class Lab:
         gateway = Gateway({"main": Upstream(self.name, model)})
         permits = Permits(8)
         ledger = CallLedger(journal, lambda _: None, max_calls, None)
-        caller = Caller(Upstream(self.name, model), permits, ledger, seed=SEED, max_retries=self.max_retries)
+        caller = Caller(
+            Upstream(self.name, model),
+            permits,
+            ledger,
+            seed=SEED,
+            max_retries=self.max_retries,
+            prices=self.prices,
+        )
         plan: Any = Plan(solve, total)
         setup = Setup(
             cases=plan,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
@@ -18,11 +18,15 @@ class _Listening(ThreadingHTTPServer):
 
 
 class LoopbackServer:
-    """Answers POST with what `answer(body)` gives: a status and JSON. Keeps every body. GET lists one model."""
+    """Answers POST with what `answer(body)` gives: a status and JSON. Keeps every body and head.
+
+    GET lists one model.
+    """
 
     def __init__(self, answer: Answer) -> None:
         self.bodies: list[dict[str, Any]] = []
-        bodies = self.bodies
+        self.headers: list[Mapping[str, str]] = []
+        bodies, headers = self.bodies, self.headers
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -32,6 +36,7 @@ class LoopbackServer:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 bodies.append(body)
+                headers.append(dict(self.headers))
                 self._send(*answer(body))
 
             def do_GET(self) -> None:

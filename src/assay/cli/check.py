@@ -35,8 +35,8 @@ def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None, a
     """List every problem in files and folders, with its line. Exit code 1 if a problem is an error.
 
     FILES can be task YAML files, folders of them, and their data; pipelines and testsets; HOP task folders,
-    settings, contracts and rows; conversations with questions; samples of memory evaluations; and files of
-    installed suites or of a suite passed with --as FILE.py:NAME.
+    settings, contracts and rows; conversations with questions; samples of memory evaluations; price tables; and files
+    of installed suites or of a suite passed with --as FILE.py:NAME.
 
     A run folder, all runs below a folder, or a run by the beginning of its name, is verified as a whole: every line
     of its journal, run.json, summary.json, and the result files. Damage is named with file, line and byte.
@@ -79,7 +79,7 @@ def _check(path: Path, pipeline: Path | None, suite: str | None) -> list[Checked
         checks.append(Checked(run, "", check.problems, check))
     if checks:
         return checks
-    name = absolute(suite) if suite else api.recognise(path, pipeline)
+    name = api.recognise(path, pipeline) if not suite else suite if suite == api.PRICES else absolute(suite)
     return [Checked(path, name, api.check(path, pipeline, name))]
 
 

@@ -10,16 +10,16 @@ from typing import Any
 import click
 
 from assay.cli.suite_command import SETTINGS, option_of
-from assay.core.spec import RunSpec, SuiteOptions, build, fields, parse_pairs
+from assay.core.spec import RunSpec, SuiteOptions, build, fields
 from assay.screen import counted, heading, safe
 
 # Common options that matter for reaching a model.
-_FIELDS = ("model", "base_url", "output_dir", "timeout", "ca_file", "insecure")
+_FIELDS = ("model", "base_url", "model_args", "output_dir", "timeout", "ca_file", "insecure")
 _TIMEOUT = 60.0
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "problem": ("✗", "red")}
 
 
-def _examine(as_json: bool, probe_limits: int, model_args: str, **flags: Any) -> int:
+def _examine(as_json: bool, probe_limits: int, **flags: Any) -> int:
     """Examine the installation, and a model if one is named. Each line is ok (✓), a warning (!) or a problem (✗).
 
     Without --model: version, extras, output folder, proxies, certificates. With --model also: key, endpoint, the
@@ -37,7 +37,7 @@ def _examine(as_json: bool, probe_limits: int, model_args: str, **flags: Any) ->
 
     values = {name: value for name, value in flags.items() if value not in (None, ())}
     spec = build("doctor", SuiteOptions, {"timeout": _TIMEOUT, **values})
-    diagnosis = api.doctor(spec, parse_pairs(model_args), probe_limits)
+    diagnosis = api.doctor(spec, probe_limits)
     if as_json:
         import msgspec
 
@@ -84,7 +84,6 @@ command = click.Command(
             type=click.FloatRange(min=0, min_open=True),
             help=f"Time limit per request, in seconds.  [default: {_TIMEOUT:g}]",
         ),
-        click.Option(["--model-args"], default="", metavar="K=V,…", help="Arguments of the provider."),
         click.Option(
             ["--probe-limits"],
             type=click.IntRange(min=0),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.core.dollars import dollars
 from assay.screen import counted, duration, tell
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ MAX_MESSAGE = 160
 def print_footer(run: Run) -> None:
     """Print calls and tokens, failures, result files, and the command that continues the run if it is not complete."""
     click.echo(_cost(run))
+    if run.summary.adapted:
+        click.echo(f"  requests were adapted to the endpoint: {', '.join(run.summary.adapted)}")
     for kind, count in run.summary.failures.items():
         # Older runs have no message here.
         message = " ".join(run.summary.first_failures.get(kind, "").split())
@@ -56,6 +59,9 @@ def _cost(run: Run) -> str:
         parts.append(counted(spent["retries"], "retry", "retries"))
     if spent.get("input_tokens") or spent.get("output_tokens"):
         parts.append(f"{spent['input_tokens']:,} tokens in, {spent['output_tokens']:,} out")
+    if summary.cost is not None:
+        judged = f", {dollars(summary.scoring_cost)} of it for scoring" if summary.scoring_cost else ""
+        parts.append(f"cost {dollars(summary.cost)}{judged}{_price_source(summary.price_tables)}")
     if not run.asked:
         state = "already finished" if summary.state == "finished" else summary.state
         return " · ".join([*parts, f"{state}; no requests sent"])
@@ -64,6 +70,12 @@ def _cost(run: Run) -> str:
     if now.get("replayed"):
         parts.append(f"{now['replayed']:,} replayed")
     return " · ".join([*parts, duration(summary.seconds)])
+
+
+def _price_source(tables: list[str]) -> str:
+    """Return where prices come from, such as ` (prices of 2026-01-31)`. Empty if endpoints reported all of them."""
+    dates = dict.fromkeys(table.partition("/")[0] for table in tables)
+    return f" (prices of {', '.join(dates)})" if dates else ""
 
 
 def _print_how_to_continue(run: Run) -> None:

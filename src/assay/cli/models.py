@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from assay.core.dollars import dollars
 from assay.screen import table
 
 
@@ -18,6 +19,7 @@ def command(ctx: click.Context) -> int | None:
       assay models pull smollm2
       assay models pull ~/Downloads/model.gguf --name mine
       assay models pull https://example.org/model.gguf --sha256 b179c952…
+      assay models prices
     """
     if ctx.invoked_subcommand is not None:
         return None
@@ -72,4 +74,42 @@ def pull(source: str, name: str, sha256: str) -> int:
     from assay import api
 
     api.pull_model(source, click.echo, name=name, sha256=sha256)
+    return 0
+
+
+@command.command("prices")
+@click.option(
+    "--prices", "file", metavar="FILE", help="Table to print.  [default: $ASSAY_PRICES, else that of assay]"
+)
+@click.option(
+    "--yaml", "as_yaml", is_flag=True, help="Print the file itself, as a start for a table of your own."
+)
+def prices(file: str | None, as_yaml: bool) -> int:
+    """Print the price table that runs use: US dollars for a million tokens.
+
+    Prices are yours to check. Where an endpoint reports the price of a call, that price counts. docs/prices.md has the
+    rest.
+
+    \b
+    Examples:
+      assay models prices
+      assay models prices --yaml > prices.yaml
+      assay models prices --prices prices.yaml
+    """
+    from assay import api
+
+    prices = api.price_table(file)
+    if as_yaml:
+        click.echo(prices.path.read_text(encoding="utf-8-sig"), nl=False)
+        return 0
+    rows = []
+    for name, price in prices.models.items():
+        cached = price.input if price.cached_input is None else price.cached_input
+        rows.append([name, dollars(price.input), dollars(price.output), dollars(cached)])
+    table(["model", "input", "output", "cached input"], rows)
+    click.echo()
+    click.echo(
+        f"US dollars for a million tokens, as of {prices.as_of}. The first name that fits a model counts."
+    )
+    click.echo(f"from {prices.path}")
     return 0

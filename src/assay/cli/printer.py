@@ -18,6 +18,7 @@ from msgspec import UNSET
 
 from assay.cli.footer import print_footer
 from assay.core.chart import sparkline
+from assay.core.dollars import dollars
 from assay.core.errors import UsageError
 from assay.core.report import Cell, Curve, Difference, Entry, Example, Metric, Report, Slice, Table
 from assay.screen import block, counted, heading, safe, table, tell
@@ -404,6 +405,17 @@ def print_sections(sections: Iterable[Section]) -> None:
             print_table(section.table)
 
 
+def _planned_cost(overview: Overview) -> str:
+    """Return the price of all planned calls in a sentence, with what is missing and what it is computed from."""
+    unknown = [planned for planned in overview.calls if planned.cost is None]
+    if len(unknown) == len(overview.calls):
+        return f"cost: unknown ({', '.join(dict.fromkeys(planned.no_cost for planned in unknown))})"
+    total = dollars(sum(planned.cost or 0.0 for planned in overview.calls))
+    missing = "; ".join(dict.fromkeys(f"{planned.what} ({planned.no_cost})" for planned in unknown))
+    without = f" Not in it: {missing}." if missing else ""
+    return f"cost: about {total} for the estimated tokens above, without retries.{without} Prices: {overview.prices}"
+
+
 def print_overview(overview: Overview) -> None:
     """Print the plan of a run, for `--dry-run`."""
     if overview.facts:
@@ -413,10 +425,14 @@ def print_overview(overview: Overview) -> None:
         rows: list[list[Any]] = []
         for planned in overview.calls:
             tokens = [planned.calls, planned.input_tokens, planned.output_tokens]
-            rows.append(
-                [planned.what, planned.model, *("unknown" if n is None else f"{n:,}" for n in tokens)]
-            )
-        table(["calls for", "model", "calls", "tokens in (est.)", "tokens out (est.)"], rows, names=2)
+            row = [planned.what, planned.model, *("unknown" if n is None else f"{n:,}" for n in tokens)]
+            rows.append([*row, planned.no_cost or dollars(planned.cost)])
+        table(
+            ["calls for", "model", "calls", "tokens in (est.)", "tokens out (est.)", "cost (est.)"],
+            rows,
+            names=2,
+        )
+        click.echo(_planned_cost(overview))
         click.echo()
     print_sections(overview.sections)
     if overview.sections:

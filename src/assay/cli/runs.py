@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from assay.core.dollars import dollars
 from assay.core.errors import UsageError
 from assay.core.registry import short, unknown
 from assay.screen import columns_of, safe, table, tell
@@ -193,9 +194,11 @@ def _print_table(runs: Sequence[ListedRun]) -> None:
         done = "–" if run.total is None else f"{run.done:,}/{run.total:,}"
         notes = " | ".join(" ".join(note.text.split()) for note in run.notes)
         cells = [run.name, started, _suite_cell(run), run.model, run.state, done, run.headline]
-        rows.append([*cells, _differences(run), ",".join(run.tags), notes])
-    header = ["run", "started", "suite", "model", "state", "done", "score", "differs in", "tags", "notes"]
-    # Most lists have neither tags nor notes.
+        cost = "" if run.cost is None else dollars(run.cost)
+        rows.append([*cells, cost, _differences(run), ",".join(run.tags), notes])
+    header = ["run", "started", "suite", "model", "state", "done", "score"]
+    header += ["cost", "differs in", "tags", "notes"]
+    # Many lists have no prices, and most have neither tags nor notes.
     used = [number for number in range(len(header)) if number < 7 or any(row[number] for row in rows)]
     table([header[number] for number in used], [[row[number] for number in used] for row in rows])
 
@@ -236,6 +239,7 @@ def _print_for_terminal(runs: Sequence[ListedRun]) -> None:
             continue
         run = runs[number - 1]
         details = [_differences(run), " ".join(f"#{tag}" for tag in run.tags)]
+        details += ["" if run.cost is None else f"cost {dollars(run.cost)}"]
         details += [" ".join(note.text.split()) for note in run.notes[-1:]]
         if any(details):
             click.echo(click.style(_fit(safe("    " + " · ".join(filter(None, details))), room), dim=True))

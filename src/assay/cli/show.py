@@ -15,6 +15,7 @@ from assay.cli.completion import complete_runs
 from assay.cli.note import print_notes
 from assay.cli.printer import print_run, print_sections
 from assay.cli.sql import print_where
+from assay.core.dollars import dollars
 from assay.core.errors import AssayError, UsageError
 from assay.screen import block, counted, heading, rule, table, tell
 from assay.store.notes import notes_or_warning
@@ -309,6 +310,8 @@ def _print_reply(call: Call) -> None:
     if call.attempts > 1:
         took += f", {call.attempts} attempts"
     response = call.response
+    if response is not None and response.cost is not None:
+        took += f", {dollars(response.cost)}"
     if response is None:
         heading(f"reply {call.n} failed ({took})")
         block(f"{call.failure.kind}: {call.failure.message}" if call.failure else "")

@@ -43,7 +43,7 @@ class SuiteCommandLine(click.Command):
     def __init__(self, suite: str, words: str, options: type[SuiteOptions]) -> None:
         self.suite = suite
         self.options = options
-        self.own, self.common = _parameters(options), _parameters(RunSpec, options.default_output)
+        self.own, self.common = _parameters(options, options), _parameters(RunSpec, options)
         self.common += [
             click.Option(
                 ["--config"], type=click.Path(path_type=Path), help="YAML file with any of these options."
@@ -206,11 +206,13 @@ def _values(flags: dict[str, Any]) -> dict[str, Any]:
 # Fields as parameters of click.
 
 
-def _parameters(struct: type[Struct], output_dir: str = "") -> list[click.Parameter]:
+def _parameters(struct: type[Struct], options: type[SuiteOptions]) -> list[click.Parameter]:
+    """Return the parameters for the fields of a struct. Some defaults depend on the suite, whose options are given."""
     parameters: list[click.Parameter] = []
+    defaults = {"output_dir": options.default_output, **options.default_params}
     for field in fields(struct):
-        if field.name == "output_dir" and output_dir:
-            field = field._replace(help=f"{field.help}  [default: {output_dir}]")  # noqa: PLW2901
+        if default := defaults.get(field.name):
+            field = field._replace(help=f"{field.help}  [default: {default}]")  # noqa: PLW2901
         if metavar := field.extra.get("positional"):
             several = get_origin(field.plain_type) is list
             # click does not require arguments, because a configuration file may have them. The suite checks them.

@@ -96,6 +96,10 @@ class About(Struct, frozen=True, kw_only=True):
     example: str
     keys: tuple[str, ...] = ()
     """Names of the environment variables with the key, the first that is set counts. Empty if no key is needed."""
+    args: frozenset[str] = frozenset()
+    """Names of `--model-args` that the provider takes. Any other name is refused, with the nearest one."""
+    any_args: bool = False
+    """Whether further arguments are passed on, as to a server that assay starts."""
 
 
 def response_format(schema: dict[str, Any]) -> dict[str, Any]:

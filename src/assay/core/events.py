@@ -31,6 +31,8 @@ class Called(Struct, frozen=True):
     usage: Usage | None
     failed: bool
     replayed: bool
+    cost: float | None = None
+    """In US dollars. None if the price is not known."""
 
 
 class Retrying(NamedTuple):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import UNSET, Meta, Struct
+from msgspec import UNSET, Meta, Struct, field
 
 from assay.core.errors import UsageError
 from assay.core.registry import unknown
@@ -63,6 +63,9 @@ class SuiteOptions(Struct, frozen=True, kw_only=True):
     default_output: ClassVar[str] = "results"
     """Default of --output-dir as the help prints it. A suite whose default is not a fixed folder sets it in
     `Suite.resolve` and describes it here."""
+    default_params: ClassVar[Mapping[str, str]] = {}
+    """Parameters that the suite sends by default, as the help of an option prints them:
+    `{"judge_kwargs": "temperature=0,max_tokens=2048"}`."""
     ignored: ClassVar[Mapping[str, str]] = {}
     """Flags of another tool that do nothing here, with the reason: `{"--device NAME": "models run …"}`.
 
@@ -88,7 +91,7 @@ class SuiteOptions(Struct, frozen=True, kw_only=True):
         return False
 
     def model_arguments(self) -> dict[str, Any]:
-        """Return arguments for the provider of the main model, such as those of `--model-args`."""
+        """Return arguments for the provider of the main model that have their own flags, such as `--device`."""
         return {}
 
 
@@ -105,10 +108,25 @@ class RunSpec(Struct, frozen=True, kw_only=True):
             "https://api.openai.com/v1]"
         ),
     ] = None
+    gen_kwargs: Annotated[
+        dict[str, Any],
+        ask(
+            "Parameters of requests to the model, as key=value,key=value or JSON: temperature, max_tokens, top_p, "
+            "stop, reasoning_effort, extra_body, headers, … They override those of files; null removes one.",
+            params=True,
+        ),
+    ] = field(default_factory=dict)
+    model_args: Annotated[
+        dict[str, Any],
+        ask("Arguments for the model's provider, as key=value,key=value.", content=True),
+    ] = field(default_factory=dict)
     judge: Annotated[
         str | None,
         score("Judge model as PROVIDER/NAME, or `offline` for the rule-based judge (no model calls)."),
     ] = None
+    judge_kwargs: Annotated[
+        dict[str, Any], score("Parameters of requests to the judge, like --gen-kwargs.", params=True)
+    ] = field(default_factory=dict)
     votes: Annotated[int, score("Judge calls per verdict; the majority wins.", content=True), Meta(ge=1)] = 1
     output_dir: Annotated[
         str,
@@ -127,6 +145,17 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     max_calls: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         how("Stop after this many model calls. The same command continues the run."),
+    ] = None
+    max_cost: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        how(
+            "Stop when the calls of this start have cost so many US dollars. Calls in flight still finish. The same "
+            "command continues the run."
+        ),
+    ] = None
+    prices: Annotated[
+        str | None,
+        how("YAML file with the prices of models.  [default: $ASSAY_PRICES, else the table of assay]"),
     ] = None
     fresh: Annotated[bool, how("Start a new run even if a run with the same options exists.")] = False
     retry_failed: Annotated[
@@ -211,11 +240,11 @@ def values_marked(spec: RunSpec, mark: Mark) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     for struct in (spec, spec.options):
-        for field in fields(type(struct)):
-            if field.name in ("suite", "options") or field.extra.get("content"):
+        for each in fields(type(struct)):
+            if each.name in ("suite", "options") or each.extra.get("content"):
                 continue
-            if field.mark == mark:
-                values[field.name] = getattr(struct, field.name)
+            if each.mark == mark:
+                values[each.name] = getattr(struct, each.name)
     return values
 
 
@@ -225,17 +254,17 @@ def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where
     Raises UsageError for an unknown option or a wrong value. `where` is put before the message.
     """
     prefix = f"{where}: " if where else ""
-    common = {field.name for field in fields(RunSpec)} - {"suite", "options"}
-    own = {field.name: field for field in fields(options)}
+    common = {each.name: each for each in fields(RunSpec) if each.name not in ("suite", "options")}
+    own = {each.name: each for each in fields(options)}
     common_values: dict[str, Any] = {"suite": suite, "options": {}}
     own_values: dict[str, Any] = {}
     for key, value in values.items():
         if key in own:
             own_values[key] = _mapping_value(own[key], value)
         elif key in common:
-            common_values[key] = value
+            common_values[key] = _mapping_value(common[key], value)
         else:
-            raise UsageError(prefix + unknown("option", str(key), sorted(common | own.keys())))
+            raise UsageError(prefix + unknown("option", str(key), sorted(common.keys() | own.keys())))
     try:
         own_options = msgspec.convert(own_values, options, strict=False)
         spec = msgspec.convert(common_values, RunSpec, strict=False)
@@ -250,14 +279,18 @@ def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where
     return msgspec.structs.replace(spec, options=own_options)
 
 
-def _mapping_value(field: Field, value: Any) -> Any:
+def _mapping_value(option: Field, value: Any) -> Any:
     """Return the value of an option. A mapping may be written as `key=value,key=value`."""
-    if get_origin(field.type) is not dict or not isinstance(value, str):
-        return value
-    try:
-        return parse_pairs(value)
-    except UsageError as error:
-        raise UsageError(f"option {field.name!r}: {error}") from None
+    if get_origin(option.type) is dict and isinstance(value, str):
+        try:
+            value = parse_pairs(value)
+        except UsageError as error:
+            raise UsageError(f"option {option.name!r}: {error}") from None
+    if option.extra.get("params") and isinstance(value, dict):
+        from assay.core.params import check_params  # imports the request's type, which `--help` does not need
+
+        return check_params(value, option.flags[0])
+    return value
 
 
 def parse_pairs(text: str) -> dict[str, Any]:
@@ -306,6 +339,11 @@ def _literal(value: str) -> Any:
     words = {"true": True, "false": False, "none": None, "null": None}
     if value.lower() in words:
         return words[value.lower()]
+    if value.startswith(("{", "[")):
+        try:
+            return msgspec.json.decode(value)
+        except msgspec.DecodeError:
+            pass  # perhaps a Python literal, such as ['a', 'b']
     import ast  # takes 5 ms, and most commands do not need it
 
     try:

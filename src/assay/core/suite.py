@@ -322,6 +322,10 @@ class PlannedCalls(Struct, frozen=True, kw_only=True):
     calls: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cost: float | None = None
+    """The price of these tokens in US dollars, from the price table. Suites leave it out."""
+    no_cost: str = ""
+    """Why the price is not known."""
 
 
 class Overview(Struct, kw_only=True):
@@ -330,6 +334,8 @@ class Overview(Struct, kw_only=True):
     facts: dict[str, str] = field(default_factory=dict)
     calls: list[PlannedCalls] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
+    prices: str = ""
+    """The price table of the calls' `cost`: its file and date."""
 
 
 class Match(IntEnum):
@@ -413,7 +419,7 @@ class Suite(ABC, Generic[OptionsT, DataT]):
             )
         self.spec = spec
         self.options: OptionsT = spec.options  # type: ignore[assignment]  # checked above
-        self.roles = {MAIN: Role(model=spec.model, args=spec.options.model_arguments())}
+        self.roles = {MAIN: Role(model=spec.model, params=spec.gen_kwargs)}
 
     # Which run this is.
 

@@ -33,10 +33,11 @@ SUBJECT_KINDS = frozenset({"user_code", "refusal", "context_overflow", "failed_s
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Tokens of one call, as the endpoint counted them."""
+    """Tokens of one call, as the endpoint counted them. `cached` is the part of `input` from the endpoint's cache."""
 
     input: int = 0
     output: int = 0
+    cached: int = 0
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
@@ -76,9 +77,10 @@ class Response(Struct, frozen=True, omit_defaults=True):
     """A model's reply, parsed.
 
     `data` is a likelihood, or the whole reply to an SDK's request. `reasoning` is what the model wrote before its
-    answer, in `<think>` or apart from the text; it is saved but never scored. `cost` is the price that the endpoint
-    reports, in its currency, else None. `address` is the endpoint's base URL, empty for models without a network.
-    `adapted` says how the request was changed for the endpoint, such as "no temperature".
+    answer, in `<think>` or apart from the text; it is saved but never scored. `cost` is the price in US dollars that
+    the endpoint reports, else the price of the tokens by the price table `price_table`, else None. `address` is the
+    endpoint's base URL, empty for models without a network. `adapted` says how the request was changed for the
+    endpoint, such as "no temperature".
     """
 
     text: str
@@ -89,6 +91,7 @@ class Response(Struct, frozen=True, omit_defaults=True):
     cost: float | None = None
     address: str = ""
     adapted: tuple[str, ...] = ()
+    price_table: str = ""
 
 
 class Case(Struct, frozen=True):

@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import accumulate
-from math import nan
+from math import isnan, nan
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
@@ -181,8 +181,8 @@ class RunColumns(RunIndex):
         self.tags: Names[tuple[str, ...]] = Names()
         self.failures: Names[str] = Names()
         """The kind of failure of each case, "" for none."""
-        self.call_cost = SparseColumn("d")
-        """The price of each call of `call_cases`, 0 if the endpoint reported none. Empty if it reported no price."""
+        self.call_cost = array("d")
+        """The price of each call of `call_cases`, NaN if it has none. It ends with the last block that has a price."""
         self.score_names: Names[ScoreName] = Names()
         self.score_case = array("i")
         self.score_value = array("d")
@@ -303,7 +303,9 @@ class RunColumns(RunIndex):
         return (*numbers, *(column.numbers for column in names))
 
     def _take_costs(self, position: int, costs: list[float]) -> None:
-        self.call_cost.extend(position, costs)
+        if not all(map(isnan, costs)):
+            self.call_cost.extend(array("d", [nan]) * (position - len(self.call_cost)))
+            self.call_cost.extend(costs)
 
     def _read_scores(self, path: Path, run: str, stop: int) -> int:
         count = 0
@@ -427,15 +429,19 @@ class RunColumns(RunIndex):
         )
 
     def case_costs(self) -> NDArray[Any] | None:
-        """Return the price of each case's own calls, without those of judges. None if no call has a price."""
+        """Return the price of each case's own calls, without those of judges. None if no call has a price.
+
+        A case none of whose own calls has a price is NaN. A price of 0 is a price.
+        """
         import numpy as np
 
-        prices = as_numpy(self.call_cost.values)
+        prices = as_numpy(self.call_cost)
         if not len(prices):
             return None
         cases, kinds = as_numpy(self.call_cases)[: len(prices)], as_numpy(self.call_kinds)[: len(prices)]
-        own = kinds == ASK_CALL
+        own = (kinds == ASK_CALL) & ~np.isnan(prices)
         costs: NDArray[Any] = np.bincount(cases[own], weights=prices[own], minlength=len(self.ask.codes))
+        costs[np.bincount(cases[own], minlength=len(self.ask.codes)) == 0] = np.nan
         return costs
 
     def _is_counted(self, scorer: str, case: NDArray[Any], name: NDArray[Any]) -> NDArray[Any]:
@@ -493,7 +499,7 @@ class RunColumns(RunIndex):
     def _all_columns(self) -> list[array[Any]]:
         return [
             *self._case_columns(),
-            self.call_cost.values,
+            self.call_cost,
             *(self.score_names.numbers, self.score_case, self.score_value, self.score_state),
             *(self.score_part.values, self.score_gold.values, self.score_offset, self.score_tags),
             *(self.record_case, self.record_part, self.record_offset),
@@ -513,7 +519,7 @@ class RunColumns(RunIndex):
         self.calls_made = fill(self.calls_made, next(arrays))
         for names in (self.sets, self.subjects, self.tags, self.failures):
             names.numbers = fill(names.numbers, next(arrays))
-        self.call_cost.values = fill(self.call_cost.values, next(arrays))
+        self.call_cost = fill(self.call_cost, next(arrays))
         self.score_names.numbers = fill(self.score_names.numbers, next(arrays))
         self.score_case = fill(self.score_case, next(arrays))
         self.score_value = fill(self.score_value, next(arrays))

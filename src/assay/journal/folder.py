@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -112,6 +112,14 @@ class _Format(msgspec.Struct):
     schema: int = 1
 
 
+class RunCosts(TypedDict):
+    """The fields of a summary that say what the calls cost."""
+
+    cost: float | None
+    scoring_cost: float | None
+    price_tables: list[str]
+
+
 class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`summary.json`: state and results of the run. Each start rewrites it at its end.
 
@@ -139,7 +147,13 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     newest: str = ""
     unscored: int = 0
     cost: float | None = None
-    """The sum of the prices that endpoints reported in all starts, judges included. None if none did."""
+    """The price of all calls of all starts in US dollars, judges included. None if no call has a price."""
+    scoring_cost: float | None = None
+    """The part of `cost` that scorers caused: the judges."""
+    price_tables: list[str] = []
+    """The date and hash of each price table that prices were computed from. Empty if endpoints reported all prices."""
+    adapted: list[str] = []
+    """How requests were changed for endpoints that rejected a parameter, such as "no temperature"."""
     journal: dict[str, int] = {}
     """The size in bytes of each file of the journal. Lines that are missing at the end of a file are found by it."""
     digests: dict[str, str] = {}
@@ -359,17 +373,16 @@ def reopen(folder: Path) -> FinishedSummary | None:
     return FinishedSummary(summary, written_ns) if summary.state == "finished" else None
 
 
-def restore_summary(
-    folder: Path, earlier: FinishedSummary, spent: dict[str, int], cost: float | None
-) -> None:
+def restore_summary(folder: Path, earlier: FinishedSummary, spent: dict[str, int], costs: RunCosts) -> None:
     """Write the summary of a finished run back after a start that changed no result file.
 
-    `spent` and `cost` count the calls of that start too.
+    `spent` and `costs` count the calls of that start too.
     """
     path = folder / "summary.json"
     # A start may have replaced the stored rows, because gold values have changed.
     digests = earlier.summary.digests | result_digests(folder)
-    write_summary(folder, msgspec.structs.replace(earlier.summary, spent=spent, cost=cost, digests=digests))
+    summary = msgspec.structs.replace(earlier.summary, spent=spent, digests=digests, **costs)
+    write_summary(folder, summary)
     # `is_overwritten` compares these times: this start has written no result file, so it must not look newer.
     os.utime(path, ns=(earlier.written_ns, earlier.written_ns))
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
+from math import nan
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 
 import msgspec
 
 from assay.core.events import on_read
-from assay.core.types import ASK, NO_CASE, Call, End, Response, Status, Usage
+from assay.core.types import ASK, COMMON, NO_CASE, Call, End, Response, Status, Usage
 from assay.journal import sidecar
 from assay.journal.lines import DamagedLine, read_blocks, run_id
 from assay.journal.sidecar import FilePosition
@@ -43,12 +44,24 @@ class Spending(msgspec.Struct):
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float | None = None
-    """The sum of the prices that endpoints reported, judges included. None if none did."""
+    """The sum of the calls' prices in US dollars, judges included. None if no call has a price."""
+    scoring_cost: float | None = None
+    """The part of `cost` that scorers caused: the judges."""
     copied_cost: float | None = None
-    """The same sum of replies that were copied: by --reuse, or from the file of an imported run."""
+    """The same sum as `cost`, of replies that were copied: by --reuse, or from the file of an imported run."""
+    price_tables: list[str] = []
+    """The tables that prices of `cost` were computed from. Prices that endpoints reported are from no table."""
 
-    def add(self, attempts: int, response: Response | _ResponseCost | None) -> None:
+    adapted: list[str] = []
+    """How requests were changed for endpoints that rejected a parameter; `judge: …` for those of scorers."""
+
+    def add(self, stage: str, attempts: int, response: Response | _ResponseFacts | None) -> None:
         """Count one call, which failed if it has no response. `attempts` is 0 for a reply that was copied."""
+        if response is not None and response.adapted:
+            for change in response.adapted:
+                text = change if stage in (ASK, COMMON) else f"judge: {change}"
+                if text not in self.adapted:
+                    self.adapted.append(text)
         price = response.cost if response is not None else None
         if attempts == 0:
             if price is not None:
@@ -56,6 +69,11 @@ class Spending(msgspec.Struct):
             return
         if price is not None:
             self.cost = (self.cost or 0.0) + price
+            if stage not in (ASK, COMMON):
+                self.scoring_cost = (self.scoring_cost or 0.0) + price
+            assert response is not None
+            if response.price_table and response.price_table not in self.price_tables:
+                self.price_tables.append(response.price_table)
         usage = response.usage if response is not None else None
         self.calls += 1
         self.retries += attempts - 1
@@ -244,13 +262,16 @@ class RunIndex:
             self.call_offsets.extend(accumulate(sizes[:-1], initial=begin))
             responses = [line.response for line in lines]
             for line, response in zip(lines, responses, strict=True):
-                self.spent.add(line.attempts, response)
-            self._take_costs(position, [response.cost or 0.0 if response else 0.0 for response in responses])
+                self.spent.add(line.stage, line.attempts, response)
+            self._take_costs(
+                position,
+                [nan if each is None or each.cost is None else each.cost for each in responses],
+            )
             count += len(lines)
         return count
 
     def _take_costs(self, position: int, costs: list[float]) -> None:
-        """Take the prices of the calls from this position on, 0 if there is none. Only `RunColumns` keeps prices."""
+        """Take the prices of the calls from this position on, NaN if there is none. Only `RunColumns` keeps prices."""
 
     def _blocks(
         self, path: Path, run: str, decoder: msgspec.json.Decoder[LineT], stop: int | None = None
@@ -298,7 +319,7 @@ class RunIndex:
         self.call_cases.append(call.index)
         self.call_kinds.append(_call_kind(call.index, call.stage))
         self.call_offsets.append(offset)
-        self.spent.add(call.attempts, call.response)
+        self.spent.add(call.stage, call.attempts, call.response)
 
     def _take(self, name: str, index: int, commit: _HasStatus, offset: int) -> None:
         stage = self.stage(name)
@@ -446,15 +467,17 @@ class _ScoreLine(msgspec.Struct, tag="score", tag_field="type", gc=False):
     end: _CommitFields | None = None
 
 
-class _ResponseCost(msgspec.Struct, gc=False):
+class _ResponseFacts(msgspec.Struct, gc=False):
     usage: Usage | None = None
     cost: float | None = None
+    adapted: tuple[str, ...] = ()
+    price_table: str = ""
 
 
 class _CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
     index: int
     stage: str
-    response: _ResponseCost | None = None
+    response: _ResponseFacts | None = None
     attempts: int = 1
 
 

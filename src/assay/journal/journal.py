@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from assay.core.types import Call, Commit, End, Record, Score
 from assay.journal.calls import CallReader, SharedReplies
-from assay.journal.folder import FILES
+from assay.journal.folder import FILES, RunCosts
 from assay.journal.index import (
     ASK_CALL,
     CALLS,
@@ -145,8 +145,18 @@ class Journal:
 
     def spent(self) -> dict[str, int]:
         """Return calls, retries, failed calls and tokens of all starts of this run."""
-        spent: dict[str, int] = to_builtins(self.index.spent)
-        return {name: count for name, count in spent.items() if name not in ("cost", "copied_cost")}
+        spent: dict[str, object] = to_builtins(self.index.spent)
+        return {name: count for name, count in spent.items() if type(count) is int}
+
+    def costs(self) -> RunCosts:
+        """Return what the calls of all starts of this run cost, for its summary."""
+        spent = self.index.spent
+        # Rounded, because a sum of many small floats has digits that no call has.
+        return RunCosts(
+            cost=None if spent.cost is None else round(spent.cost, 12),
+            scoring_cost=None if spent.scoring_cost is None else round(spent.scoring_cost, 12),
+            price_tables=list(spent.price_tables),
+        )
 
     def failures(self) -> tuple[dict[str, int], dict[str, str]]:
         """Return the number of failed cases by kind of failure, and the message of the first failure of each kind.

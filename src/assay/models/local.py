@@ -46,6 +46,7 @@ ABOUT = About(
     needs="pip install 'assay[local]'; for smollm2 also, once: assay models pull smollm2",
     can=frozenset({CHAT, TEXT, LIKELIHOOD, SCHEMA}),
     example="local/smollm2",
+    args=frozenset({*LlamaSettings._fields, "max_tokens"}),
 )
 # Tokens of context over all slots, unless the model was trained for fewer. SmolLM2's 8192 take 190 MB of memory. Models
 # trained for 131,072 would take gigabytes, so a larger context is the user's choice.
@@ -59,10 +60,6 @@ _LIMITS = ("max_tokens", "max_completion_tokens", "n_predict")
 REPORT_SECONDS = 0.25
 # Larger files take long enough to load that the progress names them.
 _LARGE_BYTES = 1e9
-_ARGUMENTS = (*LlamaSettings._fields, "max_tokens")
-# lm-evaluation-harness passes these in --model-args. Here they are options of the command, so they are allowed
-# and ignored.
-_GENERAL_ARGUMENTS = frozenset({"base_url", "num_concurrent", "max_retries", "timeout"})
 T = TypeVar("T")
 
 
@@ -235,8 +232,6 @@ _NO_TEMPLATE = (
 
 
 def _read_settings(args: dict[str, Any], header: GgufHeader) -> LlamaSettings:
-    for name in args.keys() - set(_ARGUMENTS) - _GENERAL_ARGUMENTS:
-        raise UsageError(f"--model-args: {unknown('argument of local models', name, sorted(_ARGUMENTS))}")
     trained = header.context_length
     slots = _read_count(args, "n_parallel", 1)
     context = _read_count(args, "n_ctx", min(DEFAULT_CONTEXT // slots, trained or DEFAULT_CONTEXT))

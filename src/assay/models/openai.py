@@ -46,7 +46,7 @@ class OpenAIModel:
     async def send(self, request: Request, seed: int) -> Response:
         """Send one chat completion. The caller retries, so this method does not."""
         if is_sdk_request(request):
-            return await forward(self._http, self._name, request, seed)
+            return await forward(self._adapted, self._name, request, seed)
         if request.continuation is not None:
             message = f"chat models cannot do {LIKELIHOOD}; use openai-completions/{self._name}"
             raise ModelError(Failure("rejected", message))

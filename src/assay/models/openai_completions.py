@@ -19,7 +19,7 @@ from assay.models.calling.openai_format import (
     request_headers,
     request_params,
 )
-from assay.models.likelihood.endpoint import EndpointLikelihood
+from assay.models.likelihood.endpoint import LIKELIHOOD_ARGUMENTS, EndpointLikelihood
 
 ABOUT = About(
     summary="text completion behind an OpenAI-compatible endpoint (vLLM, llama.cpp, ...)",
@@ -27,6 +27,7 @@ ABOUT = About(
     can=frozenset({TEXT, LIKELIHOOD}),
     example="openai-completions/Qwen/Qwen2.5-0.5B",
     keys=(COMMON_KEY,),
+    args=LIKELIHOOD_ARGUMENTS,
 )
 
 
@@ -50,7 +51,7 @@ class CompletionsModel:
     async def send(self, request: Request, seed: int) -> Response:
         """Send one completion, or measure one likelihood. The caller retries, so this method does not."""
         if is_sdk_request(request):
-            return await forward(self._http, self._name, request, seed)
+            return await forward(self._adapted, self._name, request, seed)
         if request.continuation is not None:
             return await self._likelihood.measure(request, seed)
         # The parameters come last: a seed of the task or prompt overrides the seed of the run.

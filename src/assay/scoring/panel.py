@@ -50,8 +50,16 @@ _URL_VARIABLE, _KEY_VARIABLE = "OPENAI_BASE_URL_JUDGE", "OPENAI_API_KEY_JUDGE"
 class Panel:
     """Judges every kind of question. `name` is for reports; `id` differs for every different judge."""
 
-    def __init__(self, name: str, votes: int = 1, base_url: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        votes: int = 1,
+        base_url: str | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`params` are those of --judge-kwargs, which override the parameters of the prompts."""
         self.name = name
+        self.params = dict(params or {})
         self._base_url = base_url
         self._file_hash = judge_file_hash(name)
         if name == OFFLINE:
@@ -79,7 +87,8 @@ class Panel:
             from assay.scoring import offline
 
             return offline.FINGERPRINT
-        return fingerprint([self.name, self._file_hash, self._judges[kind].fingerprint])
+        parts = [self.name, self._file_hash, self._judges[kind].fingerprint]
+        return fingerprint([*parts, self.params] if self.params else parts)
 
     @property
     def id(self) -> str:
@@ -100,7 +109,7 @@ class Panel:
         if self.name == OFFLINE:
             return {}
         key = _KEY_VARIABLE if os.environ.get(_KEY_VARIABLE) else ""
-        role = Role(self.name, self.endpoint, key, needs=frozenset({CHAT}), mark="score")
+        role = Role(self.name, self.endpoint, key, params=self.params, needs=frozenset({CHAT}), mark="score")
         return {ROLE: role}
 
     @property
@@ -249,7 +258,7 @@ def _majority(ballot: list[Verdict]) -> Verdict:
 def panel_from_spec(spec: RunSpec) -> Panel | None:
     """Return the judge that --judge names, or None. Ignores the environment: judging must be requested."""
     if spec.judge:
-        return Panel(judge_name(spec.judge), spec.votes)
+        return Panel(judge_name(spec.judge), spec.votes, params=spec.judge_kwargs)
     if spec.votes > 1:
         raise UsageError("--votes is the number of judge calls per verdict; name a judge with --judge")
     return None

@@ -107,6 +107,10 @@ class RunProgress(Struct, frozen=True, kw_only=True):
     retries: int
     input_tokens: int
     output_tokens: int
+    cost: float | None
+    """In US dollars, judges included. None if no call has a price."""
+    scoring_cost: float | None
+    price_tables: tuple[str, ...]
     metrics: tuple[LiveMetric, ...]
 
     @property
@@ -261,6 +265,9 @@ class OpenRun:
             retries=spent.retries,
             input_tokens=spent.input_tokens,
             output_tokens=spent.output_tokens,
+            cost=spent.cost if spent.cost is not None else spent.copied_cost if self.info.imported else None,
+            scoring_cost=spent.scoring_cost,
+            price_tables=tuple(dict.fromkeys(table.partition("/")[0] for table in spent.price_tables)),
             # The numbers of a run that is over are in its report.
             metrics=self._live_metrics(columns) if state == "running" else (),
         )

@@ -260,7 +260,7 @@ class RowTable:
     @property
     def has_costs(self) -> bool:
         """Whether an endpoint reported a price of any call."""
-        return len(self.columns.call_cost.values) > 0
+        return len(self.columns.call_cost) > 0
 
     @property
     def has_parts(self) -> bool:
@@ -360,7 +360,6 @@ class RowTable:
             costs = columns.case_costs()
             if costs is None:
                 return np.full(len(self), np.nan)
-            costs[costs == 0] = np.nan  # the index has 0 for a call without a price
             priced: NDArray[Any] = costs[self.case]
             return priced
         if name in _COLUMNS:

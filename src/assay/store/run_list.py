@@ -102,7 +102,7 @@ class ListedRun(Struct, kw_only=True):
     exit_code: int | None = None
     seconds: float | None = None
     cost: float | None = None
-    """The sum of the prices that endpoints reported, judges included. None if none did."""
+    """The price of all calls in US dollars, judges included. None if no call has a price."""
     scores: list[HeadlineScore] = field(default_factory=list)
     differs: dict[str, str | None] = field(default_factory=dict)
     """The options in which this run differs from listed runs of the same suite and model. None is an option that

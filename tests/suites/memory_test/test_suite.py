@@ -87,7 +87,7 @@ def test_building_a_suite_reads_no_row(tmp_path: Path) -> None:
     """A suite can be built without its data file."""
     suite = built(Talks(tmp_path), data=f"{tmp_path}/not-there.json", judge="offline")
     assert suite.ask_identity()["memories"]
-    assert set(suite.roles) == {"main"}
+    assert set(suite.roles) == {"answer", "build"}
     with pytest.raises(InputError, match="there is no such file; --data names it"):
         suite.rows()
 

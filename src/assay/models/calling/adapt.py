@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.core.errors import ModelError
-from assay.core.types import Failure
 from assay.models.calling.http_client import HttpEndpoint
-from assay.models.calling.http_errors import decode_json
+from assay.models.calling.http_errors import decode_json, status_error
+from assay.models.calling.http_wire import HttpResponse
 
 # Words with which an endpoint says that it does not take a parameter or its value, as opposed to a value that is only
 # out of range ("temperature must be at most 2"), which is the user's mistake.
@@ -39,7 +38,7 @@ _encode = msgspec.json.Encoder().encode
 Body = dict[str, Any]
 
 
-class Change(NamedTuple):
+class RequestChange(NamedTuple):
     """One way to change a request. `parameter` is the key of the body that the endpoint's error names."""
 
     parameter: str
@@ -48,22 +47,22 @@ class Change(NamedTuple):
     apply: Callable[[Body], Body]
 
 
-def without(parameter: str) -> Change:
+def without(parameter: str) -> RequestChange:
     """Return the change that leaves a parameter out."""
 
     def apply(body: Body) -> Body:
         return {key: value for key, value in body.items() if key != parameter}
 
-    return Change(parameter, f"no {parameter}", apply)
+    return RequestChange(parameter, f"no {parameter}", apply)
 
 
-def renamed(parameter: str, name: str) -> Change:
+def renamed(parameter: str, name: str) -> RequestChange:
     """Return the change that sends a parameter under another name."""
 
     def apply(body: Body) -> Body:
         return {name if key == parameter else key: value for key, value in body.items()}
 
-    return Change(parameter, f"{name} instead of {parameter}", apply)
+    return RequestChange(parameter, f"{name} instead of {parameter}", apply)
 
 
 def _developer_role(body: Body) -> Body:
@@ -74,7 +73,7 @@ def _developer_role(body: Body) -> Body:
     return {**body, "messages": messages}
 
 
-DEVELOPER = Change("messages", "developer instead of system role", _developer_role)
+DEVELOPER = RequestChange("messages", "developer instead of system role", _developer_role)
 OPENAI_CHANGES = (
     renamed("max_tokens", "max_completion_tokens"),
     renamed("max_completion_tokens", "max_tokens"),
@@ -89,10 +88,10 @@ OPENAI_CHANGES = (
 class AdaptedEndpoint:
     """An endpoint of one model, with the changes that its requests need. All requests of a run share them."""
 
-    def __init__(self, http: HttpEndpoint, changes: tuple[Change, ...] = OPENAI_CHANGES) -> None:
+    def __init__(self, http: HttpEndpoint, changes: tuple[RequestChange, ...] = OPENAI_CHANGES) -> None:
         self.http = http
         self._possible = changes
-        self._learned: tuple[Change, ...] = ()
+        self._learned: tuple[RequestChange, ...] = ()
 
     async def post(
         self, path: str, body: Body, headers: Mapping[str, str] | None = None
@@ -101,24 +100,26 @@ class AdaptedEndpoint:
 
         Raises ModelError, also for a rejected request that no known change can help.
         """
+        response, texts = await self.send(path, body, headers)
+        return decode_json(response, self.http.base_url), texts
+
+    async def send(
+        self, path: str, body: Body, headers: Mapping[str, str] | None = None
+    ) -> tuple[HttpResponse, tuple[str, ...]]:
+        """Send a request as `post` does. Returns the response as it is, whatever its status."""
         while True:
             learned = self._learned
             changed, texts = _apply(learned, body) if learned else (body, ())
             response = await self.http.post(path, _encode(changed), headers)
-            if response.status == 200 or not self._can_help(response.status):
-                return decode_json(response, self.http.base_url), texts
-            try:
-                return decode_json(response, self.http.base_url), texts
-            except ModelError as error:
-                # Another request may have learned the same while this one was in flight.
-                if self._learned is learned and not self._learn(error.failure, changed):
-                    raise
+            if response.status not in (400, 422):
+                return response, texts
+            # Another request may have learned the same while this one was in flight.
+            if self._learned is learned and not self._learn(response, changed):
+                return response, texts
 
-    def _can_help(self, status: int) -> bool:
-        return status in (400, 422) and len(self._learned) < len(self._possible)
-
-    def _learn(self, failure: Failure, body: Body) -> bool:
+    def _learn(self, response: HttpResponse, body: Body) -> bool:
         """Remember the change that an error asks for. Returns False if there is none."""
+        failure = status_error(response, self.http.base_url).failure
         if failure.kind != "rejected":
             return False
         change = find_change(self._possible, failure.message, body)
@@ -129,7 +130,7 @@ class AdaptedEndpoint:
         return True
 
 
-def find_change(changes: tuple[Change, ...], message: str, body: Body) -> Change | None:
+def find_change(changes: tuple[RequestChange, ...], message: str, body: Body) -> RequestChange | None:
     """Return the change that an error message asks for, or None.
 
     The message must name a key of the body as a word of its own and say that it is not taken. Of several names the
@@ -137,14 +138,10 @@ def find_change(changes: tuple[Change, ...], message: str, body: Body) -> Change
     """
     if not _NOT_TAKEN.search(message):
         return None
-    named: list[tuple[int, Change]] = []
+    named: list[tuple[int, RequestChange]] = []
     for change in changes:
         if change is DEVELOPER:
-            match = re.search(
-                r"messages\[\d+\]\.role|['\"`]?system['\"`]? role|role ['\"`]?system\b",
-                message,
-                re.IGNORECASE,
-            )
+            match = _SYSTEM_ROLE.search(message)
             if match and any(each.get("role") == "system" for each in body.get("messages") or ()):
                 named.append((match.start(), change))
         elif change.parameter in body:
@@ -154,7 +151,7 @@ def find_change(changes: tuple[Change, ...], message: str, body: Body) -> Change
     return min(named, key=lambda each: each[0])[1] if named else None
 
 
-def _apply(changes: tuple[Change, ...], body: Body) -> tuple[Body, tuple[str, ...]]:
+def _apply(changes: tuple[RequestChange, ...], body: Body) -> tuple[Body, tuple[str, ...]]:
     texts: list[str] = []
     for change in changes:
         if change.parameter in body:

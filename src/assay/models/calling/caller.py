@@ -16,15 +16,19 @@ import contextlib
 import random
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from assay.core.connect import LIKELIHOOD
+from assay.core.dollars import dollars
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
-from assay.core.events import Called, Notify, Retrying
+from assay.core.events import Called, Noted, Notify, Retrying
 from assay.core.hashing import request_hash
+from assay.core.params import with_params
 from assay.core.protocols import Upstream
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
+from assay.models.calling.foreign_sdk import is_sdk_request
 from assay.models.calling.permits import Permits
+from assay.models.calling.prices import Pricer, PriceTable
 from assay.models.calling.reasoning import split_reasoning
 
 # Without a Retry-After header the wait doubles with each attempt, from the first value up to the longest. The
@@ -53,12 +57,19 @@ class CallLog(Protocol):
 
 
 class CallLedger:
-    """What all callers of a run share: the log, the budget of --max-calls, the counts, and the stop signal.
+    """What all callers of a run share: the log, the budgets of --max-calls and --max-cost, the counts, the stop signal.
 
     `halted` is None until the run must stop. Then it is the reason, and no further call is made.
     """
 
-    def __init__(self, log: CallLog, notify: Notify, max_calls: int | None, reuse: Reuse | None) -> None:
+    def __init__(
+        self,
+        log: CallLog,
+        notify: Notify,
+        max_calls: int | None,
+        reuse: Reuse | None,
+        max_cost: float | None = None,
+    ) -> None:
         self.log = log
         self.notify = notify
         self.reuse = reuse
@@ -68,6 +79,8 @@ class CallLedger:
         self._halt_event = asyncio.Event()
         self._max_calls = max_calls
         self._calls_left = max_calls
+        self.max_cost = max_cost
+        self._cost = 0.0
         self._counts = dict.fromkeys(
             ("paid", "replayed", "failed", "retries", "input_tokens", "output_tokens"), 0
         )
@@ -84,6 +97,7 @@ class CallLedger:
     def count_call(self, call: Call, *, replayed: bool) -> None:
         """Count a call that ended. Replayed calls cost no tokens."""
         usage = call.response.usage if call.response else None
+        cost = call.response.cost if call.response else None
         counts = self._counts
         counts["replayed" if replayed else "paid"] += 1
         if call.response is None:
@@ -91,7 +105,9 @@ class CallLedger:
         if usage and not replayed:
             counts["input_tokens"] += usage.input
             counts["output_tokens"] += usage.output
-        self.notify(Called(usage, call.response is None, replayed))
+        if cost is not None and not replayed:
+            self._cost += cost
+        self.notify(Called(usage, call.response is None, replayed, cost))
 
     def count_retry(self, failure: Failure, wait: float) -> None:
         """Count an attempt that failed and will be repeated after a wait."""
@@ -99,12 +115,17 @@ class CallLedger:
         self.notify(Retrying(failure, wait))
 
     def take_from_budget(self, attempt: int) -> None:
-        """Allow one attempt to be sent. Raises if the run is halted or --max-calls is used up.
+        """Allow one attempt to be sent. Raises if the run is halted, or --max-calls or --max-cost is used up.
 
-        Retries are free: a call is taken from the budget with its first attempt.
+        Retries are free: a call is taken from the budget with its first attempt. The price of a call is known when it
+        has ended, so the calls in flight come on top of --max-cost.
         """
         if self.halted:
             raise self.halted
+        if self.max_cost is not None and self._cost >= self.max_cost:
+            raise self.halt(
+                StopRun(f"stopped at {dollars(self._cost)}, as --max-cost {self.max_cost:g} says")
+            )
         if self._calls_left is not None and attempt == 1:
             if self._calls_left == 0:
                 raise self.halt(StopRun(f"stopped after {self._max_calls} calls, as --max-calls says"))
@@ -139,14 +160,27 @@ class Caller:
     """Sends all calls of a run to one model: waits for permits, retries, and halts the run if that is hopeless."""
 
     def __init__(
-        self, upstream: Upstream, permits: Permits, ledger: CallLedger, *, seed: int, max_retries: int
+        self,
+        upstream: Upstream,
+        permits: Permits,
+        ledger: CallLedger,
+        *,
+        seed: int,
+        max_retries: int,
+        params: dict[str, Any] | None = None,
+        prices: PriceTable | None = None,
     ) -> None:
+        """`params` are the role's parameters. They override those of each request."""
         self.name, self.model = upstream
+        self.params = params or {}
+        self._prices = prices
+        self._pricers: dict[str, Pricer | None] = {}  # by model
         self.permits = permits
         self.ledger = ledger
         self._seed = seed
         self._max_retries = max_retries
         self._reply_count = 0
+        self._adapted: tuple[str, ...] = ()
 
     def bind(self, case: Case, stage: str, try_: int, replies: LoggedReplies) -> CaseAsker:
         """Return the model for one try of one case."""
@@ -206,7 +240,40 @@ class Caller:
             self.permits.release()
         self._reply_count += 1
         self.permits.succeeded()
-        return split_reasoning(response)
+        if response.adapted and response.adapted != self._adapted:
+            self._tell_adapted(response.adapted)
+        return self._priced(request, split_reasoning(response))
+
+    def _priced(self, request: Request, response: Response) -> Response:
+        """Return the response with its price, if the endpoint reports one or the price table has it."""
+        if self._prices is not None and response.cost is None:
+            name = self.name
+            # Code with its own SDK may name another model of the same endpoint.
+            if response.data is not None and is_sdk_request(request):
+                name = f"{name.partition('/')[0]}/{request.params['body'].get('model') or name.partition('/')[2]}"
+            if name not in self._pricers:
+                self._pricers[name] = self._prices.pricer(name)
+            pricer = self._pricers[name]
+            if pricer is not None:
+                response = pricer.apply(response)
+        if response.cost is None and self.ledger.max_cost is not None:
+            # This reply is paid, so the case gets it. The next call would be one that nobody limits.
+            self.ledger.halt(
+                StopRun(
+                    f"a reply of {self.name} has no price, so --max-cost cannot be kept: the endpoint reported none, "
+                    "and it counted no tokens or the price table lacks the model that was asked. Leave --max-cost out"
+                )
+            )
+        return response
+
+    def _tell_adapted(self, changes: tuple[str, ...]) -> None:
+        """Tell once how requests are changed for this endpoint. Every reply has it too."""
+        new = [change for change in changes if change not in self._adapted]
+        self._adapted += tuple(new)
+        if new:
+            self.ledger.notify(
+                Noted(f"{self.name} rejects a parameter; its requests now have {', '.join(new)}")
+            )
 
     def _halt_if_hopeless(self, failure: Failure, replies_before: int) -> None:
         """Halt the run if every later call would fail in the same way."""
@@ -281,6 +348,8 @@ class CaseAsker:
 
     async def call(self, request: Request) -> Call:
         """Return the call as it is logged. Raises ModelError if it has no reply."""
+        if self._caller.params:
+            request = with_params(request, self._caller.params)
         hash_ = request_hash(request)
         n = self._counts.get(hash_, 0)
         self._counts[hash_] = n + 1

@@ -7,33 +7,57 @@ model = ReplayOnlyModel(endpoint="http://…/v1")  # raises for every request th
 from __future__ import annotations
 
 from assay.core import registry
+from assay.core.arguments import arguments_for, check_arguments
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection, Role, role_of
 from assay.core.errors import StopRun, UsageError
+from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec
 from assay.core.types import Request, Response
 
 
 def connect(spec: RunSpec, named: str | Role) -> Model:
-    """Return a model of the run, without sending anything. Raises UsageError for an unknown provider."""
+    """Return a model of the run, without sending anything.
+
+    Raises UsageError for an unknown provider, and for an argument that it does not take.
+    """
     role = role_of(named)
     provider, _, name = role.model.partition("/")
     if not name:
         problem = f"{role.model!r} is not a model; write" if role.model else "no model is named; pass --model"
         example = f"python/{role.model}" if ".py:" in role.model else "local/smollm2"
         raise UsageError(f"{problem} PROVIDER/NAME, such as {example}. `assay models` lists providers")
+    check_arguments(spec, role)
     connection = Connection(
         name=name,
         base_url=role.base_url or spec.base_url,
         timeout=spec.timeout,
         concurrency=spec.concurrency,
         seed=spec.seed,
-        args=role.args,
+        args=arguments_for(spec, role),
         key=role.key,
         env_file=role.env_file,
     )
     model: Model = registry.find("model", provider).connect(connection)
     return model
+
+
+class Connections:
+    """The models of one run. Roles with the same model, address, key and arguments share one connection."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        self._spec = spec
+        self._models: dict[str, Model] = {}
+
+    def connect(self, named: str | Role) -> Model:
+        """Return the model of a role."""
+        role = role_of(named)
+        address = role.base_url or self._spec.base_url
+        arguments = arguments_for(self._spec, role) if "/" in role.model else {}
+        key = fingerprint([role.model, address, role.key, role.env_file, arguments])
+        if key not in self._models:
+            self._models[key] = connect(self._spec, role)
+        return self._models[key]
 
 
 class ReplayOnlyModel:

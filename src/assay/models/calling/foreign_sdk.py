@@ -20,14 +20,21 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from assay.core.errors import ModelError
 from assay.core.hashing import fingerprint
 from assay.core.types import Failure, Request, Response
-from assay.models.calling.http_client import HttpEndpoint
+from assay.models.calling.adapt import AdaptedEndpoint
 from assay.models.calling.http_errors import bad_reply, decode_json
 from assay.models.calling.http_wire import HttpResponse
-from assay.models.calling.openai_format import read_cost, read_finish, read_reasoning, read_usage
+from assay.models.calling.openai_format import (
+    read_cost,
+    read_finish,
+    read_reasoning,
+    read_usage,
+    request_headers,
+)
 
 CHAT_PATH = "/chat/completions"
 TEXT_PATH = "/completions"
@@ -67,10 +74,10 @@ def read_sdk_request(model: str, endpoint: str, path: str, body: dict[str, Any])
 
 def is_sdk_request(request: Request) -> bool:
     """Return whether the request comes from `read_sdk_request`. Suites never set these two parameters."""
-    return request.params.keys() == {"path", "body"}
+    return "path" in request.params and "body" in request.params
 
 
-async def forward(http: HttpEndpoint, name: str, request: Request, seed: int) -> Response:
+async def forward(adapted: AdaptedEndpoint, name: str, request: Request, seed: int) -> Response:
     """Send the SDK's request to the model's endpoint with the run's key. Returns the whole reply.
 
     A stream is read to its end first: a reply is logged before the SDK sees it, so parts cannot be passed on.
@@ -86,10 +93,11 @@ async def forward(http: HttpEndpoint, name: str, request: Request, seed: int) ->
     if request.prompt is not None:
         body["prompt"] = request.prompt
 
-    http_response = await http.post(path, _encode(body))
+    http = adapted.http
+    http_response, changes = await adapted.send(path, body, request_headers(request.params))
     content_type = http_response.headers.get("Content-Type", "")
     if http_response.status == 200 and content_type.startswith(EVENT_STREAM):
-        return _read_stream(path, http_response, http.base_url)
+        return replace(_read_stream(path, http_response, http.base_url), adapted=changes)
     reply = decode_json(http_response, http.base_url)
     text, reasoning, finish = "", "", None
     if path in (CHAT_PATH, TEXT_PATH):
@@ -105,6 +113,7 @@ async def forward(http: HttpEndpoint, name: str, request: Request, seed: int) ->
         reasoning=reasoning,
         cost=read_cost(reply),
         address=http.base_url,
+        adapted=changes,
     )
 
 

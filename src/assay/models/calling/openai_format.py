@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from typing import Any
 
 from assay.core.connect import Connection
 from assay.core.envfile import COMMON_KEY, keys_in
 from assay.core.errors import ModelError, UsageError
+from assay.core.params import fill_variables
 from assay.core.types import Failure, Response, Usage
 from assay.models.calling.http_errors import bad_reply
 
@@ -82,17 +82,7 @@ def request_headers(params: dict[str, Any]) -> dict[str, str] | None:
     headers = params.get("headers")
     if not headers:
         return None
-    return {str(name): _VARIABLE.sub(_value_of, str(value)) for name, value in headers.items()}
-
-
-_VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}", re.ASCII)
-
-
-def _value_of(match: re.Match[str]) -> str:
-    name = match[1] or match[2]
-    if name not in os.environ:
-        raise UsageError(f"a header names the variable {name}, which is not set in the environment")
-    return os.environ[name]
+    return {str(name): fill_variables(str(value), os.environ) for name, value in headers.items()}
 
 
 def read_chat(reply: Any, where: str, adapted: tuple[str, ...] = ()) -> Response:
@@ -170,8 +160,15 @@ def read_usage(reply: Any) -> Usage | None:
     input_tokens = usage.get("prompt_tokens") or usage.get("input_tokens") or 0
     output_tokens = usage.get("completion_tokens") or usage.get("output_tokens") or 0
     if type(input_tokens) is int and type(output_tokens) is int:
-        return Usage(input_tokens, output_tokens)
+        return Usage(input_tokens, output_tokens, cached=min(_read_cached(usage), input_tokens))
     return None
+
+
+def _read_cached(usage: dict[str, Any]) -> int:
+    """Return the input tokens that the endpoint read from its cache; 0 if it does not say."""
+    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    return cached if type(cached) is int and cached > 0 else 0
 
 
 def read_cost(reply: Any) -> float | None:

@@ -168,8 +168,21 @@ class LikelihoodArguments(NamedTuple):
 _TOKENIZER_BACKENDS = {"auto": None, "remote": True, "huggingface": None, "tiktoken": None, "none": False}
 
 
+# The names of --model-args that `read_arguments` reads.
+LIKELIHOOD_ARGUMENTS = frozenset(
+    {
+        "tokenizer_backend",
+        "custom_prefix_token_id",
+        "max_length",
+        "tokenized_requests",
+        "add_bos_token",
+        "eos_string",
+    }
+)
+
+
 def read_arguments(args: dict[str, Any]) -> LikelihoodArguments:
-    """Read --model-args. Ignores unknown arguments, which other parts of the program may read."""
+    """Read --model-args. Ignores the arguments of other parts of a provider."""
     backend = str(args.get("tokenizer_backend", "auto")).lower()
     if backend not in _TOKENIZER_BACKENDS:
         raise UsageError(

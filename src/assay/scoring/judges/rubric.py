@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from assay.core import prompts
 from assay.core.errors import ModelError
+from assay.core.hashing import fingerprint
 from assay.core.protocols import Asker
 from assay.core.types import Request, Response
 from assay.scoring.json_text import read_json
@@ -22,12 +24,19 @@ _PROMPT = Path(__file__).with_name(f"{VERSION}.txt")
 
 
 class RubricJudge:
-    """Asks once, at temperature 0. Only a reply in the exact format counts as a verdict."""
+    """Asks once, at temperature 0. Only a reply in the exact format counts as a verdict.
+
+    `params` are those of --judge-kwargs. They are sent by the role of the judge; here they only tell judges apart.
+    """
+
+    def __init__(self, params: Mapping[str, Any] | None = None) -> None:
+        self._params = dict(params or {})
 
     @property
     def fingerprint(self) -> str:
-        """Version of the prompt and sha256 of its file."""
-        return prompts.fingerprint(VERSION, _PROMPT)
+        """Version of the prompt, sha256 of its file, and the user's parameters if there are any."""
+        prompt = prompts.fingerprint(VERSION, _PROMPT)
+        return f"{prompt}+{fingerprint(self._params)}" if self._params else prompt
 
     def request(self, asker: Asker, rubric: str, text: str, reference: str | None = None) -> Request:
         """Return the request. Equal arguments give equal requests, so that the log can answer a repeated one."""
@@ -59,7 +68,7 @@ class RubricJudge:
 
 
 def build() -> RubricJudge:
-    """Return the judge. It has no options: only the prompt file determines its verdicts."""
+    """Return the judge with its own parameters."""
     return RubricJudge()
 
 

@@ -27,8 +27,8 @@ _FOLDER = Path(__file__).with_name("prompts")
 ANSWER_PROMPT = _FOLDER / "answer.v1.txt"
 CITED_PROMPT = _FOLDER / "cited.v1.txt"
 # Token limits for an answer of a few words, and for one of at most 15 words as JSON with citations.
-_ANSWER_PARAMS: dict[str, Any] = {"temperature": 0, "max_tokens": 64}
-_CITED_PARAMS: dict[str, Any] = {"temperature": 0, "max_tokens": 256}
+ANSWER_PARAMS: dict[str, Any] = {"temperature": 0, "max_tokens": 64}
+CITED_PARAMS: dict[str, Any] = {"temperature": 0, "max_tokens": 256}
 _CITED_SCHEMA = {
     "type": "object",
     "properties": {
@@ -57,7 +57,7 @@ async def answer_question(
 ) -> MemoryAnswer:
     """Ask the model to answer from the hits. A failed call raises nothing; it sets `failure` of the answer."""
     messages = answer_messages(question, hits, prompt)
-    request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=_ANSWER_PARAMS)
+    request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=ANSWER_PARAMS)
     try:
         call = await asker.call(request)
     except ModelError as error:
@@ -94,7 +94,7 @@ async def answer_with_citations(
 
     With `quotes`, a quoted part of a hit's text is a valid citation too. Raises nothing, as `answer_question`.
     """
-    params = _CITED_PARAMS
+    params = CITED_PARAMS
     if SCHEMA in asker.can:
         schema = {"name": "reply", "schema": _CITED_SCHEMA}
         params = {**params, "response_format": {"type": "json_schema", "json_schema": schema}}

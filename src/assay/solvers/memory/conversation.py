@@ -16,6 +16,7 @@ from assay.core.memory import Message, Query, SearchHit
 from assay.core.protocols import Context, Solver
 from assay.core.types import Record
 from assay.solvers.memory.answers import ANSWER_PROMPT, MemoryAnswer, PendingAnswers, answer_question
+from assay.solvers.memory.roles import ANSWER_ROLE
 from assay.solvers.memory.timed_memory import MemorySet, TimedMemory
 
 # Messages per call of `add`. The messages of one packet always belong to one session.
@@ -146,7 +147,7 @@ class ConversationSolver(Solver):
         hits, search_seconds = search
         answer = MemoryAnswer("")
         if self._answers:
-            answer = await answer_question(ctx.model(), question.text, hits, self._prompt)
+            answer = await answer_question(ctx.model(ANSWER_ROLE), question.text, hits, self._prompt)
         if answer.failure is not None:
             pending.add_failure(answer.failure)
         record = AnswerRecord(

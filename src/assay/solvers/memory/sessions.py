@@ -14,6 +14,7 @@ from msgspec import Struct
 from assay.core.memory import MemoryItem, Message, Query, SearchHit
 from assay.core.protocols import Context, Solver
 from assay.solvers.memory.answers import CITED_PROMPT, CitedAnswer, PendingAnswers, answer_with_citations
+from assay.solvers.memory.roles import ANSWER_ROLE
 from assay.solvers.memory.snapshots import MemorySnapshot, SessionChanges, diff_snapshots
 from assay.solvers.memory.timed_memory import MemorySet, TimedMemory
 
@@ -136,7 +137,7 @@ class _SampleRun:
 
     async def _answer(self, question: SessionQuestion, hits: list[SearchHit], data: dict[str, Any]) -> None:
         answer = await answer_with_citations(
-            self._ctx.model(), question.text, hits, self._solver.prompt, quotes=self._is_bundle
+            self._ctx.model(ANSWER_ROLE), question.text, hits, self._solver.prompt, quotes=self._is_bundle
         )
         self._ctx.emit(ANSWER, {**data, **_answer_data(answer)}, question.part)
         if answer.failure is not None:

@@ -38,13 +38,13 @@ from assay.core.protocols import Asker, Context
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request
 from assay.core.user_code import UserCodeError
+from assay.solvers.memory.roles import BUILD_ROLE, EMBEDDER_ROLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Stages of a memory, for the token counts.
 STORAGE, RETRIEVAL = "storage", "retrieval"
-EMBEDDER_ROLE = "embedder"
 # Texts per embedding request. Some endpoints accept only a few hundred.
 _EMBED_BATCH = 64
 # The methods of `core.memory.Memory`.
@@ -196,7 +196,7 @@ class MemorySet:
         memory = TimedMemory(plugin, self._pool, self._timeout)
 
         async def ask(messages: list[dict[str, Any]], params: dict[str, Any]) -> str:
-            asker = ctx.model()
+            asker = ctx.model(BUILD_ROLE)
             request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=params)
             response = await asker.ask(request)
             if response.usage:
@@ -207,7 +207,7 @@ class MemorySet:
             context = MemoryContext(
                 ask=ask,
                 embed=self._embed_function(ctx),
-                base_url=partial(ctx.base_url, "main"),
+                base_url=partial(ctx.base_url, BUILD_ROLE),
                 folder=Path(folder),
                 rng=ctx.rng(f"memory {name}"),
                 options=self._options[name],

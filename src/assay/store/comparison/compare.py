@@ -39,7 +39,7 @@ class OneSided(Struct, kw_only=True):
 class Cost(Struct, kw_only=True):
     """Time, tokens, calls and money of the paired cases of one side, without scoring.
 
-    `cost` is the sum of the prices that the endpoint reported, in its currency; None if it reported none.
+    `cost` is the sum of the prices in US dollars, reported or from the price table; None if none is known.
     """
 
     seconds_per_case: float | None
@@ -171,7 +171,7 @@ def _cost(columns: SubjectColumns, positions: NDArray[Any]) -> Cost:
         input_tokens=_tokens(columns.input[positions]),
         output_tokens=_tokens(columns.output[positions]),
         calls=int(columns.calls[positions].sum()),
-        cost=None if columns.cost is None else float(columns.cost[positions].sum()),
+        cost=None if columns.cost is None else _sum_known(columns.cost[positions]),
     )
 
 
@@ -179,6 +179,12 @@ def _tokens(counts: NDArray[Any]) -> int | None:
     """Return the sum of the counts that are known, or None if none is."""
     known = counts[counts != UNKNOWN_TOKENS]
     return int(known.sum(dtype="uint64")) if len(known) else None
+
+
+def _sum_known(costs: NDArray[Any]) -> float | None:
+    """Return the sum of the prices that are known, or None if none is."""
+    known = costs[costs == costs]  # noqa: PLR0124 - NaN is not equal to itself
+    return float(known.sum()) if len(known) else None
 
 
 def _notes(
@@ -190,8 +196,16 @@ def _notes(
         notes.append("both sides are the same run and subject, so nothing can differ")
     if JUDGE in other_scorers:
         notes.append("the two sides have different judges, so judge scores are not compared")
+    if base.run.summary.adapted != new.run.summary.adapted:
+        sides = [", ".join(side.run.summary.adapted) or "nothing" for side in (base, new)]
+        notes.append(
+            f"the endpoints got different requests: {sides[0]} was adapted in the first run, {sides[1]} in the second"
+        )
     if any(map(is_imported_scorer, (*base.run.summary.scorers, *new.run.summary.scorers))):
         notes.append("one side is imported: its file does not say with which settings it was scored")
+    tables = [side.run.summary.price_tables for side in (base, new)]
+    if all(tables) and tables[0] != tables[1]:
+        notes.append("the costs of the two sides are computed from different price tables")
     base_sets = base.columns.sets[cases.base]
     new_sets = new.columns.sets[cases.new]
     renamed = int((base_sets != new_sets).sum())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from assay.core.dollars import dollars
 from assay.core.report import Entry, Interval, Metric, PairedRow, Report
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ def cost_table(comparison: Comparison) -> TextTable:
         "cost": [side.cost for side in sides],
     }
     if columns["cost"] == [None, None]:
-        del columns["cost"]  # most endpoints do not report prices
+        del columns["cost"]  # the price of no call is known
     rows = []
     for number, name in enumerate(comparison.cost):
         rows.append([name, *(_amount(title, values[number]) for title, values in columns.items())])
@@ -230,8 +231,7 @@ def _amount(title: str, value: float | None) -> str:
     if value is None:
         return NOT_MEASURED
     if title == "cost":
-        # Single calls cost fractions of a cent.
-        return f"{value:,.2f}" if value >= 100 else f"{value:.4f}"
+        return dollars(value)
     return f"{value:,.3f}" if title == "seconds a case" else f"{value:,}"
 
 

@@ -195,7 +195,8 @@ def _calls(relation: Relation, query: CheckedQuery) -> str:
       coalesce(attempts, 1) as attempts,
       case when coalesce(attempts, 1) = 0 then nullif(seconds, 0) else coalesce(seconds, 0) end as seconds,
       {_tokens("response.usage", "input")} as input_tokens, {_tokens("response.usage", "output")} as output_tokens,
-      response.cost as cost, response.address as address, hash, n, response.data as data
+      response.cost as cost, response.price_table as price_table, response.address as address, hash, n,
+      response.data as data
       from {lines}"""
 
 
@@ -238,7 +239,7 @@ VIEWS: dict[str, SqlView] = {
                 "command": "the command line (a list)",
                 "tags": "tags that people gave the run with `assay note` (a list)",
                 "notes": "notes that people wrote, oldest first (a list)",
-                "cost": "sum of the prices that endpoints reported; NULL if none did",
+                "cost": "price of its calls in US dollars, judges included; NULL if no call has a price",
             },
             _runs,
         ),
@@ -382,7 +383,8 @@ VIEWS: dict[str, SqlView] = {
                 "seconds": "duration of the last attempt; NULL if unknown",
                 "input_tokens": "tokens of the prompt; NULL if the endpoint did not count them",
                 "output_tokens": "tokens of the reply; NULL if the endpoint did not count them",
-                "cost": "price that the endpoint reported; NULL if it reported none",
+                "cost": "price in US dollars; NULL if the endpoint reported none and the price table has none",
+                "price_table": "date and hash of the table that the price was computed from; NULL if reported",
                 "address": "base URL that answered",
                 "hash": "hash of the request",
                 "n": "number among equal requests of the case, from 0",

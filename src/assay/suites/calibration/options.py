@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, field
@@ -18,6 +19,9 @@ class CalibrationOptions(SuiteOptions, frozen=True, kw_only=True):
     """
 
     command: ClassVar[str] = "judge calibrate"
+    default_params: ClassVar[Mapping[str, str]] = {
+        "judge_kwargs": "temperature=0,max_tokens=2048; for rubrics max_tokens=1024",
+    }
     examples: ClassVar[str] = """\
 assay judge calibrate --labels answers_with_votes.json
 assay judge calibrate --judge openai/NAME --labels labelled.jsonl --votes 3 --min-kappa 0.7

@@ -78,8 +78,8 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
             raise UsageError("a calibration calls only the judge; pass the model with --judge, not --model")
         assert spec.judge is not None
         self._path = Path(self.options.labels)
-        self._panel = Panel(spec.judge, spec.votes)
-        self._rubric_judge = RubricJudge()
+        self._panel = Panel(spec.judge, spec.votes, params=spec.judge_kwargs)
+        self._rubric_judge = RubricJudge(spec.judge_kwargs)
         self.roles = self._panel.roles
         self.solver = EmitAnswer()
         # The file is not read yet, so it is unknown which of the two prompts is used. The id covers both.

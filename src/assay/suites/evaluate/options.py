@@ -6,7 +6,7 @@ Functions cannot be written to a file. `subjects` and `scorers` therefore have o
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, field
 
@@ -30,16 +30,6 @@ class EvaluateOptions(SuiteOptions, frozen=True, kw_only=True):
         default_factory=dict
     )
     system_instruction: Annotated[str, ask("System message before each prompt.")] = ""
-    gen_kwargs: Annotated[dict[str, Any], ask("Generation parameters, sent with each request.")] = field(
-        default_factory=dict
-    )
-    model_args: Annotated[dict[str, Any], ask("Arguments of the model's provider.")] = field(
-        default_factory=dict
-    )
     repeats: Annotated[int, ask("Answers per case; a score is their mean."), Meta(ge=1)] = 1
     version: Annotated[str, ask("Version of the evaluated functions. A change starts another run.")] = ""
     scorers: Annotated[list[str], score("Names of the scorers.", content=True)] = field(default_factory=list)
-
-    def model_arguments(self) -> dict[str, Any]:
-        """Return the arguments for the provider of each model."""
-        return self.model_args

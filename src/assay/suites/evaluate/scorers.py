@@ -457,7 +457,7 @@ class RubricScorer(EvaluateScorer):
     def __init__(self, spec: Rubric, panel: Panel, rows: EvaluateRows, target: Callable[[int], Any]) -> None:
         if panel.name == OFFLINE:
             raise UsageError("a rubric needs a model as its judge: judge='openai/NAME', not 'offline'")
-        self._rubric = RubricJudge()
+        self._rubric = RubricJudge(panel.params)
         self._text = spec.text
         self._has_reference = bool(spec.column)
         self._panel = panel

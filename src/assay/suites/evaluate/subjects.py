@@ -113,12 +113,10 @@ class PromptSubject(Subject):
         prompt: Callable[[dict[str, Any]], Prompt],
         *,
         role: str,
-        params: Mapping[str, Any],
         system_instruction: str,
     ) -> None:
         self._prompt = prompt
         self._role = role
-        self._params = dict(params)
         self._system = system_instruction
 
     async def answer(self, row: dict[str, Any], ctx: Context) -> str:
@@ -129,7 +127,7 @@ class PromptSubject(Subject):
             raise CaseFailed(Failure("user_code", f"prompt: {error}")) from None
         except UserCodeError as error:
             raise CaseFailed(error.failure()) from error
-        return await ask_text(ctx, self._role, prompt, self._params, self._system)
+        return await ask_text(ctx, self._role, prompt, {}, self._system)
 
 
 async def ask_text(

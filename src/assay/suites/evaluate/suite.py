@@ -137,7 +137,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         roles = {}
         for name, model in models.items():
             text = model if isinstance(model, str) else f"python/{describe_callable(model)}"
-            roles[self._role_of(name, subjects)] = Role(text, args=self.options.model_arguments())
+            roles[self._role_of(name, subjects)] = Role(text, params=self.spec.gen_kwargs)
         self._role_names = {name: self._role_of(name, subjects) for name in subjects}
         return roles
 
@@ -182,7 +182,6 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         return PromptSubject(
             render,
             role=self._role_names[name],
-            params=self.options.gen_kwargs,
             system_instruction=self.options.system_instruction,
         )
 
@@ -255,7 +254,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
                 raise UsageError(
                     "judge= is named but no scorer asks it; add 'judge' or assay.rubric(...) to score"
                 )
-            return Panel(judge_name(self.spec.judge), self.spec.votes)
+            return Panel(judge_name(self.spec.judge), self.spec.votes, params=self.spec.judge_kwargs)
         if uses_judge:
             raise UsageError(
                 "a scorer asks a judge; name it: judge='openai/NAME', or judge='offline' for fixed rules"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, field
@@ -18,6 +18,9 @@ class HopOptions(SuiteOptions, frozen=True, kw_only=True):
     """
 
     command: ClassVar[str] = "hop"
+    default_params: ClassVar[Mapping[str, str]] = {
+        "gen_kwargs": "those of the settings",
+    }
     examples: ClassVar[str] = """\
 assay hop my_functions.py:check TestCases/verify.jsonl --model local/smollm2
 assay hop Tasks/Verify verify.jsonl --profiles fast careful --workers 10

@@ -150,7 +150,9 @@ class HopSuite(Suite[HopOptions, HopRow]):
         for profile in self._profiles:
             for role, llm in zip(_role_names(profile), self._llms(profile), strict=True):
                 if llm.model:
-                    roles[role] = Role(llm.model, llm.base_url, llm.key_in(file=keys), file)
+                    roles[role] = Role(
+                        llm.model, llm.base_url, llm.key_in(file=keys), file, params=self.spec.gen_kwargs
+                    )
         return roles
 
     def _models_of(self, profile: str) -> ProfileModels:

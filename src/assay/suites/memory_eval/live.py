@@ -10,14 +10,15 @@ from typing import Any
 import msgspec
 
 from assay.core import registry
-from assay.core.connect import CHAT, Role
+from assay.core.connect import Role
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint, row_key
 from assay.core.memory import BUNDLE, MemoryPlugin
 from assay.core.spec import RunSpec, apply_limit
-from assay.core.suite import MAIN, CaseContent, CaseResult, ListedRows, PlannedCalls, Row
+from assay.core.suite import CaseContent, CaseResult, ListedRows, PlannedCalls, Row
 from assay.core.types import Record
-from assay.solvers.memory.answers import CITED_PROMPT, prompt_fingerprint
+from assay.solvers.memory.answers import CITED_PARAMS, CITED_PROMPT, prompt_fingerprint
+from assay.solvers.memory.roles import EMBEDDER_ROLE, memory_roles
 from assay.solvers.memory.sessions import ANSWER, SESSION, USED, SessionsSolver
 from assay.solvers.memory.snapshots import ADD, ARCHIVE, ItemChange, MemorySnapshot, SessionChanges
 from assay.solvers.memory.timed_memory import MemorySet, find_memories
@@ -67,7 +68,7 @@ class LiveSource(RowSource):
         memories = MemorySet(self.plugins, options.memory_args, options.embedder, spec.timeout)
         self._needing_evidence = memories.needing_evidence
         self.solver = SessionsSolver(memories, options.top_k, self._prompt)
-        self.roles = {MAIN: Role(spec.model, needs=frozenset({CHAT}))}
+        self.roles = memory_roles(spec, options.answer_kwargs, options.build_kwargs)
         for name, model in memories.roles.items():
             self.roles[name] = Role(model)
 
@@ -78,6 +79,7 @@ class LiveSource(RowSource):
         return {
             "subjects": list(self.plugins),
             "prompt": prompt_fingerprint(self._prompt),
+            "params": CITED_PARAMS,
             "memories": [registry.identity(name) for name in self._options.baseline],
             "embedder": registry.identity(self._options.embedder),
             "wordings": [plugin.about.prompts for plugin in self.plugins.values()],
@@ -197,7 +199,7 @@ class LiveSource(RowSource):
             )
         )
         for name, role in self.roles.items():
-            if name != MAIN:
+            if name == EMBEDDER_ROLE:
                 calls.append(PlannedCalls(what="vectors", model=role.model))
         return calls
 

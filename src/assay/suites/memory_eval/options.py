@@ -21,6 +21,11 @@ class MemoryEvalOptions(SuiteOptions, frozen=True, kw_only=True):
     """
 
     command: ClassVar[str] = "memory eval"
+    default_params: ClassVar[Mapping[str, str]] = {
+        "answer_kwargs": "temperature=0,max_tokens=256",
+        "build_kwargs": "temperature=0",
+        "judge_kwargs": "temperature=0,max_tokens=2048",
+    }
     examples: ClassVar[str] = """\
 assay memory eval --dataset examples/memory-eval --baseline bm25 --output-dir results/bm25 \\
     --model local/smollm2
@@ -59,6 +64,14 @@ assay memory eval --output-dir results/FU --eval-only --judge openai/OTHER
             content=True,
         ),
     ] = ""
+    answer_kwargs: Annotated[
+        dict[str, Any],
+        ask("Parameters of the requests for answers only. They override --gen-kwargs.", params=True),
+    ] = field(default_factory=dict)
+    build_kwargs: Annotated[
+        dict[str, Any],
+        ask("Parameters of the requests that memories make. They override --gen-kwargs.", params=True),
+    ] = field(default_factory=dict)
     eval_only: Annotated[bool, how("Judge the pipeline files in --output-dir. Calls only the judge.")] = False
     judge_base_url: Annotated[
         str | None,

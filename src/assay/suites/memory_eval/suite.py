@@ -141,7 +141,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         self.solver = self.source.solver
         self._panel: Panel | None = None
         if not options.no_judge:
-            self._panel = Panel(spec.judge or "", spec.votes, options.judge_base_url)
+            self._panel = Panel(spec.judge or "", spec.votes, options.judge_base_url, spec.judge_kwargs)
         self.roles = dict(self.source.roles)
         if self._panel is not None:
             self.roles |= self._panel.roles

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
@@ -19,6 +20,11 @@ class MemoryTestOptions(SuiteOptions, frozen=True, kw_only=True):
     command: ClassVar[str] = "memory test"
     # The folder that SAGE's description of the format names.
     default_output: ClassVar[str] = ".sage/benchmarks/benchmark_memory"
+    default_params: ClassVar[Mapping[str, str]] = {
+        "answer_kwargs": "temperature=0,max_tokens=64",
+        "build_kwargs": "temperature=0",
+        "judge_kwargs": "temperature=0,max_tokens=2048",
+    }
     examples: ClassVar[str] = """\
 assay memory test --data examples/memory/talks.json --memory bm25 --no-answer
 assay memory test --data locomo10.json --memory bm25,hybrid --references --model openai/NAME
@@ -67,6 +73,14 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
         bool, ask("Run a final test after the last message if some question was never asked.")
     ] = True
     top_k: Annotated[int, ask("Number of items to retrieve per question."), Meta(ge=1)] = 10
+    answer_kwargs: Annotated[
+        dict[str, Any],
+        ask("Parameters of the requests for answers only. They override --gen-kwargs.", params=True),
+    ] = field(default_factory=dict)
+    build_kwargs: Annotated[
+        dict[str, Any],
+        ask("Parameters of the requests that memories make. They override --gen-kwargs.", params=True),
+    ] = field(default_factory=dict)
     no_answer: Annotated[bool, ask("Only search: no model answers, and only retrieval is scored.")] = False
     conversations: Annotated[
         int,

@@ -17,7 +17,7 @@ import msgspec
 from assay.core import registry
 from assay.core.case_details import CaseDetails, CurveValue, QuestionDetail
 from assay.core.chart import ChartPoint, svg
-from assay.core.connect import CHAT, Role
+from assay.core.connect import Role
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.exported import Exporter
 from assay.core.files import write_json, write_whole
@@ -30,7 +30,6 @@ from assay.core.protocols import Scorer
 from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, apply_limit, split_names
 from assay.core.suite import (
-    MAIN,
     CaseContent,
     CaseResult,
     CaseView,
@@ -49,8 +48,9 @@ from assay.core.suite import (
 )
 from assay.core.types import Case, Record, Score
 from assay.scoring.panel import Panel, panel_from_spec
-from assay.solvers.memory.answers import ANSWER_PROMPT, prompt_fingerprint
+from assay.solvers.memory.answers import ANSWER_PARAMS, ANSWER_PROMPT, prompt_fingerprint
 from assay.solvers.memory.conversation import ConversationSolver, read_answers, read_insertion
+from assay.solvers.memory.roles import EMBEDDER_ROLE, memory_roles
 from assay.solvers.memory.timed_memory import MemorySet, find_memories
 from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_test.case_page import curve_values, question_life, question_lines
@@ -141,7 +141,10 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
                     if self._answers
                     else "--model is missing. A memory of this run calls a model to store or search: name a model."
                 )
-            roles[MAIN] = Role(self.spec.model, needs=frozenset({CHAT}))
+            options = self.options
+            roles |= memory_roles(
+                self.spec, options.answer_kwargs, options.build_kwargs, answers=self._answers
+            )
         for name, model in memory_set.roles.items():
             roles[name] = Role(model)
         if self._panel is not None:
@@ -154,6 +157,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         """Return the answer prompt, and the code and prompts of the memories. A change makes another run."""
         return {
             "prompt": prompt_fingerprint(ANSWER_PROMPT) if self._answers else None,
+            "params": ANSWER_PARAMS if self._answers else None,
             "memories": [registry.identity(name) for name in self.options.memory],
             "embedder": registry.identity(self.options.embedder),
             "wordings": [plugin.about.prompts for plugin in self.memories.values()],
@@ -285,7 +289,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
                 )
             )
         for name, role in self.roles.items():
-            if name != MAIN and role.mark == "ask":
+            if name == EMBEDDER_ROLE and role.mark == "ask":
                 planned.append(PlannedCalls(what="vectors", model=role.model))
         if self._panel is not None and self._panel.roles:
             planned.append(self._planned_verdicts(self._panel))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from msgspec import Meta, field
@@ -18,6 +19,10 @@ class PipelineOptions(SuiteOptions, frozen=True, kw_only=True):
     """
 
     command: ClassVar[str] = "pipeline"
+    default_params: ClassVar[Mapping[str, str]] = {
+        "gen_kwargs": "those of the steps",
+        "judge_kwargs": "temperature=0,max_tokens=1024",
+    }
     examples: ClassVar[str] = """\
 assay pipeline examples/pipeline/quickstart.yaml --model local/smollm2
 assay pipeline flow.yaml --testset testsets/ --include-tags critical --model openai/NAME

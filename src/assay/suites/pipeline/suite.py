@@ -24,6 +24,7 @@ from assay.core.judges import JudgeInfo
 from assay.core.schema import refuse
 from assay.core.spec import RunSpec
 from assay.core.suite import (
+    MAIN,
     CaseContent,
     CaseResult,
     CaseView,
@@ -138,13 +139,14 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         self._evaluations = {name: Evaluation(built, rules) for name, built in self.pipelines.items()}
         self._file_notices = [*models.notices, *map(str, dict.fromkeys(self.file.problems))]
         self.solver = StepsSolver(self.pipelines, [runner for runner in runners if runner is not None])
-        arguments = spec.options.model_arguments()
         self.roles = {
-            role: Role(model=model, args=arguments, needs=frozenset({CHAT}))
+            role: Role(model=model, params=spec.gen_kwargs if role == MAIN else {}, needs=frozenset({CHAT}))
             for role, model in models.roles.items()
         }
         if spec.judge is not None:
-            self.roles[JUDGE] = Role(model=spec.judge, needs=frozenset({CHAT}), mark="score")
+            self.roles[JUDGE] = Role(
+                model=spec.judge, params=spec.judge_kwargs, needs=frozenset({CHAT}), mark="score"
+            )
 
     # Identity of the run
 
@@ -199,7 +201,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
     def _make_scorer(self, loaded: LoadedTests) -> None:
         """Create the scorer. Its id contains the expectations, so that a changed one is scored again."""
         parts: dict[str, Any] = {"tests": loaded.gold_fingerprint, "target": self.file.target}
-        judge = RubricJudge() if self._preflight.needs_judge else None
+        judge = RubricJudge(self.spec.judge_kwargs) if self._preflight.needs_judge else None
         self._judge: JudgeInfo | None = None
         if judge is not None:
             assert self.spec.judge is not None

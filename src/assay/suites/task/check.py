@@ -14,7 +14,7 @@ from assay.suites.task.catalog import Catalog, TaskFolder, TaskSelection, read_g
 from assay.suites.task.config import KeyOrigin, TaskConfig, TaskFiles, read_task
 from assay.suites.task.dataset.documents import Documents
 from assay.suites.task.filters import read_filters
-from assay.suites.task.metrics import read_metrics, refuse_lists
+from assay.suites.task.metrics import find_repeated_metrics, read_metrics, refuse_lists
 from assay.suites.task.options import TaskOptions
 from assay.suites.task.task import Task, problem_of
 
@@ -66,16 +66,17 @@ def check_task(config: TaskConfig) -> list[Problem]:
     problems = list(parsed_problems(config))
     if problems:
         return problems
+    warnings = find_repeated_metrics(config)
     try:
         task = Task(config, spec)
-        problems = check_documents(task.data.documents)
+        problems = warnings + check_documents(task.data.documents)
         if any(problem.level == "error" for problem in problems):
             return problems
         task.prepare(None)
     except InputError as error:
-        return error.problems
+        return [*warnings, *error.problems]
     except MissingExtra as error:
-        return [Problem(str(config.path), f"not all of it could be checked: {error}", "warning")]
+        return [*warnings, Problem(str(config.path), f"not all of it could be checked: {error}", "warning")]
     bad = []
     for row in task.rows():
         failure = task.build(row)[2]
@@ -173,7 +174,9 @@ class FolderCheck:
                 yield from self._check_group(name, settings.values, origin)
             elif isinstance(settings.values.get("task"), str):
                 self._tasks += 1
-                yield from parsed_problems(read_task(settings, path))
+                config = read_task(settings, path)
+                yield from parsed_problems(config)
+                yield from find_repeated_metrics(config)
         except InputError as error:
             yield from error.problems
 

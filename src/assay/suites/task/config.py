@@ -255,6 +255,8 @@ def _find_problems(config: TaskConfig) -> Iterator[Problem]:
             yield Problem(config.where("fewshot_config", "samples"), "expected a list of documents")
     if isinstance(repeats := values.get("repeats", 1), int) and repeats < 1:
         yield Problem(config.where("repeats"), f"expected at least 1, found {repeats}")
+    if isinstance(shots := values.get("num_fewshot"), int) and shots < 0:
+        yield Problem(config.where("num_fewshot"), f"expected at least 0, found {shots}")
 
 
 def _find_key_problems(config: TaskConfig) -> Iterator[Problem]:

@@ -77,6 +77,29 @@ def read_metrics(config: TaskConfig, *, imports: bool = True, quirks: bool = Fal
     return metrics
 
 
+def find_repeated_metrics(config: TaskConfig) -> list[Problem]:
+    """Return a warning for each entry of `metric_list` that an entry of the same name replaces.
+
+    The results file has one number for a name and a filter, so the harness also keeps only the last entry.
+    """
+    entries = config.values.get("metric_list") or []
+    last: dict[str, int] = {}
+    problems = []
+    for position, entry in reversed(list(enumerate(entries))):
+        if not isinstance(entry, dict):
+            continue
+        metric = entry.get("metric")
+        name = metric.name.rpartition(".")[2] if isinstance(metric, FunctionRef) else str(metric)
+        other = last.setdefault(name, position)
+        if entries[other] != entry:
+            message = (
+                f"this metric is not computed: metric_list.{other} is named {name!r} too, and the last one counts, "
+                "as in the harness. Give one of them another name, as a function (`metric: !function FILE.NAME`)"
+            )
+            problems.append(Problem(config.where("metric_list", position), message, "warning"))
+    return problems[::-1]
+
+
 def refuse_lists(config: TaskConfig, chains: list[FilterChain], metrics: dict[str, TaskMetric]) -> None:
     """Raise InputError if a chain returns a list but a metric compares one answer: every score would be 0."""
     name = None

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import field
 
 from assay.core.errors import UsageError
-from assay.core.spec import DEFAULT_SEED, RunSpec, SuiteOptions, ask, build, how, score
+from assay.core.spec import DEFAULT_SEED, RunSpec, SuiteOptions, ask, how, score
 
 
 class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
@@ -24,6 +24,10 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
     """
 
     command: ClassVar[str] = "task"
+    default_params: ClassVar[Mapping[str, str]] = {
+        "gen_kwargs": "those of the task file, else temperature=0,max_gen_toks=256",
+        "judge_kwargs": "temperature=0,max_tokens=2048",
+    }
     examples: ClassVar[str] = """
   assay task examples/task/quickstart.yaml --model local/smollm2
   assay task gsm8k,arc --include-path tasks --model openai/NAME --base-url http://127.0.0.1:8000/v1 --limit 9
@@ -31,11 +35,9 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
   assay task --list --include-path tasks
   assay task --model local-completions --tasks gsm8k --include_path tasks \\
       --model_args model=NAME,base_url=http://127.0.0.1:8000/v1/completions,num_concurrent=64
+  assay task --model hf --model_args pretrained=PATH,dtype=float --tasks gsm8k --include_path tasks --batch_size 8
 """
     ignored: ClassVar[Mapping[str, str]] = {
-        "--batch-size N": "requests are never batched; --concurrency sets how many are sent at once",
-        "--max-batch-size N": "requests are never batched; --concurrency sets how many are sent at once",
-        "--device NAME": "models run behind their endpoints, or on the CPU",
         "--use-cache PATH": "every run saves its replies; the same command continues it",
         "--cache-requests [true]": "prompts are built while the run goes on and need no cache",
         "--verbosity LEVEL": "use --quiet to print only errors",
@@ -45,7 +47,6 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
         "--hf-hub-log-args ARGS": "assay uploads results to no service",
         "--check-integrity": "use `assay check` for task files",
         "--show-config": "results_*.json contains the configuration",
-        "--trust-remote-code": "data sets with code are loaded only if the task file sets trust_remote_code",
     }
 
     tasks: Annotated[
@@ -55,16 +56,10 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
     include_path: Annotated[
         list[str], how("Folder with task files. Repeat the flag for several folders.")
     ] = field(default_factory=list)
-    model_args: Annotated[
-        dict[str, Any], ask("Arguments for the provider, as key=value,key=value.", content=True)
-    ] = field(default_factory=dict)
     num_fewshot: Annotated[
         Annotated[int, msgspec.Meta(ge=0)] | None,
         ask("Number of few-shot examples. Overrides the task file."),
     ] = None
-    gen_kwargs: Annotated[
-        dict[str, Any], ask("Generation parameters, as key=value,key=value. They override the task file.")
-    ] = field(default_factory=dict)
     apply_chat_template: Annotated[
         bool, ask("Send chat messages instead of one text prompt. Few-shot examples become turns.")
     ] = False
@@ -100,6 +95,19 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
     lm_eval_quirks: Annotated[
         bool, ask("Reproduce known bugs of lm-evaluation-harness, listed in docs/tasks.md.")
     ] = False
+    device: Annotated[str | None, how("Device of an hf model, such as cuda:0, mps or cpu.")] = None
+    batch_size: Annotated[
+        str | int | None,
+        how("Batch size of an hf model: a number, auto, or auto:N. Other models get no batches."),
+    ] = None
+    max_batch_size: Annotated[str | int | None, how("Largest batch that --batch-size auto tries.")] = None
+    trust_remote_code: Annotated[bool, how("Run the Python code that comes with an hf model.")] = False
+    results_name: Annotated[
+        str,
+        score(
+            "Name of the results file, without time and .json: that of --output-path FILE.json.", cli=False
+        ),
+    ] = ""
     write_out: Annotated[bool, how("Print the first prompt of each task before the run.")] = False
     listing: Annotated[
         bool, how("List the tasks, groups and tags in --include-path, and exit.", flags=["--list"])
@@ -115,8 +123,14 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
         return self.write_out
 
     def model_arguments(self) -> dict[str, Any]:
-        """Return all of --model-args. Providers ignore keys such as `base_url`, which `resolve_model` reads."""
-        return self.model_args
+        """Return the arguments of an hf model that are flags in the harness."""
+        arguments = {
+            "device": self.device,
+            "batch_size": self.batch_size,
+            "max_batch_size": self.max_batch_size,
+            "trust_remote_code": self.trust_remote_code,
+        }
+        return {name: value for name, value in arguments.items() if value}
 
     @classmethod
     def translate(cls, words: list[str], tell: Callable[[str], None]) -> list[str]:
@@ -269,60 +283,3 @@ def seeds_of(spec: RunSpec) -> Seeds:
         return Seeds(*options.seeds)
     # The harness's default for `random` is 0, unlike the other three.
     return Seeds(0 if spec.seed == DEFAULT_SEED else spec.seed, spec.seed, spec.seed, spec.seed)
-
-
-# Models of the harness
-
-_SECRETS = frozenset({"api_key", "key", "token", "auth_token"})
-_PROVIDERS = {
-    "local-chat-completions": "openai",
-    "openai-chat-completions": "openai",
-    "local-completions": "openai-completions",
-    "openai-completions": "openai-completions",
-}
-# Keys of --model-args that set an option of assay.
-_COMMON_OPTIONS = {
-    "base_url": "base_url",
-    "num_concurrent": "concurrency",
-    "max_retries": "max_retries",
-    "timeout": "timeout",
-    "seed": "seed",
-}
-
-
-def resolve_model(spec: RunSpec) -> RunSpec:
-    """Convert `--model local-completions --model_args model=NAME` to `--model openai-completions/NAME`.
-
-    Raises UsageError for options that exclude each other.
-    """
-    options = spec.options
-    assert isinstance(options, TaskOptions)
-    if secret := sorted(_SECRETS & set(options.model_args)):
-        raise UsageError(
-            f"--model-args {secret[0]}: API keys are read from the environment; set OPENAI_API_KEY instead"
-        )
-    if options.samples and spec.limit is not None:
-        raise UsageError("--samples and --limit both select documents; pass only one of them")
-    if options.fewshot_as_multiturn and not options.apply_chat_template:
-        raise UsageError("--fewshot-as-multiturn needs --apply-chat-template")
-    if options.seeds and len(options.seeds) != 4:
-        raise UsageError(f"--seed takes one number or four, not {len(options.seeds)}")
-    changes: dict[str, Any] = {}
-    for key, option in _COMMON_OPTIONS.items():
-        if key in options.model_args:
-            changes[option] = options.model_args[key]
-    if spec.model in _PROVIDERS:
-        name = options.model_args.get("model")
-        if not name:
-            raise UsageError(f"--model {spec.model} needs the model's name: --model_args model=NAME")
-        changes["model"] = f"{_PROVIDERS[spec.model]}/{name}"
-    # Built anew, and not replaced field by field, so that values of --model-args are checked like flags.
-    values = msgspec.structs.asdict(spec)
-    del values["suite"], values["options"]
-    checked_spec = build(spec.suite, TaskOptions, values | changes, "--model-args")
-    return msgspec.structs.replace(checked_spec, options=options)
-
-
-def provider_arguments(options: TaskOptions) -> dict[str, Any]:
-    """Return the arguments of --model-args that are for the provider, without those that set an option of assay."""
-    return {key: value for key, value in options.model_args.items() if key not in _COMMON_OPTIONS}

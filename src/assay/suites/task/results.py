@@ -43,11 +43,16 @@ def file_names(spec: RunSpec, tasks: list[str], started: float) -> tuple[Path, s
     """Return the folder, the name of the results file, and the name of samples files with `{}` for the task."""
     options = spec.options
     assert isinstance(options, TaskOptions)
-    folder = Path(spec.output_dir) / sanitise(spec.model.partition("/")[2])
+    folder = Path(spec.output_dir)
+    if not options.results_name:
+        folder /= sanitise(spec.model.partition("/")[2])
     when = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
     if options.lm_eval_quirks:
         # The harness writes microseconds, and no task in the name of the results file.
         when += f".{int(started % 1 * 1e6):06d}"
+    if options.results_name:
+        return folder, f"{options.results_name}_{when}.json", f"samples_{{}}_{when}.jsonl"
+    if options.lm_eval_quirks:
         return folder, f"results_{when}.json", f"samples_{{}}_{when}.jsonl"
     task = f"{sanitise(tasks[0])}_" if len(tasks) == 1 else ""
     return folder, f"results_{task}{when}.json", f"samples_{{}}_{when}.jsonl"
@@ -159,7 +164,7 @@ class ResultsFile:
             "use_cache": None,
             "limit": self._spec.limit,
             "bootstrap_iters": options.bootstrap_iters,
-            "gen_kwargs": options.gen_kwargs,
+            "gen_kwargs": self._spec.gen_kwargs,
             "random_seed": seeds.random,
             "numpy_seed": seeds.numpy,
             "torch_seed": seeds.torch,
@@ -168,8 +173,8 @@ class ResultsFile:
 
     def _model_arguments(self) -> dict[str, Any]:
         """Return `model_args` in the harness's form, also for a model given as `--model PROVIDER/NAME`."""
-        if self._options.model_args:
-            return self._options.model_args
+        if self._spec.model_args:
+            return self._spec.model_args
         arguments: dict[str, Any] = {"model": self._spec.model.partition("/")[2]}
         base_url = self._spec.base_url
         if base_url and base_url.startswith("http"):

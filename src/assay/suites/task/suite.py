@@ -63,7 +63,9 @@ from assay.suites.task.check import check_file, looks_like_task_file
 from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
 from assay.suites.task.dataset.documents import DataFacts
 from assay.suites.task.file_schema import file_schemas
-from assay.suites.task.options import TaskOptions, provider_arguments, resolve_model
+from assay.suites.task.harness_models import named_model, refuse_launcher
+from assay.suites.task.metrics import find_repeated_metrics
+from assay.suites.task.options import TaskOptions
 from assay.suites.task.prompts import BadDocument
 from assay.suites.task.quirks import find_quirks
 from assay.suites.task.results import ResultsFile, file_names, sanitise
@@ -80,8 +82,8 @@ from assay.suites.task.tally import (
 )
 from assay.suites.task.task import Task, TaskRow
 
-# Keys in identities, next to the names of tasks. They start with dashes so that no task has such a name.
-_JUDGE_KEY, _ARGUMENTS_KEY = "--judge", "--model-args"
+# A key in identities, next to the names of tasks. It starts with dashes so that no task has such a name.
+_JUDGE_KEY = "--judge"
 # `--dry-run` builds the prompts of this many documents per task, and extrapolates.
 _ESTIMATED_DOCUMENTS = 100
 # English text has about four characters a token.
@@ -100,8 +102,26 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """Convert the harness's `--model` and `--model_args`. Raises UsageError for options that exclude each other."""
-        return resolve_model(spec)
+        """Convert the harness's `--model`, `--model_args` and `--output_path FILE.json`.
+
+        Raises UsageError for options that exclude each other.
+        """
+        options = spec.options
+        assert isinstance(options, TaskOptions)
+        refuse_launcher()
+        if options.samples and spec.limit is not None:
+            raise UsageError("--samples and --limit both select documents; pass only one of them")
+        if options.fewshot_as_multiturn and not options.apply_chat_template:
+            raise UsageError("--fewshot-as-multiturn needs --apply-chat-template")
+        if options.seeds and len(options.seeds) != 4:
+            raise UsageError(f"--seed takes one number or four, not {len(options.seeds)}")
+        model, args = named_model(spec.model, spec.model_args)
+        spec = replace(spec, model=model, model_args=args)
+        path = Path(spec.output_dir)
+        if path.suffix == ".json":
+            options = replace(options, results_name=path.stem)
+            spec = replace(spec, output_dir=str(path.parent), options=options)
+        return spec
 
     @classmethod
     def instead_of_run(cls, spec: RunSpec) -> Sequence[Section] | None:
@@ -135,7 +155,9 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         self._by_name = {task.name: task for task in self.tasks}
         self._refuse_equal_file_names()
         if spec.model:
-            self.roles = {MAIN: replace(self.roles[MAIN], needs=self._needed())}
+            # The other parameters are in the tasks' requests, and so in the samples file.
+            removed = {name: None for name, value in spec.gen_kwargs.items() if value is None}
+            self.roles = {MAIN: replace(self.roles[MAIN], needs=self._needed(), params=removed)}
         self._score_identity: dict[str, Any] = {task.name: task.score_identity() for task in self.tasks}
         self.solver = PromptSolver()
         scorings = {task.name: task.scoring for task in self.tasks}
@@ -186,14 +208,13 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         judged = _judged_tasks(self.tasks)
         chains = {task.name: task.scoring.chains[0] for task in judged}
         identities = {task.name: task.judge_identity() for task in judged}
-        arguments = self.options.model_arguments()
-        for name, role in panel.roles.items():
-            self.roles = {**self.roles, name: replace(role, args=arguments)}
+        self.roles = {**self.roles, **panel.roles}
         info = with_calibration(panel_judge(panel, [JUDGE_METRIC.name]))
         return TaskJudge(panel, chains, identities, info)
 
     def _find_notices(self) -> Iterator[str]:
         for task in self.tasks:
+            yield from map(str, find_repeated_metrics(task.config))
             if task.values["should_decontaminate"]:
                 where = task.config.where("should_decontaminate")
                 yield f"{where}: this setting has no effect, as in the harness"
@@ -205,10 +226,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     # Identity of the run
 
     def ask_identity(self) -> dict[str, Any]:
-        """Return the settings of every task that affect requests, and the arguments for the provider."""
-        identity: dict[str, Any] = {task.name: task.ask_identity() for task in self.tasks}
-        identity[_ARGUMENTS_KEY] = provider_arguments(self.options)
-        return identity
+        """Return the settings of every task that affect requests."""
+        return {task.name: task.ask_identity() for task in self.tasks}
 
     def data_identity(self) -> list[Any]:
         """Return the hashes of every task's data files, in the order of the tasks.

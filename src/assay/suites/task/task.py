@@ -93,7 +93,7 @@ class Task:
         self._seeds = seeds_of(spec)
         self._apply_options(options)
         self.scoring = self._read_scoring()
-        self.data = TaskData(config, self._seeds, options.model_args)
+        self.data = TaskData(config, self._seeds, spec.model_args)
         self._requests = self._request_builder()
         self._samples = self._sample_numbers()
         self._runs_code = any(find_functions([self.values.get(key) for key in _RENDERED_KEYS]))
@@ -106,10 +106,12 @@ class Task:
         if option is not None and not self._keeps_zero_shots:
             shots = option
         values["num_fewshot"] = shots or 0
-        if problems := list(find_generation_problems(options.gen_kwargs, lambda key: f"--gen-kwargs {key}")):
+        # A parameter that is null is removed from the request; see `TaskSuite.roles`.
+        kwargs = {name: value for name, value in self._spec.gen_kwargs.items() if value is not None}
+        if problems := list(find_generation_problems(kwargs, lambda key: f"--gen-kwargs {key}")):
             raise InputError(problems)
-        if options.gen_kwargs and values["output_type"] == GENERATE:
-            values["generation_kwargs"] = {**values["generation_kwargs"], **options.gen_kwargs}
+        if kwargs and values["output_type"] == GENERATE:
+            values["generation_kwargs"] = {**values["generation_kwargs"], **kwargs}
         if options.metadata:
             values["metadata"] = {**(values.get("metadata") or {}), **options.metadata}
         if options.predict_only:

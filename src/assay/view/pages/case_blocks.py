@@ -19,6 +19,7 @@ from assay.core.case_details import (
     StepDetail,
     TestDetail,
 )
+from assay.core.dollars import dollars
 from assay.core.report import Table
 from assay.core.suite import Section
 from assay.core.types import ASK, Call, Request
@@ -345,5 +346,5 @@ def _call_note(calls: Sequence[Call]) -> str:
         parts.append(f"{attempts:,} attempts")
     costs = [call.response.cost for call in calls if call.response and call.response.cost is not None]
     if costs:
-        parts.append(f"cost {sum(costs):.6g}")
+        parts.append(f"cost {dollars(sum(costs))}")
     return ", ".join(parts)

@@ -177,11 +177,11 @@ def _distributions(run: OpenRun, query: RowQuery) -> list[DistributionCard]:
         ("seconds", "Time of a case", "s"),
         ("input", "Input tokens of a case", "tokens"),
         ("output", "Output tokens of a case", "tokens"),
-        ("cost", "Cost of a case", ""),  # in the currency of the endpoint, which does not name it
+        ("cost", "Cost of a case", "dollars"),
     ):
         data = run.distribution(column)
         if data is None or data.largest <= 0:
-            if column == "cost" and len(run.table()):
+            if column == "cost" and data is None and len(run.table()):
                 cards.append(DistributionCard(title=title, unit=unit, data=None, links=[]))
             continue
         links = []

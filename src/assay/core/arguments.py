@@ -1,0 +1,174 @@
+"""The arguments of `--model-args`: which of them a provider gets, which set an option, which are refused.
+
+    spec = with_options_of_arguments(spec)       # `num_concurrent=8` sets --concurrency
+    notices = check_arguments(spec, role)        # raises UsageError for a name that the provider does not know
+    connection_args = arguments_for(spec, role)
+
+A provider lists its names in `About.args`. The names of lm-evaluation-harness that have no meaning here are accepted
+with a sentence, so that its commands can be typed unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from assay.core import registry
+from assay.core.connect import About, Role
+from assay.core.errors import UsageError
+from assay.core.spec import RunSpec, SuiteOptions, build
+
+# Arguments that set an option of assay, and that option.
+OPTIONS = {
+    "base_url": "base_url",
+    "num_concurrent": "concurrency",
+    "max_retries": "max_retries",
+    "timeout": "timeout",
+    "seed": "seed",
+}
+# Names of the model in the harness. Here `--model PROVIDER/NAME` has it.
+NAMES = frozenset({"model", "pretrained"})
+_SECRETS = frozenset({"api_key", "key", "token", "auth_token"})
+# Arguments of the harness with another place here.
+_ELSEWHERE = {
+    "max_gen_toks": "use --gen-kwargs max_gen_toks=N",
+    "max_tokens": "use --gen-kwargs max_tokens=N",
+    "temperature": "use --gen-kwargs temperature=N",
+    "top_p": "use --gen-kwargs top_p=N",
+    "header": "use --gen-kwargs with headers",
+    "system": "use --system-instruction TEXT",
+    "verify_certificate": "use --insecure to accept any certificate",
+    "ca_cert_path": "use --ca-file FILE",
+}
+_NOT_BATCHED = "requests are never batched; --concurrency sets how many are sent at once"
+_OWN_TOKENIZER = "the model's own tokenizer is used"
+_LIKELIHOODS = "only the likelihoods of openai-completions need it"
+# Arguments of the harness that do nothing for a provider that does not take them, with the reason.
+_NO_EFFECT = {
+    "batch_size": _NOT_BATCHED,
+    "max_batch_size": _NOT_BATCHED,
+    "device": "the provider of this model takes no device",
+    "trust_remote_code": "data sets with code are loaded only if the task file sets trust_remote_code",
+    "tokenizer": _OWN_TOKENIZER,
+    "use_fast_tokenizer": _OWN_TOKENIZER,
+    "tokenizer_backend": _LIKELIHOODS,
+    "tokenized_requests": _LIKELIHOODS,
+    "max_length": _LIKELIHOODS,
+    "add_bos_token": _LIKELIHOODS,
+    "custom_prefix_token_id": _LIKELIHOODS,
+    "eos_string": _LIKELIHOODS,
+    "truncate": "prompts are never cut",
+}
+# Not passed to a server that assay starts, although it takes any other argument: servers have no such options.
+_OF_THE_HARNESS = frozenset({"batch_size", "max_batch_size", "device"})
+# They change how fast replies come, not which, so a run continues with another value: a batch that was too large for
+# the memory is made smaller.
+_HOW = frozenset({"batch_size", "max_batch_size", "device", "start_timeout"})
+# A provider in a user's file may have no ABOUT. Then its arguments are unknown.
+_UNDESCRIBED = About(summary="", needs="", can=frozenset(), example="", any_args=True)
+
+
+def with_options_of_arguments(spec: RunSpec) -> RunSpec:
+    """Return the spec with the options that `--model-args` sets, such as `base_url` and `num_concurrent`.
+
+    Raises UsageError for a wrong value, and for an API key: arguments are saved in the run folder.
+    """
+    if secret := sorted(_SECRETS & spec.model_args.keys()):
+        raise UsageError(
+            f"--model-args {secret[0]}: API keys are read from the environment; set OPENAI_API_KEY, or the "
+            "variable of your provider, instead"
+        )
+    changes = {option: spec.model_args[name] for name, option in OPTIONS.items() if name in spec.model_args}
+    if not changes:
+        return spec
+    # Built anew, and not replaced field by field, so that the values are checked like flags.
+    values = msgspec.structs.asdict(spec)
+    del values["suite"], values["options"]
+    checked = build(spec.suite, SuiteOptions, values | changes, "--model-args")
+    return msgspec.structs.replace(checked, options=spec.options)
+
+
+def arguments_for(spec: RunSpec, role: Role) -> dict[str, Any]:
+    """Return the arguments that the provider of a role gets.
+
+    The arguments of the run are for the provider of its main model, so a judge of another provider gets none.
+    """
+    given = _given(spec, role)
+    if not given:
+        return {}
+    about = _describe(role)
+    return {name: value for name, value in given.items() if _takes(about, name)}
+
+
+def ask_arguments(spec: RunSpec, roles: Iterable[Role]) -> dict[str, Any]:
+    """Return the arguments that can change a reply, for the identity of a run."""
+    arguments: dict[str, Any] = {}
+    for role in roles:
+        if role.mark == "ask":
+            arguments |= arguments_for(spec, role)
+    return {name: value for name, value in arguments.items() if name not in _HOW}
+
+
+def check_arguments(spec: RunSpec, role: Role) -> list[str]:
+    """Return a sentence for each argument that does nothing. Raises UsageError for one that is unknown."""
+    given = _given(spec, role)
+    if not given:
+        return []
+    about, flags = _describe(role), spec.options.model_arguments()
+    provider, _, name = role.model.partition("/")
+    notices = []
+    for key, value in given.items():
+        if _takes(about, key):
+            continue
+        if key in NAMES:
+            if role.model == spec.model and str(value) not in (name, role.model):
+                raise UsageError(
+                    f"--model-args {key}: --model names {name!r}, not {value!r}; write one of them"
+                )
+        elif key in _ELSEWHERE:
+            raise UsageError(f"--model-args {key}: {_ELSEWHERE[key]}")
+        elif key in _NO_EFFECT:
+            is_flag = key in flags and key not in spec.model_args
+            flag = f"--{key.replace('_', '-')}" if is_flag else f"--model-args {key}"
+            notices.append(f"{flag} is ignored: {_NO_EFFECT[key]}")
+        elif key not in OPTIONS:
+            known = sorted(about.args | OPTIONS.keys())
+            raise UsageError(f"--model-args: {registry.unknown(f'argument of {provider}', key, known)}")
+    return notices
+
+
+def argument_notices(spec: RunSpec, roles: Iterable[Role]) -> list[str]:
+    """Return the sentences of `check_arguments` for all roles, each once.
+
+    Raises UsageError if there are arguments and no model that gets any.
+    """
+    roles = list(roles)
+    if spec.model_args and not any(_given(spec, role) for role in roles):
+        raise UsageError("--model-args: this run has no model to pass them to. Remove them, or pass --model")
+    return list(dict.fromkeys(notice for role in roles for notice in check_arguments(spec, role)))
+
+
+def _given(spec: RunSpec, role: Role) -> dict[str, Any]:
+    """Return the arguments of a role before any is left out: its own, or those of the run."""
+    if role.args:
+        return role.args
+    main, provider = (model.partition("/")[0] for model in (spec.model, role.model))
+    # Without a main model, each model of the user has arguments, but not a judge.
+    if provider == main if main else role.mark == "ask":
+        return spec.options.model_arguments() | spec.model_args
+    return {}
+
+
+def _takes(about: About, name: str) -> bool:
+    if name in about.args:
+        return True
+    is_general = name in OPTIONS or name in NAMES or name in _ELSEWHERE or name in _OF_THE_HARNESS
+    return about.any_args and not is_general
+
+
+def _describe(role: Role) -> About:
+    """Return the description of a role's provider. Raises UsageError for an unknown provider."""
+    about = getattr(registry.find("model", role.model.partition("/")[0]), "ABOUT", None)
+    return about if isinstance(about, About) else _UNDESCRIBED

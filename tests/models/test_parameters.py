@@ -1,0 +1,302 @@
+"""Every role's parameters can be chosen, and requests adapt to an endpoint that rejects some of them (finding E1)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+from assay import api
+from assay.core.errors import UsageError
+from assay.core.params import check_params, merge, with_params
+from assay.core.types import Request
+from assay.models.calling.adapt import OPENAI_CHANGES, find_change
+
+from servers.loopback import LoopbackServer, chat
+from servers.reasoning_model import reasoning_model, rejection
+from support.commands import typed
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TALKS = EXAMPLES / "memory" / "talks.json"
+ROWS = [{"question": f"{n}+{n}?", "answer": str(2 * n)} for n in range(1, 6)]
+CHANGES = {
+    "developer instead of system role",
+    "max_completion_tokens instead of max_tokens",
+    "no temperature",
+    "no seed",
+    "no stop",
+}
+VERDICT = '{"reason": "it agrees", "label": "Correct", "passed": true}'
+
+
+@pytest.fixture
+def strict() -> Iterator[LoopbackServer]:
+    """A reasoning model that doubles a number, or accepts an answer as a judge."""
+
+    def answer(body: dict[str, Any]) -> str:
+        text = body["messages"][-1]["content"]
+        if "JSON" in text or "json" in text:
+            return VERDICT
+        return str(2 * int(text.partition("+")[0])) if text[:1].isdigit() else "Vienna"
+
+    with LoopbackServer(reasoning_model(answer)) as server:
+        yield server
+
+
+def accepted(server: LoopbackServer) -> list[dict[str, Any]]:
+    return [body for body in server.bodies if rejection(body) is None]
+
+
+def test_a_reasoning_model_is_adapted_to_once_and_the_run_says_how(
+    strict: LoopbackServer, tmp_path: Path
+) -> None:
+    arguments: dict[str, Any] = {
+        "model": "openai/o9",
+        "base_url": strict.url,
+        "system_instruction": "Be brief.",
+        "gen_kwargs": {"temperature": 0, "max_tokens": 64, "stop": "END"},
+        "score": assay.exact_match("answer"),
+        "target": "answer",
+        "output_dir": tmp_path,
+        "concurrency": 1,
+        "quiet": True,
+    }
+    run = assay.evaluate(ROWS, **arguments)
+    assert run["exact_match"].value == 1.0
+    # Five rejections teach five changes; after that every request is accepted at once.
+    assert len(strict.bodies) == len(CHANGES) + len(ROWS)
+    assert [rejection(body) for body in strict.bodies[len(CHANGES) :]] == [None] * len(ROWS)
+    last = strict.bodies[-1]
+    assert last.keys() == {"model", "messages", "max_completion_tokens"}
+    assert last["max_completion_tokens"] == 64
+    assert last["messages"][0] == {"role": "developer", "content": "Be brief."}
+    assert set(run.summary.adapted) == CHANGES
+    calls = [json.loads(line) for line in (run.folder / "calls.jsonl").read_text().splitlines()[1:]]
+    assert all(set(call["response"]["adapted"]) == CHANGES for call in calls)
+    # The key of a call is the request before the change: a continued run finds its replies and asks nothing.
+    assert calls[0]["request"]["params"] == {"temperature": 0, "max_tokens": 64, "stop": ["END"]}
+    again = assay.evaluate([*ROWS, {"question": "9+9?", "answer": "18"}], **arguments, reuse=str(run.folder))
+    assert again["exact_match"].denominator == 6
+    assert len(accepted(strict)) == len(ROWS) + 1
+
+
+def test_many_first_requests_at_once_learn_together(strict: LoopbackServer, tmp_path: Path) -> None:
+    rows = [{"question": f"{n}+{n}?", "answer": str(2 * n)} for n in range(1, 60)]
+    run = assay.evaluate(
+        rows,
+        model="openai/o9",
+        base_url=strict.url,
+        gen_kwargs={"temperature": 0, "max_tokens": 64},
+        score=assay.exact_match("answer"),
+        target="answer",
+        output_dir=tmp_path,
+        concurrency=16,
+        quiet=True,
+    )
+    assert run["exact_match"].value == 1.0
+    assert run.summary.failures == {}
+    assert len(accepted(strict)) == len(rows)
+
+
+@pytest.mark.parametrize("suite", ["test", "eval"])
+def test_both_memory_suites_work_with_a_reasoning_model_and_judge(
+    suite: str, strict: LoopbackServer, tmp_path: Path
+) -> None:
+    data = {
+        "test": ("--data", str(TALKS), "--memory", "bm25", "--task-id", "0000", "--segments", "1"),
+        "eval": ("--dataset", str(EXAMPLES / "memory-eval"), "--baseline", "bm25", "--smoke"),
+    }[suite]
+    words = ("--model", "openai/o9", "--judge", "openai/o9-judge", "--base-url", strict.url, "--quiet")
+    code = typed("memory", suite, *data, *words, "--output-dir", str(tmp_path / "out"))
+    run = api.load(str(tmp_path / "out"))
+    assert run.summary.failures == {}
+    assert run.summary.infra_error == 0
+    assert code in (
+        0,
+        4,
+    )  # the answers are wrong, and this judge gives some verdicts in the form of another kind
+    assert {"no temperature", "judge: no temperature"} <= set(run.summary.adapted)
+
+
+def test_every_role_has_its_own_parameters(tmp_path: Path) -> None:
+    def answer(body: dict[str, Any]) -> tuple[int, Any]:
+        return 200, chat(VERDICT if body["model"] == "judge" else "7")
+
+    with LoopbackServer(answer) as server:
+        code = typed(
+            *("memory", "test", "--data", str(TALKS), "--memory", "GAMemory", "--task-id", "0000"),
+            *("--segments", "1", "--model", "openai/m", "--judge", "openai/judge", "--base-url", server.url),
+            *("--gen-kwargs", "top_p=0.9,temperature=null", "--answer-kwargs", "max_tokens=4000"),
+            *("--build-kwargs", 'extra_body={"chat_template_kwargs": {"enable_thinking": false}}'),
+            *("--judge-kwargs", "reasoning_effort=low,max_tokens=9000", "--quiet"),
+            *("--output-dir", str(tmp_path / "out")),
+        )
+    assert code == 0
+    answers = [body for body in server.bodies if body["model"] == "m" and "max_tokens" in body]
+    built = [body for body in server.bodies if body["model"] == "m" and "max_tokens" not in body]
+    judged = [body for body in server.bodies if body["model"] == "judge"]
+    assert answers
+    assert built
+    assert judged
+    for body in answers + built:
+        assert body["top_p"] == 0.9
+        assert "temperature" not in body
+    assert {body["max_tokens"] for body in answers} == {4000}
+    assert all(body["chat_template_kwargs"] == {"enable_thinking": False} for body in built)
+    assert not any("chat_template_kwargs" in body for body in answers)
+    assert {(body["reasoning_effort"], body["max_tokens"], body["temperature"]) for body in judged} == {
+        ("low", 9000, 0)
+    }
+
+
+def test_another_parameter_of_the_judge_judges_again_and_asks_the_model_nothing(tmp_path: Path) -> None:
+    def answer(body: dict[str, Any]) -> tuple[int, Any]:
+        return 200, chat(VERDICT if body["model"] == "judge" else "4")
+
+    def run(server: LoopbackServer, **judge_kwargs: Any) -> list[str]:
+        server.bodies.clear()
+        assay.evaluate(
+            ROWS[1:2],
+            model="openai/m",
+            base_url=server.url,
+            judge="openai/judge",
+            judge_kwargs=judge_kwargs,
+            score="judge",
+            target="answer",
+            output_dir=tmp_path,
+            quiet=True,
+        )
+        return [body["model"] for body in server.bodies]
+
+    with LoopbackServer(answer) as server:
+        assert run(server, max_tokens=100) == ["m", "judge"]
+        assert run(server, max_tokens=100) == []
+        assert run(server, max_tokens=200) == ["judge"]
+
+
+def test_headers_take_secrets_from_the_environment_and_no_file_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEAM_PASS", "s3cret-pass-of-the-team")
+    with LoopbackServer(lambda body: (200, chat("4"))) as server:
+        run = assay.evaluate(
+            ROWS[1:2],
+            model="openai/m",
+            base_url=server.url,
+            gen_kwargs={"headers": {"X-Team": "eval", "X-Api-Key": "$TEAM_PASS"}},
+            score=assay.exact_match("answer"),
+            target="answer",
+            output_dir=tmp_path,
+            quiet=True,
+        )
+    assert run["exact_match"].value == 1.0
+    assert server.headers[0]["X-Team"] == "eval"
+    assert server.headers[0]["X-Api-Key"] == "s3cret-pass-of-the-team"
+    assert "headers" not in server.bodies[0]
+    for file in run.folder.rglob("*"):
+        assert not file.is_file() or b"s3cret-pass" not in file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"temprature": 1}, "did you mean 'temperature'"),
+        ({"max_token": 1}, "did you mean 'max_tokens'"),
+        ({"headers": "x"}, "headers is a mapping"),
+        ({"headers": {"Authorization": "Bearer abc"}}, "Put its value into an environment variable"),
+    ],
+)
+def test_wrong_parameters_are_refused_before_the_first_request(params: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        check_params(params, "--gen-kwargs")
+
+
+@pytest.mark.parametrize("flag", ["gen_kwargs", "judge_kwargs"])
+def test_parameters_of_a_model_that_is_not_asked_are_refused(flag: str, tmp_path: Path) -> None:
+    params: dict[str, Any] = {flag: {"temperature": 0}}
+    with pytest.raises(UsageError, match=f"--{flag.replace('_', '-')} has no effect"):
+        assay.evaluate(
+            ROWS,
+            answer=lambda question: question,
+            score=assay.exact_match("answer"),
+            target="answer",
+            output_dir=tmp_path,
+            **params,
+        )
+
+
+def test_parameters_that_nobody_knows_are_sent_as_they_are() -> None:
+    params = {"top_n_sigma": 1, "mirostat": 2}
+    assert check_params(params, "--gen-kwargs") == params
+
+
+def test_a_limit_of_tokens_under_its_other_name_replaces_the_first() -> None:
+    assert merge({"max_tokens": 64, "temperature": 0}, {"max_completion_tokens": 9}) == {
+        "temperature": 0,
+        "max_completion_tokens": 9,
+    }
+
+
+def test_requests_of_another_sdk_get_the_parameters_in_their_body_and_likelihoods_none() -> None:
+    body = {"path": "/chat/completions", "body": {"temperature": 0.5}}
+    changed = with_params(Request(model="m", params=body), {"top_p": 1, "extra_body": {"a": 1}})
+    assert changed.params == {
+        "path": "/chat/completions",
+        "body": {"temperature": 0.5, "top_p": 1, "a": 1},
+    }
+    embedding = Request(model="m", params={"path": "/embeddings", "body": {"input": "x"}})
+    assert with_params(embedding, {"top_p": 1}) is embedding
+    likelihood = Request(model="m", prompt="a", continuation="b")
+    assert with_params(likelihood, {"top_p": 1}) is likelihood
+
+
+@pytest.mark.parametrize(
+    ("message", "change"),
+    [
+        (
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'",
+            0,
+        ),
+        (
+            "[{'type': 'extra_forbidden', 'loc': ('body', 'seed'), 'msg': 'Extra inputs are not permitted'}]",
+            4,
+        ),
+        ("`temperature` is deprecated for this model.", 2),
+        ("temperature and top_p cannot both be specified for this model. Please use only one.", 2),
+        ("Unrecognized request argument supplied: seed", 4),
+        ("temperature must be between 0 and 2", None),
+        ("Unknown model: seedling", None),
+        ("Unsupported parameter: 'reasoning_effort' is not supported with this model.", None),
+    ],
+)
+def test_a_change_follows_from_the_words_of_the_endpoint(message: str, change: int | None) -> None:
+    body = {"model": "m", "max_tokens": 1, "temperature": 0, "top_p": 1, "seed": 1, "reasoning_effort": "low"}
+    expected = None if change is None else OPENAI_CHANGES[change]
+    assert find_change(OPENAI_CHANGES, message, body) == expected
+
+
+def test_two_runs_with_different_adaptations_are_compared_with_a_warning(
+    strict: LoopbackServer, tmp_path: Path
+) -> None:
+    def run(url: str, name: str) -> str:
+        made = assay.evaluate(
+            ROWS,
+            model="openai/o9",
+            base_url=url,
+            gen_kwargs={"temperature": 0},
+            score=assay.exact_match("answer"),
+            target="answer",
+            name="sums",
+            output_dir=tmp_path / name,
+            quiet=True,
+        )
+        return str(made.folder)
+
+    with LoopbackServer(lambda body: (200, chat("4"))) as tolerant:
+        names = [run(tolerant.url, "a"), run(strict.url, "b")]
+    notes = assay.compare(*names).comparisons[0].notes
+    assert any("no temperature" in note and "different requests" in note for note in notes)

@@ -1,0 +1,81 @@
+"""Settings of task files that would silently give other numbers: `assay check` and the run tell them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assay import api
+from assay.core.errors import InputError
+
+from conftest import Assay
+from support.lab import Fn, Lab, docs_of
+
+TWO = docs_of("a=A", "b=b")
+STRICT, LOOSE = {"metric": "exact_match"}, {"metric": "exact_match", "ignore_case": True}
+
+
+def warnings(lab: Lab) -> list[str]:
+    """The warnings of `assay check`; other problems fail the test."""
+    problems = api.check(lab.folder / "t.yaml")
+    assert {problem.level for problem in problems} <= {"warning"}
+    return [problem.message for problem in problems]
+
+
+def test_of_two_metrics_of_one_name_the_last_counts_and_check_warns(lab: Lab) -> None:
+    """The harness's results have one number for a name: it keeps the last entry, and tells nobody."""
+    lab.task(docs=TWO, metric_list=[STRICT, LOOSE])
+    (warning,) = warnings(lab)
+    assert (
+        "this metric is not computed: metric_list.1 is named 'exact_match' too, and the last one counts"
+        in warning
+    )
+    result = lab.run()
+    assert result.results["t"]["exact_match,none"] == 1.0
+    assert result.run.exit_code == 0
+    lab.task(docs=TWO, metric_list=[LOOSE, STRICT])
+    assert lab.run().results["t"]["exact_match,none"] == 0.5
+
+
+def test_a_run_prints_the_warning(sums: Any, assay_in: Assay) -> None:
+    text = (sums / "sums.yaml").read_text()
+    first = "metric_list:\n  - {metric: exact_match, ignore_punctuation: true}\n"
+    (sums / "sums.yaml").write_text(text.replace("metric_list:\n", first))
+    checked = assay_in("check", ".")  # a folder of task files
+    assert "this metric is not computed" in checked.stdout + checked.stderr
+    done = assay_in("task", "sums.yaml", "--model", "python/model.py:answer")
+    assert done.returncode == 0, done.stderr
+    assert "sums.yaml:15 metric_list.0: this metric is not computed" in done.stderr
+
+
+def test_equal_entries_and_other_names_are_no_problem(lab: Lab) -> None:
+    lab.write("utils.py", "def loose(references, predictions, **kwargs):\n    return 1.0\n")
+    lab.task(docs=TWO, metric_list=[STRICT, {"metric": Fn("utils.loose"), "aggregation": "mean"}, STRICT])
+    assert warnings(lab) == []
+    assert lab.run().results["t"]["loose,none"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"num_fewshot": -1}, "num_fewshot: expected at least 0, found -1"),
+        (
+            {"filter_list": [{"name": "f", "filter": [{"function": "take_first_k", "k": 0}]}]},
+            "take_first_k: expected a k of at least 1, found 0",
+        ),
+        (
+            {"filter_list": [{"name": "f", "filter": [{"function": "take_first_k", "k": "2"}]}]},
+            "take_first_k: expected a k of at least 1, found '2'",
+        ),
+    ],
+)
+def test_numbers_out_of_range_are_refused_by_check_and_by_the_run(
+    lab: Lab, settings: dict[str, Any], message: str
+) -> None:
+    lab.task(docs=TWO, **settings)
+    (problem,) = api.check(lab.folder / "t.yaml")
+    assert problem.level == "error"
+    assert message in str(problem)
+    with pytest.raises(InputError, match=message):
+        lab.run()
