@@ -41,5 +41,5 @@ async def _report(ledger: CallLedger, permits: Collection[Permits]) -> None:
         now = time.monotonic()
         if ledger.ended_calls != ended:
             ended, changed_at = ledger.ended_calls, now
-        busy = sum(each.busy for each in permits)
-        ledger.notify(Waiting(busy, ledger.paused_calls, now - changed_at))
+        in_flight = sum(each.in_flight for each in permits)
+        ledger.notify(Waiting(in_flight, ledger.paused_calls, now - changed_at))
