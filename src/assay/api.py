@@ -41,7 +41,9 @@ from assay.store.runs import find_run, state_of
 from assay.suites import BUILT_IN, SuiteCommand, command_table, find_options, find_suite, is_path, suite_names
 
 if TYPE_CHECKING:
+    from assay.doctor import Diagnosis
     from assay.exports import Export
+    from assay.models.llama.pulled import LocalWeights
     from assay.store.comparison import ComparisonResult
     from assay.store.gate import GateResult
     from assay.store.hop import BaseDataStore
@@ -56,6 +58,7 @@ __all__ = [
     "check",
     "compare",
     "convert",
+    "doctor",
     "evaluate",
     "export",
     "file_schemas",
@@ -65,6 +68,7 @@ __all__ = [
     "instead_of_run",
     "json_schema",
     "load",
+    "local_models",
     "open_sql",
     "options_of",
     "overview",
@@ -325,11 +329,38 @@ def open_sql(
         raise
 
 
-def pull_model(name: str, say: Callable[[str], None]) -> Path:
-    """Download the weights of an embedded model, unless they are on disk. Returns their path."""
-    from assay.models.llama.weights import pull_weights
+def pull_model(source: str, say: Callable[[str], None], *, name: str = "", sha256: str = "") -> Path:
+    """Put the weights of an embedded model into the cache, unless they are there. Returns their path.
 
-    return pull_weights(name, say)
+    `source` is a known name such as `smollm2`, or the URL or path of a GGUF file, which gets a `name`. With `sha256`
+    other content is refused.
+    """
+    from assay.models.llama.pulled import pull_model as pull_gguf
+    from assay.models.llama.weights import KNOWN, pull_weights
+
+    looks_like_file = "/" in source or source.endswith(".gguf") or Path(source).is_file()
+    if source in KNOWN or not looks_like_file:
+        if name or sha256:
+            raise UsageError(f"--name and --sha256 are for URLs and files, not for the known model {source}")
+        return pull_weights(source, say)
+    return pull_gguf(source, name=name, sha256=sha256, say=say).path
+
+
+def doctor(spec: RunSpec, probe_limits: int = 0) -> Diagnosis:
+    """Examine the installation, and the model of a spec with at most eight calls.
+
+    Raises UsageError for an unknown provider.
+    """
+    from assay.doctor import examine
+
+    return asyncio.run(examine(spec, probe_limits))
+
+
+def local_models() -> list[LocalWeights]:
+    """Return the weights that `local/NAME` finds by name: the known ones and those that were pulled."""
+    from assay.models.llama.pulled import list_local
+
+    return list_local()
 
 
 PRICES = "prices"

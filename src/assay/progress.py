@@ -10,7 +10,19 @@ from typing import Any
 import click
 
 from assay.core.dollars import dollars
-from assay.core.events import Called, Ended, Event, Finished, Noted, Notify, Retrying, Started, Stopping
+from assay.core.events import (
+    Called,
+    Computing,
+    Ended,
+    Event,
+    Finished,
+    Noted,
+    Notify,
+    Retrying,
+    Started,
+    Stopping,
+    Waiting,
+)
 from assay.screen import counted, duration, safe, tell
 
 # Seconds between two lines in a log.
@@ -21,6 +33,8 @@ BAR_SECONDS = 0.1
 READING_SECONDS = 1.0
 # With more calls per case than this, the line counts calls too: a case of a memory suite may take minutes.
 MANY_CALLS = 10
+# Seconds without the end of a call before the line says that it waits. Most models answer sooner.
+WAITING_SECONDS = 5.0
 
 
 class Progress:
@@ -30,6 +44,9 @@ class Progress:
         self.total = self.done = self.fresh = 0
         self.errors = self.retries = 0
         self.calls = self.input = self.output = 0
+        self.waiting = Waiting(0, 0, 0.0)
+        self.computing = Computing(0, 0, 0, 0.0)
+        self._is_shown = False
         self.cost: float | None = None
         self._started = time.monotonic()
         self._last_shown = self._started
@@ -53,20 +70,28 @@ class Progress:
             self.retries += 1
         else:
             self._handle_rare_event(event)
-        if (now := time.monotonic()) - self._last_shown >= self._interval:
+        if (now := time.monotonic()) - self._last_shown >= self._interval and self._is_shown:
             self._last_shown = now
             self.show()
 
     def _handle_rare_event(self, event: Event) -> None:
-        if isinstance(event, Started):
+        if isinstance(event, Waiting):
+            self.waiting = event
+        elif isinstance(event, Computing):
+            self.computing = event
+        elif isinstance(event, Started):
             self.total, self.done = event.total, event.done
             self.begin()
+            self._is_shown = True
         elif isinstance(event, Noted):
             self.note(event.text)
         elif isinstance(event, Stopping):
             self.note("Stopping. Waiting for open requests; press Ctrl-C to quit now.")
         elif isinstance(event, Finished):
+            self.waiting = Waiting(0, 0, 0.0)
+            self.computing = Computing(0, 0, 0, 0.0)
             self.finish()
+            self._is_shown = False
 
     @property
     def rate(self) -> float:
@@ -86,9 +111,25 @@ class Progress:
             parts.append(f"{self.input:,} tokens in, {self.output:,} out")
         if self.cost is not None:
             parts.append(dollars(self.cost))
+        parts += self._open_calls()
         if self.fresh and self.done < self.total:
             parts.append(f"{duration((self.total - self.done) / self.rate)} left")
         return " · ".join(parts)
+
+    def _open_calls(self) -> list[str]:
+        """Return what is known about calls that have not ended: tokens of models in this process, else the time."""
+        read, prompt, written, per_second = self.computing
+        if written:
+            return [f"{counted(written, 'token')} so far", f"{per_second:,.0f} tokens/s"]
+        if read < prompt:
+            return [f"reading {read:,} of {counted(prompt, 'token')}"]
+        calls, paused, seconds = self.waiting
+        if seconds < WAITING_SECONDS or not calls + paused:
+            return []
+        parts = [f"waiting for {counted(calls, 'request')}, {duration(seconds)}"] if calls else []
+        if paused:
+            parts.append(f"{counted(paused, 'request')} to be repeated")
+        return parts
 
     def begin(self) -> None:
         """Called when the number of cases is known."""

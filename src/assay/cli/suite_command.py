@@ -232,6 +232,11 @@ def _parameters(struct: type[Struct], options: type[SuiteOptions]) -> list[click
     return parameters
 
 
+def option_of(field: Field) -> click.Option:
+    """Return the flag of a field, for commands that have some of the common options."""
+    return _option(field, field.name)
+
+
 def _option(field: Field, name: str) -> click.Option:
     flags, kind = field.flags, field.plain_type
     settings: dict[str, Any] = {"default": None, "help": field.help + _default_text(field)}

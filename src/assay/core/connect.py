@@ -110,6 +110,8 @@ class About(Struct, frozen=True, kw_only=True):
     needs: str
     can: frozenset[str]
     example: str
+    keys: tuple[str, ...] = ()
+    """Names of the environment variables with the key, the first that is set counts. Empty if no key is needed."""
     args: frozenset[str] = frozenset()
     """Names of `--model-args` that the provider takes. Any other name is refused, with the nearest one."""
     any_args: bool = False

@@ -42,6 +42,30 @@ class Retrying(NamedTuple):
     wait: float
 
 
+class Waiting(NamedTuple):
+    """Sent every second, however little happens.
+
+    `calls` are in flight, `paused` wait before their next attempt, and `seconds` have passed since a call ended last.
+    """
+
+    calls: int
+    paused: int
+    seconds: float
+
+
+class Computing(NamedTuple):
+    """Sent a few times a second while models inside this process compute replies that are not complete yet.
+
+    `read` of the `prompt` tokens of these calls are read, `written` tokens of their replies are there, and
+    `per_second` more are written each second.
+    """
+
+    read: int
+    prompt: int
+    written: int
+    per_second: float
+
+
 class Ended(Struct, frozen=True):
     """A case has run, and its end is in the journal. Its scores may still be missing."""
 
@@ -59,7 +83,7 @@ class Finished(NamedTuple):
     """All cases are done, or the run has stopped."""
 
 
-Event = Started | Noted | Called | Retrying | Ended | Stopping | Finished
+Event = Started | Noted | Called | Retrying | Waiting | Computing | Ended | Stopping | Finished
 Notify = Callable[[Event], None]
 
 OnRead = Callable[[Path, float], object]

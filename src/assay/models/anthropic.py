@@ -18,19 +18,20 @@ from assay.models.calling.http_errors import bad_reply
 from assay.models.calling.openai_format import request_headers
 from assay.models.calling.vendor import Vendor, key_headers, vendor_url
 
-ABOUT = About(
-    summary="Claude models at Anthropic's Messages API",
-    needs="ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN; ANTHROPIC_BASE_URL or --base-url for another endpoint",
-    can=frozenset({CHAT}),
-    example="anthropic/claude-sonnet-4-6",
-    args=frozenset({"anthropic_version"}),
-)
 VENDOR = Vendor(
     "Anthropic",
     "https://api.anthropic.com",
     ("ANTHROPIC_API_KEY",),
     ("ANTHROPIC_BASE_URL",),
     tokens=("ANTHROPIC_AUTH_TOKEN",),
+)
+ABOUT = About(
+    summary="Claude models at Anthropic's Messages API",
+    needs="ANTHROPIC_API_KEY, or ANTHROPIC_AUTH_TOKEN; ANTHROPIC_BASE_URL or --base-url for another endpoint",
+    can=frozenset({CHAT}),
+    example="anthropic/claude-sonnet-4-6",
+    keys=VENDOR.keys,
+    args=frozenset({"anthropic_version"}),
 )
 OLDER_VERSION, NEWER_VERSION = "2023-06-01", "2026-10-21"
 # The API has no default. All models write this much without streaming, with room for reasoning.

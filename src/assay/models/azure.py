@@ -12,20 +12,21 @@ from assay.core.connect import CHAT, EMBEDDINGS, About, Connection
 from assay.models.calling.vendor import Vendor, key_headers, vendor_url
 from assay.models.openai import OpenAIModel
 
-ABOUT = About(
-    summary="chat models of Azure OpenAI, by the name of the deployment",
-    needs="AZURE_OPENAI_ENDPOINT or --base-url, such as https://NAME.openai.azure.com; AZURE_OPENAI_API_KEY or "
-    "AZURE_OPENAI_AD_TOKEN",
-    can=frozenset({CHAT, EMBEDDINGS}),
-    example="azure/my-gpt-4o",
-    args=frozenset({"api_version"}),
-)
 VENDOR = Vendor(
     "Azure OpenAI",
     "",
     ("AZURE_OPENAI_API_KEY",),
     ("AZURE_OPENAI_ENDPOINT",),
     tokens=("AZURE_OPENAI_AD_TOKEN",),
+)
+ABOUT = About(
+    summary="chat models of Azure OpenAI, by the name of the deployment",
+    needs="AZURE_OPENAI_ENDPOINT or --base-url, such as https://NAME.openai.azure.com; AZURE_OPENAI_API_KEY or "
+    "AZURE_OPENAI_AD_TOKEN",
+    can=frozenset({CHAT, EMBEDDINGS}),
+    example="azure/my-gpt-4o",
+    keys=VENDOR.keys,
+    args=frozenset({"api_version"}),
 )
 # The newest version without `preview` in its name.
 API_VERSION = "2024-10-21"

@@ -6,13 +6,14 @@ from assay.core.connect import CHAT, About, Connection
 from assay.models.calling.vendor import Vendor
 from assay.models.openai import OpenAIModel
 
+VENDOR = Vendor("DeepSeek", "https://api.deepseek.com", ("DEEPSEEK_API_KEY",))
 ABOUT = About(
     summary="models of DeepSeek",
     needs="DEEPSEEK_API_KEY",
     can=frozenset({CHAT}),
     example="deepseek/deepseek-chat",
+    keys=VENDOR.keys,
 )
-VENDOR = Vendor("DeepSeek", "https://api.deepseek.com", ("DEEPSEEK_API_KEY",))
 
 
 def connect(connection: Connection) -> OpenAIModel:

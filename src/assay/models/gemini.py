@@ -21,18 +21,19 @@ from assay.models.calling.http_errors import bad_reply
 from assay.models.calling.openai_format import request_headers
 from assay.models.calling.vendor import Vendor, key_headers, vendor_url
 
-ABOUT = About(
-    summary="Gemini models at Google's Gemini API",
-    needs="GEMINI_API_KEY or GOOGLE_API_KEY; GOOGLE_GEMINI_BASE_URL or --base-url for another endpoint",
-    can=frozenset({CHAT, EMBEDDINGS}),
-    example="gemini/gemini-2.5-flash",
-    args=frozenset({"api_version"}),
-)
 VENDOR = Vendor(
     "Gemini",
     "https://generativelanguage.googleapis.com",
     ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     ("GOOGLE_GEMINI_BASE_URL",),
+)
+ABOUT = About(
+    summary="Gemini models at Google's Gemini API",
+    needs="GEMINI_API_KEY or GOOGLE_API_KEY; GOOGLE_GEMINI_BASE_URL or --base-url for another endpoint",
+    can=frozenset({CHAT, EMBEDDINGS}),
+    example="gemini/gemini-2.5-flash",
+    keys=VENDOR.keys,
+    args=frozenset({"api_version"}),
 )
 # The API rejects more.
 MAX_STOPS = 5

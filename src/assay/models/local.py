@@ -1,7 +1,7 @@
 """Provider `local/NAME`: a model inside this process, computed by llama.cpp.
 
-`local/smollm2` is the model that `assay models pull smollm2` fetches. `local/PATH.gguf` is any file that
-llama.cpp can read.
+`local/smollm2` is the model that `assay models pull smollm2` fetches. `local/NAME` is a model that
+`assay models pull FILE|URL --name NAME` fetched. `local/PATH.gguf` is any file that llama.cpp can read.
 
 There is one slot unless --model-args sets `n_parallel`. llama.cpp computes the tokens of all busy slots in
 one batch, and the rounding depends on the batch. With four slots about one greedy answer in twenty changed
@@ -11,21 +11,28 @@ from run to run; with one slot none did. On two cores one slot is nearly as fast
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from assay.core.connect import CHAT, LIKELIHOOD, SCHEMA, TEXT, About, Connection
 from assay.core.errors import ModelError, UsageError
+from assay.core.events import Computing, notice, notify
 from assay.core.hashing import file_sha256
+from assay.core.registry import unknown
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response
 from assay.models.likelihood import spans
+from assay.models.llama.gguf import GgufHeader, part_files, read_header
 from assay.models.llama.likelihood import LlamaLikelihood, SpanTokens, tokenize_request
+from assay.models.llama.pulled import combined_sha256, find_pulled, list_pulled
 from assay.models.llama.server import (
+    BUILT_IN_TEMPLATES,
     Generation,
-    LlamaServer,
     LlamaSettings,
     StopFlag,
     import_llama,
@@ -35,14 +42,24 @@ from assay.models.llama.server import (
 from assay.models.llama.weights import KNOWN, find_weights
 
 ABOUT = About(
-    summary="a model inside this process (llama.cpp): smollm2, or any GGUF file",
+    summary="a model inside this process (llama.cpp): smollm2, or any GGUF file; at most 1024 new tokens by default",
     needs="pip install 'assay[local]'; for smollm2 also, once: assay models pull smollm2",
     can=frozenset({CHAT, TEXT, LIKELIHOOD, SCHEMA}),
     example="local/smollm2",
-    args=frozenset(LlamaSettings._fields),
+    args=frozenset({*LlamaSettings._fields, "max_tokens"}),
 )
-# Tokens of context over all slots. SmolLM2 was trained for 8192, which take 190 MB of cache.
+# Tokens of context over all slots, unless the model was trained for fewer. SmolLM2's 8192 take 190 MB of memory. Models
+# trained for 131,072 would take gigabytes, so a larger context is the user's choice.
 DEFAULT_CONTEXT = 8192
+# New tokens of a reply if the request sets no limit. A small model often repeats itself until its context is full,
+# which takes minutes. 1024 tokens are about two pages, and half a minute of SmolLM2 on one core.
+DEFAULT_MAX_TOKENS = 1024
+# Names under which a request may limit its new tokens.
+_LIMITS = ("max_tokens", "max_completion_tokens", "n_predict")
+# Seconds between two reports of the tokens that were written.
+REPORT_SECONDS = 0.25
+# Larger files take long enough to load that the progress names them.
+_LARGE_BYTES = 1e9
 T = TypeVar("T")
 
 
@@ -53,9 +70,19 @@ class LocalModel:
 
     def __init__(self, connection: Connection) -> None:
         import_llama()
-        self._settings = _read_settings(connection.args)
         path, sha256 = _find_file(connection.name)
-        self.endpoint = f"local:{sha256[:16]}"
+        header = read_header(path)
+        self._settings = _read_settings(connection.args, header)
+        self._max_tokens = _read_count(connection.args, "max_tokens", DEFAULT_MAX_TOKENS)
+        # Without a template llama.cpp uses that of ChatML, which a base model was not trained for. Its replies would be
+        # scored as if the model were bad.
+        self._can_chat = bool(header.chat_template or self._settings.chat_template)
+        self._path = path
+        # Everything that changes replies and is not an option of the run belongs to the identity.
+        self.endpoint = f"local:{sha256[:16]}:max_tokens={self._max_tokens}"
+        if self._settings.chat_template:
+            digest = hashlib.sha256(self._settings.chat_template.encode()).hexdigest()
+            self.endpoint += f":chat_template={digest[:16]}"
         self._timeout = connection.timeout
         self._slots = asyncio.Semaphore(self._settings.n_parallel)
         self._pool = DaemonPool(self._settings.n_parallel, "assay-local")
@@ -64,9 +91,12 @@ class LocalModel:
 
     async def send(self, request: Request, seed: int) -> Response:
         """Generate one reply, or measure one likelihood."""
+        if request.messages is not None and not self._can_chat:
+            # The kind "unsupported" halts the run, since every later call would fail in the same way.
+            raise ModelError(Failure("unsupported", _NO_TEMPLATE.format(path=self._path)))
         await self.load()
         if request.continuation is None:
-            return await self._run(partial(_generate, self._server, request, seed))
+            return await self._run(partial(self._generate, request, seed))
 
         rolling = request.prompt is None
         prompt, continuation = spans.move_trailing_space(request.prompt or "", request.continuation)
@@ -80,10 +110,35 @@ class LocalModel:
         """Load the weights, unless they are loaded."""
         async with self._load_lock:
             if self._server.native is None:
+                size = self._path.stat().st_size
+                if size > _LARGE_BYTES:
+                    notice(f"loading {self._path} ({size / 1e9:.1f} GB)")
                 await self._pool.run(self._server.load)
 
     async def close(self) -> None:
         """Do nothing. The weights stay loaded for the next run, and `_run` has stopped all work."""
+
+    def _generate(self, request: Request, seed: int, stop: StopFlag) -> Response:
+        """Generate one reply. Blocks; runs in a thread."""
+        generation = Generation(stop)
+        # llama.cpp chooses a random seed if the seed is 0xFFFFFFFF, so that number is never sent.
+        seed = int(request.params.get("seed", seed)) % 0xFFFFFFFF
+        body = {**request.params}
+        if all(body.get(limit) is None for limit in _LIMITS):
+            body["max_tokens"] = self._max_tokens
+        if request.messages is None:
+            handle = self._server.native.handle_completions
+            body["prompt"] = request.prompt
+        else:
+            handle = self._server.native.handle_chat_completions
+            body["messages"] = request.messages
+        body["seed"] = seed
+        # llama.cpp documents that a reused prompt may change the rounding, and with it the reply.
+        body["cache_prompt"] = False
+        with _open_generations.contain(generation), native_code(stop):
+            if not stop.is_set:
+                generation.run(handle, body)
+        return generation.response()
 
     def _tokenize(self, prompt: str, continuation: str, stop: StopFlag, *, rolling: bool) -> list[SpanTokens]:
         with native_code(stop):
@@ -104,13 +159,16 @@ class LocalModel:
         job.add_done_callback(self._release_slot)
         try:
             async with asyncio.timeout(self._timeout):
-                # The shield keeps the job alive when the caller is cancelled: its thread cannot be interrupted and
-                # needs its slot until it ends.
-                return await asyncio.shield(job)
+                # `wait` keeps the job alive when the caller is cancelled: its thread cannot be interrupted and needs
+                # its slot until it ends.
+                while not (await asyncio.wait([job], timeout=REPORT_SECONDS))[0]:
+                    _open_generations.report()
+                return job.result()
         except TimeoutError:
             raise ModelError(Failure("timeout", f"the model took longer than {self._timeout:g} s")) from None
         finally:
             stop.is_set = True
+            _open_generations.report_end()
 
     def _release_slot(self, job: asyncio.Future[T]) -> None:
         self._slots.release()
@@ -124,40 +182,94 @@ def connect(connection: Connection) -> LocalModel:
     return LocalModel(connection)
 
 
-def _generate(server: LlamaServer, request: Request, seed: int, stop: StopFlag) -> Response:
-    """Generate one reply. Blocks; runs in a thread."""
-    generation = Generation(stop)
-    # llama.cpp chooses a random seed if the seed is 0xFFFFFFFF, so that number is never sent.
-    seed = int(request.params.get("seed", seed)) % 0xFFFFFFFF
-    body = {**request.params}
-    if request.messages is None:
-        handle = server.native.handle_completions
-        body["prompt"] = request.prompt
-    else:
-        handle = server.native.handle_chat_completions
-        body["messages"] = request.messages
-    body["seed"] = seed
-    # llama.cpp documents that a reused prompt may change the rounding, and with it the reply.
-    body["cache_prompt"] = False
-    with native_code(stop):
-        if not stop.is_set:
-            generation.run(handle, body)
-    return generation.response()
+class _OpenGenerations:
+    """The generations that run in this process now, for the progress of the run. Several models may compute at once."""
+
+    def __init__(self) -> None:
+        self._open: set[Generation] = set()
+        self._reported_at: float | None = None  # None if the last report said that nothing is computed
+
+    @contextmanager
+    def contain(self, generation: Generation) -> Iterator[None]:
+        """Count a generation while the block runs. Called in the thread that computes it."""
+        self._open.add(generation)
+        try:
+            yield
+        finally:
+            self._open.discard(generation)
+
+    def report(self) -> None:
+        """Tell the run's observers how far the generations are. Called in the event loop by everyone who waits."""
+        observer = notify.get()
+        now = time.monotonic()
+        # Half the interval, because each of several waiting calls wakes up a little earlier or later than the others.
+        is_early = self._reported_at is not None and now - self._reported_at < REPORT_SECONDS / 2
+        generations = list(self._open)
+        if observer is None or is_early or not generations:
+            return
+        self._reported_at = now
+        read, prompt, written = (
+            sum(values)
+            for values in zip(*((each.read, each.prompt, each.written) for each in generations), strict=True)
+        )
+        observer(Computing(read, prompt, written, sum(each.per_second() for each in generations)))
+
+    def report_end(self) -> None:
+        """Tell the observers that nothing is computed any more, if so."""
+        observer = notify.get()
+        if observer is not None and self._reported_at is not None and not self._open:
+            self._reported_at = None
+            observer(Computing(0, 0, 0, 0.0))
 
 
-def _read_settings(args: dict[str, Any]) -> LlamaSettings:
+_open_generations = _OpenGenerations()
+
+
+_NO_TEMPLATE = (
+    "{path} has no chat template: it is a base model, which continues texts and does not answer messages. Use a model "
+    "that was trained for chat, or name a template: --model-args chat_template=chatml, or chat_template=FILE.jinja"
+)
+
+
+def _read_settings(args: dict[str, Any], header: GgufHeader) -> LlamaSettings:
+    trained = header.context_length
     slots = _read_count(args, "n_parallel", 1)
+    context = _read_count(args, "n_ctx", min(DEFAULT_CONTEXT // slots, trained or DEFAULT_CONTEXT))
+    if trained and context > trained:
+        raise UsageError(
+            f"n_ctx={context}: the model was trained for a context of {trained} tokens, and has no more"
+        )
     return LlamaSettings(
-        slots, _read_count(args, "n_ctx", DEFAULT_CONTEXT // slots), _read_count(args, "n_threads", 0)
+        slots,
+        context,
+        _read_count(args, "n_threads", 0),
+        # 0 layers on the GPU is a choice, too.
+        _read_count(args, "n_gpu_layers", -1, least=0),
+        _read_template(str(args.get("chat_template") or "")),
     )
 
 
-def _read_count(args: dict[str, Any], name: str, default: int) -> int:
+def _read_template(value: str) -> str:
+    """Return a built-in template's name, or the text of a file."""
+    if not value or value in BUILT_IN_TEMPLATES:
+        return value
+    try:
+        return Path(value).expanduser().read_text(encoding="utf-8")
+    except FileNotFoundError:
+        choice = unknown("chat template", value, sorted(BUILT_IN_TEMPLATES))
+        raise UsageError(
+            f"{choice}. chat_template is one of llama.cpp's names or the path of a Jinja file"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the chat template {value} cannot be read: {error}") from None
+
+
+def _read_count(args: dict[str, Any], name: str, default: int, least: int = 1) -> int:
     if name not in args:
         return default
     text = str(args[name])
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"{name} is a whole number above 0, not {text!r}")
+    if not text.isdecimal() or int(text) < least:
+        raise UsageError(f"{name} is a whole number, at least {least}, not {text!r}")
     return int(text)
 
 
@@ -170,11 +282,15 @@ def _find_file(name: str) -> tuple[Path, str]:
                 f"the weights of {name} are missing or damaged ({KNOWN[name].path}). Run: assay models pull {name}"
             )
         return cached, KNOWN[name].sha256
-    choice = f"{', '.join(sorted(KNOWN))} or the path of a GGUF file"
+    pulled = find_pulled(name)
+    if pulled is not None:
+        pulled.check()
+        return pulled.path, pulled.identity
     path = Path(name).expanduser()
     if not path.is_file():
-        raise UsageError(f"local/{name}: there is no such file or model. local/NAME takes {choice}")
-    with path.open("rb") as file:
-        if file.read(4) != b"GGUF":
-            raise UsageError(f"{name} is not a GGUF file. local/NAME takes {choice}")
-    return path, file_sha256(path)
+        names = ", ".join(sorted({*KNOWN, *(model.name for model in list_pulled())}))
+        raise UsageError(
+            f"local/{name}: there is no such file or model. local/NAME takes {names} or the path of a GGUF file. "
+            "`assay models pull FILE|URL` gives a file a name"
+        )
+    return path, combined_sha256([file_sha256(part) for part in part_files(path)])

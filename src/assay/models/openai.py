@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from assay.core.connect import CHAT, EMBEDDINGS, FORWARD, LIKELIHOOD, About, Connection
+from assay.core.envfile import COMMON_KEY
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
 from assay.models.calling.adapt import AdaptedEndpoint
@@ -26,6 +27,7 @@ ABOUT = About(
     needs="--base-url or OPENAI_BASE_URL (default: OpenAI); OPENAI_API_KEY if the endpoint requires a key",
     can=frozenset({CHAT, EMBEDDINGS}),
     example="openai/gpt-4o-mini",
+    keys=(COMMON_KEY,),
 )
 
 

@@ -7,6 +7,7 @@ echoes the prompt with the log-probability of each token. See `likelihood/endpoi
 from __future__ import annotations
 
 from assay.core.connect import EMBEDDINGS, FORWARD, LIKELIHOOD, TEXT, About, Connection
+from assay.core.envfile import COMMON_KEY
 from assay.core.types import Request, Response
 from assay.models.calling.adapt import AdaptedEndpoint
 from assay.models.calling.foreign_sdk import forward, is_sdk_request
@@ -20,6 +21,7 @@ ABOUT = About(
     needs="--base-url or OPENAI_BASE_URL (default: OpenAI); OPENAI_API_KEY if the endpoint requires a key",
     can=frozenset({TEXT, LIKELIHOOD, EMBEDDINGS}),
     example="openai-completions/Qwen/Qwen2.5-0.5B",
+    keys=(COMMON_KEY,),
     args=LIKELIHOOD_ARGUMENTS,
 )
 

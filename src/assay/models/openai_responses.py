@@ -22,6 +22,7 @@ ABOUT = About(
     needs="OPENAI_API_KEY; OPENAI_BASE_URL or --base-url for another endpoint",
     can=frozenset({CHAT}),
     example="openai-responses/gpt-5-mini",
+    keys=OPENAI.keys,
 )
 CHANGES = (without("temperature"), without("top_p"), without("max_output_tokens"), without("store"))
 

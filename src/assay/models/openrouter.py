@@ -6,13 +6,14 @@ from assay.core.connect import CHAT, EMBEDDINGS, About, Connection
 from assay.models.calling.vendor import Vendor
 from assay.models.openai import OpenAIModel
 
+VENDOR = Vendor("OpenRouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",))
 ABOUT = About(
     summary="models of all vendors through OpenRouter",
     needs="OPENROUTER_API_KEY",
     can=frozenset({CHAT, EMBEDDINGS}),
     example="openrouter/qwen/qwen3-32b",
+    keys=VENDOR.keys,
 )
-VENDOR = Vendor("OpenRouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",))
 
 
 def connect(connection: Connection) -> OpenAIModel:

@@ -6,18 +6,19 @@ from assay.core.connect import CHAT, EMBEDDINGS, About, Connection
 from assay.models.calling.vendor import Vendor
 from assay.models.openai import OpenAIModel
 
+VENDOR = Vendor(
+    "DashScope",
+    "https://dashscope.aliyuncs.com/compatible-mode/v1",
+    ("DASHSCOPE_API_KEY",),
+    ("DASHSCOPE_BASE_URL",),
+)
 ABOUT = About(
     summary="Qwen models of Alibaba Cloud (DashScope)",
     needs="DASHSCOPE_API_KEY; DASHSCOPE_BASE_URL or --base-url outside China, such as "
     "https://dashscope-intl.aliyuncs.com/compatible-mode/v1",
     can=frozenset({CHAT, EMBEDDINGS}),
     example="qwen/qwen-plus",
-)
-VENDOR = Vendor(
-    "DashScope",
-    "https://dashscope.aliyuncs.com/compatible-mode/v1",
-    ("DASHSCOPE_API_KEY",),
-    ("DASHSCOPE_BASE_URL",),
+    keys=VENDOR.keys,
 )
 # The endpoint embeds at most ten texts in one request.
 EMBEDDING_BATCH = 10

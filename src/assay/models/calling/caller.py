@@ -74,6 +74,8 @@ class CallLedger:
         self.notify = notify
         self.reuse = reuse
         self.halted: AssayError | None = None
+        self.paused_calls = 0
+        """Calls whose last attempt failed and that wait before the next one."""
         self._halt_event = asyncio.Event()
         self._max_calls = max_calls
         self._calls_left = max_calls
@@ -86,6 +88,11 @@ class CallLedger:
     def counts(self) -> dict[str, int]:
         """Return the calls and tokens since this start of the run."""
         return dict(self._counts)
+
+    @property
+    def ended_calls(self) -> int:
+        """The calls that ended since this start of the run, with a reply or a failure."""
+        return self._counts["paid"] + self._counts["replayed"]
 
     def count_call(self, call: Call, *, replayed: bool) -> None:
         """Count a call that ended. Replayed calls cost no tokens."""
@@ -131,9 +138,13 @@ class CallLedger:
         return self.halted
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep, or raise as soon as the run is halted."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._halt_event.wait(), seconds)
+        """Sleep before the next attempt of a call, or raise as soon as the run is halted."""
+        self.paused_calls += 1
+        try:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._halt_event.wait(), seconds)
+        finally:
+            self.paused_calls -= 1
         if self.halted:
             raise self.halted
 

@@ -38,6 +38,11 @@ class Permits:
         self._reduced_at = 0.0
 
     @property
+    def in_flight(self) -> int:
+        """The number of permits that are taken."""
+        return self.busy
+
+    @property
     def crowded(self) -> bool:
         """Whether a new case would have to wait for its first call."""
         return bool(self._waiting_calls) or self.busy >= int(self.limit)

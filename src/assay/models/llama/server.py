@@ -1,6 +1,6 @@
 """llama.cpp's server inside this process: load weights, generate, and stop all work before the process exits.
 
-    server = shared_server(path, sha256, LlamaSettings(n_parallel=1, n_ctx=8192, n_threads=0))
+    server = shared_server(path, sha256, LlamaSettings(n_parallel=1, n_ctx=8192))
     server.load()
     generation = Generation(stop_flag)
     generation.run(server.native.handle_completions, body)
@@ -14,6 +14,8 @@ from __future__ import annotations
 import atexit
 import os
 import secrets
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -35,12 +37,32 @@ MICRO_BATCH_TOKENS = 63
 EXIT_SECONDS = 60.0
 
 
+# Names of chat templates that are compiled into llama.cpp. Unlike a model's own template they are not Jinja.
+# fmt: off
+BUILT_IN_TEMPLATES = frozenset({
+    "bailing", "bailing-think", "bailing2", "chatglm3", "chatglm4", "chatml", "command-r", "deepseek",
+    "deepseek-ocr", "deepseek2", "deepseek3", "exaone-moe", "exaone3", "exaone4", "falcon3", "gemma",
+    "gigachat", "glmedge", "gpt-oss", "granite", "granite-4.0", "grok-2", "hunyuan-dense",
+    "hunyuan-moe", "kimi-k2", "llama2", "llama2-sys", "llama2-sys-bos", "llama2-sys-strip", "llama3",
+    "llama4", "megrez", "minicpm", "mistral-v1", "mistral-v3", "mistral-v3-tekken", "mistral-v7",
+    "mistral-v7-tekken", "monarch", "openchat", "orion", "pangu-embedded", "phi3", "phi4", "rwkv-world",
+    "seed_oss", "smolvlm", "solar-open", "vicuna", "vicuna-orca", "yandex", "zephyr",
+})
+# fmt: on
+
+
 class LlamaSettings(NamedTuple):
-    """Settings of llama.cpp. `n_ctx` is the context of each slot. `n_threads` is 0 if the user did not set it."""
+    """Settings of llama.cpp that need the weights to be loaded again.
+
+    `n_ctx` is the context of each slot. `n_threads` is 0, and `n_gpu_layers` is -1, if the user did not set it.
+    `chat_template` is the text of a Jinja template, one of BUILT_IN_TEMPLATES, or empty for the model's own.
+    """
 
     n_parallel: int
     n_ctx: int
-    n_threads: int
+    n_threads: int = 0
+    n_gpu_layers: int = -1
+    chat_template: str = ""
 
 
 class LlamaServer:
@@ -65,10 +87,39 @@ class LlamaServer:
                 return
             try:
                 self.native = import_llama().Server(self._params())
-            except RuntimeError as error:
-                message = f"llama.cpp cannot load {self._path}: it is damaged, or memory is short ({error})"
+            except RuntimeError:
+                message = f"llama.cpp cannot load {self._path}: {self._find_reason()}"
                 # The kind "not_found" halts the run, since every later call would fail in the same way.
                 raise ModelError(Failure("not_found", message)) from None
+
+    def _find_reason(self) -> str:
+        """Return why loading failed. llama.cpp only logs it, so a child process loads again, with a log."""
+        code = (
+            "import sys, xllamacpp\n"
+            "params = xllamacpp.CommonParams()\n"
+            "params.model.path, params.chat_template = sys.argv[1:3]\n"
+            "params.n_ctx, params.verbosity = 256, 1\n"
+            "xllamacpp.Server(params)"
+        )
+        template = "" if self._settings.chat_template in BUILT_IN_TEMPLATES else self._settings.chat_template
+        try:
+            child = subprocess.run(  # noqa: S603 - our own code
+                [sys.executable, "-P", "-c", code, str(self._path), template],
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=EXIT_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return "it is damaged, or memory is short"
+        # Lines are `0.00.005.841 E llama_model_load: error loading model: unknown model architecture: 'x'`.
+        for line in child.stderr.splitlines():
+            _, is_error, text = line.partition(" E ")
+            if is_error:
+                return text.partition(": ")[2].removeprefix("error loading model: ") or text
+        # The child could load it with a small context.
+        return f"memory is too short for a context of {self._settings.n_ctx:,} tokens. Pass a smaller n_ctx"
 
     def _params(self) -> Any:
         settings = self._settings
@@ -80,6 +131,9 @@ class LlamaServer:
         # Generation with two threads on shared cores was slower than with one. Prompts gain from the second.
         params.cpuparams.n_threads = settings.n_threads or 1
         params.cpuparams_batch.n_threads = settings.n_threads or min(2, os.cpu_count() or 1)
+        params.n_gpu_layers = settings.n_gpu_layers
+        params.chat_template = settings.chat_template
+        params.use_jinja = settings.chat_template not in BUILT_IN_TEMPLATES
         params.n_batch = PROMPT_BATCH_TOKENS
         params.n_ubatch = MICRO_BATCH_TOKENS
         params.cache_ram_mib = 0  # no cache of old prompts: 8 GB by default
@@ -122,14 +176,19 @@ class StopFlag:
 class Generation:
     """One request to llama.cpp, and the reply so far.
 
-    `logprobs` has one entry for each generated token, if the request asked for log-probabilities.
+    `logprobs` has one entry for each generated token, if the request asked for log-probabilities. `read` of `prompt`
+    tokens of the prompt are read. `written` counts the parts of the reply: a token each, except where several tokens
+    make one character.
     """
 
     def __init__(self, stop: StopFlag) -> None:
         self.logprobs: list[dict[str, Any]] = []
+        self.read = self.prompt = self.written = 0
+        self._first_written_at = 0.0
         self._stop = stop
         self._error: dict[str, Any] | None = None
         self._texts: list[str] = []
+        self._reasoning: list[str] = []
         self._finish: str | None = None
         self._usage: Usage | None = None
 
@@ -148,13 +207,26 @@ class Generation:
         if "error" in chunk:
             self._error = chunk["error"]
             return True
+        if progress := chunk.get("prompt_progress"):
+            self.read, self.prompt = progress["processed"], progress["total"]
         for choice in chunk.get("choices") or ():
-            self._texts.append(choice.get("text") or choice.get("delta", {}).get("content") or "")
+            delta = choice.get("delta", {})
+            text, reasoning = choice.get("text") or delta.get("content"), delta.get("reasoning_content")
+            if text or reasoning:
+                self._texts.append(text or "")
+                self._reasoning.append(reasoning or "")
+                self._first_written_at = self._first_written_at or time.monotonic()
+                self.written += 1
             self._finish = choice.get("finish_reason") or self._finish
             self.logprobs += (choice.get("logprobs") or {}).get("content") or ()
         if usage := chunk.get("usage"):
             self._usage = Usage(usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0)
         return self._stop.is_set
+
+    def per_second(self) -> float:
+        """Return how many tokens a second were written since the first one."""
+        seconds = time.monotonic() - self._first_written_at
+        return (self.written - 1) / seconds if self.written > 1 and seconds else 0.0
 
     def response(self) -> Response:
         """Return the whole reply. Raises ModelError if there is none."""
@@ -167,7 +239,7 @@ class Generation:
             raise ModelError(Failure("rejected", message))
         if self._finish is None:
             raise ModelError(Failure("server_error", "llama.cpp stopped without a reason"), retry=True)
-        return Response("".join(self._texts), self._finish, self._usage)
+        return Response("".join(self._texts), self._finish, self._usage, reasoning="".join(self._reasoning))
 
 
 # Threads that are inside C++ code. The key is an event that is set when the thread leaves it.
