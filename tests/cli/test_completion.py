@@ -67,7 +67,7 @@ def completions(folder: Path, shell: str, line: str) -> list[str]:
     [
         ("assay sh", ["plain,show"]),
         ("assay memory t", ["plain,test"]),
-        ("assay task --max-c", ["plain,--max-calls"]),
+        ("assay task --max-ca", ["plain,--max-calls"]),
         ("assay show ", [f"plain,{NEWER}", f"plain,{OLDER}"]),
         ("assay show 2026-01", [f"plain,{OLDER}"]),
         ("assay show res", ["dir,res"]),

@@ -296,7 +296,7 @@ def test_runs_have_a_cost_if_an_endpoint_reported_one(tmp_path: Path) -> None:
         words = " ".join(Page(source).text.split())
         assert "Cost ↓" in words
         assert "3.50" in words
-        assert "0.003000" in words
+        assert "$0.003" in words
         assert "Cost" not in Page(await text_of(client, "/?suite=made")).text
 
     visit(tmp_path, look)

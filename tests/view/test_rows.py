@@ -81,7 +81,7 @@ def test_a_person_chooses_the_columns_and_every_link_keeps_them(root: Path) -> N
         source = await text_of(client, f"/run/{NEW}{chosen}", Assay_Fragment="rows")
         assert heads(source) == ["Row ↑", "Position", "Tries", "Cost", "Tags", "Expected", "Reason"]
         cells = " ".join(Page(source).text.split())
-        assert "question 3 3 1 0.003000 topic:0 wanted 3 because of 3" in cells
+        assert "question 3 3 1 $0.003 topic:0 wanted 3 because of 3" in cells
         # The last case has no call, so its price was not measured. Nor has it a score.
         assert "question 12 12 1 – – – –" in cells
         links = [link for link in Page(source).links() if "sort=" in link or link.startswith("/case/")]
@@ -146,7 +146,7 @@ def test_a_bar_of_a_distribution_leads_to_its_rows(root: Path) -> None:
         }
         for link, count in bars:
             assert len(await numbers(client, link.replace("&amp;", "&"))) == int(count), link
-        assert "median 0.006000" in source
+        assert "median $0.0055" in source
 
     visit(root, look)
 

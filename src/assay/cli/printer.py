@@ -426,13 +426,11 @@ def print_overview(overview: Overview) -> None:
         for planned in overview.calls:
             tokens = [planned.calls, planned.input_tokens, planned.output_tokens]
             row = [planned.what, planned.model, *("unknown" if n is None else f"{n:,}" for n in tokens)]
-            rows.append([*row, planned.no_cost or dollars(planned.cost)])
-        table(
-            ["calls for", "model", "calls", "tokens in (est.)", "tokens out (est.)", "cost (est.)"],
-            rows,
-            names=2,
-        )
-        click.echo(_planned_cost(overview))
+            rows.append([*row, planned.no_cost or dollars(planned.cost)] if overview.prices else row)
+        header = ["calls for", "model", "calls", "tokens in (est.)", "tokens out (est.)"]
+        table([*header, "cost (est.)"] if overview.prices else header, rows, names=2)
+        if overview.prices:
+            click.echo(_planned_cost(overview))
         click.echo()
     print_sections(overview.sections)
     if overview.sections:
