@@ -56,6 +56,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
     gen_kwargs: Mapping[str, Any] | None = None,
     model_args: Mapping[str, Any] | None = None,
     base_url: str | None = None,
+    serve: str = "",
     judge: str | None = None,
     votes: int = 1,
     output_dir: str | Path = "",
@@ -95,6 +96,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
         gen_kwargs: Parameters sent with each request, such as {"temperature": 0, "max_tokens": 64}.
         model_args: Arguments of the model's provider.
         base_url: Base URL of the endpoint. The default is $OPENAI_BASE_URL, else the provider's own.
+        serve: Command that starts the model's server, with {port} and {model} in it. See docs/servers.md.
         judge: Judge model for the scorers "judge" and `assay.rubric`, and for `ctx.ask(..., role="judge")`. "offline"
             is the rule-based judge, without model calls.
         votes: Judge calls per verdict; the majority wins.
@@ -143,6 +145,7 @@ async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
     gen_kwargs: Mapping[str, Any] | None = None,
     model_args: Mapping[str, Any] | None = None,
     base_url: str | None = None,
+    serve: str = "",
     judge: str | None = None,
     votes: int = 1,
     output_dir: str | Path = "",

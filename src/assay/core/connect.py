@@ -94,6 +94,10 @@ class About(Struct, frozen=True, kw_only=True):
     needs: str
     can: frozenset[str]
     example: str
+    args: frozenset[str] = frozenset()
+    """Names of the arguments in --model-args that the provider takes."""
+    any_args: bool = False
+    """Whether the provider passes every further argument on, for example as a flag of the server that it starts."""
 
 
 def response_format(schema: dict[str, Any]) -> dict[str, Any]:

@@ -105,6 +105,13 @@ class RunSpec(Struct, frozen=True, kw_only=True):
             "https://api.openai.com/v1]"
         ),
     ] = None
+    serve: Annotated[
+        str,
+        ask(
+            "Command that starts the model's server, with {port} and {model} in it; assay stops it at the end. "
+            "For --model openai/NAME or openai-completions/NAME."
+        ),
+    ] = ""
     judge: Annotated[
         str | None,
         score("Judge model as PROVIDER/NAME, or `offline` for the rule-based judge (no model calls)."),

@@ -22,16 +22,27 @@ def connect(spec: RunSpec, named: str | Role) -> Model:
         problem = f"{role.model!r} is not a model; write" if role.model else "no model is named; pass --model"
         example = f"python/{role.model}" if ".py:" in role.model else "local/smollm2"
         raise UsageError(f"{problem} PROVIDER/NAME, such as {example}. `assay models` lists providers")
+    # A role that names the run's model again gets the same server with the same arguments, not a second one.
+    is_main = role.model == spec.model and not role.base_url
+    args = role.args or (spec.options.model_arguments() if is_main else {})
     connection = Connection(
         name=name,
         base_url=role.base_url or spec.base_url,
         timeout=spec.timeout,
         concurrency=spec.concurrency,
         seed=spec.seed,
-        args=role.args,
+        args=args,
         key=role.key,
         env_file=role.env_file,
     )
+    if spec.serve and is_main:
+        if spec.base_url:
+            raise UsageError(
+                "--serve starts the model's server, --base-url names another one; pass one of them"
+            )
+        from assay.models.servers.command import connect_served
+
+        return connect_served(provider, connection, spec.serve)
     model: Model = registry.find("model", provider).connect(connection)
     return model
 
