@@ -28,8 +28,10 @@ from assay.models.llama.weights import cache_folder
 from assay.models.servers import supervisor
 
 LOOPBACK = "127.0.0.1"
-# The supervisor has one grace period for SIGTERM and one for SIGKILL.
-STOP_SECONDS = 2 * supervisor.GRACE_SECONDS + 5.0
+# Seconds between SIGTERM and SIGKILL. vLLM frees its GPU memory and its shared memory on SIGTERM.
+GRACE_SECONDS = 10.0
+# Seconds for the supervisor itself to end, after those that it gives the server.
+_SUPERVISOR_SECONDS = 5.0
 # Lines of the log that an error shows.
 TAIL_LINES = 20
 # Logs that stay in the cache. A log of the last day is never removed: its server may run.
@@ -48,21 +50,27 @@ class ServerProcess:
     """
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], log: Path, folder: Path
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        folder: Path,
+        grace: float = GRACE_SECONDS,
     ) -> None:
         self.command = list(command)
         self.log = log
         self.exit_code: int | None = None
         self.start_error = ""
         self.ended = asyncio.Event()
+        self._grace = grace
         self._pid = 0
         self._stopping = False
         self._loop = asyncio.get_running_loop()
         # -I and -S: neither the user's folder nor site packages can change what the supervisor does.
-        words = [sys.executable, "-I", "-S", supervisor.__file__, str(os.getpid()), str(log), *command]
+        python = [sys.executable, "-I", "-S", supervisor.__file__]
         with log.open("ab") as file:
             self._supervisor = subprocess.Popen(  # noqa: S603 - the command that the user named, without a shell
-                words,
+                [*python, str(os.getpid()), str(grace), str(log), *command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
@@ -89,13 +97,18 @@ class ServerProcess:
     async def stop(self) -> None:
         """Stop the server and wait until all its processes are gone. May be called repeatedly."""
         self._stopping = True
+        self._close_pipe()
+        try:
+            limit = self._grace + supervisor.KILL_SECONDS + _SUPERVISOR_SECONDS
+            await asyncio.wait_for(self.ended.wait(), limit)
+        except TimeoutError:
+            self._supervisor.kill()  # `_watch` then kills the server
+
+    def _close_pipe(self) -> None:
+        """Tell the supervisor to end the server."""
         assert self._supervisor.stdin
         with suppress(OSError):
             self._supervisor.stdin.close()
-        try:
-            await asyncio.wait_for(self.ended.wait(), STOP_SECONDS)
-        except TimeoutError:
-            self._supervisor.kill()  # `_watch` then kills the server
 
     def _watch(self) -> None:
         """Read the supervisor's reports until it ends. Runs in a thread."""
@@ -111,6 +124,7 @@ class ServerProcess:
                 elif word == "failed":
                     error = rest
         self._supervisor.wait()
+        self._close_pipe()
         if self._pid and exit_code is None and not (self._stopping and self._supervisor.returncode == 0):
             # Somebody killed the supervisor. On Linux the server died with it, its workers may not have.
             with suppress(ProcessLookupError, PermissionError):

@@ -1,8 +1,8 @@
 """Runs a model server as a child, and ends it with everything it started when assay ends, even by kill -9.
 
-    python -I -S supervisor.py PID LOG COMMAND...
+    python -I -S supervisor.py PID GRACE LOG COMMAND...
 
-PID is assay's process. The server's output goes to the file LOG. assay holds the other end of standard input: when it
+PID is assay's process, GRACE the seconds between SIGTERM and SIGKILL. The server's output goes to the file LOG. assay holds the other end of standard input: when it
 closes, because assay closed it or because assay is dead, the server gets SIGTERM and after a while SIGKILL. On standard
 output assay reads `started PID`, and later `exited CODE` (negative: killed by that signal) or `failed REASON`.
 
@@ -25,8 +25,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-# Seconds between SIGTERM and SIGKILL. vLLM frees its GPU memory and its shared memory on SIGTERM.
-GRACE_SECONDS = 10.0
+# Seconds in which SIGKILL must have ended every process. The kernel may need a moment to free the memory of a GPU.
+KILL_SECONDS = 10.0
 # Seconds between two checks whether assay is alive, besides the end of standard input. A process that assay forked may
 # hold a copy of the pipe.
 CHECK_SECONDS = 1.0
@@ -38,7 +38,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def main(parent: int, log: str, command: list[str]) -> None:
+def main(parent: int, grace: float, log: str, command: list[str]) -> None:
     """Run the command until it ends or assay does."""
     # Signals and the death of a child wake `select` by a byte in this pipe.
     wake_out, wake_in = os.pipe()
@@ -79,7 +79,7 @@ def main(parent: int, log: str, command: list[str]) -> None:
         _end(process, seconds=0.0)
         _report(f"exited {process.returncode}")
     else:
-        _end(process, seconds=GRACE_SECONDS)
+        _end(process, seconds=grace)
 
 
 def _end(process: subprocess.Popen[bytes], seconds: float) -> None:
@@ -91,7 +91,7 @@ def _end(process: subprocess.Popen[bytes], seconds: float) -> None:
         time.sleep(0.02)
     # A process may fork while the list of processes is read, so the list is read until it is empty. It is not empty
     # for long: SIGKILL cannot be refused. A process in uninterruptible sleep is left to the kernel.
-    deadline = time.monotonic() + GRACE_SECONDS
+    deadline = time.monotonic() + KILL_SECONDS
     while _any_left(process) and time.monotonic() < deadline:
         _signal_all(process.pid, signal.SIGKILL)
         time.sleep(0.02)
@@ -175,4 +175,4 @@ def _report(line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3:])
+    main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[4:])
