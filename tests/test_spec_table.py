@@ -20,6 +20,7 @@ NEW, REGRADE, CONTINUE = "ask", "score", "how"
 COMMON: dict[str, Any] = {
     "model": "openai/other",
     "base_url": "OTHER",
+    "serve": "run --port {port}",
     "judge": "offline",
     "votes": 3,
     "output_dir": "elsewhere",
@@ -56,6 +57,8 @@ TASK: dict[str, Any] = {
 }
 # Counts through the judge that it is told to: tests of judges in each suite have it.
 JUDGED = {"votes"}
+# Excludes the endpoint of the run: tests/models/test_managed_runs.py has it.
+SERVED = {"serve"}
 # These two choose a place or ask for a second run, whatever their mark: they name no run that exists.
 ELSEWHERE = {"output_dir", "fresh"}
 
@@ -100,7 +103,7 @@ def test_an_unmarked_field_fails() -> None:
         list(fields(Unmarked))
 
 
-@pytest.mark.parametrize("option", [name for name in (*COMMON, *TASK) if name not in JUDGED])
+@pytest.mark.parametrize("option", [name for name in (*COMMON, *TASK) if name not in JUDGED | SERVED])
 def test_changing_an_option_does_what_its_mark_says(
     option: str, base: dict[str, Any], server: LoopbackServer
 ) -> None:

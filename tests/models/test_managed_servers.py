@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -132,7 +133,9 @@ def test_sglang_is_started_with_its_own_flags(programs: StandInPrograms) -> None
     assert programs.alive() == []
 
 
-def test_llama_server_is_started_with_llama_cpps_short_flags(programs: StandInPrograms, tmp_path: Path) -> None:
+def test_llama_server_is_started_with_llama_cpps_short_flags(
+    programs: StandInPrograms, tmp_path: Path
+) -> None:
     (tmp_path / "m.gguf").write_bytes(b"GGUF")
     args = {"ngl": 99, "n_ctx": 4096, "flash_attn": "on", "mmap": False}
     model = llama_server.connect(Connection(name=str(tmp_path / "m.gguf"), args=args))
@@ -256,7 +259,11 @@ def test_serve_is_for_the_main_model_only(programs: StandInPrograms) -> None:
     [
         ("openai/m", {"serve": "run --model {model}"}, "--serve needs {port}"),
         ("openai/m", {"serve": "run 'x {port}"}, "--serve: No closing quotation"),
-        ("local/m", {"serve": "run {port}"}, "--serve is for --model openai/NAME and openai-completions/NAME"),
+        (
+            "local/m",
+            {"serve": "run {port}"},
+            "--serve is for --model openai/NAME and openai-completions/NAME",
+        ),
         ("openai/m", {"serve": "run {port}", "base_url": "http://x/v1"}, "pass one of them"),
     ],
 )
@@ -286,7 +293,9 @@ def test_a_server_that_ends_early_is_shown_with_its_last_words_and_its_command(
     error = fail(sglang.connect(Connection(name="org/name", args={"tp": 8})))
     assert isinstance(error, ModelRefused)
     first, *lines = str(error).splitlines()
-    assert first.startswith(f"sglang ended with exit code 3 before it was ready. The command was: {programs.bin}")
+    assert first.startswith(
+        f"sglang ended with exit code 3 before it was ready. The command was: {programs.bin}"
+    )
     assert "--api-key *** --tp 8" in first
     log = next((tmp_path / "cache" / "servers").glob("sglang-*.log"))
     assert first.endswith(f"The last lines of its log, {log}:")
@@ -339,7 +348,9 @@ def text_of(event: Event) -> str:
 # Lives and ends.
 
 
-def test_roles_with_the_same_model_share_a_server_and_the_last_one_stops_it(programs: StandInPrograms) -> None:
+def test_roles_with_the_same_model_share_a_server_and_the_last_one_stops_it(
+    programs: StandInPrograms,
+) -> None:
     async def use() -> None:
         main, judge = (vllm.connect(Connection(name="org/name", args={"dtype": "auto"})) for _ in range(2))
         await asyncio.gather(*[model.send(CHAT, 1) for model in (main, judge) for _ in range(4)])
@@ -353,7 +364,9 @@ def test_roles_with_the_same_model_share_a_server_and_the_last_one_stops_it(prog
     asyncio.run(use())
 
 
-def test_workers_of_a_dead_server_are_killed_although_they_left_its_session(programs: StandInPrograms) -> None:
+def test_workers_of_a_dead_server_are_killed_although_they_left_its_session(
+    programs: StandInPrograms,
+) -> None:
     programs.behave("worker")
 
     async def use(model: Model) -> None:
@@ -395,7 +408,10 @@ def test_a_server_that_was_killed_is_started_again_a_few_times(programs: StandIn
         kill(programs.starts()[MAX_RESTARTS]["pid"])
         await running.process.ended.wait()
         for _ in range(2):
-            with pytest.raises(StopRun, match=f"vllm ended {MAX_RESTARTS + 1} times during the run. The last time it was killed by SIGKILL"):
+            with pytest.raises(
+                StopRun,
+                match=f"vllm ended {MAX_RESTARTS + 1} times during the run. The last time it was killed by SIGKILL",
+            ):
                 await server.ready()
 
     async def run() -> None:
@@ -449,12 +465,14 @@ def test_descendants_are_the_same_by_proc_and_by_ps(tmp_path: Path) -> None:
     by_proc = supervisor._parents_from_proc()
     by_ps = supervisor._parents_from_ps()
     # Processes come and go between the two lists. Process 1 and this one stay.
-    for pid in (1, supervisor.os.getpid()):
+    for pid in (1, os.getpid()):
         assert by_proc[pid] == by_ps[pid]
 
 
 def test_the_tail_of_a_log_has_no_colours_and_no_key(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_bytes(b"\n".join(b"line %d" % number for number in range(30)) + b"\n\n\x1b[31mkey abc\x1b[0m\r\n\xff")
+    log.write_bytes(
+        b"\n".join(b"line %d" % number for number in range(30)) + b"\n\n\x1b[31mkey abc\x1b[0m\r\n\xff"
+    )
     assert read_tail(log, "abc", 3) == ["line 29", "key [redacted]", "\ufffd"]
     assert read_tail(tmp_path / "missing", "abc") == []

@@ -2,7 +2,8 @@
 
 python llama_http.py --model FILE.gguf --host 127.0.0.1 --port 8080 [--ctx-size N] [--parallel N]
 
-The key is that of the variable LLAMA_API_KEY, as for llama.cpp's own program.
+The key is that of the variable LLAMA_API_KEY, as for llama.cpp's own program. In the folder LLAMA_HTTP_PIDS it leaves a
+file with the number of its process as its name.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import sys
+from pathlib import Path
 
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # threads that spin would make it many times slower on shared cores
 
@@ -26,6 +27,8 @@ def main() -> None:
     parser.add_argument("--parallel", type=int, default=1)
     parser.add_argument("-ub", "--ubatch-size", type=int, default=63)
     options = parser.parse_args()
+    if pids := os.environ.get("LLAMA_HTTP_PIDS"):
+        Path(pids, str(os.getpid())).touch()
     params = xllamacpp.CommonParams()
     params.model.path = options.model
     params.hostnames = [options.host]
@@ -50,4 +53,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,8 +9,8 @@ FOLDER/behaviour says in words what it does besides:
   hold N         the request of this number and all later ones get no answer
   die N          the request of this number ends the process
   occupied       the first start finds its port taken, by a process that it leaves behind and that answers 200
-  worker         starts a process in a session of its own, which ignores SIGTERM
-  stubborn       ignores SIGTERM
+  worker         starts a process in a session of its own
+  stubborn       ignores SIGTERM, and so does its worker
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ VARIABLES = (
     "DO_NOT_TRACK",
     "HF_HUB_OFFLINE",
 )
-WORKER = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+WORKER = "import time; print(flush=True); time.sleep(600)"
 OCCUPANT = """
 import http.server, sys
 class Ok(http.server.BaseHTTPRequestHandler):
@@ -123,7 +123,12 @@ def main(folder: Path, words: list[str]) -> None:
     if "stubborn" in behaviour:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "worker" in behaviour:
-        leave_behind(folder / "worker", [sys.executable, "-S", "-c", WORKER])
+        ignore = (
+            "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+            if "stubborn" in behaviour
+            else ""
+        )
+        leave_behind(folder / "worker", [sys.executable, "-S", "-c", ignore + WORKER])
     if "occupied" in behaviour and number == 0:
         leave_behind(folder / "occupant", [sys.executable, "-S", "-c", OCCUPANT, str(port)])
     StandIn.folder, StandIn.behaviour = folder, behaviour

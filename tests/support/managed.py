@@ -57,7 +57,9 @@ class StandInPrograms:
     def alive(self) -> list[int]:
         """The processes of all starts that still run."""
         pids = [start["pid"] for start in self.starts()]
-        pids += [int(file.read_text()) for name in ("worker", "occupant") if (file := self.records / name).exists()]
+        pids += [
+            int(file.read_text()) for name in ("worker", "occupant") if (file := self.records / name).exists()
+        ]
         return [pid for pid in pids if is_alive(pid)]
 
 

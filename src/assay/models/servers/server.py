@@ -152,9 +152,13 @@ class ManagedServer:
             attempt += 1
             # Held in the first attempt only, for servers that cannot bind a port that another socket holds.
             port = ReservedPort(hold=attempt == 1)
-            process = self._start_process(port.number)
+            root = f"http://{LOOPBACK}:{port.number}"
             try:
-                root = f"http://{LOOPBACK}:{port.number}"
+                process = self._start_process(port.number)
+            except BaseException:
+                port.release()
+                raise
+            try:
                 return Running(process, root, await self._wait_until_healthy(process, root))
             except _EndedEarly:
                 lines = read_tail(process.log, server_key())

@@ -2,9 +2,10 @@
 
     python -I -S supervisor.py PID GRACE LOG COMMAND...
 
-PID is assay's process, GRACE the seconds between SIGTERM and SIGKILL. The server's output goes to the file LOG. assay holds the other end of standard input: when it
-closes, because assay closed it or because assay is dead, the server gets SIGTERM and after a while SIGKILL. On standard
-output assay reads `started PID`, and later `exited CODE` (negative: killed by that signal) or `failed REASON`.
+PID is assay's process, GRACE the seconds between SIGTERM and SIGKILL. The server's output goes to the file LOG. assay
+holds the other end of standard input: when it closes, because assay closed it or because assay is dead, the server gets
+SIGTERM and after a while SIGKILL. On standard output assay reads `started PID`, and later `exited CODE` (negative:
+killed by that signal) or `failed REASON`.
 
 The server is the leader of a session of its own, so one signal reaches its workers too. On Linux, workers that left the
 session come back to this process as orphans (PR_SET_CHILD_SUBREAPER) and are ended as well. Elsewhere they are found
