@@ -113,7 +113,8 @@ def _with_ask_options_of(info: RunInfo, spec: RunSpec) -> RunSpec:
     own = {field.name for field in fields(type(spec.options)) if field.mark == "ask"}
     before = info.spec["options"]
     options = msgspec.to_builtins(spec.options) | {name: before[name] for name in own & before.keys()}
-    values = {name: info.spec[name] for name in common}
+    # A run of an older version lacks the options that are new since. It had none of their effects.
+    values = {name: info.spec[name] for name in common if name in info.spec}
     # The endpoint of a Python function or of embedded weights is no URL, and a judge cannot use it as a base URL.
     address = info.spec["base_url"]
     values["base_url"] = address if address and address.startswith(("http://", "https://")) else None

@@ -476,3 +476,19 @@ def test_the_tail_of_a_log_has_no_colours_and_no_key(tmp_path: Path) -> None:
     )
     assert read_tail(log, "abc", 3) == ["line 29", "key [redacted]", "\ufffd"]
     assert read_tail(tmp_path / "missing", "abc") == []
+
+
+def test_of_a_log_that_has_become_too_long_the_end_is_kept(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"first\n")
+    with log.open("ab") as file:
+        file.truncate(supervisor.MAX_LOG_BYTES)
+    with log.open("ab") as file:
+        file.write(b"\nlast line\n")
+    with log.open("a+b") as file:
+        supervisor._shorten(file.fileno())
+        file.write(b"next line\n")
+    assert log.stat().st_size < 2 * supervisor.KEEP_LOG_BYTES
+    lines = log.read_bytes().splitlines()
+    assert lines[0] == b"(assay removed the earlier lines)"
+    assert lines[-2:] == [b"last line", b"next line"]

@@ -72,6 +72,11 @@ def write_program(path: Path, command: list[str]) -> None:
 
 def is_alive(pid: int) -> bool:
     """Whether a process runs. A zombie has ended."""
+    if Path("/proc/self/stat").exists():
+        try:
+            return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+        except OSError:
+            return False
     state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return bool(state.stdout.strip()) and not state.stdout.startswith("Z")
 

@@ -109,7 +109,8 @@ class RunSpec(Struct, frozen=True, kw_only=True):
         str,
         ask(
             "Command that starts the model's server, with {port} and {model} in it; assay stops it at the end. "
-            "For --model openai/NAME or openai-completions/NAME."
+            "For --model openai/NAME or openai-completions/NAME.",
+            content=True,  # the endpoint of the model is a fingerprint of the command
         ),
     ] = ""
     judge: Annotated[

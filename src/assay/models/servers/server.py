@@ -119,8 +119,7 @@ class ManagedServer:
             return
         if not self._start.done():
             self._start.cancel()
-            with suppress(asyncio.CancelledError, AssayError):
-                await self._start
+            await asyncio.wait([self._start])
         elif not self._start.cancelled() and self._start.exception() is None:
             await self._start.result().process.stop()
 

@@ -68,19 +68,22 @@ def main(parent: int, grace: float, log: str, command: list[str]) -> None:
         return
     _report(f"started {process.pid}")
 
-    while not stop_signals and os.getppid() == parent and process.poll() is None:
-        readable, _, _ = select.select([0, wake_out], [], [], CHECK_SECONDS)
-        if wake_out in readable:
-            os.read(wake_out, 512)
-        if 0 in readable and not os.read(0, 512):
-            break
-        _shorten(file)
-    if process.returncode is not None:
-        # The server ended by itself. Its workers are of no use any more, and get no time.
-        _end(process, seconds=0.0)
-        _report(f"exited {process.returncode}")
-    else:
-        _end(process, seconds=grace)
+    try:
+        while not stop_signals and os.getppid() == parent and process.poll() is None:
+            readable, _, _ = select.select([0, wake_out], [], [], CHECK_SECONDS)
+            if wake_out in readable:
+                os.read(wake_out, 512)
+            if 0 in readable and not os.read(0, 512):
+                break
+            with suppress(OSError):  # a full disk
+                _shorten(file)
+    finally:
+        if process.returncode is None:
+            _end(process, seconds=grace)
+        else:
+            # The server ended by itself. Its workers are of no use any more, and get no time.
+            _end(process, seconds=0.0)
+            _report(f"exited {process.returncode}")
 
 
 def _end(process: subprocess.Popen[bytes], seconds: float) -> None:
