@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from assay.core.connect import LIKELIHOOD, Connection, Role
 from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError
@@ -254,6 +255,17 @@ def test_serve_is_for_the_main_model_only(programs: StandInPrograms) -> None:
     assert connect(spec_, Role("openai/m", mark="score")).endpoint == connect(spec_, "openai/m").endpoint
 
 
+def test_a_judge_that_names_the_main_model_gets_its_arguments() -> None:
+    main = spec("vllm/org/name")
+    main = replace(main, options=EvaluateOptions(model_args={"dtype": "auto"}))
+    assert connect(main, Role("vllm/org/name", mark="score")).endpoint == endpoint_of(dtype="auto")
+    assert connect(main, Role("vllm/org/judge", mark="score")).endpoint != endpoint_of(dtype="auto")
+
+
+def endpoint_of(**args: Any) -> str:
+    return vllm.connect(Connection(name="org/name", args=args)).endpoint
+
+
 @pytest.mark.parametrize(
     ("model", "values", "message"),
     [
@@ -427,6 +439,8 @@ def test_a_server_that_was_killed_is_started_again_a_few_times(programs: StandIn
 
 
 def test_a_killed_supervisor_takes_the_server_with_it(programs: StandInPrograms) -> None:
+    programs.behave("helper")
+
     async def use(model: Model) -> None:
         await model.send(CHAT, 1)
         (start,) = programs.starts()
@@ -435,7 +449,8 @@ def test_a_killed_supervisor_takes_the_server_with_it(programs: StandInPrograms)
         await release(server)
         kill(process._supervisor.pid)
         await process.ended.wait()
-        wait_until(lambda: not is_alive(start["pid"]))
+        helper = programs.left_behind("helper")
+        wait_until(lambda: not is_alive(start["pid"]) and not is_alive(helper))
         assert (await model.send(CHAT, 1)).text == "a message"
 
     with_model(vllm.connect(Connection(name="org/name")), use)

@@ -10,6 +10,7 @@ FOLDER/behaviour says in words what it does besides:
   die N          the request of this number ends the process
   occupied       the first start finds its port taken, by a process that it leaves behind and that answers 200
   worker         starts a process in a session of its own
+  helper         starts a process in its own session
   stubborn       ignores SIGTERM, and so does its worker
 """
 
@@ -129,6 +130,8 @@ def main(folder: Path, words: list[str]) -> None:
             else ""
         )
         leave_behind(folder / "worker", [sys.executable, "-S", "-c", ignore + WORKER])
+    if "helper" in behaviour:
+        leave_behind(folder / "helper", [sys.executable, "-S", "-c", WORKER], new_session=False)
     if "occupied" in behaviour and number == 0:
         leave_behind(folder / "occupant", [sys.executable, "-S", "-c", OCCUPANT, str(port)])
     StandIn.folder, StandIn.behaviour = folder, behaviour
@@ -137,9 +140,9 @@ def main(folder: Path, words: list[str]) -> None:
     ThreadingHTTPServer(("127.0.0.1", port), StandIn).serve_forever()
 
 
-def leave_behind(record: Path, command: list[str]) -> None:
-    """Start a process that leaves this one's session, and wait until it says that it runs."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+def leave_behind(record: Path, command: list[str], *, new_session: bool = True) -> None:
+    """Start a process that outlives this one, and wait until it says that it runs."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=new_session)
     assert process.stdout
     process.stdout.readline()
     record.write_text(str(process.pid))
