@@ -21,10 +21,10 @@ from conftest import Assay
 from support.commands import Job
 from support.managed import LLAMA_HTTP, is_alive, kill, wait_until
 
-# The second continuation has a character of several tokens, which a grammar cannot force; the third has no prompt.
+# The second continuation has a control token, which a grammar cannot force; the third has no prompt.
 LIKELIHOODS = [
     Request(model="m", prompt="The capital of France is", continuation=" Paris"),
-    Request(model="m", prompt="The sky is", continuation=" blue 😀"),
+    Request(model="m", prompt="The sky is", continuation=" blue<|im_end|>"),
     Request(model="m", continuation="Once upon a time there was a fox."),
 ]
 GREEDY = {"temperature": 0.0, "max_tokens": 8}
@@ -144,6 +144,7 @@ def test_a_model_that_is_missing_is_said_in_the_words_of_llama_cpp(
     )
     assert "failed to load model 'no.gguf'" in ended.stderr
     assert "The last lines of its log," in ended.stderr
+    assert not list((sums / "results").glob("assay/*/run.json"))
     assert not any(is_alive(pid) for pid in pids(pid_files))
 
 
