@@ -23,6 +23,7 @@ COMMON: dict[str, Any] = {
     "base_url": "OTHER",
     "gen_kwargs": {"temperature": 0.5},
     "model_args": {"max_length": 1024},
+    "serve": "run --port {port}",
     "judge": "offline",
     "judge_kwargs": {"temperature": 0.5},
     "votes": 3,
@@ -67,6 +68,8 @@ TASK: dict[str, Any] = {
 OTHER_MODEL = {"model_args": "openai-completions/m"}
 # Counts through the judge that it is told to: tests of judges in each suite have it.
 JUDGED = {"votes", "judge_kwargs"}
+# Excludes the endpoint of the run: tests/models/test_managed_runs.py has it.
+SERVED = {"serve"}
 # These two choose a place or ask for a second run, whatever their mark: they name no run that exists.
 ELSEWHERE = {"output_dir", "fresh"}
 
@@ -114,7 +117,7 @@ def test_an_unmarked_field_fails() -> None:
         list(fields(Unmarked))
 
 
-@pytest.mark.parametrize("option", [name for name in (*COMMON, *TASK) if name not in JUDGED])
+@pytest.mark.parametrize("option", [name for name in (*COMMON, *TASK) if name not in JUDGED | SERVED])
 def test_changing_an_option_does_what_its_mark_says(
     option: str, base: dict[str, Any], server: LoopbackServer
 ) -> None:

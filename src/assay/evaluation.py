@@ -57,6 +57,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
     gen_kwargs: Mapping[str, Any] | None = None,
     model_args: Mapping[str, Any] | None = None,
     base_url: str | None = None,
+    serve: str = "",
     judge: str | None = None,
     judge_kwargs: Mapping[str, Any] | None = None,
     votes: int = 1,
@@ -100,6 +101,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
             extra_body, headers, … They override those that your function passes; None removes one.
         model_args: Arguments of the model's provider.
         base_url: Base URL of the endpoint. The default is $OPENAI_BASE_URL, else the provider's own.
+        serve: Command that starts the model's server, with {port} and {model} in it. See docs/servers.md.
         judge: Judge model for the scorers "judge" and `assay.rubric`, and for `ctx.ask(..., role="judge")`. "offline"
             is the rule-based judge, without model calls.
         judge_kwargs: Parameters of requests to the judge, like gen_kwargs.
@@ -152,6 +154,7 @@ async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
     gen_kwargs: Mapping[str, Any] | None = None,
     model_args: Mapping[str, Any] | None = None,
     base_url: str | None = None,
+    serve: str = "",
     judge: str | None = None,
     judge_kwargs: Mapping[str, Any] | None = None,
     votes: int = 1,

@@ -49,7 +49,7 @@ def test_an_unknown_argument_is_refused_with_the_nearest_name_before_the_first_r
     words = [*COMMANDS[suite], *model, "--output-dir", "out", "--model-args", "max_retry=3"]
     done = assay_in(*words, *flags)
     assert done.returncode == 2, done.stderr
-    assert f"there is no argument of {provider} named 'max_retry'; did you mean 'max_retries'?" in done.stderr
+    assert f"there is no argument of {provider} named 'max_retry'; did you mean 'max_retries'" in done.stderr
     assert server.bodies == []
     assert not (sums / "out").exists()
 

@@ -314,3 +314,9 @@ def test_a_suite_that_is_a_file_is_not_loaded_by_an_address(tmp_path: Path) -> N
         assert not (tmp_path / "ran").exists()
 
     visit(tmp_path, look)
+
+
+def test_a_page_cannot_start_a_command_of_its_choice() -> None:
+    """--serve runs any program. Whoever can open the page gets no field for it."""
+    for suite in ("task", "pipeline", "hop"):
+        assert "serve" not in {field.name for field in OptionForm.of(suite, {"serve": "rm {port}"}).fields}

@@ -98,7 +98,7 @@ def arguments_for(spec: RunSpec, role: Role) -> dict[str, Any]:
     given = _given(spec, role)
     if not given:
         return {}
-    about = _describe(role)
+    about = _describe(spec, role)
     return {name: value for name, value in given.items() if _takes(about, name)}
 
 
@@ -116,7 +116,7 @@ def check_arguments(spec: RunSpec, role: Role) -> list[str]:
     given = _given(spec, role)
     if not given:
         return []
-    about, flags = _describe(role), spec.options.model_arguments()
+    about, flags = _describe(spec, role), spec.options.model_arguments()
     provider, _, name = role.model.partition("/")
     notices = []
     for key, value in given.items():
@@ -168,7 +168,10 @@ def _takes(about: About, name: str) -> bool:
     return about.any_args and not is_general
 
 
-def _describe(role: Role) -> About:
+def _describe(spec: RunSpec, role: Role) -> About:
     """Return the description of a role's provider. Raises UsageError for an unknown provider."""
     about = getattr(registry.find("model", role.model.partition("/")[0]), "ABOUT", None)
-    return about if isinstance(about, About) else _UNDESCRIBED
+    if not isinstance(about, About):
+        return _UNDESCRIBED
+    # The limit for the start of a server that --serve starts, whoever the provider is.
+    return msgspec.structs.replace(about, args=about.args | {"start_timeout"}) if spec.serve else about

@@ -120,6 +120,14 @@ class RunSpec(Struct, frozen=True, kw_only=True):
         dict[str, Any],
         ask("Arguments for the model's provider, as key=value,key=value.", content=True),
     ] = field(default_factory=dict)
+    serve: Annotated[
+        str,
+        ask(
+            "Command that starts the model's server, with {port} and {model} in it; assay stops it at the end. "
+            "For --model openai/NAME or openai-completions/NAME.",
+            content=True,  # the endpoint of the model is a fingerprint of the command
+        ),
+    ] = ""
     judge: Annotated[
         str | None,
         score("Judge model as PROVIDER/NAME, or `offline` for the rule-based judge (no model calls)."),

@@ -28,6 +28,7 @@ def connect(spec: RunSpec, named: str | Role) -> Model:
         example = f"python/{role.model}" if ".py:" in role.model else "local/smollm2"
         raise UsageError(f"{problem} PROVIDER/NAME, such as {example}. `assay models` lists providers")
     check_arguments(spec, role)
+    is_main = role.model == spec.model and not role.base_url
     connection = Connection(
         name=name,
         base_url=role.base_url or spec.base_url,
@@ -39,6 +40,14 @@ def connect(spec: RunSpec, named: str | Role) -> Model:
         key=role.key,
         env_file=role.env_file,
     )
+    if spec.serve and is_main:
+        if spec.base_url:
+            raise UsageError(
+                "--serve starts the model's server, --base-url names another one; pass one of them"
+            )
+        from assay.models.servers.command import connect_served
+
+        return connect_served(provider, connection, spec.serve)
     model: Model = registry.find("model", provider).connect(connection)
     return model
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from http.client import HTTPConnection, HTTPException
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -22,7 +22,7 @@ from assay.core.errors import ModelError
 from assay.core.types import Failure, Usage
 from assay.models.likelihood import spans
 from assay.models.likelihood.spans import Ids, Likelihood, MeasuredSpan, TokenSpan
-from assay.models.llama.server import Generation, LlamaServer, StopFlag, native_code
+from assay.models.llama.server import Generation, StopFlag, native_code
 
 # A `logprobs` larger than any vocabulary makes llama.cpp list every token.
 WHOLE_VOCABULARY = 10_000_000
@@ -30,6 +30,13 @@ WHOLE_VOCABULARY = 10_000_000
 LOOKUP_GRAMMAR = 'root ::= "a"'
 # Tokenizing is fast. The limit is for a server that hangs.
 TOKENIZE_SECONDS = 60.0
+
+
+class LlamaBackend(Protocol):
+    """llama.cpp's server, in this process or another one. `native` has handle_completions and listening_address."""
+
+    native: Any
+    key: str
 
 
 class SpanTokens(NamedTuple):
@@ -49,7 +56,7 @@ class TokenLogprob(NamedTuple):
 class LlamaLikelihood:
     """Measures spans. With `reuse_prompt` llama.cpp keeps its computation for the next prompt with the same start."""
 
-    def __init__(self, server: LlamaServer, stop: StopFlag, *, reuse_prompt: bool) -> None:
+    def __init__(self, server: LlamaBackend, stop: StopFlag, *, reuse_prompt: bool) -> None:
         self._server = server
         self._stop = stop
         self._reuse_prompt = reuse_prompt
@@ -116,7 +123,7 @@ class LlamaToken(NamedTuple):
 
 
 def tokenize_request(
-    server: LlamaServer, prompt: str, continuation: str, max_tokens: int, *, rolling: bool
+    server: LlamaBackend, prompt: str, continuation: str, max_tokens: int, *, rolling: bool
 ) -> Iterator[SpanTokens]:
     """Return the spans of a request, tokenized as lm-evaluation-harness does.
 
@@ -140,7 +147,7 @@ def tokenize_request(
         yield SpanTokens(spans.truncate_left(span, max_tokens), unforceable)
 
 
-def tokenize(server: LlamaServer, text: str) -> list[LlamaToken]:
+def tokenize(server: LlamaBackend, text: str) -> list[LlamaToken]:
     """Return the tokens of a text. Names of control tokens in it, such as <|im_end|>, become control tokens."""
     tokens = _tokenize(server, text, parse_special=True)
     literal = _tokenize(server, text, parse_special=False)
@@ -151,7 +158,7 @@ def tokenize(server: LlamaServer, text: str) -> list[LlamaToken]:
     return [LlamaToken(token.id, token.forceable and token.id in literal_ids) for token in tokens]
 
 
-def _tokenize(server: LlamaServer, text: str, *, parse_special: bool) -> list[LlamaToken]:
+def _tokenize(server: LlamaBackend, text: str, *, parse_special: bool) -> list[LlamaToken]:
     body = {"content": text, "add_special": False, "parse_special": parse_special, "with_pieces": True}
     tokens = []
     for token in _request(server, "POST", "/tokenize", body)["tokens"]:
@@ -161,9 +168,9 @@ def _tokenize(server: LlamaServer, text: str, *, parse_special: bool) -> list[Ll
     return tokens
 
 
-def _prefix_token(server: LlamaServer) -> int:
+def _prefix_token(server: LlamaBackend) -> int:
     """Return the token that precedes a text without a prompt: BOS, else EOS."""
-    properties = _request(server, "GET", "/props", None)
+    properties = read_properties(server)
     for name in ("bos_token", "eos_token"):
         text = properties.get(name)
         if text:
@@ -175,7 +182,13 @@ def _prefix_token(server: LlamaServer) -> int:
     )
 
 
-def _request(server: LlamaServer, method: str, path: str, body: Any) -> Any:
+def read_properties(server: LlamaBackend) -> dict[str, Any]:
+    """Return the server's description of itself: its special tokens, its chat template, the context of a slot."""
+    properties: dict[str, Any] = _request(server, "GET", "/props", None)
+    return properties
+
+
+def _request(server: LlamaBackend, method: str, path: str, body: Any) -> Any:
     """Send a request to llama.cpp's port. Used for the tokenizer, which the Python binding lacks."""
     address = server.native.listening_address.removeprefix("http://")
     connection = HTTPConnection(address, timeout=TOKENIZE_SECONDS)
