@@ -94,6 +94,8 @@ class About(Struct, frozen=True, kw_only=True):
     needs: str
     can: frozenset[str]
     example: str
+    args: frozenset[str] = frozenset()
+    """Names of the arguments that the provider takes in --model-args."""
 
 
 def response_format(schema: dict[str, Any]) -> dict[str, Any]:
