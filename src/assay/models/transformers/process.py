@@ -251,6 +251,8 @@ def _environment() -> dict[str, str]:
     """Return the environment of the child: assay's, without downloads, telemetry and progress bars."""
     search_path = [str(Path(assay.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     return {
+        # OpenMP threads spin while they wait, unless told otherwise. On shared cores that makes everything slower.
+        "OMP_WAIT_POLICY": "PASSIVE",
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, search_path)),
         "HF_HUB_OFFLINE": "1",
