@@ -72,8 +72,8 @@ class Comparison:
         self.numbers = 0
         self.differences: list[Difference] = []
         for task in tasks:
-            rows = [_read_rows(only(folder, f"samples_{task}_2*.jsonl")) for folder in (ours, theirs)]
-            self.differences += self._compare(*rows, task)
+            one, other = (_read_rows(only(folder, f"samples_{task}_2*.jsonl")) for folder in (ours, theirs))
+            self.differences += self._compare(one, other, task)
         numbers = [json.loads(only(folder, "results_*.json").read_bytes()) for folder in (ours, theirs)]
         for key in ("results", "n-shot", "n-samples", "higher_is_better"):
             self.differences += self._compare(numbers[0][key], numbers[1][key], key)

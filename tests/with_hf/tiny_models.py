@@ -40,7 +40,9 @@ def make_gpt2(folder: Path, *, seed: int = 0, positions: int = 64) -> Path:
     return _save(GPT2LMHeadModel(config), tokenizer, folder)
 
 
-def make_llama(folder: Path, *, seed: int = 0, positions: int = 128, dtype: torch.dtype = torch.float32) -> Path:
+def make_llama(
+    folder: Path, *, seed: int = 0, positions: int = 128, dtype: torch.dtype = torch.float32
+) -> Path:
     """A Llama whose tokenizer puts BOS before every text, with a chat template."""
     tokenizer = _train([("<s>", "bos_token"), ("</s>", "eos_token"), ("<unk>", "unk_token")])
     bos = tokenizer.bos_token_id

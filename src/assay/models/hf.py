@@ -223,7 +223,7 @@ def _read_settings(connection: Connection, folder: Path) -> LoadModel:
 
 def _read_batch_size(args: dict[str, Any], concurrency: int) -> int:
     """Return the largest batch. `auto` is half of --concurrency: one batch waits while another is computed."""
-    if str(args.get("batch_size") or "auto").startswith("auto"):
+    if str(args.get("batch_size", "auto")).startswith("auto"):
         return max(1, concurrency // 2)
     return _read_count(args, "batch_size") or 1
 

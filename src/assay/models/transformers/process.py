@@ -21,7 +21,6 @@ from pathlib import Path
 
 import msgspec
 
-import assay
 from assay.core.errors import ModelError
 from assay.core.events import notice
 from assay.core.types import Failure
@@ -249,7 +248,9 @@ class _Expected:
 
 def _environment() -> dict[str, str]:
     """Return the environment of the child: assay's, without downloads, telemetry and progress bars."""
-    search_path = [str(Path(assay.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    # The folder that contains the package assay.
+    source = str(Path(__file__).parents[3])
+    search_path = [source, os.environ.get("PYTHONPATH", "")]
     return {
         # OpenMP threads spin while they wait, unless told otherwise. On shared cores that makes everything slower.
         "OMP_WAIT_POLICY": "PASSIVE",

@@ -10,16 +10,12 @@ from __future__ import annotations
 import os
 import threading
 import traceback
+from collections.abc import Callable
 from typing import BinaryIO
 
 from assay.core.errors import ModelError
-from assay.models.transformers.engine import (
-    GenerateJob,
-    LoadProblem,
-    MeasureJob,
-    TransformersEngine,
-    describe_error,
-)
+from assay.models.transformers.engine import TransformersEngine
+from assay.models.transformers.jobs import Engine, Job, LoadProblem, describe_error
 from assay.models.transformers.protocol import (
     CancelWork,
     ChildNote,
@@ -33,8 +29,6 @@ from assay.models.transformers.protocol import (
     encode,
 )
 
-Job = GenerateJob | MeasureJob
-
 
 class Inbox:
     """Requests that have arrived and were not taken. The reading thread fills it."""
@@ -43,6 +37,7 @@ class Inbox:
         self._pipe = pipe
         self._condition = threading.Condition()
         self._arrived: list[GenerateText | MeasureText] = []
+        # Numbers are never used again, and few requests are cancelled, so the set is never cleared.
         self._cancelled: set[int] = set()
 
     def read_forever(self) -> None:
@@ -69,16 +64,11 @@ class Inbox:
         """Return whether the reply to this request is not needed any more."""
         return request_id in self._cancelled
 
-    def forget(self, request_id: int) -> None:
-        """Forget a request that is done."""
-        with self._condition:
-            self._cancelled.discard(request_id)
-
 
 class Worker:
     """Computes requests in batches. `limit` is the largest batch; it is halved when memory runs out."""
 
-    def __init__(self, engine: TransformersEngine, inbox: Inbox, replies: BinaryIO, limit: int) -> None:
+    def __init__(self, engine: Engine, inbox: Inbox, replies: BinaryIO, limit: int) -> None:
         self._engine = engine
         self._inbox = inbox
         self._replies = replies
@@ -110,10 +100,7 @@ class Worker:
 
         Similar lengths need little padding.
         """
-        cancelled = [job for job in self._waiting if self._inbox.is_cancelled(job.id)]
-        for job in cancelled:
-            self._waiting.remove(job)
-            self._inbox.forget(job.id)
+        self._waiting = [job for job in self._waiting if not self._inbox.is_cancelled(job.id)]
         if not self._waiting:
             return []
         oldest = self._waiting[0]
@@ -147,12 +134,10 @@ class Worker:
                 else:
                     self._fail(job.id, kind, describe_error(error))
             return
-        for job, result in zip(jobs, results, strict=True):
-            self._inbox.forget(job.id)
+        for result in results:
             self._send(result)
 
     def _fail(self, request_id: int, kind: str, message: str) -> None:
-        self._inbox.forget(request_id)
         self._send(WorkFailed(kind, message, request_id))
 
     def _send(self, message: FromChild) -> None:
@@ -165,7 +150,7 @@ def write_message(pipe: BinaryIO, message: FromChild) -> None:
     pipe.flush()
 
 
-def main() -> None:
+def main(load: Callable[[LoadModel], Engine] = TransformersEngine) -> None:
     """Load the model that the first line names, then compute requests until stdin is closed."""
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
@@ -183,7 +168,7 @@ def main() -> None:
     threading.Thread(target=inbox.read_forever, daemon=True).start()
     settings = messages[0]
     try:
-        engine = TransformersEngine(settings)
+        engine = load(settings)
     except LoadProblem as problem:
         # The kind "not_found" halts the run, since every later call would fail in the same way.
         write_message(replies, WorkFailed("not_found", str(problem)))
