@@ -65,18 +65,26 @@ def only(folder: Path, pattern: str) -> Path:
 
 
 class Comparison:
-    """Differences between the files of two runs, and the largest difference between two numbers."""
+    """Differences between the files of two runs. `without` has keys of samples that are not compared.
 
-    def __init__(self, ours: Path, theirs: Path, tasks: list[str]) -> None:
+    `largest` is the largest difference between two numbers, relative for numbers above 1.
+    """
+
+    def __init__(
+        self, ours: Path, theirs: Path, tasks: list[str], without: frozenset[str] = frozenset()
+    ) -> None:
         self.largest = 0.0
-        self.numbers = 0
+        self.numbers = self.inexact = self.texts = 0
         self.differences: list[Difference] = []
         for task in tasks:
             one, other = (_read_rows(only(folder, f"samples_{task}_2*.jsonl")) for folder in (ours, theirs))
+            for row in one + other:
+                for key in without:
+                    del row[key]
             self.differences += self._compare(one, other, task)
-        numbers = [json.loads(only(folder, "results_*.json").read_bytes()) for folder in (ours, theirs)]
+        one, other = (json.loads(only(folder, "results_*.json").read_bytes()) for folder in (ours, theirs))
         for key in ("results", "n-shot", "n-samples", "higher_is_better"):
-            self.differences += self._compare(numbers[0][key], numbers[1][key], key)
+            self.differences += self._compare(one[key], other[key], key)
 
     def _compare(self, ours: Any, theirs: Any, place: str) -> Iterator[Difference]:
         if isinstance(ours, dict) and isinstance(theirs, dict):
@@ -92,14 +100,16 @@ class Comparison:
             yield place, ours, theirs
 
     def _equal(self, ours: Any, theirs: Any) -> bool:
-        if repr(ours) == repr(theirs):
-            return True
         # Likelihoods are written as text in samples files.
         try:
             one, other = float(ours), float(theirs)
         except (TypeError, ValueError):
-            return False
+            self.texts += 1
+            return repr(ours) == repr(theirs)
         self.numbers += 1
+        if repr(ours) == repr(theirs):
+            return True
+        self.inexact += 1
         self.largest = max(self.largest, abs(one - other) / max(1.0, abs(other)))
         return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
 

@@ -85,3 +85,15 @@ def _save(model: Any, tokenizer: Any, folder: Path) -> Path:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def make_adapter(model: Path, folder: Path) -> Path:
+    """A LoRA adapter with random weights."""
+    from peft import LoraConfig, get_peft_model
+
+    torch.manual_seed(1)
+    config = LoraConfig(
+        task_type="CAUSAL_LM", r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False
+    )
+    get_peft_model(LlamaForCausalLM.from_pretrained(model), config).save_pretrained(folder)
+    return folder
