@@ -8,7 +8,7 @@ ORACLE_EXAMPLES ?= 60
 TEST_PROCESSES ?= $(shell $(PYTHON) -c "import os; print(len(os.sched_getaffinity(0)) + 1 if hasattr(os, 'sched_getaffinity') else os.cpu_count())")
 # So has the real mem0, with its 35 packages.
 MEM0 ?= .mem0
-# And torch with transformers, about 1.5 GB.
+# And torch with transformers, 1.9 GB.
 HF ?= .hf
 # An environment without extras, as `pip install .` makes it.
 INSTALL ?= .install

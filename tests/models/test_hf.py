@@ -69,6 +69,7 @@ def test_requests_made_together_are_computed_in_one_batch(folder: Path, run: Run
     """Replies and likelihoods return to their requests; batches have at most `batch_size` requests of one kind."""
 
     async def work(model: HfModel) -> None:
+        await ask(model, text("load the model"))
         replies = await ask(model, *[text(f"p{number}") for number in range(6)])
         assert [reply.text for reply in replies] == ["4 p0", "4 p1", "4 p2", "4 p3", "2 p4", "2 p5"]
         assert replies[0] == Response("4 p0", "stop", Usage(2, 1))
@@ -89,8 +90,10 @@ def test_requests_made_together_are_computed_in_one_batch(folder: Path, run: Run
 
 def test_a_rejected_request_fails_alone(folder: Path, run: Run) -> None:
     async def work(model: HfModel) -> None:
-        good, bad = await ask(model, text("good"), text("reject"))
+        await ask(model, text("load the model"))
+        good, bad, fault = await ask(model, text("good"), text("reject"), text("fault"))
         assert good.text == "1 good"
+        assert (fault.failure.kind, fault.failure.message) == ("rejected", "ValueError: a fault")
         assert (bad.failure.kind, bad.failure.message, bad.retry) == (
             "rejected",
             "this prompt is rejected",
@@ -104,8 +107,10 @@ def test_batches_shrink_when_memory_is_short(folder: Path, run: Run) -> None:
     """The request is computed with less company, and later batches stay smaller."""
 
     async def work(model: HfModel) -> None:
+        await ask(model, text("load the model"))
         replies = await ask(model, text("crowd"), text("a"), text("b"), text("c"))
         assert [reply.text for reply in replies] == ["1 crowd", "1 a", "1 b", "1 c"]
+        assert [reply.text for reply in await ask(model, text("d"), text("e"))] == ["1 d", "1 e"]
 
     using(connected(folder, batch_size=4), run, work)
 

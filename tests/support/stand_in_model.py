@@ -6,7 +6,8 @@ is answered by the size of its batch and its own text, unless it is one of these
     exit              write a line to stderr and end with exit code 7
     kill              kill the process
     block FILE        create FILE and never answer
-    reject            fail
+    reject            fail before it is computed
+    fault             fail while it is computed, and all others of the batch with it
     crowd             run out of memory in company
     until N           wait until request N is cancelled
 """
@@ -69,6 +70,8 @@ class StandInEngine:
             prompt = "".join(map(chr, job.ids))
             if prompt == "crowd" and len(jobs) > 1:
                 raise MemoryError("too many")
+            if prompt == "fault":
+                raise ValueError("a fault")
             text = self._answer(prompt, len(jobs), is_cancelled)
             results.append(TextGenerated(job.id, text, "stop", job.length, 1))
         return results

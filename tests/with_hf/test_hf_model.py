@@ -111,7 +111,7 @@ def test_a_reply_says_why_it_ended_and_what_it_cost(models: dict[str, Path]) -> 
 
 def test_messages_go_through_the_template(models: dict[str, Path]) -> None:
     """As the rendered text would; an assistant's message at the end is continued."""
-    turns = [
+    turns: list[dict[str, Any]] = [
         {"role": "system", "content": "Be small."},
         {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
     ]
@@ -190,7 +190,7 @@ def test_a_killed_run_leaves_no_child_and_continues(
         "--model",
         f"hf/{models['llama']}",
         "--model-args",
-        "device=cpu,batch_size=2",
+        "device=cpu,batch_size=1",
         "--concurrency",
         "4",
     ]

@@ -70,7 +70,7 @@ _TAKEN = frozenset(
     }
 )
 # lm-evaluation-harness passes these in --model-args. Here they are options of the command.
-_GENERAL_ARGUMENTS = frozenset({"num_concurrent", "max_retries", "timeout", "seed"})
+_GENERAL_ARGUMENTS = frozenset({"base_url", "num_concurrent", "max_retries", "timeout", "seed"})
 ABOUT = About(
     summary="a Hugging Face model in a child process (transformers): a folder, or a name in the cache",
     needs="pip install 'assay[transformers]', and the model's files on disk",
