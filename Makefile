@@ -8,6 +8,8 @@ ORACLE_EXAMPLES ?= 60
 TEST_PROCESSES ?= $(shell $(PYTHON) -c "import os; print(len(os.sched_getaffinity(0)) + 1 if hasattr(os, 'sched_getaffinity') else os.cpu_count())")
 # So has the real mem0, with its 35 packages.
 MEM0 ?= .mem0
+# And torch with transformers, 1.9 GB.
+HF ?= .hf
 # An environment without extras, as `pip install .` makes it.
 INSTALL ?= .install
 # Empty for root, who needs no sudo.
@@ -18,7 +20,7 @@ ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_e
 # Tests start hundreds of processes. Without bytecode on disk each one compiles every module again: 1.7 s instead of 0.4 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval prove-hop prove-damage demo-memory locomo judges test-mem0 calibrate-offline browser screenshots pictures clean
+.PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval prove-hop prove-damage demo-memory locomo judges test-mem0 test-hf calibrate-offline browser screenshots pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -105,6 +107,10 @@ pictures:
 test-mem0: $(MEM0)/.ready
 	$(MEM0)/bin/python -m pytest tests/with_mem0
 
+# The provider hf with real models, next to lm-evaluation-harness's `--model hf`.
+test-hf: $(HF)/.ready
+	$(HF)/bin/python -m pytest tests/with_hf
+
 $(VENV)/.browser: $(VENV)/.dev
 	command -v chromium && ls /usr/share/fonts/opentype/noto/NotoSansCJK* || \
 	  ($(SUDO) apt-get update -qq && $(SUDO) apt-get install -qq --no-install-recommends chromium fonts-noto-cjk)
@@ -114,6 +120,13 @@ $(VENV)/.browser: $(VENV)/.dev
 $(MEM0)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(MEM0)
 	$(MEM0)/bin/pip install --quiet --disable-pip-version-check -e '.[test-mem0]'
+	touch $@
+
+# torch first and by its exact version: lm_eval's own range would take the newest, with several GB of CUDA.
+$(HF)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(HF)
+	$(HF)/bin/pip install --quiet --disable-pip-version-check 'torch==2.13.0'
+	$(HF)/bin/pip install --quiet --disable-pip-version-check -e '.[test-hf]'
 	touch $@
 
 $(ORACLE)/.ready: pyproject.toml
@@ -132,4 +145,4 @@ $(VENV)/.dev: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(ORACLE) $(MEM0) $(INSTALL) results bench-out
+	rm -rf $(VENV) $(ORACLE) $(MEM0) $(HF) $(INSTALL) results bench-out

@@ -9,6 +9,7 @@ import pytest
 
 from assay.core.errors import InputError, UsageError
 from assay.store.cases import RunCases
+from assay.suites.task.outputs import wire_params
 
 from support.lab import Fn, Lab, TaskResult, docs_of
 
@@ -401,3 +402,14 @@ def test_scores_contain_the_target(lab: Lab) -> None:
         run = lab.run(file, model=name).run
         kept.append([score.expected for case in RunCases(run.folder) for score in case.scores])
     assert kept == [[["1", "2"]], ["b", None], [None, None, None]]
+
+
+def test_do_sample_reaches_models_of_transformers_only() -> None:
+    """An endpoint has no such parameter. There, as in the harness, the temperature alone decides."""
+    generation = {"do_sample": False, "temperature": 0.7, "max_gen_toks": 9}
+    params = {"max_tokens": 9, "temperature": 0.7}
+    assert wire_params(generation, quirks=False, seed=1) == params
+    assert wire_params(generation, quirks=False, seed=1, sends_do_sample=True) == {
+        **params,
+        "do_sample": False,
+    }

@@ -25,8 +25,8 @@ from assay.suites.task.prompts import (
 
 # The harness does not know max_new_tokens: it sends this name on to the endpoint, and the limit stays 256.
 _HARNESS_TOKEN_LIMITS = ("max_gen_toks", "max_tokens")
-# `until` is sent as `stop`. `do_sample` is an option of transformers that endpoints do not have.
-_NOT_SENT = frozenset({"until", "do_sample"})
+# `until` is sent as `stop`.
+_NOT_SENT = frozenset({"until"})
 # The harness's label for a target outside the choices. No choice has this index, so the answer counts as wrong.
 NO_LABEL = -100
 
@@ -155,11 +155,14 @@ class RequestBuilder:
         )
 
 
-def wire_params(generation: dict[str, Any] | None, *, quirks: bool, seed: int) -> dict[str, Any]:
+def wire_params(
+    generation: dict[str, Any] | None, *, quirks: bool, seed: int, sends_do_sample: bool = False
+) -> dict[str, Any]:
     """Return generation parameters in the API's names: `max_tokens` for the token limit, `stop` for `until`.
 
     With `quirks` the request has a seed, because the harness sends the same seed with every repeat. Otherwise
-    the caller adds a different seed to each repeat.
+    the caller adds a different seed to each repeat. `do_sample` is an option of transformers that endpoints do not
+    have; with `sends_do_sample` the model is one of transformers.
     """
     if generation is None:
         return {}
@@ -170,7 +173,8 @@ def wire_params(generation: dict[str, Any] | None, *, quirks: bool, seed: int) -
         if generation.get(key) is not None:
             tokens = generation[key]
             break
-    others = {key: value for key, value in generation.items() if key not in {*_NOT_SENT, *limits}}
+    not_sent = {*_NOT_SENT, *limits} if sends_do_sample else {*_NOT_SENT, *limits, "do_sample"}
+    others = {key: value for key, value in generation.items() if key not in not_sent}
     params: dict[str, Any] = {"max_tokens": tokens, "temperature": 0.0, **others}
     until = generation.get("until") or []
     stops = [until] if isinstance(until, str) else list(until)

@@ -155,7 +155,12 @@ class Task:
     def request_params(self) -> dict[str, Any]:
         """Return the generation parameters of every request, in the API's names."""
         quirks = self._options.lm_eval_quirks
-        return wire_params(self.values.get("generation_kwargs"), quirks=quirks, seed=self._spec.seed)
+        return wire_params(
+            self.values.get("generation_kwargs"),
+            quirks=quirks,
+            seed=self._spec.seed,
+            sends_do_sample=self._spec.model.startswith("hf/"),
+        )
 
     def _sample_numbers(self) -> list[int] | None:
         """Return the indices of the documents in `--samples`, sorted; None without the flag."""

@@ -1,0 +1,258 @@
+"""Provider `hf/PATH`: a Hugging Face model in a child process, computed by transformers and torch.
+
+`hf/PATH` is a folder as `save_pretrained` writes it. `hf/ORG/NAME` is a model in the cache of huggingface_hub; nothing
+is downloaded during a run. Likelihoods and greedy replies equal those of lm-evaluation-harness's `--model hf`, and
+--model-args has its names.
+
+The child starts with the first request and computes the requests in flight in batches. A reply does not depend on the
+others of its batch, except for the rounding of floating-point numbers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import asdict
+
+from assay.core.connect import CHAT, LIKELIHOOD, TEXT, About, Connection
+from assay.core.errors import MissingExtra, ModelError, UsageError
+from assay.core.events import notice
+from assay.core.hashing import fingerprint
+from assay.core.types import Failure, Request, Response, Usage
+from assay.models.likelihood import spans
+from assay.models.transformers.files import find_folder, has_chat_template, hash_files, read_config
+from assay.models.transformers.process import COMMAND, ModelProcess
+from assay.models.transformers.protocol import GenerateText, LoadModel, MeasureText, TextGenerated
+
+# Arguments of the harness that would change the numbers if they were ignored, with the reason for refusing them.
+_REFUSED = {
+    "parallelize": "the model runs on one device. For a model that needs several GPUs use vllm/PATH",
+    "tp_plan": "the model runs on one device. For a model that needs several GPUs use vllm/PATH",
+    "device_map": "the model runs on one device; name it with device=cuda:0",
+    "delta": "add the delta weights to the model once, and save it as a folder",
+    "autogptq": "only models that transformers loads by itself are supported",
+    "gptqmodel": "only models that transformers loads by itself are supported",
+    "gguf_file": "a GGUF file runs with local/PATH.gguf",
+    "load_in_8bit": "only models that are stored in their final type are supported; see dtype",
+    "load_in_4bit": "only models that are stored in their final type are supported; see dtype",
+    "mixed_precision_dtype": "set the type of the whole model with dtype",
+    "truncation": "prompts are cut on the left, at max_length minus the tokens of the reply",
+    "subfolder": "name the folder itself: hf/PATH/SUBFOLDER",
+}
+# Values with which a refused argument has no effect.
+_OFF = (None, False, "", "False", "false", "None")
+# Arguments of the harness that are accepted and have no effect here: equal inputs are always computed once, and auto
+# batches follow --concurrency.
+_WITHOUT_EFFECT = frozenset({"logits_cache", "max_batch_size"})
+_TAKEN = frozenset(
+    {
+        "pretrained",
+        "revision",
+        "backend",
+        "tokenizer",
+        "peft",
+        "dtype",
+        "softmax_dtype",
+        "device",
+        "batch_size",
+        "max_length",
+        "add_bos_token",
+        "prefix_token_id",
+        "trust_remote_code",
+        "use_fast_tokenizer",
+        "think_end_token",
+        "enable_thinking",
+        "chat_template_args",
+    }
+)
+# lm-evaluation-harness passes these in --model-args. Here they are options of the command.
+_GENERAL_ARGUMENTS = frozenset({"base_url", "num_concurrent", "max_retries", "timeout", "seed"})
+ABOUT = About(
+    summary="a Hugging Face model in a child process (transformers): a folder, or a name in the cache",
+    needs="pip install 'assay[transformers]', and the model's files on disk",
+    can=frozenset({CHAT, TEXT, LIKELIHOOD}),
+    example="hf/PATH",
+    args=_TAKEN | _WITHOUT_EFFECT | _REFUSED.keys(),
+)
+_DTYPES = ("float32", "float16", "bfloat16", "float64", "float", "half", "double")
+_DEVICE = re.compile(r"(cpu|cuda|mps|npu|xpu|hpu)(:\d+)?")
+# Settings that do not change a reply, so they are no part of the model's identity. The folders are in by their content.
+_NOT_IDENTITY = frozenset({"folder", "tokenizer", "peft", "device", "batch_size", "trust_remote_code"})
+
+
+class HfModel:
+    """A model in a child process of its own. A child that ends is started again with the next request."""
+
+    def __init__(self, connection: Connection, command: tuple[str, ...] = COMMAND) -> None:
+        """`command` starts the child process."""
+        folder = find_folder(connection.name, str(connection.args.get("revision") or "main"))
+        read_config(folder)
+        self._settings = _read_settings(connection, folder)
+        tokenizer = Path(self._settings.tokenizer)
+        self.can = ABOUT.can if has_chat_template(tokenizer) else ABOUT.can - {CHAT}
+        folders = [folder, tokenizer, *([Path(self._settings.peft)] if self._settings.peft else [])]
+        identity = {key: value for key, value in asdict(self._settings).items() if key not in _NOT_IDENTITY}
+        self.endpoint = f"hf:{fingerprint([hash_files(folders), identity])}"
+        self._name = connection.name
+        self._command = command
+        self._timeout = connection.timeout
+        self._concurrency = connection.concurrency
+        self._process: ModelProcess | None = None
+        self._start_lock = asyncio.Lock()
+        self._load_failure: Failure | None = None
+
+    async def send(self, request: Request, seed: int) -> Response:
+        """Generate one reply, or measure one likelihood. The first request loads the model."""
+        rolling = request.prompt is None
+        if request.continuation == "":
+            return spans.build_response([spans.EMPTY_TEXT], rolling=rolling)
+        process = await self._running_process()
+        if request.continuation is not None:
+            measure = MeasureText(process.next_id(), request.continuation, request.prompt)
+            likelihood = await process.ask(measure, self._timeout)
+            assert not isinstance(likelihood, TextGenerated)
+            part = spans.MeasuredSpan(
+                spans.Likelihood(likelihood.logprob, likelihood.greedy),
+                Usage(likelihood.input, likelihood.output),
+            )
+            return spans.build_response([part], rolling=rolling)
+        generate = GenerateText(process.next_id(), seed, request.prompt, request.messages, request.params)
+        reply = await process.ask(generate, self._timeout)
+        assert isinstance(reply, TextGenerated)
+        adapted = ("prompt cut on the left to fit the context",) if reply.cut else ()
+        usage = Usage(reply.input, reply.output)
+        return Response(reply.text, reply.finish, usage, reasoning=reply.reasoning, adapted=adapted)
+
+    async def close(self) -> None:
+        """End the child process."""
+        if self._process is not None:
+            await self._process.stop()
+            self._process = None
+
+    @property
+    def child_pid(self) -> int | None:
+        """The id of the child process, or None before the first request."""
+        return None if self._process is None else self._process.pid
+
+    async def _running_process(self) -> ModelProcess:
+        async with self._start_lock:
+            # A model that cannot be loaded is not tried again for every request: that takes seconds each time.
+            if self._load_failure is not None:
+                raise ModelError(self._load_failure)
+            if self._process is not None and not self._process.ended:
+                return self._process
+            if self._process is not None:
+                await self._process.stop()
+                notice(f"hf: the process of {self._name} has ended; it is started again")
+            self._process = ModelProcess(self._command, self._settings)
+            try:
+                loaded = await self._process.start()
+            except ModelError as error:
+                if not error.retry:
+                    self._load_failure = error.failure
+                raise
+            size = self._settings.batch_size
+            beyond = ""
+            if size > self._concurrency:
+                beyond = f", of which --concurrency {self._concurrency} allows {self._concurrency}"
+            notice(
+                f"hf: {self._name} is loaded on {loaded.device} ({loaded.dtype}, context {loaded.max_length}, "
+                f"batches of up to {size}{beyond})"
+            )
+            return self._process
+
+
+def connect(connection: Connection) -> HfModel:
+    """Return the model `hf/PATH`. Hashes its files but does not load them."""
+    # find_spec does not import the packages: that takes seconds, and only the child needs them.
+    if find_spec("torch") is None or find_spec("transformers") is None:
+        raise MissingExtra("the provider 'hf'", "transformers")
+    return HfModel(connection)
+
+
+def _read_settings(connection: Connection, folder: Path) -> LoadModel:
+    args = connection.args
+    for name, reason in _REFUSED.items():
+        if args.get(name) not in _OFF:
+            raise UsageError(f"--model-args: the provider 'hf' does not take {name}: {reason}")
+    unknown = sorted(args.keys() - ABOUT.args - _GENERAL_ARGUMENTS)
+    if unknown:
+        raise UsageError(
+            f"--model-args: the provider 'hf' takes {', '.join(sorted(_TAKEN))}, not {', '.join(unknown)}"
+        )
+    if str(args.get("backend", "default")) not in ("default", "causal"):
+        raise UsageError(
+            "--model-args: backend is default or causal; encoder-decoder models are not supported"
+        )
+    if args.get("pretrained") not in (None, connection.name):
+        raise UsageError(
+            f"--model-args pretrained={args['pretrained']} and hf/{connection.name} name two models"
+        )
+    if trusts := _read_flag(args, "trust_remote_code", default=False):
+        notice(f"hf: trust_remote_code runs the Python code of the model in {folder}")
+    template_args = args.get("chat_template_args") or {}
+    if not isinstance(template_args, dict):
+        raise UsageError("--model-args: chat_template_args is a mapping; write --model-args as a JSON object")
+    if args.get("enable_thinking") is not None:
+        thinks = _read_flag(args, "enable_thinking", default=False)
+        template_args = {**template_args, "enable_thinking": thinks}
+    think_end = args.get("think_end_token")
+    return LoadModel(
+        folder=str(folder),
+        tokenizer=str(find_folder(str(args["tokenizer"])) if args.get("tokenizer") else folder),
+        peft=str(find_folder(str(args["peft"]), what="peft")) if args.get("peft") else "",
+        dtype=_read_choice(args, "dtype", ("auto", *_DTYPES), "auto"),
+        softmax_dtype=_read_choice(args, "softmax_dtype", _DTYPES, ""),
+        device=_read_device(args),
+        batch_size=_read_batch_size(args, connection.concurrency),
+        max_length=_read_count(args, "max_length") or 0,
+        add_bos_token=None
+        if args.get("add_bos_token") is None
+        else _read_flag(args, "add_bos_token", default=False),
+        prefix_token_id=_read_count(args, "prefix_token_id", least=0),
+        trust_remote_code=trusts,
+        use_fast_tokenizer=_read_flag(args, "use_fast_tokenizer", default=True),
+        think_end_token=int(str(think_end)) if str(think_end).isdecimal() else think_end,
+        chat_template_args=template_args,
+    )
+
+
+def _read_batch_size(args: dict[str, Any], concurrency: int) -> int:
+    """Return the largest batch. `auto` is half of --concurrency: one batch waits while another is computed."""
+    if str(args.get("batch_size", "auto")).startswith("auto"):
+        return max(1, concurrency // 2)
+    return _read_count(args, "batch_size") or 1
+
+
+def _read_device(args: dict[str, Any]) -> str:
+    device = str(args.get("device") or "")
+    if device and not _DEVICE.fullmatch(device):
+        raise UsageError(f"--model-args: device is cpu, cuda, cuda:0 or mps, not {device!r}")
+    return device
+
+
+def _read_choice(args: dict[str, Any], name: str, choices: tuple[str, ...], default: str) -> str:
+    text = str(args.get(name) or default).removeprefix("torch.")
+    if text and text not in choices:
+        raise UsageError(f"--model-args: {name} is one of {', '.join(choices)}, not {text!r}")
+    return text
+
+
+def _read_flag(args: dict[str, Any], name: str, *, default: bool) -> bool:
+    text = str(args.get(name, default)).lower()
+    if text not in ("true", "1", "false", "0"):
+        raise UsageError(f"--model-args: {name} is True or False, not {args[name]!r}")
+    return text in ("true", "1")
+
+
+def _read_count(args: dict[str, Any], name: str, least: int = 1) -> int | None:
+    value = args.get(name)
+    if value in (None, "None"):
+        return None
+    if not str(value).isdecimal() or int(value) < least:
+        raise UsageError(f"--model-args: {name} is a whole number from {least} on, not {value!r}")
+    return int(value)
