@@ -21,11 +21,12 @@ import msgspec
 
 from assay import progress
 from assay.core import user_code
+from assay.core.connect import SEVERAL, split_urls
 from assay.core.errors import UsageError
 from assay.core.function_source import describe_callable, parameters_of
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
-from assay.core.spec import DEFAULT_SEED, build
+from assay.core.spec import DEFAULT_SEED, RunSpec, build
 from assay.models.calling.connect import connect
 from assay.models.python import PythonModel
 from assay.results import Run
@@ -55,7 +56,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
     system_instruction: str = "",
     gen_kwargs: Mapping[str, Any] | None = None,
     model_args: Mapping[str, Any] | None = None,
-    base_url: str | None = None,
+    base_url: str | Sequence[str] | None = None,
     judge: str | None = None,
     votes: int = 1,
     output_dir: str | Path = "",
@@ -64,6 +65,9 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
     seed: int = DEFAULT_SEED,
     timeout: float = 300.0,
     max_retries: int = 5,
+    max_wait: float = 120.0,
+    ca_file: str | Path = "",
+    insecure: bool = False,
     max_calls: int | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
@@ -94,16 +98,20 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
         system_instruction: System message before each prompt.
         gen_kwargs: Parameters sent with each request, such as {"temperature": 0, "max_tokens": 64}.
         model_args: Arguments of the model's provider.
-        base_url: Base URL of the endpoint. The default is $OPENAI_BASE_URL, else the provider's own.
+        base_url: Base URL of the endpoint, or several of the same model. The default is $OPENAI_BASE_URL, else the
+            provider's own.
         judge: Judge model for the scorers "judge" and `assay.rubric`, and for `ctx.ask(..., role="judge")`. "offline"
             is the rule-based judge, without model calls.
         votes: Judge calls per verdict; the majority wins.
         output_dir: Folder of the run, "results" by default.
-        concurrency: Cases in progress and requests in flight at once.
+        concurrency: Cases in progress and requests in flight at once, at each endpoint.
         limit: Run only the first N rows. A number below 1 is a fraction: 0.1 runs 10 %.
         seed: Base seed. Repeats of an identical request send seed, seed + 1, seed + 2, …
         timeout: Time limit of a request, of the function and of a scorer, in seconds.
         max_retries: Retries per failed request.
+        max_wait: Longest wait before a retry, in seconds, whatever Retry-After says.
+        ca_file: PEM file with the certificates to trust. The default is $SSL_CERT_FILE, else the system's.
+        insecure: Accept every TLS certificate. Others may read and change what is sent.
         max_calls: Stop after this many model calls. The same call of `evaluate` continues the run.
         fresh: Start a new run even if a run with the same arguments exists.
         retry_failed: Run cases with status subject_error again: refusals, context overflows, exceptions in your
@@ -142,7 +150,7 @@ async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
     system_instruction: str = "",
     gen_kwargs: Mapping[str, Any] | None = None,
     model_args: Mapping[str, Any] | None = None,
-    base_url: str | None = None,
+    base_url: str | Sequence[str] | None = None,
     judge: str | None = None,
     votes: int = 1,
     output_dir: str | Path = "",
@@ -151,6 +159,9 @@ async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
     seed: int = DEFAULT_SEED,
     timeout: float = 300.0,  # noqa: ASYNC109 - of a request, not of this coroutine
     max_retries: int = 5,
+    max_wait: float = 120.0,
+    ca_file: str | Path = "",
+    insecure: bool = False,
     max_calls: int | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
@@ -186,6 +197,7 @@ def _open(values: dict[str, Any]) -> Runner:
         "gen_kwargs": dict(values["gen_kwargs"] or {}),
         "model_args": dict(values["model_args"] or {}),
         "output_dir": str(values["output_dir"]),
+        "ca_file": str(values["ca_file"]),
         "subjects": {subject: _describe(parts) for subject, parts in subjects.items()},
         "prompt": {
             subject: parts.prompt for subject, parts in subjects.items() if isinstance(parts.prompt, str)
@@ -200,8 +212,11 @@ def _open(values: dict[str, Any]) -> Runner:
     spec = build("evaluate", EvaluateOptions, options)
     if not spec.output_dir:
         spec = msgspec.structs.replace(spec, output_dir=EvaluateOptions.default_output)
-    suite = EvaluateSuite(spec, rows, subjects, scorers)
-    models = _connect_models(suite, subjects)
+    # Several addresses are not part of the run. Its models are connected to them by the spec that has them.
+    is_several = len(split_urls(spec.base_url)) > 1
+    suite_spec = msgspec.structs.replace(spec, base_url=SEVERAL) if is_several else spec
+    suite = EvaluateSuite(suite_spec, rows, subjects, scorers)
+    models = _connect_models(spec, suite, subjects)
     try:
         return Runner(suite, models, progress.observers(quiet=spec.quiet), command=[])
     except UnicodeEncodeError as error:
@@ -210,10 +225,11 @@ def _open(values: dict[str, Any]) -> Runner:
         raise UsageError(f"gen_kwargs and model_args take values of JSON only: {error}") from None
 
 
-def _connect_models(suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]) -> dict[str, Model]:
+def _connect_models(
+    spec: RunSpec, suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]
+) -> dict[str, Model]:
     """Return the models by role. A user's function becomes a model, as with `--model python/FILE.py:function`."""
     models: dict[str, Model] = {}
-    spec = suite.spec
     for subject, parts in subjects.items():
         role = suite.role_name(subject)
         if role in suite.roles and role not in models and callable(parts.model):

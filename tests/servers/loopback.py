@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import ssl
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,10 +19,15 @@ class _Listening(ThreadingHTTPServer):
     request_queue_size = 128  # of more than the usual five connections at once some would wait a second
 
 
+class _Listening6(_Listening):
+    address_family = socket.AF_INET6
+
+
 class LoopbackServer:
     """Answers POST with what `answer(body)` gives: a status and JSON. Keeps every body. GET lists one model."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> None:
+        """Listen on `host`, which may be `::1`, and speak TLS with a context."""
         self.bodies: list[dict[str, Any]] = []
         bodies = self.bodies
 
@@ -47,13 +54,21 @@ class LoopbackServer:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._http = _Listening(("127.0.0.1", 0), Handler)
+        self._http = (_Listening6 if ":" in host else _Listening)((host, 0), Handler)
+        self._tls = tls is not None
+        self._host = f"[{host}]" if ":" in host else host
+        if tls is not None:
+            self._http.socket = tls.wrap_socket(self._http.socket, server_side=True)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
 
     @property
     def url(self) -> str:
         """What to give as --base-url."""
-        return f"http://127.0.0.1:{self._http.server_port}/v1"
+        return self.url_of(self._host)
+
+    def url_of(self, host: str) -> str:
+        """What to give as --base-url where this server has another name."""
+        return f"http{'s' if self._tls else ''}://{host}:{self._http.server_port}/v1"
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -101,8 +101,9 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     base_url: Annotated[
         str | None,
         ask(
-            "Base URL of the endpoint.  [default: $OPENAI_BASE_URL, else the provider's own; for openai/ "
-            "https://api.openai.com/v1]"
+            "Base URL of the endpoint. Repeat it for several endpoints of the same model.  [default: $OPENAI_BASE_URL, "
+            "else the provider's own; for openai/ https://api.openai.com/v1]",
+            repeat=True,
         ),
     ] = None
     judge: Annotated[
@@ -114,7 +115,9 @@ class RunSpec(Struct, frozen=True, kw_only=True):
         str,
         how("Output folder.", flags=["--output-dir", "--output-path"]),
     ] = ""
-    concurrency: Annotated[int, how("Maximum number of requests in flight."), Meta(ge=1)] = 16
+    concurrency: Annotated[int, how("Maximum number of requests in flight at each endpoint."), Meta(ge=1)] = (
+        16
+    )
     limit: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         ask("Run only the first N rows of each data set. A number below 1 is a fraction: 0.1 runs 10 %."),
@@ -124,6 +127,21 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     ] = DEFAULT_SEED
     timeout: Annotated[float, how("Time limit per request, in seconds."), Meta(gt=0)] = 300.0
     max_retries: Annotated[int, how("Retries per failed request."), Meta(ge=0)] = 5
+    max_wait: Annotated[
+        float,
+        how("Longest wait before a retry, in seconds, whatever Retry-After says."),
+        Meta(ge=0, le=86_400),
+    ] = 120.0
+    ca_file: Annotated[
+        str,
+        how(
+            "PEM file with the certificates to trust, such as a company's CA.  [default: $SSL_CERT_FILE, else the "
+            "system's certificates]"
+        ),
+    ] = ""
+    insecure: Annotated[
+        bool, how("Accept every TLS certificate. Others may read and change what is sent.")
+    ] = False
     max_calls: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         how("Stop after this many model calls. The same command continues the run."),
@@ -225,7 +243,7 @@ def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where
     Raises UsageError for an unknown option or a wrong value. `where` is put before the message.
     """
     prefix = f"{where}: " if where else ""
-    common = {field.name for field in fields(RunSpec)} - {"suite", "options"}
+    common = {field.name: field for field in fields(RunSpec) if field.name not in ("suite", "options")}
     own = {field.name: field for field in fields(options)}
     common_values: dict[str, Any] = {"suite": suite, "options": {}}
     own_values: dict[str, Any] = {}
@@ -233,9 +251,11 @@ def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where
         if key in own:
             own_values[key] = _mapping_value(own[key], value)
         elif key in common:
-            common_values[key] = value
+            # An option that may be repeated is a text with commas, as it is written in a configuration file.
+            several = common[key].extra.get("repeat") and isinstance(value, (list, tuple))
+            common_values[key] = ",".join(map(str, value)) if several else value
         else:
-            raise UsageError(prefix + unknown("option", str(key), sorted(common | own.keys())))
+            raise UsageError(prefix + unknown("option", str(key), sorted(common.keys() | own.keys())))
     try:
         own_options = msgspec.convert(own_values, options, strict=False)
         spec = msgspec.convert(common_values, RunSpec, strict=False)

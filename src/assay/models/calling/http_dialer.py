@@ -14,6 +14,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from assay.core.connect import Network
@@ -124,7 +125,7 @@ class Dialer:
 
 
 def tls_context(network: Network) -> ssl.SSLContext:
-    """Return the certificates to trust: those of --ca-file, else of $SSL_CERT_FILE and $SSL_CERT_DIR, else the system's.
+    """Return what to trust: --ca-file, else $SSL_CERT_FILE and $SSL_CERT_DIR, else the system's certificates.
 
     Raises UsageError if the file of --ca-file cannot be used.
     """
@@ -149,10 +150,10 @@ def tls_error(error: ssl.SSLError) -> ConnectError:
             hint = ". Does the server speak http:// and not https://?"
         return ConnectError(f"{error}{hint}")
     file = os.environ.get("SSL_CERT_FILE")
-    missing = f" (SSL_CERT_FILE names {file}, which is no file)" if file and not os.path.isfile(file) else ""
+    missing = f" (SSL_CERT_FILE names {file}, which is no file)" if file and not Path(file).is_file() else ""
     return ConnectError(
-        f"{error}{missing}. To trust its certificate, name a PEM file that has the certificate or its CA with --ca-file "
-        "or SSL_CERT_FILE. --insecure accepts every certificate",
+        f"{error}{missing}. To trust its certificate, name a PEM file that has the certificate or its CA with "
+        "--ca-file or SSL_CERT_FILE. --insecure accepts every certificate",
         retry=False,
     )
 

@@ -3,12 +3,13 @@
     client = ProxiedClient(proxy, timeout=60.0, network=Network())
     response = await client.send("POST", "https://models.example/v1/chat/completions", headers, body)
 
-aiohttp speaks to the proxy. The own client in `http_client.py` is faster, but behind a proxy its speed matters less than
-the details of CONNECT. Limits and errors are those of the own client.
+aiohttp speaks to the proxy. The own client in `http_client.py` is faster, but behind a proxy its speed matters less
+than the details of CONNECT. Limits and errors are those of the own client.
 """
 
 from __future__ import annotations
 
+import base64
 import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -42,6 +43,10 @@ class ProxiedClient:
         self._proxy = proxy
         self._timeout = timeout
         self._network = network
+        self._login: dict[str, str] = {}
+        if proxy.user or proxy.password:
+            login = base64.b64encode(f"{proxy.user}:{proxy.password}".encode()).decode()
+            self._login = {"Proxy-Authorization": f"Basic {login}"}
         self._session: aiohttp.ClientSession | None = None
 
     async def send(
@@ -57,9 +62,18 @@ class ProxiedClient:
 
         if self._session is None:
             self._session = self._open()
+        target = URL(url, encoded=True)
+        # Of a TLS connection the proxy sees the request for the tunnel only; other requests it reads itself.
+        if target.scheme == "http":
+            headers = {**headers, **self._login}
         try:
             async with self._session.request(
-                method, URL(url, encoded=True), data=body, headers=headers, allow_redirects=False
+                method,
+                target,
+                data=body,
+                headers=headers,
+                proxy_headers=self._login if target.scheme == "https" else None,
+                allow_redirects=False,
             ) as response:
                 if response.status == 407:
                     raise self._refused()
@@ -79,8 +93,10 @@ class ProxiedClient:
             raise ConnectError(f"the proxy {self._proxy.url} does not answer") from None
         except aiohttp.ClientConnectorError as error:
             # The proxy was reached, so this is the TLS handshake with the endpoint.
-            is_untrusted = isinstance(error, aiohttp.ClientConnectorCertificateError)
-            cause = error.certificate_error if is_untrusted else error.os_error
+            if isinstance(error, aiohttp.ClientConnectorCertificateError):
+                cause = error.certificate_error
+            else:
+                cause = error.os_error
             raise tls_error(cause) if isinstance(cause, ssl.SSLError) else ConnectError(str(cause)) from None
         except aiohttp.ClientError as error:
             raise ResponseError(str(error) or type(error).__name__) from None
@@ -93,16 +109,9 @@ class ProxiedClient:
     def _open(self) -> aiohttp.ClientSession:
         import aiohttp
 
-        proxy = self._proxy
-        auth = (
-            aiohttp.BasicAuth(proxy.user, proxy.password, encoding="utf-8")
-            if proxy.user or proxy.password
-            else None
-        )
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=tls_context(self._network)),
-            proxy=proxy.url,
-            proxy_auth=auth,
+            proxy=self._proxy.url,
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=_AUTO_HEADERS,
             auto_decompress=False,
@@ -114,7 +123,7 @@ class ProxiedClient:
         )
 
     def _refused(self) -> ModelError:
-        if self._proxy.user or self._proxy.password:
+        if self._login:
             problem = "does not accept the user and password"
         else:
             problem = "requires a user and password"

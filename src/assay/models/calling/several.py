@@ -1,0 +1,186 @@
+"""One model behind several base URLs: calls go to the freest endpoint, and to another one when an endpoint fails.
+
+    model = SeveralEndpoints([connect_to("http://a:8000/v1"), connect_to("http://b:8000/v1")])
+    permits = SharedPermits(model.addresses, max_calls=16)    # 16 calls at each endpoint
+    at = await permits.acquire(order=case.index)              # the number of an endpoint
+    reply = await model.members[at].send(request, seed)
+    permits.release(at)
+
+Which endpoint answers is not part of a request, so endpoints may be added, removed and exchanged between two starts of
+a run. Each reply has the address that sent it (`Response.address`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+
+from assay.core.connect import SEVERAL
+from assay.core.events import notice
+from assay.core.protocols import Model
+from assay.core.types import Failure, Request, Response
+from assay.models.calling.permits import NO_LANES, Permits
+
+# An endpoint is left out after this many calls in a row without an answer. One alone may be the fault of its request. A
+# port that refuses connections is left out at once.
+MAX_FAILURES = 3
+# How long an endpoint is left out before one call tries it again. The pause doubles each time that call fails.
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 60.0
+# Failures that say something about the endpoint. After any other the endpoint has answered.
+NO_ANSWER = frozenset({"unreachable", "connection", "timeout", "server_error"})
+
+
+class SeveralEndpoints:
+    """The same model at several endpoints. Its `endpoint` is a constant, so that the addresses are not in requests."""
+
+    endpoint = SEVERAL
+
+    def __init__(self, members: Sequence[Model]) -> None:
+        self.members = tuple(members)
+        self.addresses = tuple(member.endpoint for member in members)
+        self.can = frozenset.intersection(*(member.can for member in members))
+
+    async def send(self, request: Request, seed: int) -> Response:
+        """Send a request to the first endpoint. The calls of a run choose among all of them: see Caller."""
+        return await self.members[0].send(request, seed)
+
+    async def close(self) -> None:
+        """Close the connections to all endpoints."""
+        for member in self.members:
+            await member.close()
+
+
+class Lane(Permits):
+    """The permits of one of several endpoints, and whether it answers.
+
+    While `is_down`, the endpoint gets no calls, but for one call after each pause.
+    """
+
+    def __init__(self, address: str, max_calls: int) -> None:
+        super().__init__(max_calls)
+        self.address = address
+        self.is_down = False
+        self.is_tried = False
+        self.failures = 0
+        self.pause = 0.0
+        self.next_try = 0.0
+
+    def has_room(self, now: float, *, all_down: bool) -> bool:
+        """Return whether a call may be sent now. If all endpoints are down, none is better than another."""
+        if self.is_down and not all_down:
+            return not self.is_tried and now >= self.next_try
+        return self.busy < int(self.limit)
+
+
+class SharedPermits(Permits):
+    """Permits of several endpoints, `max_calls` for each. A call gets a permit of the endpoint with the most room."""
+
+    def __init__(self, addresses: Sequence[str], max_calls: int) -> None:
+        super().__init__(max_calls * len(addresses))
+        self.lanes = [Lane(address, max_calls) for address in addresses]
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def crowded(self) -> bool:
+        """Whether a new case would have to wait for its first call."""
+        return bool(self._waiting_calls) or self._freest(NO_LANES) is None
+
+    async def acquire(self, order: int, avoid: Collection[int] = NO_LANES) -> int:
+        """Wait for a permit and return the number of its endpoint.
+
+        An endpoint in `avoid` is chosen only if no other has room now. Lower orders go first.
+        """
+        if not self._waiting_calls:
+            at = self._freest(avoid)
+            if at is not None:
+                self._take(at)
+                return at
+        return await self._wait(order)
+
+    def release(self, at: int = 0) -> None:
+        """Return a permit of an endpoint and wake the next call."""
+        lane = self.lanes[at]
+        lane.busy -= 1
+        if lane.is_down:
+            lane.is_tried = False
+        self._wake()
+
+    def overloaded(self, at: int = 0) -> None:
+        """Reduce the limit of an endpoint: it replied with 429."""
+        self.lanes[at].overloaded()
+
+    def succeeded(self, at: int = 0) -> None:
+        """Note that an endpoint answered a call. If it was left out, it gets calls again."""
+        lane = self.lanes[at]
+        lane.succeeded()
+        self._answered(lane)
+        self._wake()
+
+    def failed(self, failure: Failure, at: int = 0) -> None:
+        """Note that a call failed at an endpoint. Leaves the endpoint out if it does not answer."""
+        lane = self.lanes[at]
+        if failure.kind not in NO_ANSWER:
+            self._answered(lane)
+            return
+        lane.failures += 1
+        if lane.is_down:
+            # Calls that were sent before the endpoint was left out say nothing new.
+            if lane.is_tried:
+                self._leave_out(lane, min(LONGEST_PAUSE_SECONDS, lane.pause * 2))
+        elif failure.kind == "unreachable" or lane.failures >= MAX_FAILURES:
+            lane.is_down = True
+            self._leave_out(lane, FIRST_PAUSE_SECONDS)
+            notice(f"{lane.address} is left out until it answers again: {failure.message}")
+
+    def has_other(self, tried: Collection[int]) -> bool:
+        """Return whether an endpoint that is not in `tried` is answering."""
+        return any(not lane.is_down and at not in tried for at, lane in enumerate(self.lanes))
+
+    def _answered(self, lane: Lane) -> None:
+        lane.failures = 0
+        if lane.is_down:
+            lane.is_down = lane.is_tried = False
+            notice(f"{lane.address} answers again")
+
+    def _leave_out(self, lane: Lane, pause: float) -> None:
+        lane.pause = pause
+        lane.is_tried = False
+        lane.next_try = self._loop.time() + pause
+        # All calls may be waiting for another endpoint that takes minutes. The timer gives one of them to this one.
+        self._loop.call_at(lane.next_try, self._wake)
+
+    def _freest(self, avoid: Collection[int]) -> int | None:
+        """Return the endpoint for the next call: one to try again, else the one with the largest share of room."""
+        now = self._loop.time()
+        all_down = all(lane.is_down for lane in self.lanes)
+        found: int | None = None
+        best = (True, 0.0)
+        for at, lane in enumerate(self.lanes):
+            if not lane.has_room(now, all_down=all_down):
+                continue
+            if lane.is_down and not all_down:
+                return at
+            rank = (at in avoid, lane.busy / lane.limit)
+            if found is None or rank < best:
+                found, best = at, rank
+        return found
+
+    def _take(self, at: int) -> None:
+        lane = self.lanes[at]
+        lane.busy += 1
+        lane.is_tried = lane.is_down
+
+    def _wake(self) -> None:
+        """Give free permits to waiting calls. If some are left, wake a worker for each."""
+        while self._waiting_calls:
+            at = self._freest(NO_LANES)
+            if at is None:
+                return
+            future = self._pop_waiting()
+            if future is not None:
+                self._take(at)
+                future.set_result(at)
+        all_down = all(lane.is_down for lane in self.lanes)
+        free = sum(int(lane.limit) - lane.busy for lane in self.lanes if all_down or not lane.is_down)
+        self._wake_workers(free)
