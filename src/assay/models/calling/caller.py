@@ -187,7 +187,7 @@ class Caller:
                 self._halt_if_refused(error.failure, at)
                 # Another endpoint can have the call at once. A round of all endpoints counts as one retry.
                 may_help = error.retry or error.failure.kind in ("unreachable", "auth", "not_found")
-                if may_help and at not in tried and self.permits.has_other(tried | {at}):
+                if may_help and self.permits.may_move(at, tried):
                     tried |= {at}
                     self.ledger.count_retry(error.failure, 0.0)
                     continue

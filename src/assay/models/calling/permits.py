@@ -56,10 +56,10 @@ class Permits:
         if not self._waiting_calls and self.busy < int(self.limit):
             self.busy += 1
             return 0
-        return await self._wait(order)
+        return await self._queue(order, asyncio.get_running_loop().create_future())
 
-    async def _wait(self, order: int) -> int:
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    async def _queue(self, order: int, future: asyncio.Future[int]) -> int:
+        """Wait in the queue until `future` has the number of an endpoint."""
         self._tickets += 1
         heappush(self._waiting_calls, (order, self._tickets, future))
         try:
@@ -106,23 +106,18 @@ class Permits:
     def failed(self, failure: Failure, at: int = 0) -> None:
         """Note that a call failed. A single endpoint stays in use, whatever happens."""
 
-    def has_other(self, tried: Collection[int]) -> bool:
-        """Return whether an endpoint that is not in `tried` is answering. A single endpoint has no other."""
+    def may_move(self, at: int, tried: Collection[int]) -> bool:
+        """Return whether another endpoint should have a call that failed at this one. A single endpoint has no other."""
         return False
 
     def _wake(self) -> None:
         """Grant free permits to waiting calls. If some are left, wake as many workers."""
         while self._waiting_calls and self.busy < int(self.limit):
-            future = self._pop_waiting()
-            if future is not None:
+            _, _, future = heappop(self._waiting_calls)
+            if not future.done():
                 self.busy += 1
                 future.set_result(0)
         self._wake_workers(int(self.limit) - self.busy)
-
-    def _pop_waiting(self) -> asyncio.Future[int] | None:
-        """Return the next waiting call, or None if it was cancelled."""
-        _, _, future = heappop(self._waiting_calls)
-        return None if future.done() else future
 
     def _wake_workers(self, free: int) -> None:
         while free > 0 and self._waiting_workers and not self._waiting_calls:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from heapq import heappop, heappush
 
 from assay.core.connect import SEVERAL
 from assay.core.events import notice
@@ -80,6 +81,7 @@ class SharedPermits(Permits):
         super().__init__(max_calls * len(addresses))
         self.lanes = [Lane(address, max_calls) for address in addresses]
         self._loop = asyncio.get_running_loop()
+        self._avoided: dict[asyncio.Future[int], Collection[int]] = {}  # by waiting call
 
     @property
     def crowded(self) -> bool:
@@ -87,16 +89,22 @@ class SharedPermits(Permits):
         return bool(self._waiting_calls) or self._freest(NO_LANES) is None
 
     async def acquire(self, order: int, avoid: Collection[int] = NO_LANES) -> int:
-        """Wait for a permit and return the number of its endpoint.
+        """Wait for a permit and return the number of its endpoint. Lower orders go first.
 
-        An endpoint in `avoid` is chosen only if no other has room now. Lower orders go first.
+        An endpoint in `avoid` is chosen only if no other is answering, or to see whether it answers again.
         """
         if not self._waiting_calls:
             at = self._freest(avoid)
             if at is not None:
                 self._take(at)
                 return at
-        return await self._wait(order)
+        future: asyncio.Future[int] = self._loop.create_future()
+        if avoid:
+            self._avoided[future] = avoid
+        try:
+            return await self._queue(order, future)
+        finally:
+            self._avoided.pop(future, None)
 
     def release(self, at: int = 0) -> None:
         """Return a permit of an endpoint and wake the next call."""
@@ -133,8 +141,15 @@ class SharedPermits(Permits):
             self._leave_out(lane, FIRST_PAUSE_SECONDS)
             notice(f"{lane.address} is left out until it answers again: {failure.message}")
 
-    def has_other(self, tried: Collection[int]) -> bool:
-        """Return whether an endpoint that is not in `tried` is answering."""
+    def may_move(self, at: int, tried: Collection[int]) -> bool:
+        """Return whether another endpoint should have a call that failed at this one.
+
+        That is so if an endpoint is answering that the call has not tried. A call that tried an endpoint again after a
+        pause may always move on.
+        """
+        return (at not in tried or self.lanes[at].is_down) and self._has_other({at, *tried})
+
+    def _has_other(self, tried: Collection[int]) -> bool:
         return any(not lane.is_down and at not in tried for at, lane in enumerate(self.lanes))
 
     def _answered(self, lane: Lane) -> None:
@@ -154,17 +169,21 @@ class SharedPermits(Permits):
         """Return the endpoint for the next call: one to try again, else the one with the largest share of room."""
         now = self._loop.time()
         all_down = all(lane.is_down for lane in self.lanes)
-        found: int | None = None
-        best = (True, 0.0)
+        if avoid and not self._has_other(avoid):
+            avoid = NO_LANES
+        freest: int | None = None
+        smallest = 0.0
         for at, lane in enumerate(self.lanes):
             if not lane.has_room(now, all_down=all_down):
                 continue
             if lane.is_down and not all_down:
                 return at
-            rank = (at in avoid, lane.busy / lane.limit)
-            if found is None or rank < best:
-                found, best = at, rank
-        return found
+            if at in avoid:
+                continue
+            share = lane.busy / lane.limit
+            if freest is None or share < smallest:
+                freest, smallest = at, share
+        return freest
 
     def _take(self, at: int) -> None:
         lane = self.lanes[at]
@@ -173,14 +192,24 @@ class SharedPermits(Permits):
 
     def _wake(self) -> None:
         """Give free permits to waiting calls. If some are left, wake a worker for each."""
+        skipped = []
         while self._waiting_calls:
-            at = self._freest(NO_LANES)
-            if at is None:
-                return
-            future = self._pop_waiting()
-            if future is not None:
+            entry = heappop(self._waiting_calls)
+            future = entry[2]
+            avoid = self._avoided.get(future, NO_LANES)
+            if future.done():
+                continue
+            at = self._freest(avoid)
+            if at is not None:
                 self._take(at)
                 future.set_result(at)
+                continue
+            skipped.append(entry)
+            # The room that is left, if any, is at an endpoint that this call avoids. Another call may want it.
+            if not avoid:
+                break
+        for entry in skipped:
+            heappush(self._waiting_calls, entry)
         all_down = all(lane.is_down for lane in self.lanes)
         free = sum(int(lane.limit) - lane.busy for lane in self.lanes if all_down or not lane.is_down)
         self._wake_workers(free)
