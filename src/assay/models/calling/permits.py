@@ -107,7 +107,7 @@ class Permits:
         """Note that a call failed. A single endpoint stays in use, whatever happens."""
 
     def may_move(self, at: int, tried: Collection[int]) -> bool:
-        """Return whether another endpoint should have a call that failed at this one. A single endpoint has no other."""
+        """Return whether another endpoint should have a call that failed. A single endpoint has no other."""
         return False
 
     def _wake(self) -> None:

@@ -55,22 +55,24 @@ class SeveralEndpoints:
 class Lane(Permits):
     """The permits of one of several endpoints, and whether it answers.
 
-    While `is_down`, the endpoint gets no calls, but for one call after each pause.
+    While `is_down`, the endpoint gets no calls, but for one call after each pause: `may_try` is True until that call
+    gets its permit, `is_tried` until it ends.
     """
 
     def __init__(self, address: str, max_calls: int) -> None:
         super().__init__(max_calls)
         self.address = address
         self.is_down = False
+        self.may_try = False
         self.is_tried = False
         self.failures = 0
         self.pause = 0.0
-        self.next_try = 0.0
+        self.timer: asyncio.TimerHandle | None = None
 
-    def has_room(self, now: float, *, all_down: bool) -> bool:
+    def has_room(self, *, all_down: bool) -> bool:
         """Return whether a call may be sent now. If all endpoints are down, none is better than another."""
         if self.is_down and not all_down:
-            return not self.is_tried and now >= self.next_try
+            return self.may_try
         return self.busy < int(self.limit)
 
 
@@ -110,8 +112,9 @@ class SharedPermits(Permits):
         """Return a permit of an endpoint and wake the next call."""
         lane = self.lanes[at]
         lane.busy -= 1
-        if lane.is_down:
-            lane.is_tried = False
+        if lane.is_tried:
+            # The call was cancelled, so it says nothing about the endpoint.
+            lane.is_tried, lane.may_try = False, True
         self._wake()
 
     def overloaded(self, at: int = 0) -> None:
@@ -154,27 +157,34 @@ class SharedPermits(Permits):
 
     def _answered(self, lane: Lane) -> None:
         lane.failures = 0
+        lane.is_tried = False
         if lane.is_down:
-            lane.is_down = lane.is_tried = False
+            lane.is_down = lane.may_try = False
+            if lane.timer is not None:
+                lane.timer.cancel()
             notice(f"{lane.address} answers again")
 
     def _leave_out(self, lane: Lane, pause: float) -> None:
         lane.pause = pause
-        lane.is_tried = False
-        lane.next_try = self._loop.time() + pause
+        lane.is_tried = lane.may_try = False
+        if lane.timer is not None:
+            lane.timer.cancel()
         # All calls may be waiting for another endpoint that takes minutes. The timer gives one of them to this one.
-        self._loop.call_at(lane.next_try, self._wake)
+        lane.timer = self._loop.call_later(pause, self._end_pause, lane)
+
+    def _end_pause(self, lane: Lane) -> None:
+        lane.may_try = True
+        self._wake()
 
     def _freest(self, avoid: Collection[int]) -> int | None:
         """Return the endpoint for the next call: one to try again, else the one with the largest share of room."""
-        now = self._loop.time()
         all_down = all(lane.is_down for lane in self.lanes)
         if avoid and not self._has_other(avoid):
             avoid = NO_LANES
         freest: int | None = None
         smallest = 0.0
         for at, lane in enumerate(self.lanes):
-            if not lane.has_room(now, all_down=all_down):
+            if not lane.has_room(all_down=all_down):
                 continue
             if lane.is_down and not all_down:
                 return at
@@ -188,7 +198,8 @@ class SharedPermits(Permits):
     def _take(self, at: int) -> None:
         lane = self.lanes[at]
         lane.busy += 1
-        lane.is_tried = lane.is_down
+        if lane.may_try:
+            lane.may_try, lane.is_tried = False, True
 
     def _wake(self) -> None:
         """Give free permits to waiting calls. If some are left, wake a worker for each."""
