@@ -69,18 +69,21 @@ class Lane(Permits):
         self.pause = 0.0
         self.timer: asyncio.TimerHandle | None = None
 
-    def has_room(self, *, all_down: bool) -> bool:
-        """Return whether a call may be sent now. If all endpoints are down, none is better than another."""
+    def room_left(self, *, all_down: bool) -> int:
+        """Return how many calls may be sent now. If all endpoints are down, none is better than another."""
         if self.is_down and not all_down:
-            return self.may_try
-        return self.busy < int(self.limit)
+            return int(self.may_try)
+        return int(self.limit) - self.busy
 
 
 class SharedPermits(Permits):
     """Permits of several endpoints, `max_calls` for each. A call gets a permit of the endpoint with the most room."""
 
-    def __init__(self, addresses: Sequence[str], max_calls: int) -> None:
+    def __init__(
+        self, addresses: Sequence[str], max_calls: int, first_pause: float = FIRST_PAUSE_SECONDS
+    ) -> None:
         super().__init__(max_calls * len(addresses))
+        self._first_pause = first_pause
         self.lanes = [Lane(address, max_calls) for address in addresses]
         self._loop = asyncio.get_running_loop()
         self._avoided: dict[asyncio.Future[int], Collection[int]] = {}  # by waiting call
@@ -141,7 +144,7 @@ class SharedPermits(Permits):
                 self._leave_out(lane, min(LONGEST_PAUSE_SECONDS, lane.pause * 2))
         elif failure.kind == "unreachable" or lane.failures >= MAX_FAILURES:
             lane.is_down = True
-            self._leave_out(lane, FIRST_PAUSE_SECONDS)
+            self._leave_out(lane, self._first_pause)
             notice(f"{lane.address} is left out until it answers again: {failure.message}")
 
     def may_move(self, at: int, tried: Collection[int]) -> bool:
@@ -184,7 +187,7 @@ class SharedPermits(Permits):
         freest: int | None = None
         smallest = 0.0
         for at, lane in enumerate(self.lanes):
-            if not lane.has_room(all_down=all_down):
+            if lane.room_left(all_down=all_down) <= 0:
                 continue
             if lane.is_down and not all_down:
                 return at
@@ -222,5 +225,4 @@ class SharedPermits(Permits):
         for entry in skipped:
             heappush(self._waiting_calls, entry)
         all_down = all(lane.is_down for lane in self.lanes)
-        free = sum(int(lane.limit) - lane.busy for lane in self.lanes if all_down or not lane.is_down)
-        self._wake_workers(free)
+        self._wake_workers(sum(lane.room_left(all_down=all_down) for lane in self.lanes))
