@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.core.errors import ModelError
 from assay.models.calling import http_dialer
 from assay.models.calling.http_client import ConnectionPool, HttpEndpoint, bearer
 from assay.models.calling.http_dialer import ConnectError, Dialer
@@ -134,9 +135,11 @@ def test_tls_without_trust_is_unreachable(
     async def main() -> None:
         async with Wired(says(OK), served()) as server:
             endpoint = HttpEndpoint(f"https://{host}:{server.port}", bearer("k"), 20.0)
-            kind, message = await failure(endpoint.post("/x", b""))
-            assert kind == "unreachable"
-            assert said in message
+            with pytest.raises(ModelError) as caught:
+                await endpoint.post("/x", b"")
+            assert caught.value.failure.kind == "unreachable"
+            assert not caught.value.retry
+            assert said in caught.value.failure.message
             assert [wire.requests for wire in server.wires if wire.requests] == []
             await endpoint.close()
 

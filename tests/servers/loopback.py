@@ -24,12 +24,16 @@ class _Listening6(_Listening):
 
 
 class LoopbackServer:
-    """Answers POST with what `answer(body)` gives: a status and JSON. Keeps every body. GET lists one model."""
+    """Answers POST with what `answer(body)` gives: a status and JSON. Keeps every body. GET lists one model.
+
+    `headers` are sent with every reply.
+    """
 
     def __init__(self, answer: Answer, *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> None:
         """Listen on `host`, which may be `::1`, and speak TLS with a context."""
         self.bodies: list[dict[str, Any]] = []
-        bodies = self.bodies
+        self.headers: dict[str, str] = {}
+        bodies, headers = self.bodies, self.headers
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -48,6 +52,8 @@ class LoopbackServer:
                 payload = json.dumps(value).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(payload)))
+                for name, text in headers.items():
+                    self.send_header(name, text)
                 self.end_headers()
                 self.wfile.write(payload)
 
