@@ -7,7 +7,7 @@ import random
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from assay.core.errors import UsageError
 
 from servers.fake_openai import FakeOpenAI, answer_of
 from servers.loopback import LoopbackServer, chat
-from support.commands import Job, Started, run_here
+from support.commands import Finished, Job, Started, run_here
 from support.tasks import SEED, question, write_task
 
 DOCS = 240
@@ -48,6 +48,27 @@ def several_job(task: Path, out: Path, *servers: FakeOpenAI, flags: tuple[str, .
     command = ["-m", "assay", "task", str(task), "--model", "openai/fake", *urls]
     command += ["--concurrency", str(CONCURRENCY), "--output-dir", str(out), *flags]
     return Job(command, out)
+
+
+@pytest.fixture(scope="module")
+def both() -> Iterator[tuple[FakeOpenAI, FakeOpenAI]]:
+    with FakeOpenAI() as a, FakeOpenAI() as b:
+        yield a, b
+
+
+@pytest.fixture
+def servers(both: tuple[FakeOpenAI, FakeOpenAI]) -> tuple[FakeOpenAI, FakeOpenAI]:
+    """Two servers without faults that have seen nothing yet."""
+    for server in both:
+        server.behave()
+        server.reset()
+    return both
+
+
+def run_job(job: Job) -> Finished:
+    """Run a command in this process."""
+    done = run_here(job.command[3:], job.out.parent)
+    return Finished(done.returncode, done.stdout, done.stderr)
 
 
 def waits(started: Started, condition: Callable[[], bool]) -> None:
@@ -95,7 +116,7 @@ def test_an_endpoint_that_dies_and_comes_back_loses_no_case_and_nothing_is_asked
     calls = job.lines("calls")
     assert len(calls) == DOCS
     for call in calls:
-        prompt = call["request"]["messages"][-1]["content"]
+        prompt = call["request"]["prompt"]
         assert received[prompt, SEED] <= call.get("attempts", 1)
     # Only what was in flight at the kill was sent again.
     assert sum(received.values()) - DOCS <= CONCURRENCY
@@ -105,36 +126,41 @@ def test_an_endpoint_that_dies_and_comes_back_loses_no_case_and_nothing_is_asked
     assert f"{b.url} answers again" in ended.err
 
 
-def test_calls_go_to_the_freest_endpoint_and_each_has_its_own_permits(tmp_path: Path) -> None:
+def test_calls_go_to_the_freest_endpoint_and_each_has_its_own_permits(
+    tmp_path: Path, servers: tuple[FakeOpenAI, FakeOpenAI]
+) -> None:
     """Two endpoints hold all their calls: each holds as many as --concurrency says."""
     task = write_task(tmp_path / "task", 40)
-    with FakeOpenAI(held=True) as a, FakeOpenAI(held=True) as b:
-        job = several_job(task, tmp_path / "out", a, b)
-        with job.started() as started:
-            waits(
-                started,
-                lambda: len(a.stats().requests) == CONCURRENCY and len(b.stats().requests) == CONCURRENCY,
-            )
-            # B is slow now, and A gets the other calls.
-            a.behave()
-            waits(started, lambda: len(a.stats().requests) == 40 - CONCURRENCY)
-            b.behave()
-            assert started.end().code == 0
-        assert (a.stats().max_in_flight, b.stats().max_in_flight) == (CONCURRENCY, CONCURRENCY)
-        assert addresses(job) == {a.url: 40 - CONCURRENCY, b.url: CONCURRENCY}
+    a, b = servers
+    for server in servers:
+        server.behave(held=True)
+    job = several_job(task, tmp_path / "out", a, b)
+    with job.started() as started:
+        waits(
+            started,
+            lambda: len(a.stats().requests) == CONCURRENCY and len(b.stats().requests) == CONCURRENCY,
+        )
+        # B is slow now, and A gets the other calls.
+        a.behave()
+        waits(started, lambda: len(a.stats().requests) == 40 - CONCURRENCY)
+        b.behave()
+        assert started.end().code == 0
+    assert (a.stats().max_in_flight, b.stats().max_in_flight) == (CONCURRENCY, CONCURRENCY)
+    assert addresses(job) == {a.url: 40 - CONCURRENCY, b.url: CONCURRENCY}
 
 
-def test_other_endpoints_continue_the_run(tmp_path: Path) -> None:
+def test_other_endpoints_continue_the_run(tmp_path: Path, servers: tuple[FakeOpenAI, FakeOpenAI]) -> None:
     """Endpoints may be added, removed and exchanged. A single one is part of what is asked, so it is another run."""
     task = write_task(tmp_path / "task", 12)
     out = tmp_path / "out"
-    with FakeOpenAI() as a, FakeOpenAI() as b, FakeOpenAI() as c:
-        stopped = several_job(task, out, a, b, flags=("--max-calls", "5")).run()
+    a, b = servers
+    with FakeOpenAI() as c:
+        stopped = run_job(several_job(task, out, a, b, flags=("--max-calls", "5")))
         assert stopped.code == 3
         job = several_job(task, out, b, c, a)
-        assert job.run().code == 0
+        assert run_job(job).code == 0
         assert sum(len(server.stats().requests) for server in (a, b, c)) == 12
-        again = several_job(task, out, c, b).run()
+        again = run_job(several_job(task, out, c, b))
         assert again.code == 0
         assert sum(len(server.stats().requests) for server in (a, b, c)) == 12
         spec = json.loads((job.folder / "run.json").read_text())["spec"]
@@ -142,20 +168,21 @@ def test_other_endpoints_continue_the_run(tmp_path: Path) -> None:
         assert {line["request"]["endpoint"] for line in job.lines("calls")} == {SEVERAL}
         rescored = run_here(["rescore", str(job.folder)], tmp_path)
         assert rescored.returncode == 0, rescored.stderr
-        assert several_job(task, out, a).run().code == 0
+        assert run_job(several_job(task, out, a)).code == 0
         assert len(list(out.glob("assay/*/run.json"))) == 2
         assert sum(len(server.stats().requests) for server in (a, b, c)) == 24
 
 
-def test_an_endpoint_that_was_never_there_costs_nothing(tmp_path: Path) -> None:
+def test_an_endpoint_that_was_never_there_costs_nothing(
+    tmp_path: Path, servers: tuple[FakeOpenAI, FakeOpenAI]
+) -> None:
     task = write_task(tmp_path / "task", 12)
-    with FakeOpenAI() as a:
-        gone = FakeOpenAI(lasting_port())
-        job = several_job(task, tmp_path / "out", gone, a)
-        ended = job.run()
-        assert ended.code == 0, ended.err
-        assert addresses(job) == {a.url: 12}
-        assert a.stats().repeated == 0
+    a, _ = servers
+    job = several_job(task, tmp_path / "out", FakeOpenAI(lasting_port()), a)
+    ended = run_job(job)
+    assert ended.code == 0, ended.err
+    assert addresses(job) == {a.url: 12}
+    assert a.stats().repeated == 0
 
 
 def test_endpoints_that_are_all_down_stop_the_run(tmp_path: Path) -> None:
@@ -167,43 +194,48 @@ def test_endpoints_that_are_all_down_stop_the_run(tmp_path: Path) -> None:
         FakeOpenAI(lasting_port()),
         flags=("--max-retries", "1"),
     )
-    ended = job.run()
+    ended = run_job(job)
     assert ended.code == 3
     assert "cannot be reached" in ended.err
 
 
-def test_an_endpoint_without_the_model_is_named(tmp_path: Path) -> None:
+def test_an_endpoint_without_the_model_is_named(
+    tmp_path: Path, servers: tuple[FakeOpenAI, FakeOpenAI]
+) -> None:
     task = write_task(tmp_path / "task", 12)
-    with FakeOpenAI(latency=0.05) as a, FakeOpenAI(faults={"404": 1.0}) as b:
-        ended = several_job(task, tmp_path / "out", a, b).run()
-        assert ended.code == 2
-        assert f"{b.url} answered 404: the model does not exist" in ended.err
+    a, b = servers
+    b.behave(faults={"404": 1.0})
+    ended = run_job(several_job(task, tmp_path / "out", a, b))
+    assert ended.code == 2
+    assert f"{b.url} answered 404: the model does not exist" in ended.err
 
 
-def test_an_endpoint_with_errors_is_left_out_and_its_calls_are_answered_by_the_other(tmp_path: Path) -> None:
+def test_an_endpoint_with_errors_is_left_out_and_its_calls_are_answered_by_the_other(
+    tmp_path: Path, servers: tuple[FakeOpenAI, FakeOpenAI]
+) -> None:
     task = write_task(tmp_path / "task", 40)
-    with FakeOpenAI() as a, FakeOpenAI(faults={"503": 1.0}) as b:
-        job = several_job(task, tmp_path / "out", a, b, flags=("--max-retries", "0"))
-        ended = job.run()
-        assert ended.code == 0, ended.err
-        assert addresses(job) == {a.url: 40}
-        assert a.stats().repeated == 0
-        assert f"{b.url} is left out until it answers again: {b.url} answered 503" in ended.err
+    a, b = servers
+    b.behave(faults={"503": 1.0})
+    job = several_job(task, tmp_path / "out", a, b, flags=("--max-retries", "0"))
+    ended = run_job(job)
+    assert ended.code == 0, ended.err
+    assert addresses(job) == {a.url: 40}
+    assert a.stats().repeated == 0
+    assert f"{b.url} is left out until it answers again: {b.url} answered 503" in ended.err
 
 
-def test_a_request_that_fails_everywhere_leaves_no_endpoint_out(tmp_path: Path) -> None:
-    """Its call fails after all endpoints and retries; the others are answered."""
+def test_a_request_that_fails_everywhere_does_not_cost_the_others(
+    tmp_path: Path, servers: tuple[FakeOpenAI, FakeOpenAI]
+) -> None:
+    """Its call fails after two rounds of both endpoints."""
     task = write_task(tmp_path / "task", 40)
-    bad = {question(3): "500"}
-    with (
-        FakeOpenAI(always=bad, retry_after=0.0, latency=0.002) as a,
-        FakeOpenAI(always=bad, retry_after=0.0, latency=0.002) as b,
-    ):
-        job = several_job(task, tmp_path / "out", a, b, flags=("--max-retries", "1"))
-        ended = job.run()
-        assert ended.code == 3
-        assert Counter(end["status"] for end in job.ends()) == {"ok": 39, "infra_error": 1}
-        assert len(a.stats().outcomes(question(3)) + b.stats().outcomes(question(3))) == 4
+    for server in servers:
+        server.behave(always={question(3): "500"}, retry_after=0.0)
+    job = several_job(task, tmp_path / "out", *servers, flags=("--max-retries", "1"))
+    ended = run_job(job)
+    assert ended.code == 3
+    assert Counter(end["status"] for end in job.ends()) == {"ok": 39, "infra_error": 1}
+    assert sum(len(server.stats().outcomes(question(3))) for server in servers) == 4
 
 
 def test_likelihoods_are_measured_at_several_endpoints(
