@@ -18,7 +18,6 @@ import shutil
 import ssl
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -32,11 +31,12 @@ import assay
 from assay.core import registry
 from assay.core.arguments import check_arguments, with_options_of_arguments
 from assay.core.connect import CHAT, EMBEDDINGS, FORWARD, LIKELIHOOD, SCHEMA, About, Role, response_format
-from assay.core.errors import AssayError, ModelError
+from assay.core.errors import AssayError, ModelError, UsageError
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec
 from assay.core.types import Failure, Request, Response
 from assay.models.calling.connect import connect
+from assay.models.calling.proxies import proxy_for
 from assay.models.calling.reasoning import split_reasoning
 
 # Requests that one examination may send, without --probe-limits.
@@ -186,22 +186,23 @@ def _network(spec: RunSpec, endpoint: str) -> Iterator[Finding]:
         yield Finding("network", "proxy", "ok", shown)
     else:
         host = urlsplit(endpoint).hostname or ""
-        used = _proxy_for(endpoint)
-        use = f"{host} is reached through {_without_password(used)}" if used else f"not used for {host}"
+        try:
+            used = proxy_for(endpoint, os.environ)
+        except UsageError as error:
+            yield Finding("network", "proxy", "problem", str(error))
+            return
+        use = f"{host} is reached through {used.url}" if used else f"not used for {host}"
         yield Finding("network", "proxy", "ok", f"{shown}; {use}")
+    if spec.ca_file:
+        yield _certificates("--ca-file", Path(spec.ca_file))
+        return
+    if spec.insecure:
+        advice = "Leave --insecure out, and name the PEM file of your authority with --ca-file"
+        yield Finding("network", "certificates", "warning", "not checked, as --insecure says", advice)
+        return
     for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
         if path := os.environ.get(name):
             yield _certificates(name, Path(path))
-
-
-def _proxy_for(endpoint: str) -> str:
-    """Return the proxy of an endpoint, or an empty text. A loopback address has none."""
-    parts = urlsplit(endpoint)
-    host = parts.hostname or ""
-    if host in ("localhost", "::1") or host.startswith("127.") or urllib.request.proxy_bypass(host):
-        return ""
-    proxies = urllib.request.getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all") or ""
 
 
 def _without_password(text: str) -> str:
@@ -210,7 +211,7 @@ def _without_password(text: str) -> str:
 
 
 def _certificates(name: str, path: Path) -> Finding:
-    advice = f"Correct {name}, or unset it to use the system's certificates"
+    advice = f"Correct {name}, or leave it out to use the system's certificates"
     if name == "SSL_CERT_DIR":
         if path.is_dir():
             return Finding("network", "certificates", "ok", f"{name}={path}")
@@ -313,7 +314,7 @@ class ModelProbe:
             findings.append(Finding("model", "endpoint", "ok", f"{self.address} answers"))
         if "certificate" in failure.message.lower():
             name = "certificates"
-            advice = "Name the PEM file of your company's authority in SSL_CERT_FILE"
+            advice = "Name the PEM file of your company's authority with --ca-file or in SSL_CERT_FILE"
         if failure.kind == "not_recorded":
             text = "the file has no reply to a test question, so nothing more can be tried"
             return [*findings, Finding("model", "first reply", "ok", text)]
@@ -321,7 +322,8 @@ class ModelProbe:
 
     def _first_reply(self, response: Response, seconds: float) -> Iterator[Finding]:
         if self.address:
-            tls = ", and its certificate is trusted" if self.address.startswith("https://") else ""
+            checked = self.address.startswith("https://") and not self._spec.insecure
+            tls = ", and its certificate is trusted" if checked else ""
             yield Finding("model", "endpoint", "ok", f"{self.address} answers{tls}")
         text = f"{self._spec.model} answered in {seconds:.1f} s"
         if not response.text.strip():

@@ -22,11 +22,12 @@ import msgspec
 from assay import progress
 from assay.core import user_code
 from assay.core.arguments import with_options_of_arguments
+from assay.core.connect import SEVERAL, split_urls
 from assay.core.errors import UsageError
 from assay.core.function_source import describe_callable, parameters_of
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
-from assay.core.spec import DEFAULT_SEED, build
+from assay.core.spec import DEFAULT_SEED, RunSpec, build
 from assay.models.calling.connect import Connections
 from assay.models.python import PythonModel
 from assay.results import Run
@@ -56,7 +57,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
     system_instruction: str = "",
     gen_kwargs: Mapping[str, Any] | None = None,
     model_args: Mapping[str, Any] | None = None,
-    base_url: str | None = None,
+    base_url: str | Sequence[str] | None = None,
     serve: str = "",
     judge: str | None = None,
     judge_kwargs: Mapping[str, Any] | None = None,
@@ -67,6 +68,9 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
     seed: int = DEFAULT_SEED,
     timeout: float = 300.0,
     max_retries: int = 5,
+    max_wait: float = 120.0,
+    ca_file: str | Path = "",
+    insecure: bool = False,
     max_calls: int | None = None,
     max_cost: float | None = None,
     prices: str | Path | None = None,
@@ -100,18 +104,22 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
         gen_kwargs: Parameters of requests to the model: temperature, max_tokens, top_p, stop, reasoning_effort,
             extra_body, headers, … They override those that your function passes; None removes one.
         model_args: Arguments of the model's provider.
-        base_url: Base URL of the endpoint. The default is $OPENAI_BASE_URL, else the provider's own.
+        base_url: Base URL of the endpoint, or several of the same model. The default is $OPENAI_BASE_URL, else the
+            provider's own.
         serve: Command that starts the model's server, with {port} and {model} in it. See docs/servers.md.
         judge: Judge model for the scorers "judge" and `assay.rubric`, and for `ctx.ask(..., role="judge")`. "offline"
             is the rule-based judge, without model calls.
         judge_kwargs: Parameters of requests to the judge, like gen_kwargs.
         votes: Judge calls per verdict; the majority wins.
         output_dir: Folder of the run, "results" by default.
-        concurrency: Cases in progress and requests in flight at once.
+        concurrency: Cases in progress and requests in flight at once, at each endpoint.
         limit: Run only the first N rows. A number below 1 is a fraction: 0.1 runs 10 %.
         seed: Base seed. Repeats of an identical request send seed, seed + 1, seed + 2, …
         timeout: Time limit of a request, of the function and of a scorer, in seconds.
         max_retries: Retries per failed request.
+        max_wait: Longest wait before a retry, in seconds, whatever Retry-After says.
+        ca_file: PEM file with the certificates to trust. The default is $SSL_CERT_FILE, else the system's.
+        insecure: Accept every TLS certificate. Others may read and change what is sent.
         max_calls: Stop after this many model calls. The same call of `evaluate` continues the run.
         max_cost: Stop when the calls of this start have cost so many US dollars. Calls in flight still finish. The same
             call of `evaluate` continues the run.
@@ -153,7 +161,7 @@ async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
     system_instruction: str = "",
     gen_kwargs: Mapping[str, Any] | None = None,
     model_args: Mapping[str, Any] | None = None,
-    base_url: str | None = None,
+    base_url: str | Sequence[str] | None = None,
     serve: str = "",
     judge: str | None = None,
     judge_kwargs: Mapping[str, Any] | None = None,
@@ -164,6 +172,9 @@ async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
     seed: int = DEFAULT_SEED,
     timeout: float = 300.0,  # noqa: ASYNC109 - of a request, not of this coroutine
     max_retries: int = 5,
+    max_wait: float = 120.0,
+    ca_file: str | Path = "",
+    insecure: bool = False,
     max_calls: int | None = None,
     max_cost: float | None = None,
     prices: str | Path | None = None,
@@ -202,6 +213,7 @@ def _open(values: dict[str, Any]) -> Runner:
         "judge_kwargs": dict(values["judge_kwargs"] or {}),
         "model_args": dict(values["model_args"] or {}),
         "output_dir": str(values["output_dir"]),
+        "ca_file": str(values["ca_file"]),
         "subjects": {subject: _describe(parts) for subject, parts in subjects.items()},
         "prompt": {
             subject: parts.prompt for subject, parts in subjects.items() if isinstance(parts.prompt, str)
@@ -217,8 +229,11 @@ def _open(values: dict[str, Any]) -> Runner:
     spec = with_options_of_arguments(build("evaluate", EvaluateOptions, options))
     if not spec.output_dir:
         spec = msgspec.structs.replace(spec, output_dir=EvaluateOptions.default_output)
-    suite = EvaluateSuite(spec, rows, subjects, scorers)
-    models = _connect_models(suite, subjects)
+    # Several addresses are not part of the run. Its models are connected to them by the spec that has them.
+    is_several = len(split_urls(spec.base_url)) > 1
+    suite_spec = msgspec.structs.replace(spec, base_url=SEVERAL) if is_several else spec
+    suite = EvaluateSuite(suite_spec, rows, subjects, scorers)
+    models = _connect_models(spec, suite, subjects)
     try:
         return Runner(suite, models, progress.observers(quiet=spec.quiet), command=[])
     except UnicodeEncodeError as error:
@@ -227,10 +242,11 @@ def _open(values: dict[str, Any]) -> Runner:
         raise UsageError(f"gen_kwargs and model_args take values of JSON only: {error}") from None
 
 
-def _connect_models(suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]) -> dict[str, Model]:
+def _connect_models(
+    spec: RunSpec, suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]
+) -> dict[str, Model]:
     """Return the models by role. A user's function becomes a model, as with `--model python/FILE.py:function`."""
     models: dict[str, Model] = {}
-    spec = suite.spec
     connections = Connections(spec)
     for subject, parts in subjects.items():
         role = suite.role_name(subject)

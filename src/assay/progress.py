@@ -31,6 +31,8 @@ LINE_SECONDS = 5.0
 BAR_SECONDS = 0.1
 # Seconds of reading a run before that is told.
 READING_SECONDS = 1.0
+# A wait before a retry that is shorter than this is not told.
+LONG_WAIT_SECONDS = 5.0
 # With more calls per case than this, the line counts calls too: a case of a memory suite may take minutes.
 MANY_CALLS = 10
 # Seconds without the end of a call before the line says that it waits. Most models answer sooner.
@@ -51,6 +53,7 @@ class Progress:
         self._started = time.monotonic()
         self._last_shown = self._started
         self._interval = LINE_SECONDS
+        self._waits: dict[str, float] = {}  # by endpoint: when the wait ends that was told last
 
     def __call__(self, event: Event) -> None:
         kind = type(event)
@@ -68,6 +71,8 @@ class Progress:
             self.errors += event.end.status != "ok"  # type: ignore[union-attr]
         elif kind is Retrying:
             self.retries += 1
+            if event.wait >= LONG_WAIT_SECONDS:  # type: ignore[union-attr]
+                self._tell_wait(event)  # type: ignore[arg-type]
         else:
             self._handle_rare_event(event)
         if (now := time.monotonic()) - self._last_shown >= self._interval and self._is_shown:
@@ -92,6 +97,14 @@ class Progress:
             self.computing = Computing(0, 0, 0, 0.0)
             self.finish()
             self._is_shown = False
+
+    def _tell_wait(self, event: Retrying) -> None:
+        """Say for whom and how long calls wait: once while several calls wait for the same endpoint."""
+        now = time.monotonic()
+        endpoint = event.failure.message.partition(" ")[0]  # messages begin with the endpoint's address
+        if now >= self._waits.get(endpoint, 0.0):
+            self._waits[endpoint] = now + event.wait
+            self.note(f"waiting {duration(event.wait)}: {event.failure.message}")
 
     @property
     def rate(self) -> float:

@@ -28,6 +28,7 @@ from msgspec.structs import replace
 import assay
 from assay.core.arguments import argument_notices, ask_arguments, with_options_of_arguments
 from assay.core.code import code_sha256
+from assay.core.connect import SEVERAL
 from assay.core.diff import differences
 from assay.core.envfile import keys_in
 from assay.core.errors import AssayError, DamagedRun, ModelRefused, Problem, StopRun, UsageError, cannot_write
@@ -49,7 +50,7 @@ from assay.journal.lines import forget_sidecars
 from assay.journal.redact import Redactor, secrets_from_environment
 from assay.journal.repair import repair_notices
 from assay.models.calling.caller import Caller, CallLedger
-from assay.models.calling.connect import Connections, ReplayOnlyModel
+from assay.models.calling.connect import Connections, ReplayOnlyModel, addresses_of, permits_of
 from assay.models.calling.gateway import Gateway, sdk_environment
 from assay.models.calling.permits import Permits
 from assay.models.calling.prices import read_prices, reports_prices
@@ -126,7 +127,10 @@ def _with_ask_options_of(info: RunInfo, spec: RunSpec) -> RunSpec:
     values = {name: stored[name] for name in common & stored.keys()}
     # The endpoint of a Python function or of embedded weights is no URL, and a judge cannot use it as a base URL.
     address = info.spec["base_url"]
-    values["base_url"] = address if address and address.startswith(("http://", "https://")) else None
+    if address == SEVERAL:
+        values["base_url"] = spec.base_url
+    else:
+        values["base_url"] = address if address and address.startswith(("http://", "https://")) else None
     return replace(spec, **values, options=msgspec.convert(options, type(spec.options)))
 
 
@@ -424,22 +428,26 @@ class Runner:
         reuse = ReusableCalls(self._reused).find if self._reused else None
         ledger = CallLedger(journal, self._notify, spec.max_calls, reuse, spec.max_cost)
         upstreams = {name: Upstream(role.model, self.models[name]) for name, role in suite.roles.items()}
-        permits = {up.model.endpoint: Permits(spec.concurrency) for up in upstreams.values()}
+        permits = {
+            addresses_of(up.model): permits_of(up.model, spec.concurrency) for up in upstreams.values()
+        }
         gateway = Gateway(upstreams)
         callers = {
             name: Caller(
                 up,
-                permits[up.model.endpoint],
+                permits[addresses_of(up.model)],
                 ledger,
                 seed=spec.seed,
                 max_retries=spec.max_retries,
+                max_wait=spec.max_wait,
                 params=suite.roles[name].params,
                 prices=self.prices,
             )
             for name, up in upstreams.items()
         }
+        gate = next(iter(permits.values()), Permits(spec.concurrency))
         # A case usually has one request in flight. More open cases than permits would only take memory.
-        open_cases = min(suite.open_cases or spec.concurrency, max(1, cases.total))
+        open_cases = min(suite.open_cases or gate.max_calls, max(1, cases.total))
         shared = await self._open_shared_endpoint(gateway, callers, journal, only_open_case=open_cases == 1)
         loop = Loop(
             Setup(
@@ -449,7 +457,7 @@ class Runner:
                 verdict=suite.passed,
                 journal=journal,
                 models=callers,
-                gate=next(iter(permits.values()), Permits(spec.concurrency)),
+                gate=gate,
                 halt=ledger.halt,
                 notify=self._notify,
                 open_cases=open_cases,
@@ -463,6 +471,10 @@ class Runner:
         )
         notify.set(self._notify)
         self._notice([*self._argument_notices, *suite.notices])
+        if spec.insecure:
+            self._notice(
+                ["--insecure: certificates are not checked. Others may read and change what is sent"]
+            )
         self._stop = StopRequest(loop)
         if self._interrupted:
             self._stop.interrupt()

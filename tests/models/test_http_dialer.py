@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from assay.models.calling import http_client
-from assay.models.calling.http_client import ConnectError, ConnectionPool, Dialer, HttpEndpoint, bearer
+from assay.core.errors import ModelError
+from assay.models.calling import http_dialer
+from assay.models.calling.http_client import ConnectionPool, HttpEndpoint, bearer
+from assay.models.calling.http_dialer import ConnectError, Dialer
 
 from servers.wired import OK, Run, Wired, failure, says
 
@@ -42,7 +44,7 @@ def test_an_endpoint_that_is_not_there_is_unreachable(run: Run, scheme: str, hos
     run(main)
 
 
-def address(port: int) -> http_client.Address:
+def address(port: int) -> http_dialer.Address:
     return (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", port))
 
 
@@ -79,7 +81,7 @@ def test_all_addresses_that_fail_are_told(run: Run) -> None:
     async def main() -> None:
         ports = [refused(), refused()]
         with pytest.raises(OSError, match="(?i)conn.*; .*conn|connection refused"):
-            await http_client._connect_any([address(port) for port in ports])
+            await http_dialer._connect_any([address(port) for port in ports])
 
     run(main)
 
@@ -87,7 +89,7 @@ def test_all_addresses_that_fail_are_told(run: Run) -> None:
 def test_an_endpoint_that_is_silent_while_connecting_is_unreachable(run: Run, deaf: int) -> None:
     async def main() -> None:
         with pytest.raises(ConnectError, match="it does not answer"):
-            await Dialer("127.0.0.1", deaf, tls=False, timeout=0.1).dial(asyncio.Protocol)
+            await Dialer("127.0.0.1", deaf, tls=False, timeout=0.1).dial(lambda _: asyncio.Protocol())
 
     run(main)
 
@@ -133,9 +135,11 @@ def test_tls_without_trust_is_unreachable(
     async def main() -> None:
         async with Wired(says(OK), served()) as server:
             endpoint = HttpEndpoint(f"https://{host}:{server.port}", bearer("k"), 20.0)
-            kind, message = await failure(endpoint.post("/x", b""))
-            assert kind == "unreachable"
-            assert said in message
+            with pytest.raises(ModelError) as caught:
+                await endpoint.post("/x", b"")
+            assert caught.value.failure.kind == "unreachable"
+            assert not caught.value.retry
+            assert said in caught.value.failure.message
             assert [wire.requests for wire in server.wires if wire.requests] == []
             await endpoint.close()
 

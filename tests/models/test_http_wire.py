@@ -43,7 +43,7 @@ KEPT: dict[str, tuple[bytes, int, bytes]] = {
     "empty": (sized(b""), 200, b""),
     "no reason": (OK.replace(b" OK", b""), 200, b"hi"),
     "error": (OK.replace(b"200 OK", b"503 Service Unavailable"), 503, b"hi"),
-    "redirect": (b"HTTP/1.1 302 Found\r\nLocation: /y\r\nContent-Length: 0\r\n\r\n", 302, b""),
+    "redirect to nowhere": (b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n", 302, b""),
     "chunked": (START + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", 200, b"hi"),
     "chunks": (
         START + b"transfer-encoding:Chunked\r\n\r\n"

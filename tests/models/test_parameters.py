@@ -194,8 +194,8 @@ def test_headers_take_secrets_from_the_environment_and_no_file_has_them(
             quiet=True,
         )
     assert run["exact_match"].value == 1.0
-    assert server.headers[0]["X-Team"] == "eval"
-    assert server.headers[0]["X-Api-Key"] == "s3cret-pass-of-the-team"
+    assert server.heads[0]["X-Team"] == "eval"
+    assert server.heads[0]["X-Api-Key"] == "s3cret-pass-of-the-team"
     assert "headers" not in server.bodies[0]
     for file in run.folder.rglob("*"):
         assert not file.is_file() or b"s3cret-pass" not in file.read_bytes()

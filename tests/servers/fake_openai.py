@@ -62,6 +62,8 @@ class Behaviour(msgspec.Struct):
     always: dict[str, str] = {}
     """Prompts that meet a fault at every attempt."""
     retry_after: float | None = 0.05
+    held: bool = False
+    """Requests wait until the behaviour changes."""
 
 
 class Seen(msgspec.Struct):
@@ -137,24 +139,39 @@ def fault_of(behaviour: Behaviour, prompt: str, seed: int, attempt: int) -> str 
 class Endpoint:
     """The server inside its own process."""
 
-    def __init__(self, behaviour: Behaviour) -> None:
+    def __init__(self, behaviour: Behaviour, log: str = "") -> None:
         self.behaviour = behaviour
+        self._log = log
         self.stats = Stats()
         self._arrived: Counter[tuple[str, int]] = Counter()
         self._in_flight = 0
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """Chat and text completions."""
+        from aiohttp import web
+
         body = json.loads(await request.read())
         messages = body.get("messages")
         seen = self._note(messages[-1]["content"] if messages else body["prompt"], body["seed"])
+        self._write("received", seen)
         try:
-            return await self._answer(request, seen, chat=messages is not None)
+            response = await self._answer(request, seen, chat=messages is not None)
+            if self._log and isinstance(response, web.Response):
+                await response.prepare(request)
+                await response.write_eof()
+                self._write("answered", seen)
+            return response
         except (asyncio.CancelledError, ConnectionError):
             seen.outcome = "left"
             raise
         finally:
             self._in_flight -= 1
+
+    def _write(self, what: str, seen: Seen) -> None:
+        """Append to the log, which outlives this process. An answer is logged once it is on its way."""
+        if self._log:
+            with Path(self._log).open("a", encoding="utf-8") as file:
+                file.write(json.dumps([what, seen.prompt, seen.seed]) + "\n")
 
     def _note(self, prompt: str, seed: int) -> Seen:
         self._arrived[prompt, seed] += 1
@@ -169,6 +186,8 @@ class Endpoint:
         fault = fault_of(behaviour, seen.prompt, seen.seed, seen.attempt)
         slower = 1 + behaviour.jitter * share("latency", seen.prompt, seen.seed)
         await asyncio.sleep(3600 if fault == "hang" else behaviour.latency * slower)
+        while self.behaviour.held:  # noqa: ASYNC110 - until a test changes it
+            await asyncio.sleep(0.005)
         seen.outcome, seen.answered = fault or "ok", time.time()
         body = completion(seen.reply, chat=chat)
         if fault in ("drop", "cut"):
@@ -206,11 +225,11 @@ def completion(text: str, *, chat: bool) -> bytes:
     return json.dumps({"choices": [{"index": 0, **choice, "finish_reason": "stop"}], "usage": usage}).encode()
 
 
-async def serve(port: int, behaviour: Behaviour) -> None:
+async def serve(port: int, behaviour: Behaviour, log: str = "") -> None:
     """Until the process is killed, or whoever started it is gone."""
     from aiohttp import web
 
-    endpoint = Endpoint(behaviour)
+    endpoint = Endpoint(behaviour, log)
     app = web.Application(client_max_size=1 << 26)
     for path in ("/v1/chat/completions", "/v1/completions"):
         app.router.add_post(path, endpoint.complete)
@@ -249,14 +268,18 @@ def controls(endpoint: Endpoint) -> list[tuple[str, str, Callable[[Any], Awaitab
 class FakeOpenAI:
     """The server as a process of its own, for a `with` statement."""
 
-    def __init__(self, port: int = 0, **behaviour: Any) -> None:
+    def __init__(self, port: int = 0, *, log: Path | None = None, **behaviour: Any) -> None:
+        """With `log`, every request and every answer is written to this file, also by a server that was killed."""
         self.port = port
+        self._log = log
         self._behaviour = Behaviour(**behaviour)
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
         given = msgspec.json.encode(self._behaviour).decode()
         command = [sys.executable, str(Path(__file__)), "--port", str(self.port), "--behaviour", given]
+        if self._log is not None:
+            command += ["--log", str(self._log)]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
@@ -264,6 +287,14 @@ class FakeOpenAI:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
+
+    def logged(self, what: str) -> list[tuple[str, int]]:
+        """Prompt and seed of every request that was `received` or `answered`, by earlier processes too."""
+        if self._log is None or not self._log.exists():
+            return []
+        # The last line of a server that was killed may be incomplete.
+        lines = self._log.read_text().rpartition("\n")[0].splitlines()
+        return [(prompt, seed) for kind, prompt, seed in map(json.loads, lines) if kind == what]
 
     def kill(self) -> None:
         """The endpoint is gone, in the middle of whatever it did."""
@@ -301,10 +332,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--behaviour", default="{}", help="JSON, as of the class Behaviour")
+    parser.add_argument("--log", default="", help="file for a line for each request and each answer")
     given = parser.parse_args()
     behaviour = msgspec.json.decode(given.behaviour, type=Behaviour)
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve(given.port, behaviour))
+        asyncio.run(serve(given.port, behaviour, given.log))
 
 
 if __name__ == "__main__":

@@ -72,8 +72,9 @@ class JudgingServer(LoopbackServer):
         judge: Callable[[JudgeQuestion], Verdict] = offline.verdict,
         spoil: Callable[[JudgeQuestion, int], str] = lambda _matter, _attempt: "",
         other: Callable[[dict[str, Any]], str] = lambda _body: "I do not know.",
+        **where: Any,
     ) -> None:
-        super().__init__(self._answer)
+        super().__init__(self._answer, **where)
         self.questions: list[JudgeQuestion] = []
         self.judge, self.spoil, self._other = judge, spoil, other
         self._attempts: Counter[str] = Counter()

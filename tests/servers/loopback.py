@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,16 +21,23 @@ class ListeningServer(ThreadingHTTPServer):
     request_queue_size = 128  # of more than the usual five connections at once some would wait a second
 
 
-class LoopbackServer:
-    """Answers POST with what `answer(body)` gives: a status and JSON. Keeps every body and head.
+class _Listening6(ListeningServer):
+    address_family = socket.AF_INET6
 
-    GET lists one model.
+
+class LoopbackServer:
+    """Answers POST with what `answer(body)` gives: a status and JSON. Keeps every body. GET lists one model.
+
+    `headers` are sent with every reply.
     """
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> None:
+        """Listen on `host`, which may be `::1`, and speak TLS with a context."""
         self.bodies: list[dict[str, Any]] = []
-        self.headers: list[Mapping[str, str]] = []
-        bodies, headers = self.bodies, self.headers
+        self.heads: list[Mapping[str, str]] = []
+        """The headers of each POST."""
+        self.headers: dict[str, str] = {}
+        bodies, heads, headers = self.bodies, self.heads, self.headers
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -38,7 +47,7 @@ class LoopbackServer:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 bodies.append(body)
-                headers.append(dict(self.headers))
+                heads.append(dict(self.headers))
                 self._send(*answer(body))
 
             def do_GET(self) -> None:
@@ -48,19 +57,29 @@ class LoopbackServer:
                 payload = json.dumps(value).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(payload)))
+                for name, text in headers.items():
+                    self.send_header(name, text)
                 self.end_headers()
                 self.wfile.write(payload)
 
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._http = ListeningServer(("127.0.0.1", 0), Handler)
+        self._http = (_Listening6 if ":" in host else ListeningServer)((host, 0), Handler)
+        self._tls = tls is not None
+        self._host = f"[{host}]" if ":" in host else host
+        if tls is not None:
+            self._http.socket = tls.wrap_socket(self._http.socket, server_side=True)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
 
     @property
     def url(self) -> str:
         """What to give as --base-url."""
-        return f"http://127.0.0.1:{self._http.server_port}/v1"
+        return self.url_of(self._host)
+
+    def url_of(self, host: str) -> str:
+        """What to give as --base-url where this server has another name."""
+        return f"http{'s' if self._tls else ''}://{host}:{self._http.server_port}/v1"
 
     def __enter__(self) -> Self:
         self._thread.start()

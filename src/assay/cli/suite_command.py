@@ -246,7 +246,7 @@ def _option(field: Field, name: str) -> click.Option:
         if field.default:
             flags = [f"{flags[0]}/--no-{flags[0][2:]}"]
         settings["is_flag"] = True
-    elif get_origin(kind) is list:
+    elif get_origin(kind) is list or field.extra.get("repeat"):
         settings["multiple"] = True
     else:
         settings["type"] = click.STRING if field.extra.get("as_text") else TYPES.get(kind, click.STRING)

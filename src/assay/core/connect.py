@@ -30,6 +30,17 @@ EMBEDDINGS = "embeddings"  # returns vectors of texts, for --embedder
 FORWARD = "forward"  # passes the requests of other SDKs to an endpoint unchanged
 
 
+SEVERAL = "several endpoints"
+"""The endpoint of a model with several base URLs. It stands in requests and in run.json instead of the addresses, so
+that other addresses continue the same run."""
+
+
+def split_urls(text: str | None) -> list[str]:
+    """Return the base URLs of an option that may have several, separated by commas. Repeated ones are dropped."""
+    urls = re.split(r"\s*,\s*(?=https?://)", (text or "").strip())
+    return list(dict.fromkeys(url for url in urls if url))
+
+
 class Network(Struct, frozen=True, kw_only=True):
     """How the endpoints of a run are reached. None of it changes a reply."""
 

@@ -104,8 +104,9 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     base_url: Annotated[
         str | None,
         ask(
-            "Base URL of the endpoint.  [default: $OPENAI_BASE_URL, else the provider's own; for openai/ "
-            "https://api.openai.com/v1]"
+            "Base URL of the endpoint. Repeat it for several endpoints of the same model.  [default: $OPENAI_BASE_URL, "
+            "else the provider's own; for openai/ https://api.openai.com/v1]",
+            repeat=True,
         ),
     ] = None
     gen_kwargs: Annotated[
@@ -140,7 +141,9 @@ class RunSpec(Struct, frozen=True, kw_only=True):
         str,
         how("Output folder.", flags=["--output-dir", "--output-path"]),
     ] = ""
-    concurrency: Annotated[int, how("Maximum number of requests in flight."), Meta(ge=1)] = 16
+    concurrency: Annotated[int, how("Maximum number of requests in flight at each endpoint."), Meta(ge=1)] = (
+        16
+    )
     limit: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         ask("Run only the first N rows of each data set. A number below 1 is a fraction: 0.1 runs 10 %."),
@@ -150,6 +153,21 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     ] = DEFAULT_SEED
     timeout: Annotated[float, how("Time limit per request, in seconds."), Meta(gt=0)] = 300.0
     max_retries: Annotated[int, how("Retries per failed request."), Meta(ge=0)] = 5
+    max_wait: Annotated[
+        float,
+        how("Longest wait before a retry, in seconds, whatever Retry-After says."),
+        Meta(ge=0, le=86_400),
+    ] = 120.0
+    ca_file: Annotated[
+        str,
+        how(
+            "PEM file with the certificates to trust, such as a company's CA.  [default: $SSL_CERT_FILE, else the "
+            "system's certificates]"
+        ),
+    ] = ""
+    insecure: Annotated[
+        bool, how("Accept every TLS certificate. Others may read and change what is sent.")
+    ] = False
     max_calls: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         how("Stop after this many model calls. The same command continues the run."),
@@ -270,7 +288,9 @@ def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where
         if key in own:
             own_values[key] = _mapping_value(own[key], value)
         elif key in common:
-            common_values[key] = _mapping_value(common[key], value)
+            # An option that may be repeated is a text with commas, as it is written in a configuration file.
+            several = common[key].extra.get("repeat") and isinstance(value, (list, tuple))
+            common_values[key] = ",".join(map(str, value)) if several else _mapping_value(common[key], value)
         else:
             raise UsageError(prefix + unknown("option", str(key), sorted(common.keys() | own.keys())))
     try:

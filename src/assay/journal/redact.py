@@ -1,4 +1,8 @@
-"""Keeps secrets out of the journal. Secrets are the values of environment variables with names such as `*_KEY`."""
+"""Keeps secrets out of the journal.
+
+Secrets are the values of environment variables with names such as `*_KEY`, and passwords in variables such as
+`HTTPS_PROXY`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ import os
 import re
 from collections.abc import Collection
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -15,6 +20,7 @@ MARK = "[redacted]"
 MIN_LENGTH = 8
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)S?$", re.IGNORECASE)
+_PASSWORD = re.compile(r"(?:^|//)[^/@:]*:([^/]+)@")
 # Structs inside a line, and the fields by which the journal finds and reads its lines. Their names and values must
 # survive even if a secret has the value "response" or "subject_error".
 _STRUCTS = frozenset({"request", "response", "failure", "usage", "end"})
@@ -22,8 +28,15 @@ _JOURNAL_WORDS = frozenset({"type", "case", "stage", "hash", "scorer", "status",
 
 
 def secrets_from_environment(key_names: Collection[str] = ()) -> list[str]:
-    """Return the values of variables whose names look like secrets, and of the variables in `key_names`."""
-    return [value for name, value in os.environ.items() if name in key_names or _SECRET_NAME.search(name)]
+    """Return the values of variables whose names look like secrets, and of the variables in `key_names`.
+
+    Of a proxy's URL only the password is a secret, as it is written and as it is sent.
+    """
+    secrets = [value for name, value in os.environ.items() if name in key_names or _SECRET_NAME.search(name)]
+    for name, value in os.environ.items():
+        if name.lower().endswith("_proxy") and (match := _PASSWORD.search(value)):
+            secrets += [match[1], unquote(match[1])]
+    return secrets
 
 
 class Redactor:

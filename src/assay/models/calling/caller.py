@@ -27,9 +27,10 @@ from assay.core.params import with_params
 from assay.core.protocols import Upstream
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
 from assay.models.calling.foreign_sdk import is_sdk_request
-from assay.models.calling.permits import Permits
+from assay.models.calling.permits import NO_LANES, Permits
 from assay.models.calling.prices import Pricer, PriceTable
 from assay.models.calling.reasoning import split_reasoning
+from assay.models.calling.several import SeveralEndpoints
 
 # Without a Retry-After header the wait doubles with each attempt, from the first value up to the longest. The
 # five waits of the default --max-retries take 8 to 16 seconds together.
@@ -169,6 +170,7 @@ class Caller:
         max_retries: int,
         params: dict[str, Any] | None = None,
         prices: PriceTable | None = None,
+        max_wait: float = 120.0,
     ) -> None:
         """`params` are the role's parameters. They override those of each request."""
         self.name, self.model = upstream
@@ -179,6 +181,10 @@ class Caller:
         self.ledger = ledger
         self._seed = seed
         self._max_retries = max_retries
+        self._max_wait = max_wait
+        # By the number that `permits` gives out: the endpoints of this model, mostly one.
+        self._members = self.model.members if isinstance(self.model, SeveralEndpoints) else (self.model,)
+        self._reply_counts = [0] * len(self._members)
         self._reply_count = 0
         self._adapted: tuple[str, ...] = ()
 
@@ -204,31 +210,42 @@ class Caller:
         if request.continuation is not None and LIKELIHOOD not in self.model.can:
             raise ModelError(Failure("rejected", f"{request.model} cannot do {LIKELIHOOD}"))
         replies_before = self._reply_count
-        attempt = 0
+        attempt = rounds = 0
+        tried: frozenset[int] = NO_LANES
         while True:
             attempt += 1
-            await self.permits.acquire(order)
+            at = await self.permits.acquire(order, tried)
             # Waiting for a permit is not the endpoint's time.
             started = time.perf_counter()
             try:
-                response = await self._attempt(request, n, attempt)
+                response = await self._attempt(request, n, attempt, at)
                 return response, attempt, time.perf_counter() - started
             except ModelError as error:
-                if not error.retry or attempt > self._max_retries:
-                    error.attempts = attempt
-                    error.seconds = time.perf_counter() - started
-                    self._halt_if_hopeless(error.failure, replies_before)
+                error.attempts = attempt
+                error.seconds = time.perf_counter() - started
+                self._halt_if_refused(error.failure, at)
+                # Another endpoint can have the call at once. A round of all endpoints counts as one retry.
+                may_help = error.retry or error.failure.kind in ("unreachable", "auth", "not_found")
+                if may_help and self.permits.may_move(at, tried):
+                    tried |= {at}
+                    self.ledger.count_retry(error.failure, 0.0)
+                    continue
+                tried = NO_LANES
+                rounds += 1
+                if not error.retry or rounds > self._max_retries:
+                    self._halt_if_down(error.failure, replies_before)
                     raise
-                await self._wait_before_retry(error, attempt)
+                await self._wait_before_retry(error, rounds)
 
-    async def _attempt(self, request: Request, n: int, attempt: int) -> Response:
+    async def _attempt(self, request: Request, n: int, attempt: int, at: int) -> Response:
         """Send once. `send` has acquired a permit; this method releases it."""
         try:
             self.ledger.take_from_budget(attempt)
-            response = await self.model.send(request, self._seed + n)
+            response = await self._members[at].send(request, self._seed + n)
         except ModelError as error:
             if error.failure.kind == "rate_limited":
-                self.permits.overloaded()
+                self.permits.overloaded(at)
+            self.permits.failed(error.failure, at)
             raise
         except AssayError:
             raise
@@ -237,9 +254,10 @@ class Caller:
             failure = Failure("bad_reply", f"the provider raised {type(error).__name__}: {error}")
             raise ModelError(failure, retry=True) from error
         finally:
-            self.permits.release()
+            self.permits.release(at)
         self._reply_count += 1
-        self.permits.succeeded()
+        self._reply_counts[at] += 1
+        self.permits.succeeded(at)
         if response.adapted and response.adapted != self._adapted:
             self._tell_adapted(response.adapted)
         return self._priced(request, split_reasoning(response))
@@ -275,24 +293,27 @@ class Caller:
                 Noted(f"{self.name} rejects a parameter; its requests now have {', '.join(new)}")
             )
 
-    def _halt_if_hopeless(self, failure: Failure, replies_before: int) -> None:
-        """Halt the run if every later call would fail in the same way."""
+    def _halt_if_refused(self, failure: Failure, at: int) -> None:
+        """Halt the run if this endpoint will refuse every later call too."""
         # Before the first reply these errors mean a wrong key or a wrong model name. After it, the key and the
         # name have worked, so the endpoint had a passing fault and only this call fails.
-        never_accepted = failure.kind in ("auth", "not_found") and not self._reply_count
+        never_accepted = failure.kind in ("auth", "not_found") and not self._reply_counts[at]
         if failure.kind == "unsupported" or never_accepted:
             raise self.ledger.halt(ModelRefused(failure.message))
-        # No call of the run was answered during all retries of this call: the endpoint is down.
+
+    def _halt_if_down(self, failure: Failure, replies_before: int) -> None:
+        """Halt the run if no call of the run was answered during all retries of this call: the endpoint is down."""
         if failure.kind == "unreachable" and self._reply_count == replies_before:
             raise self.ledger.halt(StopRun(failure.message))
 
     async def _wait_before_retry(self, error: ModelError, attempt: int) -> None:
         # The random factor spreads calls that failed together, so that they are not repeated all at once. A wait
-        # from Retry-After is only lengthened: the endpoint would refuse an earlier attempt.
+        # from Retry-After is only lengthened, since the endpoint would refuse an earlier attempt, unless it is longer
+        # than --max-wait.
         if error.wait is not None:
-            wait = error.wait * random.uniform(1.0, 1.1)  # noqa: S311
+            wait = min(error.wait, self._max_wait / 1.1) * random.uniform(1.0, 1.1)  # noqa: S311
         else:
-            longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (attempt - 1))
+            longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (attempt - 1), self._max_wait)
             wait = longest * random.uniform(0.5, 1.0)  # noqa: S311
         self.ledger.count_retry(error.failure, wait)
         await self.ledger.sleep(wait)

@@ -51,8 +51,6 @@ _HINTS = {
     "not_found": ". Check the model's name and the base URL, which often ends with /v1",
 }
 _HTML_TAG = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL)
-# No endpoint recovers later than this, and a person would take a longer silence for a hang.
-MAX_RETRY_AFTER = 120.0
 
 
 def decode_json(response: HttpResponse, where: str, key: str = COMMON_KEY) -> Any:
@@ -130,7 +128,7 @@ def _retry_delay(body: bytes) -> float | None:
     for detail in _read_error(body).details:
         if isinstance(detail, dict) and str(detail.get("@type", "")).endswith("RetryInfo"):
             match = re.fullmatch(r"(\d+(?:\.\d+)?)s", str(detail.get("retryDelay", "")))
-            return min(float(match[1]), MAX_RETRY_AFTER) if match else None
+            return float(match[1]) if match else None
     return None
 
 
@@ -172,7 +170,10 @@ def _error_text(body: bytes) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds of a Retry-After header, which holds a number or an HTTP date. At most MAX_RETRY_AFTER."""
+    """Return the seconds of a Retry-After header, which holds a number or an HTTP date. None if it holds neither.
+
+    They may be infinite. The caller waits no longer than --max-wait.
+    """
     value = headers.get("Retry-After")
     if value is None:
         return None
@@ -183,4 +184,4 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
             seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
         except (ValueError, OverflowError, OSError):
             return None
-    return min(max(0.0, seconds), MAX_RETRY_AFTER) if not math.isnan(seconds) else None
+    return max(0.0, seconds) if not math.isnan(seconds) else None

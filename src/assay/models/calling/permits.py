@@ -1,16 +1,21 @@
 """Permits of one endpoint: how many calls may be in flight, and which waiting call is next.
 
 permits = Permits(max_calls=16)
-await permits.acquire(order=case.index)    # for each attempt of a call
-permits.release()
-await permits.room()                       # a worker waits here before it starts another case
+at = await permits.acquire(order=case.index)    # for each attempt of a call
+permits.release(at)
+await permits.room()                            # a worker waits here before it starts another case
+
+`at` is the number of the endpoint. It is always 0 here; `several.py` has permits of several endpoints.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Collection
 from heapq import heappop, heappush
+
+from assay.core.types import Failure
 
 # A 429 reply multiplies the limit by this factor, and successes add to it: additive increase, multiplicative
 # decrease, as in TCP.
@@ -18,6 +23,7 @@ OVERLOAD_FACTOR = 0.7
 # An overloaded endpoint answers all calls in flight with 429. Within this time they count as one overload;
 # otherwise sixteen of them would reduce the limit sixteen times.
 OVERLOAD_PAUSE_SECONDS = 1.0
+NO_LANES: frozenset[int] = frozenset()
 
 
 class Permits:
@@ -32,7 +38,7 @@ class Permits:
         self.limit = float(max_calls)
         self.busy = 0
         # A heap of (order, ticket, future). The ticket keeps equal orders in the order of their arrival.
-        self._waiting_calls: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._waiting_calls: list[tuple[int, int, asyncio.Future[int]]] = []
         self._waiting_workers: deque[asyncio.Future[None]] = deque()
         self._tickets = 0
         self._reduced_at = 0.0
@@ -47,23 +53,29 @@ class Permits:
         """Whether a new case would have to wait for its first call."""
         return bool(self._waiting_calls) or self.busy >= int(self.limit)
 
-    async def acquire(self, order: int) -> None:
-        """Wait for a permit. Lower orders go first, equal ones in the order of their arrival."""
+    async def acquire(self, order: int, avoid: Collection[int] = NO_LANES) -> int:
+        """Wait for a permit and return the number of its endpoint, 0.
+
+        Lower orders go first, equal ones in the order of their arrival.
+        """
         if not self._waiting_calls and self.busy < int(self.limit):
             self.busy += 1
-            return
-        future = asyncio.get_running_loop().create_future()
+            return 0
+        return await self._queue(order, asyncio.get_running_loop().create_future())
+
+    async def _queue(self, order: int, future: asyncio.Future[int]) -> int:
+        """Wait in the queue until `future` has the number of an endpoint."""
         self._tickets += 1
         heappush(self._waiting_calls, (order, self._tickets, future))
         try:
-            await future
+            return await future
         except asyncio.CancelledError:
             # The permit was granted in the turn of the loop in which the task was cancelled. Release it here.
             if future.done() and not future.cancelled():
-                self.release()
+                self.release(future.result())
             raise
 
-    def release(self) -> None:
+    def release(self, at: int = 0) -> None:
         """Return a permit and wake the next call."""
         self.busy -= 1
         self._wake()
@@ -83,18 +95,25 @@ class Permits:
         """
         self._wake()
 
-    def overloaded(self) -> None:
+    def overloaded(self, at: int = 0) -> None:
         """Reduce the limit: the endpoint replied with 429."""
         now = asyncio.get_running_loop().time()
         if now - self._reduced_at >= OVERLOAD_PAUSE_SECONDS:
             self._reduced_at = now
             self.limit = max(1.0, self.limit * OVERLOAD_FACTOR)
 
-    def succeeded(self) -> None:
+    def succeeded(self, at: int = 0) -> None:
         """Raise a reduced limit a little: a call was answered."""
         if self.limit < self.max_calls:
             self.limit = min(float(self.max_calls), self.limit + 1.0 / self.limit)
             self._wake()
+
+    def failed(self, failure: Failure, at: int = 0) -> None:
+        """Note that a call failed. A single endpoint stays in use, whatever happens."""
+
+    def may_move(self, at: int, tried: Collection[int]) -> bool:
+        """Return whether another endpoint should have a call that failed. A single endpoint has no other."""
+        return False
 
     def _wake(self) -> None:
         """Grant free permits to waiting calls. If some are left, wake as many workers."""
@@ -102,8 +121,10 @@ class Permits:
             _, _, future = heappop(self._waiting_calls)
             if not future.done():
                 self.busy += 1
-                future.set_result(None)
-        free = int(self.limit) - self.busy
+                future.set_result(0)
+        self._wake_workers(int(self.limit) - self.busy)
+
+    def _wake_workers(self, free: int) -> None:
         while free > 0 and self._waiting_workers and not self._waiting_calls:
             worker = self._waiting_workers.popleft()
             if not worker.done():

@@ -1,0 +1,204 @@
+"""Opens connections to a host: name lookup, TCP, TLS.
+
+    dialer = Dialer("models.example", 443, tls=True, timeout=60.0, network=Network(ca_file="company.pem"))
+    protocol = await dialer.dial(lambda sock: HttpConnection(pool, sock))
+
+`tls_context` says which certificates are trusted, for connections through a proxy too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from assay.core.connect import Network
+from assay.core.errors import UsageError
+
+# Limit for TCP connect and TLS handshake. A model's answer may take minutes, a handshake may not.
+CONNECT_SECONDS = 30.0
+# Delay before the next address of a host is tried beside the previous one, as RFC 8305 recommends.
+HAPPY_EYEBALLS_SECONDS = 0.25
+# A run opens hundreds of connections at its start. They share one name lookup.
+DNS_CACHE_SECONDS = 10.0
+
+_ProtocolT = TypeVar("_ProtocolT", bound=asyncio.Protocol)
+Address = tuple[int, int, int, str, Any]  # an item of socket.getaddrinfo
+
+
+class ConnectError(Exception):
+    """No connection to the host: the name is unknown, the port is closed, or TLS failed.
+
+    `retry` is False if the next attempt would fail in the same way, as with a certificate that is not trusted.
+    """
+
+    def __init__(self, message: str, *, retry: bool = True) -> None:
+        super().__init__(message)
+        self.retry = retry
+
+
+class Dialer:
+    """Opens connections to one host and port: name lookup, TCP, TLS."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: bool,
+        timeout: float,
+        network: Network = Network(),  # noqa: B008 - immutable
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self._network = network
+        self._timeout = min(timeout, CONNECT_SECONDS)
+        self._tls_context: ssl.SSLContext | None = None
+        self._lookup: asyncio.Task[Sequence[Address]] | None = None
+        self._addresses: Sequence[Address] = []
+        self._addresses_expire = 0.0
+        try:
+            # A numeric host such as 127.0.0.1 needs no lookup. With this flag the call does not block.
+            self._addresses = socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+            )
+            self._addresses_expire = math.inf
+        except (OSError, UnicodeError):
+            pass
+
+    async def dial(self, protocol_factory: Callable[[socket.socket], _ProtocolT]) -> _ProtocolT:
+        """Open a connection and return its protocol, which `protocol_factory` makes. Raises ConnectError.
+
+        The dialer's timeout covers TCP and TLS. The name lookup is limited by the request's deadline alone.
+        """
+        loop = asyncio.get_running_loop()
+        name = self._host.rstrip(".") if self._tls else None  # certificates have no final dot
+        try:
+            addresses = await self._resolve()
+            async with asyncio.timeout(self._timeout):
+                sock = await _connect_any(addresses)
+                try:
+                    if self._tls and self._tls_context is None:
+                        self._tls_context = tls_context(self._network)
+                    _, protocol = await loop.create_connection(
+                        lambda: protocol_factory(sock), sock=sock, ssl=self._tls_context, server_hostname=name
+                    )
+                except BaseException:
+                    sock.close()
+                    raise
+                return protocol
+        except TimeoutError:
+            raise ConnectError("it does not answer") from None
+        except ssl.SSLError as error:
+            raise tls_error(error) from None
+        except (OSError, UnicodeError) as error:
+            raise ConnectError(str(error) or type(error).__name__) from None
+
+    async def _resolve(self) -> Sequence[Address]:
+        """Return the addresses of the host. Concurrent callers share one lookup.
+
+        The shield keeps the lookup alive for the others when one caller is cancelled.
+        """
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._addresses_expire:
+            return self._addresses
+        if self._lookup is None:
+            lookup = loop.getaddrinfo(
+                self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
+            )
+            self._lookup = loop.create_task(lookup)
+            self._lookup.add_done_callback(self._end_lookup)
+        return await asyncio.shield(self._lookup)
+
+    def _end_lookup(self, task: asyncio.Task[Sequence[Address]]) -> None:
+        self._lookup = None
+        # Calling task.exception() also keeps asyncio from logging an error that no caller waits for.
+        if not task.cancelled() and task.exception() is None:
+            self._addresses = task.result()
+            self._addresses_expire = asyncio.get_running_loop().time() + DNS_CACHE_SECONDS
+
+
+def tls_context(network: Network) -> ssl.SSLContext:
+    """Return what to trust: --ca-file, else $SSL_CERT_FILE and $SSL_CERT_DIR, else the system's certificates.
+
+    Raises UsageError if the file of --ca-file cannot be used.
+    """
+    try:
+        # Without a file, OpenSSL itself reads the two variables.
+        context = ssl.create_default_context(cafile=network.ca_file or None)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        reason = "it has no certificate in PEM format" if isinstance(error, ssl.SSLError) else error.args[-1]
+        raise UsageError(f"--ca-file {network.ca_file} cannot be used: {reason}") from None
+    if network.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def tls_error(error: ssl.SSLError) -> ConnectError:
+    """Return the error of a TLS handshake, with what the user can do about it."""
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        hint = ""
+        if error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+            hint = ". Does the server speak http:// and not https://?"
+        return ConnectError(f"{error}{hint}")
+    file = os.environ.get("SSL_CERT_FILE")
+    missing = f" (SSL_CERT_FILE names {file}, which is no file)" if file and not Path(file).is_file() else ""
+    return ConnectError(
+        f"{error}{missing}. To trust its certificate, name a PEM file that has the certificate or its CA with "
+        "--ca-file or SSL_CERT_FILE. --insecure accepts every certificate",
+        retry=False,
+    )
+
+
+async def _connect_any(addresses: Sequence[Address]) -> socket.socket:
+    """Return a socket to the address that answers first (happy eyeballs).
+
+    The next address is tried when one fails, or after a short delay when one is silent.
+    """
+    if len(addresses) == 1:
+        return await _connect(addresses[0])
+    untried = list(addresses)
+    attempts: set[asyncio.Task[socket.socket]] = set()
+    errors: list[str] = []
+    try:
+        while untried or attempts:
+            if untried:
+                attempts.add(asyncio.create_task(_connect(untried.pop(0))))
+            delay = HAPPY_EYEBALLS_SECONDS if untried else None
+            done, _ = await asyncio.wait(attempts, timeout=delay, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                attempts.remove(task)
+                error = task.exception()
+                if error is None:
+                    return task.result()
+                if str(error) not in errors:
+                    errors.append(str(error))
+        raise OSError("; ".join(errors))
+    finally:
+        for task in attempts:
+            # An attempt that has just succeeded cannot be cancelled. The others close their sockets.
+            if not task.cancel() and not task.cancelled() and task.exception() is None:
+                task.result().close()
+
+
+async def _connect(address: Address) -> socket.socket:
+    family, kind, protocol, _, socket_address = address
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.settimeout(0)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A model may think for minutes. Keep-alive probes detect a peer that has vanished meanwhile.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        await asyncio.get_running_loop().sock_connect(sock, socket_address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

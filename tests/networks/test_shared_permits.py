@@ -1,0 +1,148 @@
+"""The permits of several endpoints: who gets a call, who is left out, who is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+from assay.core.events import Event, Noted, notify
+from assay.core.types import Failure
+from assay.models.calling.several import MAX_FAILURES, SharedPermits
+
+REFUSED = Failure("unreachable", "http://a cannot be reached")
+BROKEN = Failure("server_error", "http://a answered 500")
+Main = Callable[[], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Callable[[Main], None]:
+    """Run a coroutine on each event loop."""
+
+    def start(main: Main) -> None:
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            runner.run(main())
+
+    return start
+
+
+def two_endpoints(max_calls: int) -> SharedPermits:
+    """The first pause is short, because a test waits for its end."""
+    return SharedPermits(["http://a", "http://b"], max_calls, first_pause=0.001)
+
+
+def fail(permits: SharedPermits, at: int, failure: Failure) -> None:
+    permits.failed(failure, at)
+    permits.release(at)
+
+
+def test_calls_go_to_the_endpoint_with_the_most_room(run: Callable[[Main], None]) -> None:
+    async def main() -> None:
+        permits = two_endpoints(2)
+        assert [await permits.acquire(0) for _ in range(4)] == [0, 1, 0, 1]
+        assert permits.crowded
+        permits.release(1)
+        await permits.room()
+        assert await permits.acquire(0) == 1
+
+    run(main)
+
+
+def test_a_port_that_refuses_is_left_out_and_tried_again_by_one_call(run: Callable[[Main], None]) -> None:
+    told: list[Event] = []
+
+    async def main() -> None:
+        notify.set(told.append)
+        permits = two_endpoints(2)
+        fail(permits, await permits.acquire(0), REFUSED)
+        assert [await permits.acquire(0) for _ in range(2)] == [1, 1]
+        # B is full. This call waits, and the end of A's pause gives it to A.
+        assert await permits.acquire(0) == 0
+        waiting = asyncio.ensure_future(permits.acquire(0))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        permits.succeeded(0)
+        assert await waiting == 0
+        assert told == [
+            Noted("http://a is left out until it answers again: http://a cannot be reached"),
+            Noted("http://a answers again"),
+        ]
+
+    run(main)
+
+
+def test_a_worker_that_waits_for_room_tries_the_endpoint_again(run: Callable[[Main], None]) -> None:
+    async def main() -> None:
+        permits = two_endpoints(1)
+        fail(permits, await permits.acquire(0), REFUSED)
+        assert await permits.acquire(0) == 1
+        await permits.room()
+        assert await permits.acquire(0) == 0
+
+    run(main)
+
+
+def test_one_error_leaves_no_endpoint_out_and_three_in_a_row_do(run: Callable[[Main], None]) -> None:
+    async def main() -> None:
+        permits = two_endpoints(4)
+        for _ in range(2):
+            for _ in range(MAX_FAILURES - 1):
+                permits.failed(BROKEN, 0)
+                assert not permits.lanes[0].is_down
+            permits.succeeded(0)
+        for _ in range(MAX_FAILURES):
+            permits.failed(BROKEN, 0)
+        assert permits.lanes[0].is_down
+
+    run(main)
+
+
+def test_a_call_avoids_the_endpoint_where_it_failed_while_another_is_answering(
+    run: Callable[[Main], None],
+) -> None:
+    async def main() -> None:
+        permits = two_endpoints(1)
+        assert await permits.acquire(0) == 0
+        assert permits.may_move(0, frozenset())
+        fail(permits, 0, BROKEN)
+        assert await permits.acquire(0, {0}) == 1
+        avoiding = asyncio.ensure_future(permits.acquire(0, {0}))
+        await asyncio.sleep(0)
+        # Another call takes the room that the first one does not want.
+        other = asyncio.ensure_future(permits.acquire(9))
+        await asyncio.sleep(0)
+        permits.release(1)
+        assert await avoiding == 1
+        assert await other == 0
+        assert not permits.may_move(1, {0})
+
+    run(main)
+
+
+def test_endpoints_that_are_all_down_are_all_tried(run: Callable[[Main], None]) -> None:
+    async def main() -> None:
+        permits = two_endpoints(1)
+        for at in (0, 1):
+            permits.failed(REFUSED, at)
+        assert not permits.may_move(1, {0})
+        assert {await permits.acquire(0), await permits.acquire(0)} == {0, 1}
+
+    run(main)
+
+
+def test_a_cancelled_call_does_not_keep_its_permit(run: Callable[[Main], None]) -> None:
+    async def main() -> None:
+        permits = two_endpoints(1)
+        assert [await permits.acquire(0), await permits.acquire(0)] == [0, 1]
+        waiting = asyncio.ensure_future(permits.acquire(0, {0}))
+        await asyncio.sleep(0)
+        permits.release(1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert await permits.acquire(0) == 1
+
+    run(main)
