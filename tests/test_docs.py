@@ -325,6 +325,7 @@ RECORDED = {
     "pipeline": "--model script/tests/golden/pipeline/quickstart_replies.jsonl",
     "hop": "--settings tests/golden/hop/settings.yaml",
     "memory": "--model script/tests/golden/readme/memory_eval.jsonl",
+    "doctor": "--model script/tests/golden/readme/task.jsonl",
 }
 # The tour says so: two of its four tests do not pass.
 FAILING_CHECKS = ("assay pipeline", "assay rescore")
