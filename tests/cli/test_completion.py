@@ -75,7 +75,13 @@ def completions(folder: Path, shell: str, line: str) -> list[str]:
         (f"assay compare {OLDER} 2026-02", [f"plain,{NEWER}"]),
         ("assay task x.yaml --reuse 2026-02", [f"plain,{NEWER}"]),
         ("assay runs res", ["dir,res"]),
-        ("assay task --model op", ["plain,openai/", "plain,openai-completions/"]),
+        (
+            "assay task --model op",
+            [
+                *("plain,openai/", "plain,openai-completions/", "plain,openai-responses/"),
+                "plain,openrouter/",
+            ],
+        ),
         ("assay task --model script/re", ["plain,script/replies.jsonl", "plain,script/results/"]),
         ("assay memory eval --judge off", ["plain,offline"]),
         ("assay memory test --memory bm", ["plain,bm25"]),

@@ -61,8 +61,11 @@ def test_the_report_is_that_of_the_run(lab: PipelineLab) -> None:
     assert verdicts == {"passed", "failed", "errored", "skipped", "not_evaluated", "no_answer", "invalid"}
     assert imported.report.passed == run.report.passed
     assert imported.exit_code == run.exit_code
-    for count in ("total", "ok", "subject_error", "infra_error", "failures", "first_failures"):
+    for count in ("total", "ok", "subject_error", "infra_error", "failures"):
         assert getattr(imported.summary, count) == getattr(run.summary, count), count
+    # The file has no calls, so the words of a failed call whose case ended otherwise are not in it.
+    first = {kind: text for kind, text in run.summary.first_failures.items() if kind in run.summary.failures}
+    assert imported.summary.first_failures == first
     assert imported.info.imported is not None
     assert "the judge" in imported.info.imported.missing
 

@@ -423,12 +423,13 @@ def print_overview(overview: Overview) -> None:
         click.echo()
     if overview.calls:
         rows: list[list[Any]] = []
+        is_priced = any(planned.cost is not None for planned in overview.calls)
         for planned in overview.calls:
             tokens = [planned.calls, planned.input_tokens, planned.output_tokens]
             row = [planned.what, planned.model, *("unknown" if n is None else f"{n:,}" for n in tokens)]
-            rows.append([*row, planned.no_cost or dollars(planned.cost)] if overview.prices else row)
+            rows.append([*row, dollars(planned.cost)] if is_priced else row)
         header = ["calls for", "model", "calls", "tokens in (est.)", "tokens out (est.)"]
-        table([*header, "cost (est.)"] if overview.prices else header, rows, names=2)
+        table([*header, "cost (est.)"] if is_priced else header, rows, names=2)
         if overview.prices:
             click.echo(_planned_cost(overview))
         click.echo()
