@@ -73,6 +73,8 @@ OTHER_MODEL = {"model_args": "openai-completions/m"}
 JUDGED = {"votes", "judge_kwargs"}
 # Excludes the endpoint of the run: tests/models/test_managed_runs.py has it.
 SERVED = {"serve"}
+# Reaches hf models only, and is then part of the run as an argument: tests/cli/test_model_args.py.
+OF_HF = {"trust_remote_code"}
 # These two choose a place or ask for a second run, whatever their mark: they name no run that exists.
 ELSEWHERE = {"output_dir", "fresh"}
 
@@ -120,7 +122,7 @@ def test_an_unmarked_field_fails() -> None:
         list(fields(Unmarked))
 
 
-@pytest.mark.parametrize("option", [name for name in (*COMMON, *TASK) if name not in JUDGED | SERVED])
+@pytest.mark.parametrize("option", [name for name in (*COMMON, *TASK) if name not in JUDGED | SERVED | OF_HF])
 def test_changing_an_option_does_what_its_mark_says(
     option: str, base: dict[str, Any], server: LoopbackServer
 ) -> None:

@@ -240,7 +240,7 @@ class Runner:
         """Return the values that no file may contain: secrets of the environment and keys in the roles' .env files."""
         roles = self.suite.roles.values()
         named = {role.key for role in roles if role.key}.union(
-            *(header_variables(role.params) for role in roles)
+            header_variables(self.spec.gen_kwargs), *(header_variables(role.params) for role in roles)
         )
         secrets = secrets_from_environment(named)
         for file in {role.env_file for role in roles if role.env_file}:

@@ -208,6 +208,14 @@ def test_headers_take_secrets_from_the_environment_and_no_file_has_them(
         ({"max_token": 1}, "did you mean 'max_tokens'"),
         ({"headers": "x"}, "headers is a mapping"),
         ({"headers": {"Authorization": "Bearer abc"}}, "Put its value into an environment variable"),
+        ({"headers": {"Ocp-Apim-Subscription-Key": "abc"}}, "Put its value into an environment variable"),
+        ({"headers": {"Proxy-Authorization": "abc"}}, "Put its value into an environment variable"),
+        ({"headers": {"X-Company-Auth": "abc"}}, "Put its value into an environment variable"),
+        ({"extra_body": {"api_key": "abc"}}, "'api_key' of extra_body would be saved"),
+        ({"messages": []}, "'messages' is not a parameter"),
+        ({"extra_body": {"model": "other"}}, "'model' is not a parameter"),
+        ({"stream": True}, "'stream' is not a parameter"),
+        ({"": ""}, "a parameter has no name"),
     ],
 )
 def test_wrong_parameters_are_refused_before_the_first_request(params: dict[str, Any], message: str) -> None:
@@ -230,8 +238,113 @@ def test_parameters_of_a_model_that_is_not_asked_are_refused(flag: str, tmp_path
 
 
 def test_parameters_that_nobody_knows_are_sent_as_they_are() -> None:
-    params = {"top_n_sigma": 1, "mirostat": 2}
+    params = {"top_n_sigma": 1, "mirostat": 2, "prompt_cache_key": "a", "extra_body": {"max_tokens": 1}}
     assert check_params(params, "--gen-kwargs") == params
+
+
+def test_an_odd_error_about_one_request_changes_no_other(tmp_path: Path) -> None:
+    """The endpoint's words quote the question, which names parameters. Leaving them out does not help."""
+
+    def answer(body: dict[str, Any]) -> tuple[int, Any]:
+        if body["messages"][-1]["content"].startswith("3+3"):
+            return 400, {"error": {"message": "Unknown error: unexpected text 'stop here, temperature'"}}
+        return 200, chat(str(2 * int(body["messages"][-1]["content"].partition("+")[0])))
+
+    with LoopbackServer(answer) as server:
+        run = assay.evaluate(
+            ROWS,
+            model="openai/m",
+            base_url=server.url,
+            gen_kwargs={"temperature": 0, "stop": "END"},
+            score=assay.exact_match("answer"),
+            target="answer",
+            output_dir=tmp_path,
+            concurrency=1,
+            quiet=True,
+        )
+    assert run.summary.failures == {"rejected": 1}
+    assert run.summary.adapted == []
+    assert server.bodies[-1]["stop"] == ["END"]
+    assert server.bodies[-1]["temperature"] == 0
+
+
+def test_a_header_of_the_user_replaces_that_of_the_endpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "the-usual-key")
+    monkeypatch.setenv("GATE_PASS", "Basic abc")
+    with LoopbackServer(lambda body: (200, chat("4"))) as server:
+        assay.evaluate(
+            ROWS[1:2],
+            model="openai/m",
+            base_url=server.url,
+            gen_kwargs={"headers": {"authorization": "$GATE_PASS"}},
+            score=assay.exact_match("answer"),
+            target="answer",
+            output_dir=tmp_path,
+            quiet=True,
+        )
+    assert [value for name, value in server.heads[0].items() if name.lower() == "authorization"] == [
+        "Basic abc"
+    ]
+
+
+def test_null_for_one_role_removes_a_default_of_this_role_alone(tmp_path: Path) -> None:
+    with LoopbackServer(lambda body: (200, chat("7"))) as server:
+        typed(
+            *("memory", "test", "--data", str(TALKS), "--memory", "GAMemory", "--task-id", "0000"),
+            *("--segments", "1", "--model", "openai/m", "--base-url", server.url, "--quiet"),
+            *("--answer-kwargs", "temperature=null,max_completion_tokens=900"),
+            *("--output-dir", str(tmp_path / "out")),
+        )
+    answers = [body for body in server.bodies if "max_completion_tokens" in body]
+    built = [body for body in server.bodies if "max_completion_tokens" not in body]
+    assert answers
+    assert built
+    assert not any("temperature" in body or "max_tokens" in body for body in answers)
+    assert {body["temperature"] for body in built} == {0}
+
+
+@pytest.mark.parametrize(
+    ("flag", "sent"),
+    [
+        ("max_tokens=4000,stop=END", {"max_tokens": 4000, "stop": ["END"]}),
+        ("max_new_tokens=4000", {"max_tokens": 4000, "stop": ["\n"]}),
+        ("max_completion_tokens=900", {"max_completion_tokens": 900, "stop": ["\n"]}),
+        ("until=null", {"max_tokens": 32}),
+        ("max_gen_toks=7", {"max_tokens": 7, "stop": ["\n"]}),
+    ],
+)
+def test_a_flag_wins_over_the_task_file_whatever_its_name_there(
+    flag: str, sent: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs.jsonl").write_text('{"q": "2+2?", "a": "4"}\n')
+    (tmp_path / "t.yaml").write_text(
+        "task: t\ndataset_path: json\ndataset_kwargs: {data_files: docs.jsonl}\ntest_split: train\n"
+        "output_type: generate_until\ndoc_to_text: '{{q}}'\ndoc_to_target: '{{a}}'\n"
+        'generation_kwargs: {max_gen_toks: 32, until: ["\\n"]}\n'
+    )
+    with LoopbackServer(lambda body: (200, chat("4"))) as server:
+        words = ("--model", "openai/m", "--base-url", server.url, "--quiet", "--gen-kwargs", flag)
+        assert typed("task", "t.yaml", *words) == 0
+    (body,) = server.bodies
+    assert {name: value for name, value in body.items() if name in ("stop", "until") or "tok" in name} == sent
+
+
+def test_two_names_of_one_parameter_are_refused(tmp_path: Path) -> None:
+    from assay.suites.task.config import override_generation
+
+    with pytest.raises(UsageError, match="max_gen_toks and max_tokens mean the same"):
+        override_generation({}, {"max_tokens": 7, "max_gen_toks": 3})
+
+
+def test_a_secret_in_the_parameters_of_a_file_is_a_problem_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "flow.yaml").write_text(
+        "id: flow\nsteps:\n  - id: one\n    template: hi\n    params: {headers: {X-Api-Key: abc}}\n"
+    )
+    problems = api.check(tmp_path / "flow.yaml")
+    assert any("X-Api-Key" in problem.message and problem.level == "error" for problem in problems)
 
 
 def test_a_limit_of_tokens_under_its_other_name_replaces_the_first() -> None:

@@ -146,3 +146,41 @@ def test_a_cancelled_call_does_not_keep_its_permit(run: Callable[[Main], None]) 
         assert await permits.acquire(0) == 1
 
     run(main)
+
+
+def test_a_call_that_avoids_an_endpoint_does_not_keep_others_from_it(run: Callable[[Main], None]) -> None:
+    """It waits for the other endpoint, which is full of slow calls. New calls and cases use the free one."""
+
+    async def main() -> None:
+        permits = two_endpoints(2)
+        for _ in range(4):
+            await permits.acquire(0)
+        permits.release(0)
+        permits.release(0)
+        moved = asyncio.create_task(permits.acquire(5, {0}))
+        await asyncio.sleep(0)
+        assert not permits.crowded
+        assert [await permits.acquire(10), await permits.acquire(11)] == [0, 0]
+        assert not moved.done()
+        permits.release(1)
+        assert await moved == 1
+
+    run(main)
+
+
+def test_an_endpoint_with_a_reduced_limit_takes_no_room_from_the_other(run: Callable[[Main], None]) -> None:
+    """After 429 it has more calls in flight than permits. The free permits of the other one still wake workers."""
+
+    async def main() -> None:
+        permits = two_endpoints(8)
+        for _ in range(16):
+            await permits.acquire(0)
+        permits.lanes[0].limit = 2.0
+        workers = [asyncio.create_task(permits.room()) for _ in range(4)]
+        await asyncio.sleep(0)
+        for _ in range(5):
+            permits.release(1)
+        await asyncio.wait(workers, timeout=20)
+        assert all(worker.done() for worker in workers)
+
+    run(main)

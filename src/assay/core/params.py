@@ -28,7 +28,6 @@ KNOWN = (
         "top_p",
         "stop",
         "seed",
-        "n",
         "logprobs",
         "top_logprobs",
     ),
@@ -56,7 +55,15 @@ KNOWN = (
 )
 # A name this similar to a known one is taken for a typo.
 _SIMILARITY = 0.85
-_SECRET_HEADER = re.compile(r"authorization|.*(api|auth|access)[-_]?(key|token)|cookie", re.IGNORECASE)
+# Headers and fields that carry a secret: Authorization, X-Api-Key, Ocp-Apim-Subscription-Key, api_key, X-Company-Auth.
+# Not max_tokens and prompt_cache_key.
+_SECRET = re.compile(
+    r"(.*[-_])?(authorization|auth|cookie|secret|password|passwd|credentials?|token)"
+    r"|(.*[-_])?(api|access|subscription|secret|x)[-_]?key",
+    re.IGNORECASE,
+)
+# Fields of a request that assay sets itself. Another model or other messages would be another evaluation.
+_RESERVED = ("model", "messages", "prompt", "input", "stream", "n")
 _VARIABLE = re.compile(r"\$(\w+)|\$\{(\w+)\}", re.ASCII)
 
 
@@ -68,26 +75,42 @@ def check_params(params: dict[str, Any], flag: str) -> dict[str, Any]:
     """
     from difflib import get_close_matches  # imported here because most commands pass no parameters
 
+    for name in ("headers", "extra_body"):
+        if not isinstance(params.get(name) or {}, dict):
+            raise UsageError(
+                f'{flag}: {name} is a mapping, such as {name}={{"name": "value"}}; not {params[name]!r}'
+            )
+    for name in [*params, *(params.get("extra_body") or {})]:
+        if not str(name).strip():
+            raise UsageError(f"{flag}: a parameter has no name; write name=value")
+        if name in _RESERVED:
+            raise UsageError(f"{flag}: {name!r} is not a parameter; assay sets it itself")
     for name in params:
         if name not in KNOWN and (near := get_close_matches(name, KNOWN, n=1, cutoff=_SIMILARITY)):
             raise UsageError(
                 f"{flag}: there is no parameter {name!r}; did you mean {near[0]!r}? "
                 f'To send it all the same: extra_body={{"{name}": …}}'
             )
-    for name, kind in (("headers", dict), ("extra_body", dict)):
-        if not isinstance(params.get(name) or {}, kind):
-            raise UsageError(
-                f'{flag}: {name} is a mapping, such as {name}={{"name": "value"}}; not {params[name]!r}'
-            )
-    for name, value in (params.get("headers") or {}).items():
-        if _SECRET_HEADER.fullmatch(str(name)) and not _VARIABLE.search(str(value)):
-            raise UsageError(
-                f"{flag}: the header {name!r} would be saved in the run folder. Put its value into an environment "
-                f'variable and name the variable: headers={{"{name}": "$NAME"}}'
-            )
+    if problem := secret_problem(params):
+        raise UsageError(f"{flag}: {problem}")
     if isinstance(params.get("stop"), str):
         return {**params, "stop": [params["stop"]]}
     return params
+
+
+def secret_problem(params: Mapping[str, Any]) -> str:
+    """Return the message about a secret among the parameters, which would be in the run folder. Empty without one."""
+    headers, fields = params.get("headers"), params.get("extra_body")
+    for name, value in headers.items() if isinstance(headers, dict) else ():
+        if _SECRET.fullmatch(str(name)) and not _VARIABLE.search(str(value)):
+            return (
+                f"the header {name!r} would be saved in the run folder. Put its value into an environment "
+                f'variable and name the variable: headers={{"{name}": "$NAME"}}'
+            )
+    for name, value in fields.items() if isinstance(fields, dict) else ():
+        if _SECRET.fullmatch(str(name)) and isinstance(value, str):
+            return f"{name!r} of extra_body would be saved in the run folder. Send secrets in headers, as variables"
+    return ""
 
 
 def header_variables(params: dict[str, Any]) -> set[str]:
@@ -116,7 +139,7 @@ def merge(own: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     merged = {**own, **over}
     # Both limit the tokens of a reply, and endpoints refuse a request that has both.
     for name, other in (("max_tokens", "max_completion_tokens"), ("max_completion_tokens", "max_tokens")):
-        if over.get(name) is not None and name not in own:
+        if over.get(name) is not None and other not in over:
             merged.pop(other, None)
     return {name: value for name, value in merged.items() if value is not None or name not in over}
 

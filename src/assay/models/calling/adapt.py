@@ -124,28 +124,27 @@ class AdaptedEndpoint:
     async def send(
         self, path: str, body: Body, headers: Mapping[str, str] | None = None
     ) -> tuple[HttpResponse, tuple[str, ...]]:
-        """Send a request as `post` does. Returns the response as it is, whatever its status."""
+        """Send a request as `post` does. Returns the response as it is, whatever its status.
+
+        A change is kept for later requests only if it helped. An odd error about one request, which may quote its text,
+        must not change all others.
+        """
+        learned = tried = self._learned
         while True:
-            learned = self._learned
-            changed, texts = _apply(learned, body) if learned else (body, ())
+            changed, texts = _apply(tried, body) if tried else (body, ())
             response = await self.http.post(path, _encode(changed), headers)
             if response.status not in (400, 422):
+                if response.status == 200 and tried is not learned:
+                    self._learned += tuple(change for change in tried if change not in self._learned)
                 return response, texts
-            # Another request may have learned the same while this one was in flight.
-            if self._learned is learned and not self._learn(response, changed):
+            change = self._find_change(response, changed)
+            if change is None or change in tried:
                 return response, texts
+            tried += (change,)
 
-    def _learn(self, response: HttpResponse, body: Body) -> bool:
-        """Remember the change that an error asks for. Returns False if there is none."""
+    def _find_change(self, response: HttpResponse, body: Body) -> RequestChange | None:
         failure = status_error(response, self.http.base_url).failure
-        if failure.kind != "rejected":
-            return False
-        change = find_change(self._possible, failure.message, body)
-        # max_tokens and max_completion_tokens would replace each other without end.
-        if change is None or change in self._learned:
-            return False
-        self._learned += (change,)
-        return True
+        return find_change(self._possible, failure.message, body) if failure.kind == "rejected" else None
 
 
 def find_change(changes: tuple[RequestChange, ...], message: str, body: Body) -> RequestChange | None:

@@ -125,7 +125,7 @@ class Permits:
         self._wake_workers(int(self.limit) - self.busy)
 
     def _wake_workers(self, free: int) -> None:
-        while free > 0 and self._waiting_workers and not self._waiting_calls:
+        while free > 0 and self._waiting_workers:
             worker = self._waiting_workers.popleft()
             if not worker.done():
                 worker.set_result(None)

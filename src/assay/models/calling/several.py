@@ -96,18 +96,18 @@ class SharedPermits(Permits):
     @property
     def crowded(self) -> bool:
         """Whether a new case would have to wait for its first call."""
-        return bool(self._waiting_calls) or self._freest(NO_LANES) is None
+        return self._freest(NO_LANES) is None
 
     async def acquire(self, order: int, avoid: Collection[int] = NO_LANES) -> int:
         """Wait for a permit and return the number of its endpoint. Lower orders go first.
 
         An endpoint in `avoid` is chosen only if no other is answering, or to see whether it answers again.
         """
-        if not self._waiting_calls:
-            at = self._freest(avoid)
-            if at is not None:
-                self._take(at)
-                return at
+        # Calls that wait do not want this room: they avoid its endpoint, or `_wake` would have given it to them.
+        at = self._freest(avoid)
+        if at is not None:
+            self._take(at)
+            return at
         future: asyncio.Future[int] = self._loop.create_future()
         if avoid:
             self._avoided[future] = avoid
@@ -230,4 +230,5 @@ class SharedPermits(Permits):
         for entry in skipped:
             heappush(self._waiting_calls, entry)
         all_down = all(lane.is_down for lane in self.lanes)
-        self._wake_workers(sum(lane.room_left(all_down=all_down) for lane in self.lanes))
+        # An endpoint whose limit was just reduced has less than no room, which takes nothing from the others.
+        self._wake_workers(sum(max(0, lane.room_left(all_down=all_down)) for lane in self.lanes))

@@ -19,6 +19,7 @@ from msgspec import Meta, Struct, field
 from assay.core import registry
 from assay.core.errors import InputError, UsageError
 from assay.core.expressions import Expression, ExpressionProblem
+from assay.core.params import secret_problem
 from assay.core.registry import unknown
 from assay.core.schema import KeyPath, convert
 from assay.core.templates import Template, TemplateProblem
@@ -286,6 +287,8 @@ class PipelineBuilder:
         if not isinstance(template, str):
             self._add(key_path, "a prompt step needs a template, or an agent and a flow")
             template = ""
+        if problem := secret_problem(keys.params or {}):
+            self._add((*key_path, "params"), problem)
         return PromptStep(
             role=self._models.role(keys.model),
             template=self._template(template, (*key_path, "template")),

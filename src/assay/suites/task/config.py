@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
+from assay.core.params import secret_problem
 from assay.core.registry import unknown
 from assay.core.user_code import installed, load_module
 from assay.core.yamlfile import FunctionRef, YamlFile, load_yaml
@@ -142,6 +143,8 @@ FUNCTION_KEYS = frozenset(
 # Keys of unsupported features, with the reason for the error message.
 # Names of the token limit in task files.
 TOKEN_LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens")
+# Names that mean the same, by what they mean. A name of --gen-kwargs replaces all of them.
+_SYNONYMS = ((*TOKEN_LIMITS, "max_completion_tokens"), ("until", "stop"))
 _REFUSED = {
     "doc_to_image": "image input is not supported",
     "doc_to_audio": "audio input is not supported",
@@ -283,6 +286,26 @@ def _find_key_problems(config: TaskConfig) -> Iterator[Problem]:
             yield Problem(config.where(key), f"{key} is set: {reason}")
 
 
+def override_generation(generation: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the task's generation parameters with those of --gen-kwargs over them. None removes one.
+
+    A limit or stop strings replace those of the task, whatever name the task has for them. Raises UsageError if the
+    flag itself has two names for the same.
+    """
+    merged = dict(generation)
+    for names in _SYNONYMS:
+        given = [name for name in names if name in kwargs]
+        if len(given) > 1:
+            raise UsageError(f"--gen-kwargs: {' and '.join(given)} mean the same; pass one of them")
+        if given:
+            merged = {name: value for name, value in merged.items() if name not in names}
+    merged |= {name: value for name, value in kwargs.items() if value is not None}
+    if "stop" in merged:
+        # The harness's name, under which the samples file has it.
+        merged["until"] = merged.pop("stop")
+    return {name: value for name, value in merged.items() if value is not None or name not in kwargs}
+
+
 def find_generation_problems(generation: Any, where: Callable[[str], str]) -> Iterator[Problem]:
     """Yield generation parameters of a wrong type. `where` returns the place of a key, for the message."""
     if not isinstance(generation, dict):
@@ -295,6 +318,8 @@ def find_generation_problems(generation: Any, where: Callable[[str], str]) -> It
         tokens = generation.get(key)
         if tokens is not None and type(tokens) is not int:
             yield Problem(where(key), f"expected a whole number, found {tokens!r}")
+    if problem := secret_problem(generation):
+        yield Problem(where("headers"), problem)
     if "temperature" in generation:
         temperature = generation["temperature"]
         try:

@@ -101,7 +101,9 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
         how("Batch size of an hf model: a number, auto, or auto:N. Other models get no batches."),
     ] = None
     max_batch_size: Annotated[str | int | None, how("Largest batch that --batch-size auto tries.")] = None
-    trust_remote_code: Annotated[bool, how("Run the Python code that comes with an hf model.")] = False
+    trust_remote_code: Annotated[
+        bool, ask("Run the Python code that comes with an hf model.", content=True)
+    ] = False
     results_name: Annotated[
         str,
         score(

@@ -176,6 +176,8 @@ def wire_params(
     not_sent = {*_NOT_SENT, *limits} if sends_do_sample else {*_NOT_SENT, *limits, "do_sample"}
     others = {key: value for key, value in generation.items() if key not in not_sent}
     params: dict[str, Any] = {"max_tokens": tokens, "temperature": 0.0, **others}
+    if "max_completion_tokens" in others:
+        del params["max_tokens"]  # endpoints refuse a request with both
     until = generation.get("until") or []
     stops = [until] if isinstance(until, str) else list(until)
     if stops:

@@ -30,6 +30,7 @@ from assay.suites.task.config import (
     find_functions,
     find_generation_problems,
     is_list_of_documents,
+    override_generation,
     setting_identity,
 )
 from assay.suites.task.dataset.documents import DataFacts, Documents, RawDocument, spool_rows
@@ -110,8 +111,10 @@ class Task:
         kwargs = {name: value for name, value in self._spec.gen_kwargs.items() if value is not None}
         if problems := list(find_generation_problems(kwargs, lambda key: f"--gen-kwargs {key}")):
             raise InputError(problems)
-        if kwargs and values["output_type"] == GENERATE:
-            values["generation_kwargs"] = {**values["generation_kwargs"], **kwargs}
+        if self._spec.gen_kwargs and values["output_type"] == GENERATE:
+            values["generation_kwargs"] = override_generation(
+                values["generation_kwargs"], self._spec.gen_kwargs
+            )
         if options.metadata:
             values["metadata"] = {**(values.get("metadata") or {}), **options.metadata}
         if options.predict_only:
