@@ -208,8 +208,11 @@ def test_reuse_takes_replies_of_another_run(assay_in: Assay) -> None:
 def test_models_lists_what_each_provider_needs(assay_in: Assay) -> None:
     """Every provider says what it can do and what it needs."""
     listed = assay_in("models").stdout
-    for name in ("local", "openai", "openai-completions", "python", "script"):
-        assert f"{name} needs " in listed
+    blocks = {block.split()[0]: block for block in listed.split("\n\n") if block.strip()}
+    for name in ("local", "openai", "openai-completions", "anthropic", "hf", "vllm", "python", "script"):
+        assert f"{name}/" in blocks[name]
+        assert "can: " in blocks[name]
+        assert "needs: " in blocks[name]
 
 
 def test_version_and_help(assay_in: Assay) -> None:

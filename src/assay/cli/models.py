@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
+
 import click
 
 from assay.core.dollars import dollars
 from assay.screen import table
+
+# The width of the column with the providers' names.
+_NAME_WIDTH = 20
+# Longer lines are hard to read, however wide the terminal is.
+_WIDEST = 110
 
 
 @click.group("models", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -25,15 +33,17 @@ def command(ctx: click.Context) -> int | None:
         return None
     from assay import api  # imported here because completion and --help do not need it
 
-    providers = api.providers()
-    rows = []
-    for name, about in providers.items():
-        rows.append([name, about.example, ", ".join(sorted(about.can)), about.summary])
-    table(["provider", "example", "can", "what it is"], rows)
-    click.echo()
-    for name, about in providers.items():
-        click.echo(f"{name} needs {about.needs}")
-    click.echo()
+    width = min(shutil.get_terminal_size().columns, _WIDEST)
+    for name, about in api.providers().items():
+        click.echo(f"{name:{_NAME_WIDTH}}{about.example}")
+        for text in (about.summary, f"can: {', '.join(sorted(about.can))}", f"needs: {about.needs}"):
+            indent = " " * _NAME_WIDTH
+            # URLs stay whole, so that they can be copied.
+            lines = textwrap.wrap(
+                text, max(40, width - _NAME_WIDTH), break_long_words=False, break_on_hyphens=False
+            )
+            click.echo("\n".join(indent + line for line in lines))
+        click.echo()
     rows = []
     for model in api.local_models():
         is_there = bool(model.sha256)
