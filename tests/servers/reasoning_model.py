@@ -41,6 +41,10 @@ def reasoning_model(answer: Callable[[dict[str, Any]], str]) -> Answer:
 
     def reply(body: dict[str, Any]) -> tuple[int, Any]:
         rejected = rejection(body)
-        return (400, rejected) if rejected else (200, chat(answer(body)))
+        if rejected:
+            return 400, rejected
+        completion = chat(answer(body))
+        completion["usage"]["completion_tokens_details"] = {"reasoning_tokens": 1}
+        return 200, completion
 
     return reply

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
+import assay
 from assay.core.report import Entry, Interval, Metric, Report
 from assay.core.types import Usage
 from assay.store.notes import change_notes
@@ -20,6 +21,8 @@ from assay.view.open_runs import OpenRuns
 from assay.view.site import SITE
 from store.test_open_run import working_on
 
+from servers.loopback import LoopbackServer
+from servers.reasoning_model import reasoning_model
 from support.runs import Made, passed, run_of
 from support.web import Page, view_of
 
@@ -298,5 +301,26 @@ def test_runs_have_a_cost_if_an_endpoint_reported_one(tmp_path: Path) -> None:
         assert "3.50" in words
         assert "$0.003" in words
         assert "Cost" not in Page(await text_of(client, "/?suite=made")).text
+
+    visit(tmp_path, look)
+
+
+def test_the_page_of_a_run_says_how_requests_were_adapted_and_counts_reasoning(tmp_path: Path) -> None:
+    with LoopbackServer(reasoning_model(lambda body: "4")) as server:
+        run = assay.evaluate(
+            [{"question": "2+2?", "answer": "4"}],
+            model="openai/o9",
+            base_url=server.url,
+            gen_kwargs={"temperature": 0},
+            score=assay.exact_match("answer"),
+            target="answer",
+            output_dir=tmp_path,
+            quiet=True,
+        )
+
+    async def look(client: TestClient[Any, Any]) -> None:
+        text = " ".join(Page(await text_of(client, f"/run/assay/{run.folder.name}")).text.split())
+        assert re.search("Requests adapted ?no temperature, no seed", text)
+        assert "7 in, 2 out (1 reasoning)" in text
 
     visit(tmp_path, look)

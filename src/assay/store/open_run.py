@@ -107,6 +107,10 @@ class RunProgress(Struct, frozen=True, kw_only=True):
     retries: int
     input_tokens: int
     output_tokens: int
+    reasoning_tokens: int
+    """The part of `output_tokens` that was reasoning."""
+    adapted: tuple[str, ...]
+    """How requests were changed for endpoints that rejected a parameter."""
     cost: float | None
     """In US dollars, judges included. None if no call has a price."""
     scoring_cost: float | None
@@ -265,6 +269,8 @@ class OpenRun:
             retries=spent.retries,
             input_tokens=spent.input_tokens,
             output_tokens=spent.output_tokens,
+            reasoning_tokens=spent.reasoning_tokens,
+            adapted=tuple(spent.adapted),
             cost=spent.cost if spent.cost is not None else spent.copied_cost if self.info.imported else None,
             scoring_cost=spent.scoring_cost,
             price_tables=tuple(dict.fromkeys(table.partition("/")[0] for table in spent.price_tables)),
