@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
@@ -11,9 +12,15 @@ import pytest
 from msgspec.structs import replace
 
 import assay
+from assay.core.connect import CHAT, Role
 from assay.core.errors import StopRun, UsageError
+from assay.core.types import Request, Response
 from assay.journal.folder import write_summary
 from assay.rescore import Rescore
+from assay.runner import Runner
+from assay.suites import find_suite
+
+from suites import shared
 
 QUIZ = Path(__file__).parents[1] / "examples" / "suites" / "quiz.py"
 QUESTIONS = [{"question": "first?", "answer": "yes"}, {"question": "second?", "answer": "no"}]
@@ -140,3 +147,33 @@ def test_data_that_changed_under_a_run_stops_it() -> None:
     write_questions([{"question": "another?", "answer": "yes"}, QUESTIONS[1]])
     with pytest.raises(StopRun, match="is another document now"):
         run_quiz()
+
+
+class Door:
+    """A model that is opened and closed only."""
+
+    can = frozenset({CHAT})
+    endpoint = "door"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.is_closed = False
+
+    async def send(self, request: Request, seed: int) -> Response:
+        raise AssertionError("not asked")
+
+    async def close(self) -> None:
+        self.is_closed = True
+        if self.error is not None:
+            raise self.error
+
+
+def test_a_model_that_cannot_be_closed_leaves_no_other_open() -> None:
+    """The first error is raised after all are closed."""
+    doors = {"main": Door(OSError("first")), "other": Door(OSError("second")), "third": Door()}
+    spec = shared.spec(second="http://127.0.0.1:9/v1")
+    suite = find_suite(spec.suite)(spec)
+    suite.roles = {name: Role("openai/x") for name in doors}
+    with pytest.raises(OSError, match="first"):
+        asyncio.run(Runner(suite, doors).close())
+    assert all(door.is_closed for door in doors.values())

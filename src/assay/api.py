@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from assay.core import registry
-from assay.core.connect import About
+from assay.core.connect import About, describe_provider
 from assay.core.errors import AssayError, Problem, UsageError
 from assay.core.events import Notify
 from assay.core.json_schema import FileSchema, JsonSchema, config_schema
@@ -454,4 +454,4 @@ def price_table(file: str | None = None) -> PriceTable:
 
 def providers() -> dict[str, About]:
     """Return the description of every model provider, by name."""
-    return {name: registry.find("model", name).ABOUT for name in registry.names("model")}
+    return {name: describe_provider(name) for name in registry.names("model")}

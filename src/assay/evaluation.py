@@ -260,7 +260,7 @@ def _connect_models(
             )
     for name, role_ in suite.roles.items():
         if name not in models:
-            models[name] = connections.connect(role_)
+            models[name] = connections.connect(role_, suite.roles.values())
     return models
 
 

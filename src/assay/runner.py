@@ -91,7 +91,11 @@ def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = Tr
     for name, role in suite.roles.items():
         # A role with its own endpoint or key needs its own connection, even if its name is `main`.
         if name not in models or role.base_url or role.key:
-            models[name] = connections.connect(role) if asks else ReplayOnlyModel(spec.base_url or "")
+            models[name] = (
+                connections.connect(role, suite.roles.values())
+                if asks
+                else ReplayOnlyModel(spec.base_url or "")
+            )
     if not asks:
         # With models, the runner checks them.
         argument_notices(spec, suite.roles.values())
@@ -112,7 +116,7 @@ def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> R
         if role.mark == "ask":
             models[name] = ReplayOnlyModel(endpoints.get(name, info.spec["base_url"] or ""))
         else:
-            models[name] = connections.connect(role)
+            models[name] = connections.connect(role, suite.roles.values())
     return Runner(suite, models, observers, asks=False, folder=folder)
 
 
@@ -324,12 +328,19 @@ class Runner:
             folder.close()
 
     async def close(self) -> None:
-        """Close every model's connections, and stop the processes that the suite started."""
-        try:
-            for model in {id(model): model for model in self.models.values()}.values():
-                await model.close()
-        finally:
-            await self.suite.close()
+        """Close every model's connections, and stop the processes that the suite started.
+
+        All of them, also if one raises. The first error is raised at the end.
+        """
+        models = {id(model): model for model in self.models.values()}.values()
+        errors: list[BaseException] = []
+        for close in (*(model.close for model in models), self.suite.close):
+            try:
+                await close()
+            except BaseException as error:  # noqa: BLE001 - a cancelled close must not leave servers of other models running
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def _open(self) -> tuple[RunFolder, RunInfo, Cases]:
         """Return the run's folder, locked, with its cases. Reads the data first: bad data creates no folder."""

@@ -10,7 +10,7 @@ import pytest
 
 import assay
 from assay.core import registry
-from assay.core.arguments import arguments_for, check_arguments
+from assay.core.arguments import arguments_for, check_arguments, with_options_of_arguments
 from assay.core.connect import Role
 from assay.core.errors import UsageError
 
@@ -119,6 +119,28 @@ def test_a_provider_that_takes_any_argument_gets_all_but_those_of_the_harness(
 def test_arguments_of_the_harness_with_another_place_here_name_it(args: dict[str, Any], hint: str) -> None:
     with pytest.raises(UsageError, match=hint):
         given("openai/m", args)
+
+
+def test_the_limit_of_a_reply_is_named_as_the_suite_knows_it() -> None:
+    """Only `task` knows the harness's name of it. Elsewhere an endpoint would be sent a field that it does not have."""
+    spec = assay.spec("pipeline", pipeline="x.yaml", model="openai/m", model_args={"max_gen_toks": 9})
+    with pytest.raises(UsageError, match="--model-args max_gen_toks: use --gen-kwargs max_tokens=N"):
+        check_arguments(spec, Role("openai/m"))
+
+
+@pytest.mark.parametrize(
+    ("model", "variables"),
+    [
+        ("openai/m", "OPENAI_API_KEY"),
+        ("anthropic/m", "ANTHROPIC_API_KEY"),
+        ("gemini/m", "GEMINI_API_KEY or GOOGLE_API_KEY"),
+        ("python/m.py:f", "OPENAI_API_KEY, or the variable of your provider,"),
+    ],
+)
+def test_a_key_among_the_arguments_is_refused_with_the_variable_for_it(model: str, variables: str) -> None:
+    spec = assay.spec("task", model=model, model_args={"api_key": "x"})
+    with pytest.raises(UsageError, match=f"read from the environment; set {variables} instead"):
+        with_options_of_arguments(spec)
 
 
 def test_every_provider_can_be_asked_for_its_arguments() -> None:

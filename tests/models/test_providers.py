@@ -16,9 +16,10 @@ from assay.core.connect import Connection, Role, with_provider
 from assay.core.errors import ModelError, UsageError
 from assay.core.protocols import Context
 from assay.core.spec import RunSpec
-from assay.core.types import Request, Response
+from assay.core.types import Request, Response, Usage
 from assay.models.calling.connect import connect
 from assay.models.calling.foreign_sdk import build_reply
+from assay.models.calling.prices import read_prices
 
 from servers.dialects import (
     BROKEN,
@@ -56,6 +57,7 @@ URLS = {
 }
 DIALECTS = [OpenAIChat(), Responses(), Azure(), Anthropic(), Gemini(), Vllm(), Vllm(sglang=True)]
 NAMES = ["openai", "responses", "azure", "anthropic", "gemini", "vllm", "sglang"]
+AZURE_PATH = "/openai/deployments/d?api-version="
 THOUGHT = Reply("Rex", "A dog. Rex is one.")
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=NAMES)
 
@@ -258,7 +260,18 @@ def test_a_key_may_be_in_the_env_file(tmp_path: Path) -> None:
         ("anthropic/c", "http://h/v1/messages", "http://h"),
         ("gemini/g", None, "https://generativelanguage.googleapis.com/v1"),
         ("gemini/g", "http://h/v1beta", "http://h/v1beta"),
-        ("azure/d", "https://r.openai.azure.com/", "https://r.openai.azure.com/openai/deployments/d"),
+        ("azure/d", "https://r.openai.azure.com/", f"https://r.openai.azure.com{AZURE_PATH}2024-10-21"),
+        (
+            "azure/d",
+            "https://openai-p.openai.azure.com",
+            f"https://openai-p.openai.azure.com{AZURE_PATH}2024-10-21",
+        ),
+        ("azure/d", "https://h/openai-proxy", f"https://h/openai-proxy{AZURE_PATH}2024-10-21"),
+        (
+            "azure/d",
+            "https://r.openai.azure.com/openai/deployments/other/chat/completions?api-version=2025-01-01-preview",
+            f"https://r.openai.azure.com{AZURE_PATH}2025-01-01-preview",
+        ),
         ("azure/d", "https://r.openai.azure.com/openai/v1/", "https://r.openai.azure.com/openai/v1"),
         ("openai/m", "http://h/v1/chat/completions", "http://h/v1"),
         ("openai-responses/m", "http://h/v1/responses", "http://h/v1"),
@@ -286,6 +299,20 @@ def test_the_base_url_of_a_run_is_not_for_the_judge_of_another_vendor(
     assert connect(spec, "anthropic/judge").endpoint == "https://api.anthropic.com"
     own = Role("anthropic/judge", "http://127.0.0.1:9")
     assert connect(spec, own).endpoint == "http://127.0.0.1:9"
+
+
+def test_another_version_of_azure_is_another_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version can change replies, so it is part of a run's identity. The endpoint is accepted as a base URL."""
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    azure = registry.find("model", "azure")
+
+    def endpoint(base_url: str = "http://h", **args: str) -> str:
+        return str(azure.connect(Connection(name="d", base_url=base_url, args=args)).endpoint)
+
+    assert endpoint(api_version="2025-01-01-preview") == f"http://h{AZURE_PATH}2025-01-01-preview"
+    monkeypatch.setenv("OPENAI_API_VERSION", "2024-06-01")
+    assert endpoint() == f"http://h{AZURE_PATH}2024-06-01"
+    assert endpoint(f"http://h{AZURE_PATH}2023-05-15") == f"http://h{AZURE_PATH}2023-05-15"
 
 
 def test_embeddings_come_in_the_order_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,3 +499,199 @@ class StrictGemini(Gemini):
         if "topK" in config:
             return 400, {"error": {"code": 400, "message": "top_k is not supported by this model."}}
         return super().problem(seen)
+
+
+class Fixed(OpenAIChat):
+    """Every request gets this reply."""
+
+    def __init__(self, body: Any) -> None:
+        self._body = body
+
+    def reply(self, reply: Reply, body: dict[str, Any]) -> Any:
+        return self._body
+
+
+class FixedGemini(Fixed, Gemini):
+    """The same at Gemini."""
+
+    provider, name = "gemini", Gemini.name
+    problem, messages = Gemini.problem, Gemini.messages
+
+
+def failed(choice_error: Any = None, **outer: Any) -> dict[str, Any]:
+    """A completion that ended with an error, as OpenRouter has it."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": None}, "finish_reason": "error"}
+    return {"choices": [choice | ({"error": choice_error} if choice_error else {})], **outer}
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "words"),
+    [
+        (failed({"code": 502, "message": "Provider disconnected"}), "server_error", "Provider disconnected"),
+        (failed(error={"code": 429, "message": "Slow down"}), "rate_limited", "Slow down"),
+        (failed(), "server_error", "no reason"),
+        (
+            {"error": {"code": 429, "message": "Rate limited upstream"}},
+            "rate_limited",
+            "Rate limited upstream",
+        ),
+        ({"error": {"code": "503", "message": "No provider"}}, "server_error", "error 503: No provider"),
+        ({"error": {"code": 403, "message": "Your input was flagged"}}, "refusal", "Your input was flagged"),
+        ({"error": {"code": 400, "message": "maximum context length is 8"}}, "context_overflow", "maximum"),
+        ({"error": {"code": 400, "message": "No such thing"}}, "rejected", "No such thing"),
+        ({"error": {"message": "Out of luck", "type": None}}, "server_error", "Out of luck"),
+        ({"error": "Out of memory"}, "server_error", "Out of memory"),
+        ({"choices": []}, "bad_reply", "it has no choices"),
+    ],
+)
+def test_an_error_with_status_200_is_read_as_its_code_says(
+    body: Any, kind: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no empty answer, and the endpoint's own words are told. Requests of SDKs fail in the same way."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with DialectServer(Fixed(body), said) as server:
+        with pytest.raises(ModelError, match=words) as told:
+            ask("openai", OpenAIChat.name, server.url)
+        assert told.value.failure.kind == kind
+        assert told.value.retry is (kind in ("server_error", "rate_limited", "bad_reply"))
+        if kind == "bad_reply":
+            return
+        with pytest.raises(ModelError, match=words) as told:
+            ask("openai", OpenAIChat.name, server.url, path="/chat/completions", body={})
+        assert told.value.failure.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("finish", "kind"),
+    [
+        ("LANGUAGE", "refusal"),
+        ("IMAGE_PROHIBITED_CONTENT", "refusal"),
+        ("OTHER", "bad_reply"),
+        ("MALFORMED_FUNCTION_CALL", "bad_reply"),
+        ("MALFORMED_RESPONSE", "bad_reply"),
+        ("UNEXPECTED_TOOL_CALL", "bad_reply"),
+    ],
+)
+def test_gemini_without_text_is_a_refusal_or_tried_again(
+    finish: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Google flagged is a refusal. What it could not finish is tried again."""
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    candidate = {"content": {"role": "model"}, "finishReason": finish, "finishMessage": "in its own words"}
+    with (
+        DialectServer(FixedGemini({"candidates": [candidate]}), said) as server,
+        pytest.raises(ModelError, match=f"{finish}.*in its own words") as told,
+    ):
+        ask("gemini", Gemini.name, server.url)
+    assert told.value.failure.kind == kind
+    assert told.value.retry is (kind == "bad_reply")
+
+
+@pytest.mark.parametrize("finish", ["STOP", "MAX_TOKENS"])
+def test_gemini_may_say_nothing(finish: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    with DialectServer(FixedGemini({"candidates": [{"finishReason": finish}]}), said) as server:
+        (reply,) = ask("gemini", Gemini.name, server.url)
+    assert (reply.text, reply.finish) == ("", {"STOP": "stop", "MAX_TOKENS": "length"}[finish])
+
+
+def test_tokens_from_the_cache_are_counted_and_cost_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anthropic counts them apart from the input, Gemini as a part of it. Tokens written to a cache are input."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    (tmp_path / "prices.yaml").write_text(
+        "as_of: 2026-01-31\nmodels:\n"
+        "  anthropic/*: {input: 3, output: 15, cached_input: 0.3}\n"
+        "  gemini/*: {input: 0.3, output: 2.5, cached_input: 0.03}\n"
+    )
+    table = read_prices(str(tmp_path / "prices.yaml"))
+    with DialectServer(Anthropic(), said) as server:
+        (reply,) = ask("anthropic", Anthropic.name, server.url)
+    # 5 new, 20 written, 300 read; 8 output.
+    assert reply.usage == Usage(325, 8, cached=300, reasoning=6)
+    pricer = table.pricer("anthropic/c")
+    assert pricer is not None
+    # 25 * 3 + 300 * 0.3 + 8 * 15 = 285 dollars for a million calls.
+    assert pricer.apply(reply).cost == 0.000285
+    usage = {"promptTokenCount": 1000, "cachedContentTokenCount": 900, "candidatesTokenCount": 4}
+    content = {"role": "model", "parts": [{"text": "Rex"}]}
+    body = {"candidates": [{"content": content, "finishReason": "STOP"}], "usageMetadata": usage}
+    with DialectServer(FixedGemini(body), said) as server:
+        (reply,) = ask("gemini", Gemini.name, server.url)
+    assert reply.usage == Usage(1000, 4, cached=900)
+    pricer = table.pricer("gemini/g")
+    assert pricer is not None
+    # 100 * 0.3 + 900 * 0.03 + 4 * 2.5 = 67 dollars for a million calls.
+    assert pricer.apply(reply).cost == 0.000067
+
+
+def test_a_limit_of_no_tokens_is_sent_to_anthropic_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    with DialectServer(Anthropic(), said) as server:
+        (reply,) = ask("anthropic", Anthropic.name, server.url, max_tokens=0)
+        assert server.seen[-1].body["max_tokens"] == 0
+    assert reply.adapted == ("no seed",)
+
+
+OTHERS = pytest.mark.parametrize(
+    "dialect", [Anthropic(), Gemini(), Responses()], ids=["anthropic", "gemini", "responses"]
+)
+
+
+def send(dialect: Dialect, base_url: str, request: Request) -> Response:
+    async def main() -> Response:
+        connection = Connection(name=dialect.name, base_url=base_url)
+        model = registry.find("model", dialect.provider).connect(connection)
+        try:
+            response: Response = await model.send(request, 1)
+            return response
+        finally:
+            await model.close()
+
+    return asyncio.run(main())
+
+
+@OTHERS
+def test_system_messages_alone_become_a_message_of_the_user(
+    dialect: Dialect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No vendor takes a conversation without one. The reply tells."""
+    monkeypatch.setenv(KEYS[dialect.provider], KEY)
+    heard: list[Messages] = []
+
+    def hear(messages: Messages) -> Reply:
+        heard.append(messages)
+        return THOUGHT
+
+    request = Request(model="m", messages=[{"role": "system", "content": "Name a dog."}])
+    with DialectServer(dialect, hear) as server:
+        reply = send(dialect, server.url, request)
+    assert heard == [[{"role": "user", "content": "Name a dog."}]]
+    assert "user instead of system role" in reply.adapted
+
+
+@OTHERS
+def test_tools_in_the_form_of_openai_are_refused(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The vendor's own tools are sent: they have another form."""
+    monkeypatch.setenv(KEYS[dialect.provider], KEY)
+    tool = {"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}
+    with DialectServer(dialect, said) as server:
+        for params in ({"tools": [tool]}, {"functions": [tool["function"]]}):
+            with pytest.raises(ModelError, match="tools in OpenAI's form cannot be sent to") as told:
+                ask(dialect.provider, dialect.name, server.url, **params)
+            assert told.value.failure.kind == "rejected"
+        assert server.seen == []
+        own = [{"type": "web_search"}]
+        ask(dialect.provider, dialect.name, server.url, tools=own)
+        assert server.seen[-1].body["tools"] == own
+
+
+def test_verbosity_is_a_field_of_text_in_responses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with DialectServer(Responses(), said) as server:
+        wanted = {"type": "json_object"}
+        ask("openai-responses", Responses.name, server.url, verbosity="low", response_format=wanted)
+        assert server.rejected == []
+        assert server.seen[-1].body["text"] == {"format": wanted, "verbosity": "low"}

@@ -106,7 +106,9 @@ def test_every_option_has_a_label_its_help_and_its_default(suite: str, tmp_path:
         assert {"local/smollm2", "16"} <= {
             value for each in attributes for value in (each.get("value"), each.get("placeholder")) if value
         }
-        assert "OPENAI_API_KEY" in page.text
+        keys = {key for about in api.providers().values() for key in about.keys}
+        assert {"OPENAI_API_KEY", "ANTHROPIC_API_KEY"} <= keys
+        assert all(f"{key} is" in page.text for key in keys)
 
     visit(tmp_path, look)
 

@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from assay.core import registry
-from assay.core.connect import About, Role
+from assay.core.connect import About, Role, describe_provider
+from assay.core.envfile import COMMON_KEY
 from assay.core.errors import UsageError
 from assay.core.spec import RunSpec, SuiteOptions, build
 
@@ -31,10 +32,10 @@ OPTIONS = {
 # Names of the model in the harness. Here `--model PROVIDER/NAME` has it.
 NAMES = frozenset({"model", "pretrained"})
 _SECRETS = frozenset({"api_key", "key", "token", "auth_token"})
-# Arguments of the harness with another place here.
+# Arguments of the harness with another place here. The suite's options say what {limit} is.
 _ELSEWHERE = {
-    "max_gen_toks": "use --gen-kwargs max_gen_toks=N",
-    "max_tokens": "use --gen-kwargs max_tokens=N",
+    "max_gen_toks": "use --gen-kwargs {limit}=N",
+    "max_tokens": "use --gen-kwargs {limit}=N",
     "temperature": "use --gen-kwargs temperature=N",
     "top_p": "use --gen-kwargs top_p=N",
     "header": "use --gen-kwargs with headers",
@@ -66,8 +67,6 @@ _OF_THE_HARNESS = frozenset({"batch_size", "max_batch_size", "device"})
 # They change how fast replies come, not which, so a run continues with another value: a batch that was too large for
 # the memory is made smaller.
 _HOW = frozenset({"batch_size", "max_batch_size", "device", "start_timeout"})
-# A provider in a user's file may have no ABOUT. Then its arguments are unknown.
-_UNDESCRIBED = About(summary="", needs="", can=frozenset(), example="", any_args=True)
 
 
 def with_options_of_arguments(spec: RunSpec) -> RunSpec:
@@ -76,9 +75,11 @@ def with_options_of_arguments(spec: RunSpec) -> RunSpec:
     Raises UsageError for a wrong value, and for an API key: arguments are saved in the run folder.
     """
     if secret := sorted(_SECRETS & spec.model_args.keys()):
+        provider = spec.model.partition("/")[0]
+        keys = describe_provider(provider).keys if provider in registry.names("model") else ()
+        variable = " or ".join(keys) or f"{COMMON_KEY}, or the variable of your provider,"
         raise UsageError(
-            f"--model-args {secret[0]}: API keys are read from the environment; set OPENAI_API_KEY, or the "
-            "variable of your provider, instead"
+            f"--model-args {secret[0]}: API keys are read from the environment; set {variable} instead"
         )
     changes = {option: spec.model_args[name] for name, option in OPTIONS.items() if name in spec.model_args}
     if not changes:
@@ -128,7 +129,8 @@ def check_arguments(spec: RunSpec, role: Role) -> list[str]:
                     f"--model-args {key}: --model names {name!r}, not {value!r}; write one of them"
                 )
         elif key in _ELSEWHERE:
-            raise UsageError(f"--model-args {key}: {_ELSEWHERE[key]}")
+            advice = _ELSEWHERE[key].format(limit=spec.options.limit_name)
+            raise UsageError(f"--model-args {key}: {advice}")
         elif key in _NO_EFFECT:
             is_flag = key in flags and key not in spec.model_args
             flag = f"--{key.replace('_', '-')}" if is_flag else f"--model-args {key}"
@@ -170,8 +172,6 @@ def _takes(about: About, name: str) -> bool:
 
 def _describe(spec: RunSpec, role: Role) -> About:
     """Return the description of a role's provider. Raises UsageError for an unknown provider."""
-    about = getattr(registry.find("model", role.model.partition("/")[0]), "ABOUT", None)
-    if not isinstance(about, About):
-        return _UNDESCRIBED
+    about = describe_provider(role.model.partition("/")[0])
     # The limit for the start of a server that --serve starts, whoever the provider is.
     return msgspec.structs.replace(about, args=about.args | {"start_timeout"}) if spec.serve else about

@@ -65,8 +65,6 @@ class Connection(Struct, frozen=True, kw_only=True):
     are used, such as OPENAI_API_KEY."""
     env_file: str = ""
     """A .env file for keys that are not in the environment."""
-    inherited: bool = False
-    """Whether `base_url` was given for a model of another provider. A vendor's provider then uses its own address."""
 
 
 class Role(Struct, frozen=True):
@@ -74,7 +72,7 @@ class Role(Struct, frozen=True):
 
     model: str
     base_url: str | None = None
-    """None means the base URL of the run."""
+    """None means the base URL of the run, if that was given for the model's vendor: see `addresses.py`."""
     key: str = ""
     """Name of the variable with the API key, never the key itself. Looked up in the environment, then in `env_file`."""
     env_file: str = ""
@@ -127,6 +125,17 @@ class About(Struct, frozen=True, kw_only=True):
     """Names of `--model-args` that the provider takes. Any other name is refused, with the nearest one."""
     any_args: bool = False
     """Whether further arguments are passed on, as to a server that assay starts."""
+    calls_endpoint: bool = True
+    """Whether --base-url is the address of its models. If not, a run's base URL is for the run's other models."""
+
+
+def describe_provider(name: str) -> About:
+    """Return the description of a provider. Raises UsageError for an unknown provider.
+
+    One in a user's file may have none. Then its arguments are unknown.
+    """
+    about = getattr(registry.find("model", name), "ABOUT", None)
+    return about if isinstance(about, About) else _UNDESCRIBED
 
 
 def response_format(schema: dict[str, Any]) -> dict[str, Any]:
@@ -137,6 +146,7 @@ def response_format(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
 
 
+_UNDESCRIBED = About(summary="", needs="", can=frozenset(), example="", any_args=True)
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # Vendors with a provider here whose name begins the names of models at OpenRouter.
 _OPENROUTER_VENDORS = frozenset({"anthropic", "deepseek", "qwen"})

@@ -66,6 +66,8 @@ class SuiteOptions(Struct, frozen=True, kw_only=True):
     default_params: ClassVar[Mapping[str, str]] = {}
     """Parameters that the suite sends by default, as the help of an option prints them:
     `{"judge_kwargs": "temperature=0,max_tokens=2048"}`."""
+    limit_name: ClassVar[str] = "max_tokens"
+    """The parameter of --gen-kwargs that limits the length of replies, for messages."""
     ignored: ClassVar[Mapping[str, str]] = {}
     """Flags of another tool that do nothing here, with the reason: `{"--device NAME": "models run …"}`.
 

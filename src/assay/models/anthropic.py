@@ -90,12 +90,13 @@ class AnthropicModel:
 
     def _body(self, request: Request, seed: int) -> tuple[Body, list[str]]:
         """Return the body of a request, and what it lacks."""
-        system, messages = split_system(request, VENDOR.name)
         params = DialectParams(request.params, seed)
+        system, messages = split_system(request, params, VENDOR.name)
         limit = params.take_limit()
         if limit is None:
             params.adapted.append(f"max_tokens {MAX_TOKENS}")
-        body: Body = {"model": self._name, "max_tokens": limit or MAX_TOKENS}
+            limit = MAX_TOKENS
+        body: Body = {"model": self._name, "max_tokens": limit}
         if system:
             body["system"] = system
         body["messages"] = [{"role": each["role"], "content": _content(each)} for each in messages]
@@ -192,7 +193,7 @@ def _usage(usage: Any) -> Usage | None:
     thinking = details.get("thinking_tokens") if isinstance(details, dict) else 0
     if not all(type(count) is int for count in (*counts, output)):
         return None
-    return Usage(sum(counts), output, reasoning=thinking if type(thinking) is int else 0)
+    return Usage(sum(counts), output, cached=counts[2], reasoning=thinking if type(thinking) is int else 0)
 
 
 def connect(connection: Connection) -> AnthropicModel:

@@ -7,6 +7,8 @@ Azure's newer API, which has no version in the query and the deployment's name i
 from __future__ import annotations
 
 import os
+import re
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from assay.core.connect import CHAT, EMBEDDINGS, About, Connection
 from assay.models.calling.vendor import Vendor, key_headers, vendor_url
@@ -30,23 +32,26 @@ ABOUT = About(
 )
 # The newest version without `preview` in its name.
 API_VERSION = "2024-10-21"
-NEWER_PATH = "/openai/v1"
 
 
 def connect(connection: Connection) -> OpenAIModel:
     """Return the model `azure/NAME`. Opens no connection yet. Raises UsageError without an endpoint or a key."""
-    url = vendor_url(connection, VENDOR)
-    query = ""
-    if not url.endswith(NEWER_PATH):
+    # Portals show the URL of a whole request, with the version in its query.
+    given = urlsplit(vendor_url(connection, VENDOR))
+    # Cut the path down to the resource. Only the path: a host may be called openai, too.
+    resource, *rest = re.split(r"/openai(?=/|$)", given.path.rstrip("/"), maxsplit=1)
+    if rest and f"{rest[0]}/".startswith("/v1/"):
+        path, query = f"{resource}/openai/v1", f"?{given.query}" if given.query else ""
+    else:
         version = (
             connection.args.get("api_version")
+            or dict(parse_qsl(given.query)).get("api-version")
             or os.environ.get("AZURE_OPENAI_API_VERSION")
             or os.environ.get("OPENAI_API_VERSION")
             or API_VERSION
         )
-        query = f"?api-version={version}"
-        # Portals show the URL of a whole deployment. Cut it down to the resource.
-        resource = url.partition("/openai")[0]
-        url = f"{resource}/openai/deployments/{connection.name}"
+        query = "?" + urlencode({"api-version": version})
+        path = f"{resource}/openai/deployments/{connection.name}"
+    url = f"{given.scheme}://{given.netloc}{path}"
     headers = key_headers(connection, VENDOR, "api-key")
     return OpenAIModel(connection, VENDOR, ABOUT, url=url, headers=headers, query=query)

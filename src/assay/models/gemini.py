@@ -40,7 +40,13 @@ MAX_STOPS = 5
 # Tokens of reasoning for models that take a budget instead of a level, such as Gemini 2.5. Google's own translation of
 # OpenAI's requests has the same numbers.
 BUDGETS = {"MINIMAL": 1_024, "LOW": 1_024, "MEDIUM": 8_192, "HIGH": 24_576}
-_BLOCKED = frozenset({"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY"})
+# Finish reasons of content that Google flagged. LANGUAGE is a language that the model may not use.
+_BLOCKED = frozenset(
+    {
+        *("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII"),
+        *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
+    }
+)
 _FINISH = {"STOP": "stop", "MAX_TOKENS": "length"}
 _VERSION = re.compile(r"/v\d+(?:alpha|beta)?\d*$")
 # Names in `generationConfig`, by OpenAI's name.
@@ -148,8 +154,8 @@ class GeminiModel:
 
 def _body(request: Request, seed: int) -> tuple[Body, list[str]]:
     """Return the body of a request, and what it lacks."""
-    system, messages = split_system(request, VENDOR.name)
     params = DialectParams(request.params, seed)
+    system, messages = split_system(request, params, VENDOR.name)
     body: Body = {"contents": [_content(message) for message in messages]}
     if system:
         body["systemInstruction"] = {"parts": [{"text": system}]}
@@ -201,7 +207,8 @@ def _read(reply: Any, where: str, adapted: tuple[str, ...]) -> Response:
     candidates = reply.get("candidates") or []
     if not candidates and feedback.get("blockReason"):
         reason = f"the prompt was blocked: {feedback['blockReason']}"
-        raise ModelError(Failure("refusal", _with_detail(where, reason, feedback.get("blockReasonMessage"))))
+        message = _with_detail(f"{where}: {reason}", feedback.get("blockReasonMessage"))
+        raise ModelError(Failure("refusal", message))
     if not candidates or not isinstance(candidates[0], dict):
         raise bad_reply(where, "it has no candidates")
     candidate = candidates[0]
@@ -212,7 +219,13 @@ def _read(reply: Any, where: str, adapted: tuple[str, ...]) -> Response:
     finish = candidate.get("finishReason")
     if not text and finish in _BLOCKED:
         reason = f"the answer was blocked: {finish}"
-        raise ModelError(Failure("refusal", _with_detail(where, reason, candidate.get("finishMessage"))))
+        message = _with_detail(f"{where}: {reason}", candidate.get("finishMessage"))
+        raise ModelError(Failure("refusal", message))
+    if not text and finish is not None and finish not in _FINISH:
+        # OTHER is an unknown reason, and MALFORMED_… is output that Google could not read. Another try may give text.
+        raise bad_reply(
+            where, _with_detail(f"it ended with {finish}, without text", candidate.get("finishMessage"))
+        )
     return Response(
         text,
         "content_filter" if finish in _BLOCKED else _FINISH.get(str(finish), finish),
@@ -223,19 +236,28 @@ def _read(reply: Any, where: str, adapted: tuple[str, ...]) -> Response:
     )
 
 
-def _with_detail(where: str, reason: str, detail: Any) -> str:
-    return f"{where}: {reason}" + (f" ({detail})" if detail else "")
+def _with_detail(text: str, detail: Any) -> str:
+    return f"{text} ({detail})" if detail else text
 
 
 def _usage(usage: Any) -> Usage | None:
-    """Return the token counts. `candidatesTokenCount` does not contain the tokens of the thoughts."""
+    """Return the token counts. `candidatesTokenCount` does not contain the tokens of the thoughts.
+
+    `promptTokenCount` contains those from the cache.
+    """
     if not isinstance(usage, dict):
         return None
     names = ("promptTokenCount", "toolUsePromptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
     prompt, tools, answer, thoughts = (usage.get(name) or 0 for name in names)
     if not all(type(count) is int for count in (prompt, tools, answer, thoughts)):
         return None
-    return Usage(prompt + tools, answer + thoughts, reasoning=thoughts)
+    cached = usage.get("cachedContentTokenCount")
+    return Usage(
+        prompt + tools,
+        answer + thoughts,
+        cached=min(cached, prompt) if type(cached) is int and cached > 0 else 0,
+        reasoning=thoughts,
+    )
 
 
 def connect(connection: Connection) -> GeminiModel:

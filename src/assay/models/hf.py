@@ -77,6 +77,7 @@ ABOUT = About(
     can=frozenset({CHAT, TEXT, LIKELIHOOD}),
     example="hf/PATH",
     args=_TAKEN | _WITHOUT_EFFECT | _REFUSED.keys(),
+    calls_endpoint=False,
 )
 _DTYPES = ("float32", "float16", "bfloat16", "float64", "float", "half", "double")
 _DEVICE = re.compile(r"(cpu|cuda|mps|npu|xpu|hpu)(:\d+)?")

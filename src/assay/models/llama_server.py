@@ -36,6 +36,7 @@ ABOUT = About(
     example="llama-server/model.gguf",
     args=frozenset({START_TIMEOUT}),
     any_args=True,
+    calls_endpoint=False,
 )
 # Flags that assay sets.
 _TAKEN = frozenset({"host", "port", "m", "model", "api_key", "api_key_file", "alias", "a"})

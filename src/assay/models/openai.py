@@ -35,6 +35,7 @@ class OpenAIModel:
     """One chat model at one endpoint.
 
     `url` and `headers` replace the vendor's usual address and its `Authorization`. `query` is added to every path.
+    It is part of the endpoint, because another version of an API may reply differently.
     `embedding_batch` is the largest number of texts that the vendor embeds at once; 0 means no limit of its own.
     """
 
@@ -50,14 +51,15 @@ class OpenAIModel:
         embedding_batch: int = 0,
     ) -> None:
         self.can = about.can | {FORWARD}
-        self.endpoint = url or vendor_url(connection, vendor)
+        url = url or vendor_url(connection, vendor)
+        self.endpoint = url + query
         self._name = connection.name
         self._key = vendor.key_variables
         self._query = query
         self._embedding_batch = embedding_batch
         if headers is None:
             headers = key_headers(connection, vendor)
-        self._http = HttpEndpoint(self.endpoint, headers, connection.timeout, connection.network)
+        self._http = HttpEndpoint(url, headers, connection.timeout, connection.network)
         self._adapted = AdaptedEndpoint(self._http, key=self._key)
 
     async def send(self, request: Request, seed: int) -> Response:

@@ -47,8 +47,8 @@ class ResponsesModel:
 
     def _body(self, request: Request, seed: int) -> tuple[Body, list[str]]:
         """Return the body of a request, and what it lacks."""
-        system, messages = split_system(request, OPENAI.name)
         params = DialectParams(request.params, seed)
+        system, messages = split_system(request, params, f"{OPENAI.name}'s Responses API")
         body: Body = {"model": self._name}
         if system:
             body["instructions"] = system
@@ -61,10 +61,16 @@ class ResponsesModel:
         effort = params.take("reasoning_effort")
         if effort is not None:
             body["reasoning"] = {"effort": effort}
+        text: dict[str, Any] = {}
         wanted = params.take("response_format")
         if isinstance(wanted, dict):
             # The fields of `json_schema` stand beside `type` here.
-            body["text"] = {"format": {"type": wanted.get("type"), **(wanted.get("json_schema") or {})}}
+            text["format"] = {"type": wanted.get("type"), **(wanted.get("json_schema") or {})}
+        verbosity = params.take("verbosity")
+        if verbosity is not None:
+            text["verbosity"] = verbosity
+        if text:
+            body["text"] = text
         params.leave_out(
             "seed", "stop", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "n"
         )

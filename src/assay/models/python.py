@@ -31,6 +31,7 @@ ABOUT = About(
     needs="a Python file: python/FILE.py:function",
     can=frozenset({CHAT, TEXT, LIKELIHOOD}),
     example="python/my_model.py:answer",
+    calls_endpoint=False,
 )
 
 

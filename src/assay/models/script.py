@@ -31,6 +31,7 @@ ABOUT = About(
     needs="a file of JSON lines: script/FILE",
     can=frozenset({CHAT, TEXT, LIKELIHOOD}),
     example="script/replies.jsonl",
+    calls_endpoint=False,
 )
 # Key of the lines without a prompt.
 _ANY_PROMPT = b""

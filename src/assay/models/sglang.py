@@ -32,6 +32,7 @@ ABOUT = About(
     example="sglang/Qwen/Qwen2.5-0.5B-Instruct",
     args=OWN_ARGS,
     any_args=True,
+    calls_endpoint=False,
 )
 # Flags that assay sets.
 _TAKEN = frozenset({"host", "port", "model_path", "served_model_name", "api_key"})

@@ -31,6 +31,7 @@ ABOUT = About(
     example="vllm/Qwen/Qwen2.5-0.5B-Instruct",
     args=OWN_ARGS,
     any_args=True,
+    calls_endpoint=False,
 )
 # Flags that assay sets.
 _TAKEN = frozenset({"host", "port", "model", "served_model_name", "api_key", "uds"})

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core import registry
+from assay.core.addresses import OPENAI, same_vendor
 from assay.core.connect import CHAT, SCHEMA, Role, response_format, with_provider
 from assay.core.errors import ModelError, UsageError
 from assay.core.hashing import file_sha256, fingerprint
@@ -117,7 +118,7 @@ class Panel:
         """The judge's own endpoint, or None if it uses the endpoint of the run."""
         if self.name == OFFLINE:
             return None
-        if self._base_url or not self.name.startswith("openai"):
+        if self._base_url or not same_vendor(self.name, OPENAI):
             return self._base_url  # OpenAI's variables are not for the models of other vendors
         return os.environ.get(_URL_VARIABLE) or None
 

@@ -6,7 +6,10 @@ model = ReplayOnlyModel(endpoint="http://…/v1")  # raises for every request th
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from assay.core import registry
+from assay.core.addresses import base_url_of
 from assay.core.arguments import arguments_for, check_arguments
 from assay.core.connect import (
     CHAT,
@@ -31,8 +34,8 @@ from assay.models.calling.permits import Permits
 from assay.models.calling.several import SeveralEndpoints, SharedPermits
 
 
-def connect(spec: RunSpec, named: str | Role) -> Model:
-    """Return a model of the run, without sending anything.
+def connect(spec: RunSpec, named: str | Role, roles: Iterable[Role] = ()) -> Model:
+    """Return a model of the run, without sending anything. `roles` are all models of the run.
 
     With several base URLs it is one model that has an endpoint at each of them. Raises UsageError for an unknown
     provider, and for an argument that it does not take.
@@ -44,16 +47,14 @@ def connect(spec: RunSpec, named: str | Role) -> Model:
         example = f"python/{role.model}" if ".py:" in role.model else "local/smollm2"
         raise UsageError(f"{problem} PROVIDER/NAME, such as {example}. `assay models` lists providers")
     check_arguments(spec, role)
-    # A suite takes the endpoint of the connected main model for its roles. That one has no address if it is several.
-    base_url = spec.base_url if role.base_url in (None, "", SEVERAL) else role.base_url
-    is_main = role.model == spec.model and base_url == spec.base_url
+    base_url = base_url_of(role, spec.model, spec.base_url, roles)
+    is_main = role.model == spec.model and role.base_url in (None, "", SEVERAL, spec.base_url)
     network = network_of(spec)
     models: dict[str, Model] = {}
     for url in split_urls(base_url) or [""]:
         connection = Connection(
             name=name,
             base_url=url or None,
-            inherited=bool(spec.model) and not role.base_url and spec.model.partition("/")[0] != provider,
             timeout=spec.timeout,
             network=network,
             concurrency=spec.concurrency,
@@ -63,7 +64,7 @@ def connect(spec: RunSpec, named: str | Role) -> Model:
             env_file=role.env_file,
         )
         if spec.serve and is_main:
-            if url:
+            if spec.base_url:
                 raise UsageError(
                     "--serve starts the model's server, --base-url names another one; pass one of them"
                 )
@@ -72,7 +73,7 @@ def connect(spec: RunSpec, named: str | Role) -> Model:
             return connect_served(provider, connection, spec.serve)
         model: Model = registry.find("model", provider).connect(connection)
         models[model.endpoint] = model
-        # A model without a network ignores the base URLs, which are for the run's other models.
+        # A model without a network ignores the base URLs.
         if not model.endpoint.startswith(("http://", "https://")):
             break
     return model if len(models) == 1 else SeveralEndpoints(list(models.values()))
@@ -109,14 +110,14 @@ class Connections:
         self._spec = spec
         self._models: dict[str, Model] = {}
 
-    def connect(self, named: str | Role) -> Model:
-        """Return the model of a role."""
+    def connect(self, named: str | Role, roles: Iterable[Role] = ()) -> Model:
+        """Return the model of a role. `roles` are all models of the run, to know which of them its base URL is for."""
         role = role_of(named)
-        address = role.base_url or self._spec.base_url
+        address = base_url_of(role, self._spec.model, self._spec.base_url, roles)
         arguments = arguments_for(self._spec, role) if "/" in role.model else {}
         key = fingerprint([role.model, address, role.key, role.env_file, arguments])
         if key not in self._models:
-            self._models[key] = connect(self._spec, role)
+            self._models[key] = connect(self._spec, role, roles)
         return self._models[key]
 
 

@@ -1,7 +1,7 @@
 """Translates requests from OpenAI's words, which all suites use, into the dialect of another vendor.
 
-    system, messages = split_system(request, "Anthropic")
     params = DialectParams(request.params, seed)
+    system, messages = split_system(request, params, "Anthropic")
     body = {"model": name, "max_tokens": params.take_limit() or 16_000}
     params.leave_out("seed")                 # is recorded: "no seed"
     body |= params.rest()                    # the vendor's own parameters, unchanged
@@ -71,6 +71,13 @@ class DialectParams:
         """Drop parameters that the dialect lacks, and record those that the request has."""
         self.adapted += [f"no {name}" for name in names if self.take(name) is not None]
 
+    def has_functions(self) -> bool:
+        """Return whether the request has tools in the form of OpenAI's chat completions. Others have their own."""
+        tools = self._left.get("tools")
+        items = tools if isinstance(tools, list) else []
+        is_function = any(isinstance(tool, dict) and "function" in tool for tool in items)
+        return is_function or bool(self._left.get("functions"))
+
     def rest(self) -> dict[str, Any]:
         """Return the parameters that nobody took, and the fields of `extra_body`, which override them."""
         return {name: value for name, value in self._left.items() if value is not None} | self._extra_body
@@ -91,13 +98,22 @@ class Part(NamedTuple):
         return head.removeprefix("data:").removesuffix(";base64"), data
 
 
-def split_system(request: Request, vendor: str) -> tuple[str, list[dict[str, Any]]]:
+def split_system(request: Request, params: DialectParams, vendor: str) -> tuple[str, list[dict[str, Any]]]:
     """Return the system prompt and the other messages. System messages further down move to the front.
 
-    Raises ModelError for what a chat model of another vendor cannot be sent: likelihoods, tools.
+    System messages alone become a message of the user, because no vendor takes a conversation without one;
+    `params.adapted` tells. Raises ModelError for what another vendor's chat model cannot be sent: likelihoods, tools.
     """
     if request.continuation is not None:
         raise ModelError(Failure("rejected", f"chat models cannot do {LIKELIHOOD}"))
+    if params.has_functions():
+        raise ModelError(
+            Failure(
+                "rejected",
+                f"tools in OpenAI's form cannot be sent to {vendor}. Remove them, or write the vendor's own tools into "
+                "extra_body",
+            )
+        )
     if request.messages is None:
         return "", [{"role": "user", "content": request.prompt or ""}]
     system: list[str] = []
@@ -111,6 +127,9 @@ def split_system(request: Request, vendor: str) -> tuple[str, list[dict[str, Any
         else:
             what = "calls of tools" if role == "assistant" else f"messages with the role {role!r}"
             raise ModelError(Failure("rejected", f"{what} cannot be sent to {vendor}"))
+    if system and not messages:
+        params.adapted.append("user instead of system role")
+        return "", [{"role": "user", "content": "\n\n".join(system)}]
     return "\n\n".join(system), messages
 
 

@@ -26,9 +26,10 @@ from assay.core.errors import ModelError
 from assay.core.hashing import fingerprint
 from assay.core.types import Failure, Request, Response
 from assay.models.calling.adapt import AdaptedEndpoint
-from assay.models.calling.http_errors import bad_reply, decode_json
+from assay.models.calling.http_errors import bad_reply, decode_json, reply_error
 from assay.models.calling.http_wire import HttpResponse
 from assay.models.calling.openai_format import (
+    FAILED,
     read_cost,
     read_finish,
     read_reasoning,
@@ -105,9 +106,14 @@ async def forward(
     text, reasoning, finish = "", "", None
     if path in (CHAT_PATH, TEXT_PATH):
         choices = reply.get("choices") if isinstance(reply, dict) else None
+        error = reply.get("error") if isinstance(reply, dict) else None
         if not isinstance(choices, list):
+            if error:
+                raise reply_error(error, http.base_url, adapted.key)
             raise bad_reply(http.base_url, "it has no choices")
         text, reasoning, finish = _read_choices(choices, "message")
+        if finish == FAILED:
+            raise reply_error(_error_of(choices) or error or "it names no reason", http.base_url, adapted.key)
     return Response(
         text,
         finish,
@@ -142,8 +148,7 @@ def _read_stream(path: str, http_response: HttpResponse, where: str) -> Response
             continue
         # A server that fails midway may send the error as an event and then end the stream normally.
         if chunk.get("error"):
-            failure = Failure("server_error", f"{where} ended its stream with an error: {chunk['error']}")
-            raise ModelError(failure, retry=True)
+            raise reply_error(chunk["error"], where)
         text, reasoning, chunk_finish = _read_choices(chunk.get("choices"), "delta")
         texts.append(text)
         reasonings.append(reasoning)
@@ -180,6 +185,13 @@ def _read_choices(choices: Any, field: str) -> tuple[str, str, str | None]:
                 text = ""
             return text, read_reasoning(message), read_finish(choice)
     return "", "", None
+
+
+def _error_of(choices: list[Any]) -> Any:
+    """Return the error of a choice that failed, or None."""
+    return next(
+        (choice["error"] for choice in choices if isinstance(choice, dict) and choice.get("error")), None
+    )
 
 
 def pack_reply(path: str, reply: Any) -> dict[str, Any]:

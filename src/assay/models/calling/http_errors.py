@@ -109,6 +109,27 @@ def error_kind(code: str, message: str) -> str:
     return {"rate_limit_exceeded": "rate_limited", "server_error": "server_error"}.get(code, "rejected")
 
 
+def reply_error(error: Any, where: str, key: str = COMMON_KEY) -> ModelError:
+    """Build the error for an `error` in a reply with status 200, as OpenRouter sends it when a vendor behind it failed.
+
+    A code that is a status means what the status means. An error of an unknown kind is tried again.
+    """
+    body = msgspec.json.encode({"error": error})
+    fields = _read_error(body)
+    code = str(fields.code if fields.code is not None else fields.type)
+    if re.fullmatch("[45][0-9][0-9]", code):
+        meant = status_error(HttpResponse(int(code), {}, body), where, key)
+        words = meant.failure.message.removeprefix(f"{where} answered {code}: ")
+        failure = Failure(meant.failure.kind, f"{where} answered 200 with the error {code}: {words}")
+        return ModelError(failure, retry=meant.retry, wait=meant.wait)
+    text = _error_text(body)
+    kind = error_kind(code, text)
+    # A request that the endpoint rejects has another status than 200.
+    kind = "server_error" if kind == "rejected" else kind
+    failure = Failure(kind, f"{where} answered 200 with an error: {text}")
+    return ModelError(failure, retry=kind in ("rate_limited", "server_error"))
+
+
 def _is_policy(body: bytes) -> bool:
     """Return whether an error body says that a filter or a usage policy refused the request."""
     error = _read_error(body)

@@ -13,10 +13,12 @@ from typing import Any
 from assay.core.errors import ModelError
 from assay.core.params import fill_variables
 from assay.core.types import Failure, Response, Usage
-from assay.models.calling.http_errors import bad_reply
+from assay.models.calling.http_errors import bad_reply, reply_error
 
 # OpenAI refuses requests with more than four stop strings. `solvers/prompt.py` cuts replies at all.
 MAX_STOPS = 4
+# The finish reason of a reply that failed.
+FAILED = "error"
 
 
 def request_params(params: dict[str, Any]) -> dict[str, Any]:
@@ -82,13 +84,18 @@ def read_completion(reply: Any, where: str, adapted: tuple[str, ...] = ()) -> Re
 
 
 def first_choice(reply: Any, where: str) -> dict[str, Any]:
-    """Return the first choice of a reply."""
+    """Return the first choice of a reply. Raises ModelError if there is none, or if it ended with an error."""
     try:
         choice = reply["choices"][0]
     except (KeyError, IndexError, TypeError):
+        if isinstance(reply, dict) and reply.get("error"):
+            raise reply_error(reply["error"], where) from None
         raise bad_reply(where, "it has no choices") from None
     if not isinstance(choice, dict):
         raise bad_reply(where, "its first choice is not an object")
+    # OpenRouter and vLLM end a reply so if the model failed midway. Its text, if any, is no answer.
+    if choice.get("finish_reason") == FAILED:
+        raise reply_error(choice.get("error") or reply.get("error") or "it names no reason", where)
     return choice
 
 

@@ -5,7 +5,7 @@
     url = vendor_url(connection, VENDOR)         # --base-url, else the address above
     headers = key_headers(connection, VENDOR)    # {"Authorization": "Bearer …"}
 
-A key is sent to its vendor only, and no file has it.
+A key is sent to its vendor only, and no file has it. `core/addresses.py` decides which models a base URL is for.
 """
 
 from __future__ import annotations
@@ -48,11 +48,7 @@ def vendor_url(connection: Connection, vendor: Vendor) -> str:
     Raises UsageError for a URL that is not HTTP or has credentials, for the vendor's own without a key, and if there is
     no URL at all.
     """
-    given = connection.base_url
-    if connection.inherited and vendor is not OPENAI:
-        # --base-url was given for a model of another provider. This vendor's key must not be sent there.
-        given = None
-    url = given or next(filter(None, map(os.environ.get, vendor.urls)), None) or vendor.url
+    url = connection.base_url or next(filter(None, map(os.environ.get, vendor.urls)), None) or vendor.url
     if not url:
         raise UsageError(
             f"no endpoint of {vendor.name}: pass --base-url or set {' or '.join(vendor.urls)} to its URL"

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from assay.core.addresses import OPENAI, same_vendor
 from assay.core.case_details import CaseDetails, HeldSession, QuestionDetail
 from assay.core.connect import with_provider
 from assay.core.errors import Problem, UsageError
@@ -78,7 +79,7 @@ from assay.suites.memory_eval.tally import DIMENSIONS, BaselineTally
 from assay.suites.memory_eval.views import question_sections, row_text, sample_sections
 
 NOT_JUDGED = "No judge: the report has only token F1 and BLEU-1."
-# With --eval-only, the first of these variables that is set is the judge's endpoint.
+# With --eval-only, the first of these variables that is set is the endpoint of a judge of OpenAI.
 _JUDGE_URLS = ("OPENAI_BASE_URL_JUDGE", "OPENAI_BASE_URL")
 
 
@@ -103,15 +104,17 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
             options, baseline=split_names(options.baseline), sample_id=split_names(options.sample_id)
         )
         model, base_url = spec.model, spec.base_url
+        judge = None if options.no_judge else judge_name(spec.judge)
         if options.eval_only:
             # Only the judge is called, so --base-url means the judge's endpoint.
-            env_url = next((os.environ[name] for name in _JUDGE_URLS if os.environ.get(name)), None)
+            env_url = None
+            if judge and same_vendor(judge, OPENAI):
+                env_url = next((os.environ[name] for name in _JUDGE_URLS if os.environ.get(name)), None)
             options = replace(options, judge_base_url=options.judge_base_url or base_url or env_url)
             # The answering model is not called, so neither --model nor OPENAI_MODEL is part of the run.
             model, base_url = "", None
         elif not model and os.environ.get("OPENAI_MODEL"):
             model = with_provider(os.environ["OPENAI_MODEL"], base_url or os.environ.get("OPENAI_BASE_URL"))
-        judge = None if options.no_judge else judge_name(spec.judge)
         return replace(spec, model=model, base_url=base_url, judge=judge, options=options)
 
     @classmethod

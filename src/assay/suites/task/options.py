@@ -24,6 +24,7 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
     """
 
     command: ClassVar[str] = "task"
+    limit_name: ClassVar[str] = "max_gen_toks"
     default_params: ClassVar[Mapping[str, str]] = {
         "gen_kwargs": "those of the task file, else temperature=0,max_gen_toks=256",
         "judge_kwargs": "temperature=0,max_tokens=2048",

@@ -32,6 +32,7 @@ HAND_OVER_SECONDS = 8.0
 QUICKSTART = "quickstart"
 """The folder below DIR that the button of the empty page writes."""
 MODEL = "smollm2"
+# Variables of OpenAI and of compatible endpoints. Those with the keys of other vendors follow.
 _VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_KEY_JUDGE", "OPENAI_BASE_URL_JUDGE")
 _SUFFIXES = frozenset({".csv", ".gguf", ".json", ".jsonl", ".py", ".txt", ".yaml", ".yml"})
 # Files that a field suggests, and entries of folders that are looked at for them.
@@ -215,7 +216,7 @@ async def _show_form(
     page = StartPage(
         form=form,
         error=error,
-        variables=_variables(form.suite),
+        variables=await asyncio.to_thread(_variables, form.suite),
         suggestions=await asyncio.to_thread(_suggestions, site.root),
         may_write=os.access(site.root, os.W_OK),
         origin=origin,
@@ -237,7 +238,8 @@ def _command(words: Iterable[str]) -> str:
 
 
 def _variables(suite: str) -> list[tuple[str, bool]]:
-    names = list(_VARIABLES)
+    keys = [key for about in api.providers().values() for key in about.keys]
+    names = list(dict.fromkeys([*_VARIABLES, *keys]))
     if suite == "hop":
         names += sorted(name for name in os.environ if name.startswith("HOP_KEY_"))
     return [(name, bool(os.environ.get(name))) for name in names]
