@@ -320,7 +320,7 @@ class Caller:
         if error.failure.kind == "unreachable" and self._reply_count == replies_before:
             # An error that no retry cures, such as a certificate's, has its own advice.
             if error.retry:
-                advice = "Check the base URL and whether the server runs; the same command continues the run"
+                advice = "Check the base URL and whether the server runs"
                 message = f"{message}{'' if message.endswith('?') else '.'} {advice}"
             raise self.ledger.halt(StopRun(message))
 

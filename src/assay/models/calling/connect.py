@@ -33,7 +33,10 @@ from assay.models.calling.several import SeveralEndpoints, SharedPermits
 # How the names of a vendor's models begin, for the advice about a name without a provider.
 _VENDORS = {
     **dict.fromkeys(("gpt-", "chatgpt-", "o1", "o3", "o4"), "openai"),
-    **{"claude": "anthropic", "gemini": "gemini", "deepseek": "deepseek", "qwen": "qwen"},
+    "claude": "anthropic",
+    "gemini": "gemini",
+    "deepseek": "deepseek",
+    "qwen": "qwen",
 }
 
 

@@ -3,8 +3,8 @@
     completion = decode_json(response, endpoint.base_url)
 
 Every error is a ModelError. Its kind decides what happens to the case: `refusal` and `context_overflow` count against
-the model and are final, `rate_limited` and `server_error` are tried again, `no_credit` stops the run, and the rest fails
-the case until the next start.
+the model and are final, `rate_limited` and `server_error` are tried again, `no_credit` stops the run, and the rest
+fails the case until the next start.
 """
 
 from __future__ import annotations

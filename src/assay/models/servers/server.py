@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from assay.core.connect import Network
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
@@ -117,7 +117,8 @@ class ManagedServer:
         # No request is open yet, so that a run that stops has nothing to wait for.
         halted = asyncio.ensure_future(event.wait())
         try:
-            await asyncio.wait([start, halted], return_when=asyncio.FIRST_COMPLETED)
+            either: list[asyncio.Future[Any]] = [start, halted]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
             halted.cancel()
             start.cancel()  # does nothing if it is done
