@@ -28,11 +28,11 @@ from msgspec.structs import replace
 import assay
 from assay.core.arguments import argument_notices, ask_arguments, with_options_of_arguments
 from assay.core.code import code_sha256
-from assay.core.connect import SEVERAL
+from assay.core.connect import SEVERAL, lacks
 from assay.core.diff import differences
 from assay.core.envfile import keys_in
 from assay.core.errors import AssayError, DamagedRun, ModelRefused, Problem, StopRun, UsageError, cannot_write
-from assay.core.events import Event, Noted, Notify, notify
+from assay.core.events import Event, Noted, Notify, halt, notify
 from assay.core.hashing import fingerprint
 from assay.core.params import header_variables
 from assay.core.protocols import Model, Upstream
@@ -221,7 +221,7 @@ class Runner:
             raise UsageError("--gen-kwargs has no effect: this run asks no model. Remove it")
         for name, role in self.suite.roles.items():
             if missing := role.needs - self.models[name].can:
-                raise UsageError(f"{role.model} cannot do {', '.join(sorted(missing))}, which this run needs")
+                raise UsageError(lacks(role.model, missing))
 
     def _check_max_cost(self) -> None:
         """Raise UsageError if --max-cost could never stop the run, because the price of a model is not known."""
@@ -437,7 +437,15 @@ class Runner:
         """Run every unfinished case. Returns the error that stopped the run early, or None."""
         spec, suite = self.spec, self.suite
         reuse = ReusableCalls(self._reused).find if self._reused else None
-        ledger = CallLedger(journal, self._notify, spec.max_calls, reuse, spec.max_cost)
+        before = journal.index.spent
+        ledger = CallLedger(
+            journal,
+            self._notify,
+            spec.max_calls,
+            reuse,
+            spec.max_cost,
+            answered=before.calls > before.failed,
+        )
         upstreams = {name: Upstream(role.model, self.models[name]) for name, role in suite.roles.items()}
         permits = {
             addresses_of(up.model): permits_of(up.model, spec.concurrency) for up in upstreams.values()
@@ -481,6 +489,7 @@ class Runner:
             )
         )
         notify.set(self._notify)
+        halt.set(ledger.halt_event)
         self._notice([*self._argument_notices, *suite.notices])
         if spec.insecure:
             self._notice(

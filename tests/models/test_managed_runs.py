@@ -85,18 +85,25 @@ def test_kill_9_of_assay_while_the_server_starts_leaves_no_process(
     wait_until(lambda: programs.alive() == [])
 
 
-@pytest.mark.parametrize(
-    ("number", "behaviour"),
-    [(signal.SIGINT, "hold 2"), (signal.SIGTERM, "hold 2"), (signal.SIGINT, "unhealthy")],
-)
-def test_an_interrupted_run_stops_its_server(
-    job: Job, programs: StandInPrograms, number: signal.Signals, behaviour: str
-) -> None:
-    programs.behave(behaviour)
+def test_one_ctrl_c_ends_a_run_whose_server_starts(job: Job, programs: StandInPrograms) -> None:
+    """No request is open, so nothing is waited for."""
+    programs.behave("unhealthy")
     with job.started() as started:
-        wait_until(
-            lambda: len(programs.requests()) == 2 or (behaviour == "unhealthy" and bool(programs.starts()))
-        )
+        wait_until(lambda: bool(programs.starts()))
+        started.process.send_signal(signal.SIGINT)
+        ended = started.end()
+    assert ended.code == 130
+    assert "Waiting for open requests" not in ended.err
+    assert programs.alive() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_stops_its_server(
+    job: Job, programs: StandInPrograms, number: signal.Signals
+) -> None:
+    programs.behave("hold 2")
+    with job.started() as started:
+        wait_until(lambda: len(programs.requests()) == 2)
         # The first one waits for the requests in flight, which this server never answers.
         started.process.send_signal(number)
         assert started.process.stderr

@@ -338,7 +338,6 @@ def test_evaluate_takes_several_base_urls_and_continues_with_others(tmp_path: Pa
         (None, []),
         ("http://a/v1", ["http://a/v1"]),
         ("http://a/v1, https://b/v1,http://a/v1", ["http://a/v1", "https://b/v1"]),
-        ("http://a/v1?x=1,2", ["http://a/v1?x=1,2"]),
     ],
 )
 def test_base_urls_are_separated_by_commas(text: str | None, urls: list[str]) -> None:

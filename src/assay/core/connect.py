@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Collection
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -34,11 +35,64 @@ SEVERAL = "several endpoints"
 """The endpoint of a model with several base URLs. It stands in requests and in run.json instead of the addresses, so
 that other addresses continue the same run."""
 
+MAX_PORT = 65_535
+EMPTY_URL = (
+    "{option} is empty, perhaps because a variable of the shell is not set. Pass the URL of the endpoint, or leave the "
+    "option out"
+)
+
 
 def split_urls(text: str | None) -> list[str]:
-    """Return the base URLs of an option that may have several, separated by commas. Repeated ones are dropped."""
-    urls = re.split(r"\s*,\s*(?=https?://)", (text or "").strip())
-    return list(dict.fromkeys(url for url in urls if url))
+    """Return the base URLs of an option that may have several, separated by commas. Repeated ones are dropped.
+
+    Raises UsageError if one of them is no base URL. An empty text is none either: it is mostly a variable of the shell
+    that is not set, and the provider's own address would get the requests and the key.
+    """
+    if text is None:
+        return []
+    return list(dict.fromkeys(check_url(url.strip()) for url in text.split(",")))
+
+
+def check_url(url: str) -> str:
+    """Return a base URL with its scheme in small letters. Raises UsageError if no request can be sent there.
+
+    Credentials and a query are refused, because the base URL is saved in the run folder.
+    """
+    if not url:
+        raise UsageError(EMPTY_URL.format(option="--base-url"))
+    scheme, separator, rest = url.partition("://")
+    address = rest.partition("/")[0]
+    if "@" in address:
+        raise UsageError(
+            "Remove the credentials from the base URL: it is saved in the run folder. Put the key into the variable of "
+            "its provider instead, such as OPENAI_API_KEY"
+        )
+    if not separator or scheme.lower() not in ("http", "https"):
+        raise UsageError(f"a base URL begins with http:// or https://, not {url!r}")
+    if "?" in rest or "#" in rest:
+        raise UsageError(
+            f"the base URL {re.split('[?#]', url)[0]!r} has a query or a fragment behind it. Remove it: paths are "
+            "appended to the base URL, which is saved in the run folder. Keys belong into variables, other values into "
+            "--gen-kwargs or --model-args"
+        )
+    if not url.isprintable() or " " in url:
+        raise UsageError(f"the base URL {url!r} has a space or a control character in it")
+    bracketed = re.fullmatch(r"(\[[0-9A-Fa-f:.]+(?:%\w+)?\])(?::(.*))?", address)
+    host, port = bracketed.groups() if bracketed else (address.partition(":")[0], address.partition(":")[2])
+    if not bracketed and address.count(":") > 1:
+        # Whether the last number is a port cannot be known. Most base URLs of a machine's own servers have one.
+        ipv6, _, last = address.strip("[]").rpartition(":")
+        raise UsageError(
+            f"the base URL {url!r} has several colons in its host. IPv6 addresses stand in brackets: "
+            f"{scheme}://[{ipv6}]:{last}{rest.removeprefix(address)}"
+        )
+    if not host or (not bracketed and re.search(r"[\[\]]", host)):
+        raise UsageError(f"the base URL {url!r} has no host; write it like http://127.0.0.1:8000/v1")
+    if port and not (re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) <= MAX_PORT):
+        raise UsageError(
+            f"the base URL {url!r} has the port {port!r}; ports are numbers from 1 to {MAX_PORT}"
+        )
+    return f"{scheme.lower()}://{rest}"
 
 
 class Network(Struct, frozen=True, kw_only=True):
@@ -138,6 +192,15 @@ def describe_provider(name: str) -> About:
     return about if isinstance(about, About) else _UNDESCRIBED
 
 
+def lacks(model: str, missing: Collection[str]) -> str:
+    """Return the message for a model that cannot do what a run needs, with a provider that can."""
+    provider, _, name = model.partition("/")
+    # The name of a function or of a file of replies is no name of a model elsewhere.
+    name = "NAME" if provider in ("python", "script") else name
+    instead = "".join(_INSTEAD.get(ability, "").format(name=name) for ability in sorted(missing))
+    return f"{model} cannot do {', '.join(sorted(missing))}, which this run needs{instead}"
+
+
 def response_format(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the parameter that restricts replies to a JSON schema.
 
@@ -147,6 +210,15 @@ def response_format(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 _UNDESCRIBED = About(summary="", needs="", can=frozenset(), example="", any_args=True)
+# What to use instead of a model that lacks an ability.
+_INSTEAD = {
+    CHAT: ". Use a chat model, such as openai/{name} at an endpoint with /chat/completions",
+    LIKELIHOOD: (
+        ". Chat endpoints return no likelihoods. Use openai-completions/{name} if the endpoint has /completions with "
+        "the log probabilities of prompts, or let assay run the model: vllm/{name}, hf/{name} or local/{name}"
+    ),
+    EMBEDDINGS: ". Use a provider with embeddings, such as openai/NAME or ollama/NAME; `assay models` lists them",
+}
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 # Vendors with a provider here whose name begins the names of models at OpenRouter.
 _OPENROUTER_VENDORS = frozenset({"anthropic", "deepseek", "qwen"})

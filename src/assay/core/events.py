@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
 from assay.core.types import Case, End, Failure, Usage
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Started(NamedTuple):
@@ -97,6 +100,10 @@ they called.
 notify: ContextVar[Notify | None] = ContextVar("notify", default=None)
 """The observers of the run that is in progress, for code that has no other way to them, such as a provider that waits
 for a server it started. Set by the runner; the tasks of the run inherit it."""
+
+halt: ContextVar[asyncio.Event | None] = ContextVar("halt", default=None)
+"""Set when the run that is in progress stops, for code that waits long for something that costs nothing, such as the
+start of a server. Set by the runner, like `notify`."""
 
 
 def notice(text: str) -> None:

@@ -76,7 +76,7 @@ def find(kind: str, name: str) -> Any:
     for point in entry_points_of(_group(kind)):
         if point.name == name:
             return point.load()
-    raise UsageError(unknown(kind, name, names(kind)))
+    raise UsageError(unknown("provider" if kind == "model" else kind, name, names(kind)))
 
 
 def _group(kind: str) -> str:
@@ -107,7 +107,10 @@ def _similar(name: str, choices: Iterable[str]) -> str:
     """Return the end of a message about an unknown name: the names that are similar to it, if any."""
     from difflib import get_close_matches  # imported here because only a typo needs it
 
-    near = get_close_matches(name, list(choices), n=3, cutoff=0.5)
+    choices = list(choices)
+    # `OpenAI` is nearer to `openai` than its letters say.
+    near = [choice for choice in choices if choice.lower() == name.lower()]
+    near = near or get_close_matches(name, choices, n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 

@@ -23,6 +23,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_arg
 import msgspec
 from msgspec import UNSET, Meta, Struct, field
 
+from assay.core.connect import EMPTY_URL
 from assay.core.errors import UsageError
 from assay.core.registry import unknown
 
@@ -287,6 +288,9 @@ def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where
     common_values: dict[str, Any] = {"suite": suite, "options": {}}
     own_values: dict[str, Any] = {}
     for key, value in values.items():
+        if key.endswith("base_url") and (value in ([], ()) or (isinstance(value, str) and not value.strip())):
+            # The provider's own address would get the requests, and the key.
+            raise UsageError(prefix + EMPTY_URL.format(option=f"--{key.replace('_', '-')}"))
         if key in own:
             own_values[key] = _mapping_value(own[key], value)
         elif key in common:

@@ -27,6 +27,9 @@ from assay.journal.journal import Journal, Replies
 _MAX_NOTED = 10
 # A worker gives way to the event loop this often, so that Ctrl-C and timers react without delay.
 _YIELD_SECONDS = 0.05
+# When a run stops, cases that are still open after this time are waited for, and people are told so. Calls that fail
+# together, as at a closed port, have ended by then.
+_STOP_SECONDS = 0.3
 
 
 class Gate(Protocol):
@@ -123,7 +126,11 @@ class Loop:
             self._setup.halt(StopRun(str(reason)))
             # If the endpoint refuses us, it refuses the calls in flight too. "Waiting for open requests" would mislead.
             if not isinstance(reason, ModelRefused):
-                self._setup.notify(Stopping(str(reason)))
+                asyncio.get_running_loop().call_later(_STOP_SECONDS, self._tell_stopping, str(reason))
+
+    def _tell_stopping(self, reason: str) -> None:
+        if not all(worker.done() for worker in self._workers):
+            self._setup.notify(Stopping(reason))
 
     def cancel(self) -> None:
         """Abandon the open cases. Every reply that arrived is in the journal."""

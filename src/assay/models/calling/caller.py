@@ -37,6 +37,10 @@ from assay.models.calling.several import SeveralEndpoints
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
 
+# A run whose first calls all fail with the same words of the endpoint stops after this many. One request may be wrong,
+# and so may the rows of one kind at the start of the data; more calls would be as hopeless, and may be paid.
+MAX_SAME_FAILURES = 20
+
 # Returns the call of another run (--reuse) for (case, stage, request hash, n), or None if it has no reply there.
 Reuse = Callable[[Case, str, str, int], Call | None]
 
@@ -70,14 +74,18 @@ class CallLedger:
         max_calls: int | None,
         reuse: Reuse | None,
         max_cost: float | None = None,
+        *,
+        answered: bool = False,
     ) -> None:
+        """`answered` says that earlier starts of the run have replies, so that its requests are not hopeless."""
         self.log = log
+        self.answered = answered
         self.notify = notify
         self.reuse = reuse
         self.halted: AssayError | None = None
         self.paused_calls = 0
         """Calls whose last attempt failed and that wait before the next one."""
-        self._halt_event = asyncio.Event()
+        self.halt_event = asyncio.Event()
         self._max_calls = max_calls
         self._calls_left = max_calls
         self.max_cost = max_cost
@@ -135,7 +143,7 @@ class CallLedger:
     def halt(self, reason: AssayError) -> AssayError:
         """Allow no further call. Return the reason to raise: the first reason given, if there are several."""
         self.halted = self.halted or reason
-        self._halt_event.set()
+        self.halt_event.set()
         return self.halted
 
     async def sleep(self, seconds: float) -> None:
@@ -143,7 +151,7 @@ class CallLedger:
         self.paused_calls += 1
         try:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._halt_event.wait(), seconds)
+                await asyncio.wait_for(self.halt_event.wait(), seconds)
         finally:
             self.paused_calls -= 1
         if self.halted:
@@ -186,6 +194,8 @@ class Caller:
         self._members = self.model.members if isinstance(self.model, SeveralEndpoints) else (self.model,)
         self._reply_counts = [0] * len(self._members)
         self._reply_count = 0
+        self._last_failure: Failure | None = None
+        self._same_failures = 0
         self._adapted: tuple[str, ...] = ()
 
     def bind(self, case: Case, stage: str, try_: int, replies: LoggedReplies) -> CaseAsker:
@@ -233,7 +243,8 @@ class Caller:
                 tried = NO_LANES
                 rounds += 1
                 if not error.retry or rounds > self._max_retries:
-                    self._halt_if_down(error.failure, replies_before)
+                    self._halt_if_down(error, replies_before)
+                    self._halt_if_hopeless(error.failure)
                     raise
                 await self._wait_before_retry(error, rounds)
 
@@ -300,11 +311,33 @@ class Caller:
         never_accepted = failure.kind in ("auth", "not_found") and not self._reply_counts[at]
         if failure.kind == "unsupported" or never_accepted:
             raise self.ledger.halt(ModelRefused(failure.message))
-
-    def _halt_if_down(self, failure: Failure, replies_before: int) -> None:
-        """Halt the run if no call of the run was answered during all retries of this call: the endpoint is down."""
-        if failure.kind == "unreachable" and self._reply_count == replies_before:
+        if failure.kind == "no_credit":
             raise self.ledger.halt(StopRun(failure.message))
+
+    def _halt_if_down(self, error: ModelError, replies_before: int) -> None:
+        """Halt the run if no call of the run was answered during all retries of this call: the endpoint is down."""
+        message = error.failure.message
+        if error.failure.kind == "unreachable" and self._reply_count == replies_before:
+            # An error that no retry cures, such as a certificate's, has its own advice.
+            if error.retry:
+                advice = "Check the base URL and whether the server runs"
+                message = f"{message}{'' if message.endswith('?') else '.'} {advice}"
+            raise self.ledger.halt(StopRun(message))
+
+    def _halt_if_hopeless(self, failure: Failure) -> None:
+        """Halt the run if the endpoint rejected its first calls, all with the same words, and answered none.
+
+        Failures that count against the evaluated model, such as refusals, never halt a run.
+        """
+        if self._reply_count or self.ledger.answered or failure.kind not in ("rejected", "bad_reply"):
+            self._same_failures = 0
+            return
+        self._same_failures = self._same_failures + 1 if failure == self._last_failure else 1
+        self._last_failure = failure
+        if self._same_failures >= MAX_SAME_FAILURES:
+            raise self.ledger.halt(
+                StopRun(f"stopped after {MAX_SAME_FAILURES} calls that all failed alike: {failure.message}")
+            )
 
     async def _wait_before_retry(self, error: ModelError, attempt: int) -> None:
         # The random factor spreads calls that failed together, so that they are not repeated all at once. A wait

@@ -33,6 +33,15 @@ from assay.models.calling.http_dialer import tls_context
 from assay.models.calling.permits import Permits
 from assay.models.calling.several import SeveralEndpoints, SharedPermits
 
+# How the names of a vendor's models begin, for the advice about a name without a provider.
+_VENDORS = {
+    **dict.fromkeys(("gpt-", "chatgpt-", "o1", "o3", "o4"), "openai"),
+    "claude": "anthropic",
+    "gemini": "gemini",
+    "deepseek": "deepseek",
+    "qwen": "qwen",
+}
+
 
 def connect(spec: RunSpec, named: str | Role, roles: Iterable[Role] = ()) -> Model:
     """Return a model of the run, without sending anything. `roles` are all models of the run.
@@ -44,7 +53,15 @@ def connect(spec: RunSpec, named: str | Role, roles: Iterable[Role] = ()) -> Mod
     provider, _, name = role.model.partition("/")
     if not name:
         problem = f"{role.model!r} is not a model; write" if role.model else "no model is named; pass --model"
-        example = f"python/{role.model}" if ".py:" in role.model else "local/smollm2"
+        example = "local/smollm2"
+        if role.model:
+            own = next(
+                (vendor for start, vendor in _VENDORS.items() if role.model.lower().startswith(start)), ""
+            )
+            own = own or ("openai" if spec.base_url else "")
+            example = f"{own}/{role.model}" if own else example
+        if ".py:" in role.model:
+            example = f"python/{role.model}"
         raise UsageError(f"{problem} PROVIDER/NAME, such as {example}. `assay models` lists providers")
     check_arguments(spec, role)
     base_url = base_url_of(role, spec.model, spec.base_url, roles)

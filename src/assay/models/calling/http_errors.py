@@ -3,8 +3,8 @@
     completion = decode_json(response, endpoint.base_url)
 
 Every error is a ModelError. Its kind decides what happens to the case: `refusal` and `context_overflow` count against
-the model and are final, `rate_limited` and `server_error` are tried again, and the rest fails the case until the next
-start.
+the model and are final, `rate_limited` and `server_error` are tried again, `no_credit` stops the run, and the rest
+fails the case until the next start.
 """
 
 from __future__ import annotations
@@ -46,7 +46,16 @@ _OVERFLOW_WORDS = (
     *("prompt is too long", "exceed context limit", "context window"),  # Anthropic, OpenAI Responses
     *("input token count", "range of input length", "`inputs` tokens +"),  # Gemini, Qwen, TGI
 )
+# Codes of an account without credit. Anthropic and Qwen say it in the message of a 400.
+_NO_CREDIT_CODES = frozenset(
+    {
+        *("insufficient_quota", "billing_hard_limit_reached", "billing_not_active"),  # OpenAI
+        *("insufficient_balance", "arrearage", "1113"),  # DeepSeek, Qwen, GLM
+    }
+)
+_NO_CREDIT_WORDS = ("credit balance is too low", "insufficient balance", "overdue-payment")
 _HINTS = {
+    "no_credit": ". When there is credit again, the same command continues the run",
     "auth": ". Check the key in {key}, or in the variable that is named for this model",
     "not_found": ". Check the model's name and the base URL, which often ends with /v1",
 }
@@ -75,8 +84,11 @@ def status_error(response: HttpResponse, where: str, key: str = COMMON_KEY) -> M
     """Build the error for a status other than 200: its kind, and whether a retry may help."""
     status = response.status
     text = _error_text(response.body)
+    # OpenAI answers 429 to an account without credit. No wait helps there.
+    if status == 402 or (status in (400, 403, 429) and _is_no_credit(response.body)):
+        kind = "no_credit"
     # Anthropic answers 529 if it is overloaded: fewer calls at once help, as with 429.
-    if status in (429, 529):
+    elif status in (429, 529):
         kind = "rate_limited"
     # 408 and 409 are the server's own trouble (timeout, lock conflict). OpenAI's SDK retries them too.
     elif status in (408, 409) or status >= 500:
@@ -106,6 +118,8 @@ def error_kind(code: str, message: str) -> str:
         return "refusal"
     if any(words in f"{code} {message}".lower() for words in _OVERFLOW_WORDS):
         return "context_overflow"
+    if code.lower() in _NO_CREDIT_CODES:
+        return "no_credit"
     return {"rate_limit_exceeded": "rate_limited", "server_error": "server_error"}.get(code, "rejected")
 
 
@@ -136,6 +150,14 @@ def _is_policy(body: bytes) -> bool:
     if {str(error.code).lower(), str(error.type).lower()} & _POLICY_CODES:
         return True
     return any(words in str(error.message).lower() for words in _POLICY_WORDS)
+
+
+def _is_no_credit(body: bytes) -> bool:
+    """Return whether an error body says that the account has no credit."""
+    error = _read_error(body)
+    if {str(error.code).lower(), str(error.type).lower()} & _NO_CREDIT_CODES:
+        return True
+    return any(words in str(error.message).lower() for words in _NO_CREDIT_WORDS)
 
 
 def _is_overflow(body: bytes, text: str) -> bool:

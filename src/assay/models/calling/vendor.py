@@ -14,7 +14,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from assay.core.connect import Connection
+from assay.core.connect import Connection, check_url
 from assay.core.envfile import COMMON_KEY, keys_in
 from assay.core.errors import UsageError
 from assay.models.calling.http_client import bearer
@@ -53,11 +53,7 @@ def vendor_url(connection: Connection, vendor: Vendor) -> str:
         raise UsageError(
             f"no endpoint of {vendor.name}: pass --base-url or set {' or '.join(vendor.urls)} to its URL"
         )
-    if not url.startswith(("http://", "https://")):
-        raise UsageError(f"a base URL begins with http:// or https://, not {url!r}")
-    if "@" in url.partition("//")[2].partition("/")[0]:
-        instead = f" Use {vendor.key_variables} instead." if vendor.keys else ""
-        raise UsageError(f"Remove the credentials from the base URL: it is saved in the run folder.{instead}")
+    url = check_url(url)
     # In lm-evaluation-harness, base_url is the whole URL of a request. Accept its URLs too.
     for path in ("/chat/completions", "/completions", "/responses", "/messages"):
         url = url.rstrip("/").removesuffix(path)

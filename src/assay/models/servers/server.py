@@ -19,11 +19,11 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from assay.core.connect import Network
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
-from assay.core.events import notice
+from assay.core.events import halt, notice
 from assay.models.calling.http_client import HttpEndpoint, bearer
 from assay.models.calling.http_errors import decode_json
 from assay.models.servers.process import LOOPBACK, ReservedPort, ServerProcess, new_log, read_tail
@@ -111,7 +111,20 @@ class ManagedServer:
             self._start = asyncio.create_task(self._try_ports())
             self._start.add_done_callback(self._end_start)
         # The shield keeps the start alive for the other callers when one of them is cancelled.
-        return await asyncio.shield(self._start)
+        start = asyncio.shield(self._start)
+        if (event := halt.get()) is None:
+            return await start
+        # No request is open yet, so that a run that stops has nothing to wait for.
+        halted = asyncio.ensure_future(event.wait())
+        try:
+            either: list[asyncio.Future[Any]] = [start, halted]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            halted.cancel()
+            start.cancel()  # does nothing if it is done
+        if start.cancelled():
+            raise StopRun(f"the run was stopped before {self.launch.title} was ready")
+        return start.result()
 
     async def stop(self) -> None:
         """Stop the server, also in the middle of its start."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from assay.core.connect import with_provider
+from assay.core.connect import split_urls, with_provider
 from assay.core.envfile import COMMON_KEY, NAME, OWN_KEY, normalised
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.registry import unknown
@@ -251,6 +251,11 @@ class _SettingsReader:
         elif "@" in url.partition("//")[2].partition("/")[0]:
             message = "remove the credentials from base_url: it is saved in the run folder. Set HOP_KEY_<LLM> instead"
             self._add((*path, "base_url"), message)
+        else:
+            try:
+                split_urls(url)
+            except UsageError as error:
+                self._add((*path, "base_url"), str(error))
         return url
 
     def _params(self, entry: dict[str, Any], key: str, path: KeyPath = ()) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import os
 from typing import Any
 
 from assay.core.errors import UsageError
+from assay.core.spec import RunSpec
 
 # The harness's model if a command has no --model.
 DEFAULT_MODEL = "hf"
@@ -89,6 +90,23 @@ def named_model(model: str, args: dict[str, Any]) -> tuple[str, dict[str, Any]]:
             args = {**args, "base_url": str(args["base_url"]).removesuffix("/v1/messages")}
         return f"{provider}/{name}", args
     return model, args
+
+
+def check_address(model: str, spec: RunSpec) -> None:
+    """Raise UsageError for a model of the harness that is local by its name, if no option says where it is.
+
+    Without an address, its requests would go to OpenAI.
+    """
+    if not model.startswith("local-") or model not in _PROVIDERS:
+        return
+    if not (
+        spec.base_url or spec.model_args.get("base_url") or spec.serve or os.environ.get("OPENAI_BASE_URL")
+    ):
+        path = "chat/completions" if "chat" in model else "completions"
+        raise UsageError(
+            f"--model {model} needs the address of its server: --model_args base_url=http://HOST:PORT/v1/{path}. "
+            f"For OpenAI's own models, write --model {model.replace('local', 'openai')}"
+        )
 
 
 def refuse_launcher() -> None:

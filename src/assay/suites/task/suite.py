@@ -63,7 +63,7 @@ from assay.suites.task.check import check_file, looks_like_task_file
 from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
 from assay.suites.task.dataset.documents import DataFacts
 from assay.suites.task.file_schema import file_schemas
-from assay.suites.task.harness_models import named_model, refuse_launcher
+from assay.suites.task.harness_models import check_address, named_model, refuse_launcher
 from assay.suites.task.metrics import find_repeated_metrics
 from assay.suites.task.options import TaskOptions
 from assay.suites.task.prompts import BadDocument
@@ -116,6 +116,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         if options.seeds and len(options.seeds) != 4:
             raise UsageError(f"--seed takes one number or four, not {len(options.seeds)}")
         model, args = named_model(spec.model, spec.model_args)
+        check_address(spec.model, spec)
         spec = replace(spec, model=model, model_args=args)
         path = Path(spec.output_dir)
         if path.suffix == ".json":
