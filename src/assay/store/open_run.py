@@ -109,6 +109,8 @@ class RunProgress(Struct, frozen=True, kw_only=True):
     output_tokens: int
     cost: float | None
     """In US dollars, judges included. None if no call has a price."""
+    unpriced_calls: int
+    """Paid calls whose price is not known, so that `cost` lacks it."""
     scoring_cost: float | None
     price_tables: tuple[str, ...]
     metrics: tuple[LiveMetric, ...]
@@ -266,6 +268,7 @@ class OpenRun:
             input_tokens=spent.input_tokens,
             output_tokens=spent.output_tokens,
             cost=spent.cost if spent.cost is not None else spent.copied_cost if self.info.imported else None,
+            unpriced_calls=spent.unpriced_calls,
             scoring_cost=spent.scoring_cost,
             price_tables=tuple(dict.fromkeys(table.partition("/")[0] for table in spent.price_tables)),
             # The numbers of a run that is over are in its report.
