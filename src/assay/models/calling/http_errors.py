@@ -85,7 +85,8 @@ def refusal(message: str, reply: Response) -> ModelError:
 
     A reply without both was not billed, as far as anyone knows: Gemini counts no tokens of a prompt that it blocks.
     """
-    billed = reply.usage is not None or reply.cost is not None
+    usage = reply.usage
+    billed = reply.cost is not None or (usage is not None and (usage.input or usage.output))
     return ModelError(Failure("refusal", message), response=reply if billed else None)
 
 
