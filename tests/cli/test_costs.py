@@ -103,10 +103,9 @@ def judged_run(server: PaidServer, **more: Any) -> assay.Run:
         target="answer",
         judge="openai/judge",
         base_url=server.url,
-        prices="prices.yaml",
         quiet=True,
         output_dir="out",
-        **more,
+        **{"prices": "prices.yaml", **more},
     )
 
 
@@ -331,3 +330,89 @@ def test_the_table_in_use_is_printed_and_can_be_the_start_of_another(here: Path,
     (here / "copy.yaml").write_text(assay_in("models", "prices", "--yaml").stdout)
     own, copy = api.price_table(), api.price_table("copy.yaml")
     assert (copy.id, copy.models) == (own.id, own.models)
+
+
+def refused() -> dict[str, Any]:
+    """A reply in which the model declines. It is billed like any other: a cent."""
+    reply = chat("")
+    reply["choices"][0]["message"]["refusal"] = "I cannot help with that."
+    return reply
+
+
+def test_a_refusal_that_was_billed_has_its_tokens_and_its_price_everywhere(
+    here: Path, assay_in: Assay
+) -> None:
+    with LoopbackServer(lambda body: (200, refused() if "0+0" in prompt_of(body) else chat("4"))) as server:
+        ended = assay_in(*TASK, "--base-url", server.url, "--prices", "cents.yaml")
+    run = assay.load("out")
+    assert (run.summary.subject_error, run.summary.spent["failed"]) == (1, 1)
+    assert (run.cost, run.summary.spent["input_tokens"]) == (0.06, 6 * 7)
+    assert "6 calls · 42 tokens in, 12 out · cost $0.06" in ended.stdout
+    query = "select cost, input_tokens, reply, error_kind from calls where error_kind is not null"
+    (row,) = json.loads(assay_in("sql", query, "out", "--format", "json").stdout)
+    assert row == {"cost": 0.01, "input_tokens": 7, "reply": None, "error_kind": "refusal"}
+    (total,) = json.loads(assay_in("sql", "select cost from runs", "out", "--format", "json").stdout)
+    assert total["cost"] == pytest.approx(0.06)
+    case = assay_in("show", "out", "--position", "0").stdout
+    assert re.search(r"reply 0 failed \(.*\$0\.01\)\n +refusal: I cannot help with that\.", case)
+    assert OpenRun(run.folder).progress().cost == pytest.approx(0.06)
+    assert OpenRun(run.folder).table().column("cost").tolist() == [0.01] * 6
+
+
+def test_refusals_reach_the_limit_and_are_neither_asked_again_nor_reused(here: Path, assay_in: Assay) -> None:
+    with LoopbackServer(lambda body: (200, refused())) as server:
+        flags = ("--base-url", server.url, "--prices", "cents.yaml", "--concurrency", "1")
+        ended = assay_in(*TASK, *flags, "--max-cost", "0.03")
+        assert ended.returncode == 3
+        assert "stopped at $0.03, as --max-cost 0.03 says" in ended.stderr
+        assert len(server.bodies) == 3
+        assay_in(*TASK, *flags)
+        assert len(server.bodies) == 6
+        assert assay.load("out").cost == 0.06
+        # Another run takes replies only, so it asks for these again.
+        assay_in(*TASK, *flags, "--fresh", "--reuse", str(assay.load("out").folder))
+        assert len(server.bodies) == 12
+
+
+def test_a_cost_that_lacks_the_price_of_some_calls_says_so(here: Path, assay_in: Assay) -> None:
+    (here / "small.yaml").write_text(TABLE.replace("openai/judge", "openai/other"))
+    with PaidServer() as server:
+        run = judged_run(server, prices="small.yaml")
+    assert run.summary.unpriced_calls == run.summary.spent["unpriced_calls"] == 8
+    assert run.cost == server.dollars("openai/small")
+    text = f"at least {dollars(run.cost)}"
+    shown = assay_in("show", "out").stdout
+    assert f"cost {text} (prices of 2026-01-31); 8 calls have no price" in shown
+    assert text in assay_in("runs", "out").stdout
+    (listed,) = json.loads(assay_in("runs", "out", "--json").stdout)
+    assert (listed["cost"], listed["unpriced_calls"]) == (run.cost, 8)
+
+    async def check(client: Any, _: Any) -> None:
+        for address in ("/", f"/run/out/assay/{run.folder.name}"):
+            page = Page(await (await client.get(address)).text())
+            assert text in page.text, address
+        assert "8 calls without a price" in page.text
+
+    visit(here, check)
+
+
+def test_a_model_without_an_endpoint_has_no_unpriced_calls(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "model.py").write_text("def answer(prompt, params):\n    return 'yes'\n")
+    rows = [{"question": "1+1?", "answer": "2"}]
+    with PaidServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        run = assay.evaluate(
+            rows,
+            model="python/model.py:answer",
+            prompt="{{ question }}",
+            score=["judge"],
+            target="answer",
+            judge="openai/judge",
+            prices="prices.yaml",
+            quiet=True,
+            output_dir="out",
+        )
+    assert run.cost == server.dollars("openai/judge")
+    assert run.summary.unpriced_calls == 0

@@ -12,8 +12,10 @@ import pytest
 from aiohttp import web
 
 from assay import api
-from assay.models.calling.http_errors import status_error
+from assay.core.errors import ModelError
+from assay.models.calling.http_errors import decode_json, status_error
 from assay.models.calling.http_wire import HttpResponse
+from assay.models.calling.openai_format import read_completion
 
 from support.commands import Job
 
@@ -29,6 +31,15 @@ AZURE = {
         "innererror": {"code": "ResponsibleAIPolicyViolation"},
     }
 }
+
+LIMIT_TOO_LARGE = (
+    "'max_tokens' or 'max_completion_tokens' is too large: {}. This model's maximum context length is 8192 tokens "
+    "and your request has {} input tokens."
+)
+VLLM_OVERFLOW = (
+    "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (8744 in the messages, "
+    "256 in the completion). Please reduce the length of the messages or completion."
+)
 
 
 def kind_of(status: int, body: Any) -> str:
@@ -61,6 +72,8 @@ def test_a_policy_error_is_a_refusal(status: int, body: Any) -> None:
         (400, "prompt is too long: 210000 tokens > 200000 maximum"),
         (400, "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576)."),
         (422, "`inputs` tokens + `max_new_tokens` must be <= 4096"),
+        (400, VLLM_OVERFLOW),
+        (400, LIMIT_TOO_LARGE.format(256, 8100)),
     ],
 )
 def test_a_prompt_that_is_too_long_is_an_overflow(status: int, message: str) -> None:
@@ -78,6 +91,8 @@ def test_a_prompt_that_is_too_long_is_an_overflow(status: int, message: str) -> 
         (400, "<html>Bad request</html>", "rejected"),
         (400, {"error": "content_filter is not a model"}, "rejected"),
         (403, {"error": {"message": "the key has no access"}}, "auth"),
+        (403, {"error": {"message": "Access denied by usage policy of your organization"}}, "auth"),
+        (400, {"error": {"message": LIMIT_TOO_LARGE.format(99999, 12)}}, "rejected"),
     ],
 )  # fmt: skip
 def test_other_errors_are_not_taken_for_refusals(status: int, body: Any, kind: str) -> None:
@@ -114,6 +129,29 @@ def test_gemini_names_the_time_to_wait_in_the_body(delay: str, wait: float | Non
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
     body = {"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED", "details": [{}, info]}}
     assert status_error(HttpResponse(429, {}, json.dumps(body).encode()), "http://h").wait == wait
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "it has an empty body"),
+        (b" \n", "it has an empty body"),
+        (b"<html><head><style>p {}</style></head><body>Please <b>log in</b></body></html>", "begins with: Please log in"),
+        (b"upstream connect error", "begins with: upstream connect error"),
+        (b"{" + b"x" * 5000, "begins with: {" + "x" * 119),
+    ],
+)  # fmt: skip
+def test_a_reply_that_is_not_json_is_quoted(body: bytes, words: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        decode_json(HttpResponse(200, {}, body), "http://h")
+    assert caught.value.failure.kind == "bad_reply"
+    assert caught.value.failure.message.endswith(words)
+
+
+def test_a_completion_without_text_is_a_bad_reply_and_not_an_empty_answer() -> None:
+    with pytest.raises(ModelError, match="its first choice has no text"):
+        read_completion({"choices": [{"message": {"content": "4"}, "finish_reason": "stop"}]}, "http://h")
+    assert read_completion({"choices": [{"text": ""}]}, "http://h").text == ""
 
 
 def test_a_filtered_question_of_a_memory_test_costs_that_question(tmp_path: Path) -> None:

@@ -242,13 +242,20 @@ def test_a_refused_question_costs_that_question_and_reasoning_is_not_scored(
     assert all(summary.first_failures[kind] for kind in summary.failed_calls)
 
     calls = [json.loads(line) for line in (run.folder / "calls.jsonl").read_text().splitlines()[1:]]
-    replies = [call["response"] for call in calls if "response" in call]
+    replies = [call["response"] for call in calls if "failure" not in call]
     assert all(WRONG not in reply["text"] for reply in replies)
+    billed = [call["response"]["usage"] for call in calls if "response" in call]
+    # A refusal with status 200 is billed like a reply.
+    refused = [call for call in calls if "failure" in call and not call["failure"].get("http")]
+    assert bool(refused) is not overflows
+    assert all(call["response"]["usage"] for call in refused)
+    assert summary.spent["input_tokens"] == sum(usage.get("input", 0) for usage in billed)
+    assert summary.spent["output_tokens"] == sum(usage.get("output", 0) for usage in billed)
     hidden = type(dialect) in (OpenAIChat, Azure)  # they count the reasoning and do not send it
     assert all((WRONG in reply.get("reasoning", "")) is not hidden for reply in replies)
     if DIALECTS["sglang"] is not dialect:  # it does not count the reasoning in a text
         assert all(reply["usage"]["reasoning"] > 0 for reply in replies)
-        assert summary.spent["reasoning_tokens"] == sum(reply["usage"]["reasoning"] for reply in replies)
+        assert summary.spent["reasoning_tokens"] == sum(usage.get("reasoning", 0) for usage in billed)
     for path in tmp_path.rglob("*"):
         if path.is_file():
             assert KEY.encode() not in path.read_bytes(), path

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.core.dollars import dollars
+from assay.core.dollars import dollars, known_cost
 from assay.core.types import SUBJECT_KINDS
 from assay.screen import counted, duration, tell
 
@@ -29,6 +29,8 @@ def print_footer(run: Run) -> None:
     summary = run.summary
     if summary.adapted:
         click.echo(f"  requests were adapted to the endpoint: {', '.join(summary.adapted)}")
+    for sentence in summary.reply_problems:
+        click.echo(f"  {sentence}")
     for kind, count in summary.failures.items():
         click.echo(f"  {count:,} × {kind}{_first_message(run, kind)}")
     for kind, count in summary.failed_calls.items():
@@ -49,8 +51,40 @@ def print_footer(run: Run) -> None:
     for line in lines:
         click.echo(f"wrote {line}" if run.asked else f"found {line}")
     click.echo(f"run   {run.folder}")
+    _tell_if_all_refused(run)
     if run.exit_code in (3, 130):
         _print_how_to_continue(run)
+
+
+def print_errors(run: Run) -> None:
+    """Print what `--quiet` prints of a run: why it stopped, or which cases failed and how to continue."""
+    if run.reason:
+        tell(run.reason)
+    _tell_if_all_refused(run)
+    summary = run.summary
+    failed = summary.infra_error + summary.unscored
+    if run.exit_code != 3 or run.reason or not failed:
+        return
+    kinds = {kind: count for kind, count in summary.failures.items() if kind not in SUBJECT_KINDS}
+    if not kinds:
+        kinds = {kind: count for kind, count in summary.failed_calls.items() if kind not in SUBJECT_KINDS}
+    causes = [f"{count:,} × {kind}{_first_message(run, kind)}" for kind, count in kinds.items()]
+    told = f"{failed:,} of {counted(summary.total, 'case')} failed ({'; '.join(causes)})"
+    tell(f"{told}. Continue with: {_continue_command(run)}")
+
+
+def _tell_if_all_refused(run: Run) -> None:
+    """Say loudly that no case has an answer, if each one ended as a refusal or did not fit into the context."""
+    failures = run.summary.failures
+    refused, too_long = failures.get("refusal", 0), failures.get("context_overflow", 0)
+    if not run.summary.total or refused + too_long < run.summary.total:
+        return
+    if not too_long:
+        tell(f"Every case was refused by the endpoint{_first_message(run, 'refusal')}")
+    elif not refused:
+        tell(f"Every case was too long for the model{_first_message(run, 'context_overflow')}")
+    else:
+        tell("Every case was refused by the endpoint or was too long for the model. No case has an answer")
 
 
 def _first_message(run: Run, kind: str) -> str:
@@ -75,7 +109,11 @@ def _cost(run: Run) -> str:
         parts.append(tokens)
     if summary.cost is not None:
         judged = f", {dollars(summary.scoring_cost)} of it for scoring" if summary.scoring_cost else ""
-        parts.append(f"cost {dollars(summary.cost)}{judged}{_price_source(summary.price_tables)}")
+        unpriced = summary.unpriced_calls
+        cost = f"cost {known_cost(summary.cost, unpriced)}{judged}{_price_source(summary.price_tables)}"
+        if unpriced:
+            cost += f"; {counted(unpriced, 'call')} {'has' if unpriced == 1 else 'have'} no price"
+        parts.append(cost)
     if not run.asked:
         state = "already finished" if summary.state == "finished" else summary.state
         return " · ".join([*parts, f"{state}; no requests sent"])
@@ -104,11 +142,14 @@ def _print_how_to_continue(run: Run) -> None:
         click.echo(f"{_again(unanswered, 'got no answer')} be run again.", err=True)
     if unscored := run.summary.unscored:
         click.echo(f"{_again(unscored, 'could not be judged')} be judged again.", err=True)
+    click.echo(f"All replies so far are saved. Continue with: {_continue_command(run)}", err=True)
+
+
+def _continue_command(run: Run) -> str:
     # `assay rescore` sends no requests, so it would stop again. The run's own command gets the missing replies.
     asks = run.asked and sys.argv[1:2] != ["rescore"]
     words = (sys.argv if asks else run.info.command)[1:]
-    command = shlex.join(["assay", *[word for word in words if word != "--fresh"]])
-    click.echo(f"All replies so far are saved. Continue with: {command}", err=True)
+    return shlex.join(["assay", *[word for word in words if word != "--fresh"]])
 
 
 def _again(count: int, what: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from assay.cli.completion import complete_files, complete_runs
+from assay.cli.footer import print_errors
 from assay.cli.printer import print_run
 from assay.progress import observers
 
@@ -37,4 +38,6 @@ def command(run: str, tasks: tuple[str, ...], quiet: bool) -> int:
     done = api.rescore(run, tasks, observers(quiet=quiet), click.echo if not quiet else lambda _: None)
     if not quiet:
         print_run(done)
+    else:
+        print_errors(done)
     return done.exit_code

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from assay.core.dollars import dollars
+from assay.core.dollars import known_cost
 from assay.core.errors import UsageError
 from assay.core.registry import short, unknown
 from assay.screen import columns_of, safe, table, tell
@@ -194,7 +194,7 @@ def _print_table(runs: Sequence[ListedRun]) -> None:
         done = "–" if run.total is None else f"{run.done:,}/{run.total:,}"
         notes = " | ".join(" ".join(note.text.split()) for note in run.notes)
         cells = [run.name, started, _suite_cell(run), run.model, run.state, done, run.headline]
-        cost = "" if run.cost is None else dollars(run.cost)
+        cost = "" if run.cost is None else known_cost(run.cost, run.unpriced_calls)
         rows.append([*cells, cost, _differences(run), ",".join(run.tags), notes])
     header = ["run", "started", "suite", "model", "state", "done", "score"]
     header += ["cost", "differs in", "tags", "notes"]
@@ -239,7 +239,7 @@ def _print_for_terminal(runs: Sequence[ListedRun]) -> None:
             continue
         run = runs[number - 1]
         details = [_differences(run), " ".join(f"#{tag}" for tag in run.tags)]
-        details += ["" if run.cost is None else f"cost {dollars(run.cost)}"]
+        details += ["" if run.cost is None else f"cost {known_cost(run.cost, run.unpriced_calls)}"]
         details += [" ".join(note.text.split()) for note in run.notes[-1:]]
         if any(details):
             click.echo(click.style(_fit(safe("    " + " · ".join(filter(None, details))), room), dim=True))

@@ -312,7 +312,7 @@ def _print_reply(call: Call) -> None:
     response = call.response
     if response is not None and response.cost is not None:
         took += f", {dollars(response.cost)}"
-    if response is None:
+    if response is None or call.failure is not None:
         heading(f"reply {call.n} failed ({took})")
         block(f"{call.failure.kind}: {call.failure.message}" if call.failure else "")
     elif isinstance(response.data, dict) and "logprob" in response.data:

@@ -143,6 +143,7 @@ def suite_command(suite: str, words: str = "") -> SuiteCommandLine:
 def run_suite(spec: RunSpec, *, dry_run: bool = False) -> int:
     """Run a spec, and print progress and report. Returns the exit code. With --quiet only errors are printed."""
     from assay import api
+    from assay.cli.footer import print_errors
     from assay.cli.printer import print_notices, print_overview, print_report, print_run, print_sections
     from assay.core.report import Report
     from assay.progress import observers
@@ -163,8 +164,8 @@ def run_suite(spec: RunSpec, *, dry_run: bool = False) -> int:
     run = api.run(spec, observers(quiet=spec.quiet))
     if not spec.quiet:
         print_run(run)
-    elif run.reason:
-        tell(run.reason)
+    else:
+        print_errors(run)
     return run.exit_code
 
 

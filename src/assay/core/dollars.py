@@ -17,3 +17,9 @@ def dollars(amount: float | None) -> str:
     digits = 4 if amount >= 0.001 else 2 - floor(log10(amount))
     cents, rest = f"{amount:.{digits}f}"[:4], f"{amount:.{digits}f}"[4:].rstrip("0")
     return f"${cents}{rest}"
+
+
+def known_cost(amount: float | None, unpriced_calls: int) -> str:
+    """Return `$0.0123`, or `at least $0.0123` if the price of some calls is not known."""
+    text = dollars(amount)
+    return f"at least {text}" if amount is not None and unpriced_calls else text

@@ -20,7 +20,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from assay.core.types import Failure
+from assay.core.types import Failure, Response
 
 
 class AssayError(Exception):
@@ -99,14 +99,25 @@ def cannot_write(path: object, error: OSError) -> StopRun:
 
 
 class ModelError(AssayError):
-    """One call failed. `retry` is True if another attempt may succeed. `wait` has the server's Retry-After seconds."""
+    """One call failed. `retry` is True if another attempt may succeed. `wait` has the server's Retry-After seconds.
+
+    `response` has the tokens and the price of a refusal that was billed, without its text. It is None for other errors.
+    """
 
     exit_code = 3
 
-    def __init__(self, failure: Failure, *, retry: bool = False, wait: float | None = None) -> None:
+    def __init__(
+        self,
+        failure: Failure,
+        *,
+        retry: bool = False,
+        wait: float | None = None,
+        response: Response | None = None,
+    ) -> None:
         self.failure = failure
         self.retry = retry
         self.wait = wait
+        self.response = response
         self.attempts = 1
         self.seconds = 0.0
         super().__init__(failure.message)

@@ -84,7 +84,7 @@ class Response(Struct, frozen=True, omit_defaults=True):
     answer, in `<think>` or apart from the text; it is saved but never scored. `cost` is the price in US dollars that
     the endpoint reports, else the price of the tokens by the price table `price_table`, else None. `address` is the
     endpoint's base URL, empty for models without a network. `adapted` says how the request was changed for the
-    endpoint, such as "no temperature".
+    endpoint, such as "no temperature". `free` is True for a model in a server that assay started: no call costs money.
     """
 
     text: str
@@ -96,6 +96,7 @@ class Response(Struct, frozen=True, omit_defaults=True):
     address: str = ""
     adapted: tuple[str, ...] = ()
     price_table: str = ""
+    free: bool = False
 
 
 class Case(Struct, frozen=True):
@@ -121,7 +122,10 @@ class Case(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True, omit_defaults=True, tag="call", tag_field="type"):
-    """One request with its reply or failure. Of equal requests of a case, only the first call has `request`."""
+    """One request with its reply or failure. Of equal requests of a case, only the first call has `request`.
+
+    A call with a `failure` has failed. It has a `response` too if the endpoint billed a refusal: its tokens and price.
+    """
 
     index: int
     case: str

@@ -49,7 +49,7 @@ class ReusableCalls:
         digests, offsets = array("Q"), array("q")
 
         def add(line: _CallKey, offset: int) -> None:
-            if line.response is not None:
+            if line.failure is None:
                 digests.append(_digest(line.case, line.stage, line.hash, line.n))
                 offsets.append(offset)
 
@@ -108,7 +108,7 @@ class SharedReplies:
 
 
 class _NoFields(msgspec.Struct):
-    """A response whose fields are skipped. It shows only whether there is one."""
+    """A failure whose fields are skipped. It shows only whether there is one."""
 
 
 class _CallKey(msgspec.Struct, tag="call", tag_field="type"):
@@ -116,7 +116,7 @@ class _CallKey(msgspec.Struct, tag="call", tag_field="type"):
     stage: str
     hash: str
     n: int
-    response: _NoFields | None = None
+    failure: _NoFields | None = None
 
 
 # The file's first line may have been moved among the calls.

@@ -161,6 +161,35 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     failed_calls: dict[str, int] = {}
     """The number of failed calls by kind of failure. The case of such a call may have ended well."""
 
+    @property
+    def unpriced_calls(self) -> int:
+        """Paid calls whose price is not known, so that `cost` lacks it."""
+        return self.spent.get("unpriced_calls", 0)
+
+    @property
+    def reply_problems(self) -> list[str]:
+        """Sentences about replies without an answer: those that were cut at the token limit, and those without text."""
+        spent = self.spent
+        judge_replies = spent.get("judge_replies", 0)
+        own_replies = spent.get("calls", 0) - spent.get("failed", 0) - judge_replies
+        sentences = []
+        for who, prefix, option, replies in (
+            ("", "", "--gen-kwargs", own_replies),
+            ("judge: ", "judge_", "--judge-kwargs", judge_replies),
+        ):
+            if cut := spent.get(f"{prefix}cut_replies", 0):
+                what = f"{who}{_part_of(cut, replies)} cut at max_tokens before an answer began"
+                sentences.append(f"{what}: raise it with {option} max_tokens=N")
+            if empty := spent.get(f"{prefix}empty_replies", 0):
+                sentences.append(f"{who}{_part_of(empty, replies)} empty")
+        return sentences
+
+
+def _part_of(count: int, replies: int) -> str:
+    return (
+        f"{count:,} of {replies:,} {'reply' if replies == 1 else 'replies'} {'was' if count == 1 else 'were'}"
+    )
+
 
 def write_info(folder: Path, info: RunInfo) -> None:
     """Write `run.json`. Raises StopRun if the disk is full."""

@@ -32,6 +32,9 @@ CALLS, RECORDS, SCORES = "calls.jsonl", "records.jsonl", "scores.jsonl"
 
 # Values of `call_kinds`.
 ASK_CALL, SCORE_CALL, SHARED_CALL = 0, 1, 2
+# First bytes of a JSON text that may be empty or all whitespace: its end, a space, an escape such as \n, and the
+# first bytes of wider spaces in UTF-8.
+_BLANK_BEGINS = (b'"', b" ", b"\\", b"\xc2", b"\xe1", b"\xe2", b"\xe3")
 LineT = TypeVar("LineT")
 
 
@@ -57,8 +60,24 @@ class Spending(msgspec.Struct):
     adapted: list[str] = []
     """How requests were changed for endpoints that rejected a parameter; `judge: …` for those of scorers."""
 
-    def add(self, stage: str, attempts: int, response: Response | _ResponseFacts | None) -> None:
-        """Count one call, which failed if it has no response. `attempts` is 0 for a reply that was copied."""
+    unpriced_calls: int = 0
+    """Answered calls whose price is not known. Models without an endpoint, and servers that assay started, are free."""
+    judge_replies: int = 0
+    """Replies to scorers: the part of `calls` without `failed` that judges answered."""
+    cut_replies: int = 0
+    """Replies that ended at the token limit before an answer began, for example in the middle of the reasoning."""
+    empty_replies: int = 0
+    """Replies without any text that did not end at the token limit."""
+    judge_cut_replies: int = 0
+    judge_empty_replies: int = 0
+
+    def add(
+        self, stage: str, attempts: int, response: Response | _ResponseFacts | None, *, failed: bool
+    ) -> None:
+        """Count one call. `attempts` is 0 for a reply that was copied.
+
+        A failed call has a response if it was billed: then it has the tokens and the price.
+        """
         if response is not None and response.adapted:
             for change in response.adapted:
                 text = change if stage in (ASK, COMMON) else f"judge: {change}"
@@ -79,11 +98,27 @@ class Spending(msgspec.Struct):
         usage = response.usage if response is not None else None
         self.calls += 1
         self.retries += attempts - 1
-        self.failed += response is None
+        self.failed += failed
+        if response is not None:
+            if price is None and response.address and not response.free:
+                self.unpriced_calls += 1
+            if not failed:
+                self._add_reply(response, is_judge=stage not in (ASK, COMMON))
         if usage is not None:
             self.input_tokens += usage.input
             self.output_tokens += usage.output
             self.reasoning_tokens += usage.reasoning
+
+    def _add_reply(self, response: Response | _ResponseFacts, *, is_judge: bool) -> None:
+        self.judge_replies += is_judge
+        if not _is_blank(response):
+            return
+        if response.finish == "length":
+            self.cut_replies += not is_judge
+            self.judge_cut_replies += is_judge
+        else:
+            self.empty_replies += not is_judge
+            self.judge_empty_replies += is_judge
 
 
 class LineCounts(msgspec.Struct):
@@ -274,7 +309,7 @@ class RunIndex:
             self.call_offsets.extend(accumulate(sizes[:-1], initial=begin))
             responses = [line.response for line in lines]
             for place, (line, response) in enumerate(zip(lines, responses, strict=True), position):
-                self.spent.add(line.stage, line.attempts, response)
+                self.spent.add(line.stage, line.attempts, response, failed=line.failure is not None)
                 if line.failure is not None:
                     self._add_failed_call(line.failure.kind, self.call_offsets[place])
             self._take_costs(
@@ -333,7 +368,7 @@ class RunIndex:
         self.call_cases.append(call.index)
         self.call_kinds.append(_call_kind(call.index, call.stage))
         self.call_offsets.append(offset)
-        self.spent.add(call.stage, call.attempts, call.response)
+        self.spent.add(call.stage, call.attempts, call.response, failed=call.failure is not None)
         if call.failure is not None:
             self._add_failed_call(call.failure.kind, offset)
 
@@ -452,6 +487,17 @@ def _call_kind(index: int, stage: str) -> int:
     return ASK_CALL if stage == ASK else SCORE_CALL
 
 
+def _is_blank(response: Response | _ResponseFacts) -> bool:
+    """Return whether a reply has no text. A likelihood and a reply to an SDK are in `data`, and are never blank."""
+    if isinstance(response, Response):
+        return response.data is None and not response.text.strip()
+    text = bytes(response.text)
+    # Decoding every text would take longer. Nearly all begin with another byte.
+    if text[1:2] not in _BLANK_BEGINS or bytes(response.data):
+        return False
+    return not msgspec.json.decode(text, type=str).strip()
+
+
 def _length(array_text: msgspec.Raw) -> int:
     """Return the number of items in a JSON array of numbers. Decoding it would take longer."""
     text = bytes(array_text)
@@ -459,7 +505,7 @@ def _length(array_text: msgspec.Raw) -> int:
 
 
 # The pass decodes only these fields. Decoding the full structs of core.types takes three times as long.
-_NO_LINES = msgspec.Raw()
+_NO_LINES = _NO_VALUE = msgspec.Raw()
 
 
 class _CommitFields(msgspec.Struct, gc=False):
@@ -488,10 +534,15 @@ class _ScoreLine(msgspec.Struct, tag="score", tag_field="type", gc=False):
 
 
 class _ResponseFacts(msgspec.Struct, gc=False):
+    text: msgspec.Raw = _NO_VALUE
+    finish: str | None = None
     usage: Usage | None = None
+    data: msgspec.Raw = _NO_VALUE
     cost: float | None = None
+    address: str = ""
     adapted: tuple[str, ...] = ()
     price_table: str = ""
+    free: bool = False
 
 
 class _CallFailure(msgspec.Struct, gc=False):

@@ -105,7 +105,7 @@ class Journal:
         replies: Replies = {}
         for offset in self._call_places.get(index, ()):
             call = self._call_reader.call(offset)
-            if call.stage == stage and (call.response is not None or call.try_ > last_try):
+            if call.stage == stage and (call.failure is None or call.try_ > last_try):
                 replies[call.stage, call.hash, call.n] = call
         return replies
 
@@ -190,7 +190,7 @@ class Journal:
 
     def call(self, call: Call) -> None:
         """Log one call. The caller must do this before the case gets the reply."""
-        self._has_replies = self._has_replies or call.response is not None
+        self._has_replies = self._has_replies or call.failure is None
         offset = self._calls.add(call)
         self._calls.write()
         self.index.add_call(call, offset)

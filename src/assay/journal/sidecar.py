@@ -22,7 +22,7 @@ import msgspec
 from assay.journal.lines import FORMAT
 
 # Change it when the meaning of a sidecar's content changes. Older sidecars are then ignored.
-_VERSION = 7
+_VERSION = 8
 # Smaller runs are read faster than a sidecar is worth. At this size, reading takes about a third of a second.
 MIN_LINES = 20_000
 # The bytes before a position that identify the line there: `,"crc":"a55c19f7"}` and the line break.

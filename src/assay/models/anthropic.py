@@ -9,12 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from assay.core.connect import CHAT, About, Connection
-from assay.core.errors import ModelError
-from assay.core.types import Failure, Request, Response, Usage
+from assay.core.types import Request, Response, Usage
 from assay.models.calling.adapt import AdaptedEndpoint, Body, RequestChange, without
 from assay.models.calling.dialect import DialectParams, is_plain, parts_of, split_system
 from assay.models.calling.http_client import HttpEndpoint
-from assay.models.calling.http_errors import bad_reply
+from assay.models.calling.http_errors import bad_reply, refusal
 from assay.models.calling.openai_format import request_headers
 from assay.models.calling.vendor import Vendor, key_headers, vendor_url
 
@@ -168,7 +167,8 @@ def _read(reply: Any, where: str, adapted: tuple[str, ...]) -> Response:
         # What was written before the refusal is to be discarded, as Anthropic says.
         details = reply.get("stop_details") or {}
         reason = details.get("explanation") or details.get("category") or "the model refused to answer"
-        raise ModelError(Failure("refusal", f"{where}: {reason}"))
+        billed = Response("", stop_reason, _usage(reply.get("usage")), address=where)
+        raise refusal(f"{where}: {reason}", billed)
     blocks = [block for block in content if isinstance(block, dict)]
     text = "".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
     thoughts = [str(block.get("thinking", "")) for block in blocks if block.get("type") == "thinking"]

@@ -17,7 +17,7 @@ from assay.models.calling.adapt import AdaptedEndpoint, Body, RequestChange
 from assay.models.calling.dialect import DialectParams, parts_of, split_system
 from assay.models.calling.foreign_sdk import EMBEDDINGS_PATH, is_sdk_request, pack_reply
 from assay.models.calling.http_client import HttpEndpoint
-from assay.models.calling.http_errors import bad_reply
+from assay.models.calling.http_errors import bad_reply, refusal
 from assay.models.calling.openai_format import request_headers
 from assay.models.calling.vendor import Vendor, key_headers, vendor_url
 
@@ -203,12 +203,13 @@ def _read(reply: Any, where: str, adapted: tuple[str, ...]) -> Response:
     """Read a reply. Raises a ModelError of kind "refusal" if the prompt or the answer was blocked."""
     if not isinstance(reply, dict):
         raise bad_reply(where, "it is not an object")
+    usage = _usage(reply.get("usageMetadata"))
+    refused = Response("", "content_filter", usage, address=where)
     feedback = reply.get("promptFeedback") or {}
     candidates = reply.get("candidates") or []
     if not candidates and feedback.get("blockReason"):
         reason = f"the prompt was blocked: {feedback['blockReason']}"
-        message = _with_detail(f"{where}: {reason}", feedback.get("blockReasonMessage"))
-        raise ModelError(Failure("refusal", message))
+        raise refusal(_with_detail(f"{where}: {reason}", feedback.get("blockReasonMessage")), refused)
     if not candidates or not isinstance(candidates[0], dict):
         raise bad_reply(where, "it has no candidates")
     candidate = candidates[0]
@@ -219,8 +220,7 @@ def _read(reply: Any, where: str, adapted: tuple[str, ...]) -> Response:
     finish = candidate.get("finishReason")
     if not text and finish in _BLOCKED:
         reason = f"the answer was blocked: {finish}"
-        message = _with_detail(f"{where}: {reason}", candidate.get("finishMessage"))
-        raise ModelError(Failure("refusal", message))
+        raise refusal(_with_detail(f"{where}: {reason}", candidate.get("finishMessage")), refused)
     if not text and finish is not None and finish not in _FINISH:
         # OTHER is an unknown reason, and MALFORMED_… is output that Google could not read. Another try may give text.
         raise bad_reply(
@@ -229,7 +229,7 @@ def _read(reply: Any, where: str, adapted: tuple[str, ...]) -> Response:
     return Response(
         text,
         "content_filter" if finish in _BLOCKED else _FINISH.get(str(finish), finish),
-        _usage(reply.get("usageMetadata")),
+        usage,
         reasoning=thoughts.strip(),
         address=where,
         adapted=adapted,

@@ -23,8 +23,8 @@ VENDOR = Vendor("Ollama", "http://127.0.0.1:11434/v1", ())
 def connect(connection: Connection) -> OpenAIModel:
     """Return the model `ollama/NAME`. Opens no connection yet."""
     host = os.environ.get("OLLAMA_HOST", "").strip()
-    if host and (connection.base_url is None or connection.inherited):
-        connection = replace(connection, base_url=base_url_of(host), inherited=False)
+    if host and connection.base_url is None:
+        connection = replace(connection, base_url=base_url_of(host))
     return OpenAIModel(connection, VENDOR, ABOUT)
 
 

@@ -13,7 +13,7 @@ from assay.core.types import Failure, Request, Response
 from assay.models.calling.adapt import AdaptedEndpoint, Body, without
 from assay.models.calling.dialect import DialectParams, is_plain, parts_of, split_system
 from assay.models.calling.http_client import HttpEndpoint
-from assay.models.calling.http_errors import bad_reply, error_kind
+from assay.models.calling.http_errors import bad_reply, error_kind, refusal
 from assay.models.calling.openai_format import read_cost, read_usage, request_headers
 from assay.models.calling.vendor import OPENAI, key_headers, vendor_url
 
@@ -110,9 +110,10 @@ def _read(reply: Any, where: str, adapted: tuple[str, ...]) -> Response:
     text = _joined(parts, "output_text", "text")
     details = reply.get("incomplete_details") or {}
     reason = details.get("reason") if reply.get("status") == "incomplete" else None
-    refusal = _joined(parts, "refusal", "refusal")
-    if not text and (refusal or reason == "content_filter"):
-        raise ModelError(Failure("refusal", f"{where}: {refusal or 'the content filter stopped the reply'}"))
+    refused = _joined(parts, "refusal", "refusal")
+    if not text and (refused or reason == "content_filter"):
+        billed = Response("", reason or "refusal", read_usage(reply), cost=read_cost(reply), address=where)
+        raise refusal(f"{where}: {refused or 'the content filter stopped the reply'}", billed)
     # OpenAI sends summaries of the reasoning, open models the reasoning itself.
     thoughts = [
         str(part.get("text", ""))

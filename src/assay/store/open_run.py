@@ -113,6 +113,8 @@ class RunProgress(Struct, frozen=True, kw_only=True):
     """How requests were changed for endpoints that rejected a parameter."""
     cost: float | None
     """In US dollars, judges included. None if no call has a price."""
+    unpriced_calls: int
+    """Paid calls whose price is not known, so that `cost` lacks it."""
     scoring_cost: float | None
     price_tables: tuple[str, ...]
     metrics: tuple[LiveMetric, ...]
@@ -272,6 +274,7 @@ class OpenRun:
             reasoning_tokens=spent.reasoning_tokens,
             adapted=tuple(spent.adapted),
             cost=spent.cost if spent.cost is not None else spent.copied_cost if self.info.imported else None,
+            unpriced_calls=spent.unpriced_calls,
             scoring_cost=spent.scoring_cost,
             price_tables=tuple(dict.fromkeys(table.partition("/")[0] for table in spent.price_tables)),
             # The numbers of a run that is over are in its report.

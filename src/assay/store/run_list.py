@@ -103,6 +103,8 @@ class ListedRun(Struct, kw_only=True):
     seconds: float | None = None
     cost: float | None = None
     """The price of all calls in US dollars, judges included. None if no call has a price."""
+    unpriced_calls: int = 0
+    """Paid calls whose price is not known, so that `cost` lacks it."""
     scores: list[HeadlineScore] = field(default_factory=list)
     differs: dict[str, str | None] = field(default_factory=dict)
     """The options in which this run differs from listed runs of the same suite and model. None is an option that
@@ -197,6 +199,7 @@ def _listed(run: RunState, notes: RunNotes) -> ListedRun:
     if summary is None or run.state == "running":
         return listed
     listed.exit_code, listed.seconds, listed.cost = summary.exit_code, summary.seconds, summary.cost
+    listed.unpriced_calls = summary.unpriced_calls
     for entry in summary.report.entries if summary.report else ():
         metric = entry.metrics[0] if entry.metrics else None
         if metric is not None and metric.value is not None:

@@ -21,7 +21,7 @@ from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec import Struct
 
-from assay.core.dollars import dollars
+from assay.core.dollars import dollars, known_cost
 from assay.core.report import Metric
 from assay.screen import counted, duration
 from assay.store.runs import is_run_folder
@@ -163,6 +163,7 @@ def make_environment(static: dict[str, bytes]) -> Environment:
     environment.filters["plural"] = _plural
     environment.filters["counted"] = counted
     environment.filters["dollars"] = dollars
+    environment.filters["known_cost"] = known_cost
     environment.filters["duration"] = duration
     environment.filters["number"] = _number
     environment.filters["when"] = _when

@@ -107,16 +107,17 @@ class CallLedger:
         """Count a call that ended. Replayed calls cost no tokens."""
         usage = call.response.usage if call.response else None
         cost = call.response.cost if call.response else None
+        failed = call.failure is not None
         counts = self._counts
         counts["replayed" if replayed else "paid"] += 1
-        if call.response is None:
+        if failed:
             counts["failed"] += 1
         if usage and not replayed:
             counts["input_tokens"] += usage.input
             counts["output_tokens"] += usage.output
         if cost is not None and not replayed:
             self._cost += cost
-        self.notify(Called(usage, call.response is None, replayed, cost))
+        self.notify(Called(usage, failed, replayed, cost))
 
     def count_retry(self, failure: Failure, wait: float) -> None:
         """Count an attempt that failed and will be repeated after a wait."""
@@ -257,6 +258,8 @@ class Caller:
             if error.failure.kind == "rate_limited":
                 self.permits.overloaded(at)
             self.permits.failed(error.failure, at)
+            if error.response is not None:
+                error.response = self._priced(request, error.response)
             raise
         except AssayError:
             raise
@@ -422,8 +425,7 @@ class CaseAsker:
             self.input += response.usage.input
             self.output += response.usage.output
         self._caller.ledger.count_call(call, replayed=replayed)
-        if response is None:
-            assert call.failure
+        if call.failure is not None:
             raise ModelError(call.failure)
         return call
 
@@ -445,6 +447,7 @@ class CaseAsker:
                 response, attempts, seconds = await self._caller.send(request, n, case.index)
             except ModelError as error:
                 failure, attempts, seconds = error.failure, error.attempts, error.seconds
+                response = error.response
         call = Call(
             *case.head,
             self._stage,

@@ -20,7 +20,7 @@ import msgspec
 
 from assay.core.envfile import COMMON_KEY
 from assay.core.errors import ModelError
-from assay.core.types import Failure
+from assay.core.types import Failure, Response
 from assay.models.calling.http_wire import HttpResponse
 
 # Endpoints name the reason in `code` or `type`, or only in the message. Each line has the words of one or more of them.
@@ -35,11 +35,13 @@ _POLICY_CODES = frozenset(
         *("data_inspection_failed", "datainspectionfailed", "1301"),  # Qwen, GLM
     }
 )
+_MODERATION_WORDS = ("requires moderation", "input was flagged")  # OpenRouter
 _POLICY_WORDS = (
     *("content management policy", "usage policy", "responsibleaipolicyviolation"),  # OpenAI, Azure
     *("content filtering policy", "content exists risk", "considered high risk"),  # Anthropic, DeepSeek, Kimi
-    *("requires moderation", "input was flagged"),  # OpenRouter
+    *_MODERATION_WORDS,
 )
+_POLICY_STATUSES = frozenset({400, 403, 422, 451})
 _OVERFLOW_WORDS = (
     *("context length", "context_length", "maximum context", "too many tokens"),  # OpenAI, vLLM, SGLang
     *("maximum model length", "exceed_context_size", "available context size"),  # vLLM, llama.cpp
@@ -59,6 +61,10 @@ _HINTS = {
     "auth": ". Check the key in {key}, or in the variable that is named for this model",
     "not_found": ". Check the model's name and the base URL, which often ends with /v1",
 }
+# Characters of a reply that is not JSON: enough to recognise the page of a proxy or of another program.
+_FIRST_WORDS = 120
+# vLLM's words for a limit of the reply. If it exceeds the whole context, no prompt fits: that is a wrong parameter.
+_LIMIT_TOO_LARGE = re.compile(r"too large: (\d+)\. .*?maximum context length is (\d+)", re.DOTALL)
 _HTML_TAG = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL)
 
 
@@ -71,13 +77,26 @@ def decode_json(response: HttpResponse, where: str, key: str = COMMON_KEY) -> An
         raise status_error(response, where, key)
     try:
         return msgspec.json.decode(response.body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise bad_reply(where, f"it is not JSON: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        if not response.body.strip():
+            raise bad_reply(where, "it has an empty body") from None
+        words = _error_text(response.body)[:_FIRST_WORDS]
+        raise bad_reply(where, f"it is not JSON. It begins with: {words}") from None
 
 
 def bad_reply(where: str, why: str) -> ModelError:
     """Build the error for a response with status 200 that cannot be used. A retry may help."""
     return ModelError(Failure("bad_reply", f"{where} sent a reply that cannot be used: {why}"), retry=True)
+
+
+def refusal(message: str, reply: Response) -> ModelError:
+    """Build the error for a reply that is a refusal. It keeps the tokens and the price, which were billed.
+
+    A reply without both was not billed, as far as anyone knows: Gemini counts no tokens of a prompt that it blocks.
+    """
+    usage = reply.usage
+    billed = reply.cost is not None or (usage is not None and (usage.input or usage.output))
+    return ModelError(Failure("refusal", message), response=reply if billed else None)
 
 
 def status_error(response: HttpResponse, where: str, key: str = COMMON_KEY) -> ModelError:
@@ -93,7 +112,7 @@ def status_error(response: HttpResponse, where: str, key: str = COMMON_KEY) -> M
     # 408 and 409 are the server's own trouble (timeout, lock conflict). OpenAI's SDK retries them too.
     elif status in (408, 409) or status >= 500:
         kind = "server_error"
-    elif status in (400, 403, 422) and _is_policy(response.body):
+    elif status in _POLICY_STATUSES and _is_policy(response.body, status):
         kind = "refusal"
     # Gemini answers 400 to a wrong key.
     elif status in (401, 403) or (status == 400 and b"API_KEY_INVALID" in response.body):
@@ -144,12 +163,14 @@ def reply_error(error: Any, where: str, key: str = COMMON_KEY) -> ModelError:
     return ModelError(failure, retry=kind in ("rate_limited", "server_error"))
 
 
-def _is_policy(body: bytes) -> bool:
+def _is_policy(body: bytes, status: int) -> bool:
     """Return whether an error body says that a filter or a usage policy refused the request."""
     error = _read_error(body)
     if {str(error.code).lower(), str(error.type).lower()} & _POLICY_CODES:
         return True
-    return any(words in str(error.message).lower() for words in _POLICY_WORDS)
+    # With 403, other words about policies mean that the key or the organization may not use the model at all.
+    all_words = _MODERATION_WORDS if status == 403 else _POLICY_WORDS
+    return any(words in str(error.message).lower() for words in all_words)
 
 
 def _is_no_credit(body: bytes) -> bool:
@@ -162,6 +183,9 @@ def _is_no_credit(body: bytes) -> bool:
 
 def _is_overflow(body: bytes, text: str) -> bool:
     """Return whether an error says that the prompt does not fit into the model's context."""
+    limit = _LIMIT_TOO_LARGE.search(text)
+    if limit is not None and int(limit[1]) >= int(limit[2]):
+        return False
     words_of_error = f"{_read_error(body).code} {text}".lower()
     return any(words in words_of_error for words in _OVERFLOW_WORDS)
 

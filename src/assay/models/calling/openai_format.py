@@ -10,10 +10,9 @@ import math
 import os
 from typing import Any
 
-from assay.core.errors import ModelError
 from assay.core.params import fill_variables
-from assay.core.types import Failure, Response, Usage
-from assay.models.calling.http_errors import bad_reply, reply_error
+from assay.core.types import Response, Usage
+from assay.models.calling.http_errors import bad_reply, refusal, reply_error
 
 # OpenAI refuses requests with more than four stop strings. `solvers/prompt.py` cuts replies at all.
 MAX_STOPS = 4
@@ -57,7 +56,9 @@ def read_chat(reply: Any, where: str, adapted: tuple[str, ...] = ()) -> Response
     finish = read_finish(choice)
     if not text and (message.get("refusal") or finish == "content_filter"):
         reason = message.get("refusal") or "the content filter stopped the reply"
-        raise ModelError(Failure("refusal", str(reason)))
+        raise refusal(
+            str(reason), Response("", finish, read_usage(reply), cost=read_cost(reply), address=where)
+        )
     return Response(
         text,
         finish,
@@ -72,6 +73,8 @@ def read_chat(reply: Any, where: str, adapted: tuple[str, ...] = ()) -> Response
 def read_completion(reply: Any, where: str, adapted: tuple[str, ...] = ()) -> Response:
     """Read a text completion."""
     choice = first_choice(reply, where)
+    if "text" not in choice:
+        raise bad_reply(where, "its first choice has no text")
     return Response(
         read_text(choice.get("text"), where),
         read_finish(choice),

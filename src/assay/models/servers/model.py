@@ -68,7 +68,7 @@ class ManagedModel:
             self._clients = clients
             if old is not None:
                 await old.close()
-        return await clients.choose(request).send(request, seed)
+        return replace(await clients.choose(request).send(request, seed), free=True)
 
     async def close(self) -> None:
         """Close the connections. Stops the server if no other model of the run uses it."""

@@ -134,7 +134,7 @@ def _request_text(request: Request) -> str:
 
 def _reply_texts(call: Call, name: str) -> dict[str, str]:
     response = call.response
-    if response is None:
+    if response is None or call.failure is not None:
         message = f"{call.failure.kind}: {call.failure.message}" if call.failure else "none"
         return {f"reply {name}": f"(failed) {message}"}
     if isinstance(response.data, dict) and "logprob" in response.data:

@@ -271,7 +271,7 @@ class CaseBlocks:
 
     def _reply(self, call: Call) -> list[TextBlock]:
         response = call.response
-        if response is None:
+        if response is None or call.failure is not None:
             message = f"{call.failure.kind}: {call.failure.message}" if call.failure else "no reply"
             return [self.block("failed", message, "failed")]
         blocks = []
@@ -325,7 +325,7 @@ def _short(text: str) -> str:
 
 def _reply_key(call: Call) -> tuple[str, str]:
     response = call.response
-    if response is None:
+    if response is None or call.failure is not None:
         return "failed", f"{call.failure.kind}: {call.failure.message}" if call.failure else ""
     if isinstance(response.data, dict) and "logprob" in response.data:
         return "logprob", str(response.data["logprob"])

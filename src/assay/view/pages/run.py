@@ -142,7 +142,7 @@ def read_page(run: OpenRun, rows: RowsReader) -> RunPage:
     name = rows.name
     info, summary, state = run.info, run.summary(), run.state()
     is_over = summary is not None and state != "running"
-    warnings: list[str] = []
+    warnings = summary.reply_problems if summary and is_over else []
     options = info.spec.get("options") or {}
     return RunPage(
         name=name,
