@@ -23,6 +23,7 @@ from assay.models import hf
 from assay.models.hf import HfModel
 
 from servers.wired import Run
+from support.managed import wait_until
 
 STAND_IN = (sys.executable, "-P", str(Path(__file__).parents[1] / "support" / "stand_in_model.py"))
 without_torch = pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed here")
@@ -336,6 +337,8 @@ def test_a_large_file_is_hashed_once_until_it_changes(
     weights = folder / "model.safetensors"
     with weights.open("wb") as file:
         file.truncate(64_000_000)
+    # A hash is cached once the file is two seconds old.
+    wait_until(lambda: time.time() - weights.stat().st_ctime > 2.1)
     first = HfModel(Connection(name=str(folder))).endpoint
     kept = json.loads((tmp_path / "cache" / "model-hashes.json").read_bytes())
     assert len(kept) == 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from msgspec.structs import replace
 
 from assay.core.connect import LIKELIHOOD, Connection, Role
 from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError
-from assay.core.events import Event, Noted, notify
+from assay.core.events import Event, Noted, notify, observed
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec
 from assay.core.types import Request, Response
@@ -156,8 +158,6 @@ def test_values_of_model_args_become_words_of_the_command() -> None:
         "revision": None,
         "start_timeout": 5,
         "max_length": 9,
-        "pretrained": "x",
-        "base_url": "y",
     }
     assert server_flags(args, title="vllm", taken=()) == [
         *("--lora-modules", "a=1", "b=2"),
@@ -195,14 +195,117 @@ def test_requests_name_model_and_settings_but_no_port(folder: Path) -> None:
     assert first != endpoint(dtype="auto")
 
 
-def test_a_change_in_a_large_file_of_weights_is_another_model(folder: Path) -> None:
+def test_a_change_of_any_byte_of_the_weights_is_another_model(folder: Path) -> None:
+    """An edited tensor may lie anywhere in a large file."""
     weights = folder / "model.safetensors"
     content = bytearray(3_000_000)
     weights.write_bytes(content)
     before = vllm.connect(Connection(name=str(folder))).endpoint
-    content[-1] = 1
+    content[150_000] = 1
     weights.write_bytes(content)
     assert vllm.connect(Connection(name=str(folder))).endpoint != before
+
+
+def test_a_change_of_any_part_of_a_split_file_is_another_model(tmp_path: Path) -> None:
+    parts = [tmp_path / f"m-0000{number}-of-00002.gguf" for number in (1, 2)]
+    for part in parts:
+        part.write_bytes(b"GGUF")
+    before = llama_server.connect(Connection(name=str(parts[0]))).endpoint
+    parts[1].write_bytes(b"GGUF!")
+    assert llama_server.connect(Connection(name=str(parts[0]))).endpoint != before
+    parts[1].unlink()
+    with pytest.raises(UsageError, match="has 2 parts, and .*m-00002-of-00002.gguf is missing"):
+        llama_server.connect(Connection(name=str(parts[0])))
+
+
+@pytest.mark.parametrize("provider", [vllm, sglang, llama_server], ids=["vllm", "sglang", "llama-server"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("chat_template", "FOLDER/chat.jinja"),
+        ("lora", "FOLDER/chat.jinja"),
+        ("lora_scaled", "FOLDER/chat.jinja:0.5"),
+        ("lora_modules", "style=FOLDER/adapter"),
+        ("lora_modules", ["other=org/name", "style=FOLDER/adapter"]),
+        ("lora_modules", {"name": "style", "path": "FOLDER/adapter"}),
+        ("lora_modules", '{"name": "style", "path": "FOLDER/adapter"}'),
+    ],
+)
+def test_a_file_that_an_argument_names_counts_by_its_content(
+    folder: Path, tmp_path: Path, provider: Any, name: str, value: Any
+) -> None:
+    files = [tmp_path / "chat.jinja", tmp_path / "adapter" / "adapter_config.json"]
+    files[1].parent.mkdir()
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    value = json.loads(json.dumps(value).replace("FOLDER", str(tmp_path)))
+    model = tmp_path / "m.gguf" if provider is llama_server else folder
+    endpoints = []
+    for content in ("one", "two", "one"):
+        for file in files:
+            file.write_text(content)
+        endpoints.append(provider.connect(Connection(name=str(model), args={name: value})).endpoint)
+    assert endpoints[0] == endpoints[2] != endpoints[1]
+
+
+def test_files_that_a_server_writes_and_folders_without_a_model_do_not_count(
+    folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "log").write_text("one")
+    (tmp_path / "pictures").mkdir()
+    args = {
+        "log_file": str(tmp_path / "log"),
+        "allowed_local_media_path": str(tmp_path / "pictures"),
+        "x": "~nobody",
+    }
+    before = vllm.connect(Connection(name=str(folder), args=args)).endpoint
+    (tmp_path / "log").write_text("two")
+    (tmp_path / "pictures" / "cat.png").write_text("two")
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / "times").write_text("now")
+    assert vllm.connect(Connection(name=str(folder), args=args)).endpoint == before
+
+
+def test_a_name_of_the_hub_counts_by_the_files_in_its_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    repository = tmp_path / "models--org--name"
+    for commit in ("aaa", "bbb"):
+        (repository / "snapshots" / commit).mkdir(parents=True)
+        (repository / "snapshots" / commit / "model.safetensors").write_text(commit)
+    (repository / "refs").mkdir()
+    for provider in (vllm, sglang):
+        endpoints = {}
+        for commit in ("aaa", "bbb", "none"):
+            (repository / "refs" / "main").write_text(commit)
+            endpoints[commit] = provider.connect(Connection(name="org/name")).endpoint
+        assert len(set(endpoints.values())) == 3
+        revisions = [
+            provider.connect(Connection(name="org/name", args={"revision": commit})).endpoint
+            for commit in ("aaa", "bbb")
+        ]
+        assert revisions[0] != revisions[1]
+
+
+def test_hashing_a_large_file_is_told_and_done_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    weights = folder / "model.safetensors"
+    with weights.open("wb") as file:
+        file.truncate(64_000_000)
+    # A hash is cached once the file is two seconds old.
+    wait_until(lambda: time.time() - weights.stat().st_ctime > 2.1)
+    spec_ = spec(f"vllm/{folder}")
+    sentences: list[str] = []
+    with observed([lambda event: sentences.append(text_of(event))]):
+        first, second = (connect(spec_, spec_.model).endpoint for _ in range(2))
+    assert first == second
+    assert sentences == ["hashing model.safetensors (0.1 GB), once"]
+    with weights.open("r+b") as file:
+        file.seek(31_234_567)
+        file.write(b"!")
+    assert connect(spec_, spec_.model).endpoint != first
 
 
 def test_a_download_is_allowed_by_the_user_only(

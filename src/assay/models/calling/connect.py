@@ -6,6 +6,8 @@ model = ReplayOnlyModel(endpoint="http://…/v1")  # raises for every request th
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from assay.core import registry
 from assay.core.arguments import arguments_for, check_arguments
 from assay.core.connect import (
@@ -108,15 +110,22 @@ class Connections:
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
         self._models: dict[str, Model] = {}
+        self._own_endpoints: set[str | None] = set()
 
     def connect(self, named: str | Role) -> Model:
         """Return the model of a role."""
         role = role_of(named)
+        # A suite may take the endpoint of the connected main model for its roles. That of a server that assay starts,
+        # or of a model in this process, is no address, so the role means the model itself.
+        if role.base_url in self._own_endpoints:
+            role = replace(role, base_url=None)
         address = role.base_url or self._spec.base_url
         arguments = arguments_for(self._spec, role) if "/" in role.model else {}
         key = fingerprint([role.model, address, role.key, role.env_file, arguments])
         if key not in self._models:
-            self._models[key] = connect(self._spec, role)
+            model = self._models[key] = connect(self._spec, role)
+            if not model.endpoint.startswith(("http://", "https://")):
+                self._own_endpoints.add(model.endpoint)
         return self._models[key]
 
 
