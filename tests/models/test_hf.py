@@ -23,7 +23,6 @@ from assay.models import hf
 from assay.models.hf import HfModel
 
 from servers.wired import Run
-from support.managed import wait_until
 
 STAND_IN = (sys.executable, "-P", str(Path(__file__).parents[1] / "support" / "stand_in_model.py"))
 without_torch = pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed here")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -453,6 +454,46 @@ def test_a_port_that_another_program_has_taken_is_replaced(programs: StandInProg
     assert ports[0] != ports[1]
     assert reply.address == f"http://127.0.0.1:{ports[1]}/v1"
     assert f"vllm could not listen on port {ports[0]}; trying another one" in sentences
+    assert programs.alive() == []
+
+
+STRANGER = """
+import http.server, pathlib, sys, time
+folder = pathlib.Path(sys.argv[1])
+while not (folder / "port").exists():
+    time.sleep(0.02)
+class Stranger(http.server.BaseHTTPRequestHandler):
+    count = 0
+    def do_GET(self):
+        Stranger.count += 1
+        self.send_response(200)
+        self.end_headers()
+        if Stranger.count == 3:
+            (folder / "asked").touch()
+    def do_POST(self):
+        (folder / "misled").touch()
+        self.send_response(500)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int((folder / "port").read_text())), Stranger).serve_forever()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which process listens on a port")
+def test_another_program_that_answers_on_the_port_is_not_taken_for_the_server(
+    programs: StandInPrograms,
+) -> None:
+    """The port is not held after the first attempt. The server notices only at the end of its start."""
+    programs.behave("stranger")
+    command = [sys.executable, "-S", "-c", STRANGER, str(programs.records)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as stranger:
+        try:
+            (reply,) = send(vllm.connect(Connection(name="org/name")), CHAT)
+        finally:
+            stranger.kill()
+    assert len(programs.starts()) == 3
+    third = programs.starts()[2]["argv"]
+    assert reply.address == f"http://127.0.0.1:{third[third.index('--port') + 1]}/v1"
+    assert not (programs.records / "misled").exists()
     assert programs.alive() == []
 
 

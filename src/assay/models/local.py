@@ -127,7 +127,7 @@ class LocalModel:
         if all(body.get(limit) is None for limit in _LIMITS):
             body["max_tokens"] = self._max_tokens
         if request.messages is None:
-            handle = self._server.native.handle_completions
+            handle: Any = self._server.complete
             body["prompt"] = request.prompt
         else:
             handle = self._server.native.handle_chat_completions
