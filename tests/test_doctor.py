@@ -109,6 +109,30 @@ def test_checks_beyond_the_eighth_call_are_left_out_by_name() -> None:
     assert of_model(diagnosis)["embeddings"] == ("warning", "not tried: the 8 calls of a diagnosis are spent")
 
 
+@pytest.mark.parametrize("rejects_from", range(1, 8))
+@pytest.mark.parametrize("model", ["openai/good", "openai-completions/good"])
+@pytest.mark.parametrize("tokenizes", [True, False])
+def test_no_endpoint_gets_more_than_eight_requests(rejects_from: int, model: str, tokenizes: bool) -> None:
+    """Parameters may be rejected late, and likelihoods may need the server's tokenizer. The server counts."""
+    server = PickyEndpoint("max_tokens", "temperature", "seed", "stop", "system")
+    server.rejects_from = rejects_from
+    server.tokenizes = tokenizes
+    diagnosis = diagnose(server, model=model)
+    assert diagnosis.usable
+    assert diagnosis.calls == len(server.arrived) <= MAX_CALLS
+
+
+def test_an_endpoint_with_a_tokenizer_is_measured_within_eight_requests() -> None:
+    server = PickyEndpoint()
+    server.tokenizes = True
+    diagnosis = diagnose(server, model="openai-completions/good")
+    findings = of_model(diagnosis)
+    assert findings["likelihoods"] == ("ok", "measured: log p(' blue' | 'test') = -2.50")
+    assert findings["seed"] == ("ok", "the same seed gave the same reply twice")
+    assert findings["embeddings"] == ("warning", "not tried: the 8 calls of a diagnosis are spent")
+    assert diagnosis.calls == len(server.arrived) == MAX_CALLS
+
+
 def test_a_wrong_key_is_one_call_and_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong-and-secret")
     server = PickyEndpoint(key="sk-right")
@@ -206,7 +230,7 @@ def test_an_endpoint_without_logprobs_is_found_by_asking() -> None:
     server = PickyEndpoint()
     finding = find(diagnose(server, model="openai-completions/good"), "likelihoods")
     assert (finding.level, "cannot be measured" in finding.text) == ("warning", True)
-    assert len(server.requests) <= MAX_CALLS
+    assert len(server.arrived) <= MAX_CALLS
     assert finding.advice == "Multiple-choice and perplexity tasks cannot run with this model"
 
 

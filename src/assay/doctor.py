@@ -38,6 +38,8 @@ from assay.core.types import Failure, Request, Response
 from assay.models.calling.connect import connect
 from assay.models.calling.proxies import proxy_for
 from assay.models.calling.reasoning import split_reasoning
+from assay.models.calling.request_limit import REQUESTS_SPENT, RequestLimit, limited_requests
+from assay.models.likelihood.endpoint import PROBE_TEXT
 
 # Requests that one examination may send, without --probe-limits.
 MAX_CALLS = 8
@@ -256,10 +258,11 @@ def _is_url(endpoint: str) -> bool:
 
 
 class ModelProbe:
-    """Asks one model a few questions. `calls` counts the requests, with those that were sent again in another form."""
+    """Asks one model a few questions. No more than MAX_CALLS requests are sent, of whatever kind they are."""
 
     def __init__(self, spec: RunSpec, model: Model) -> None:
-        self.calls = 0
+        self._limit = RequestLimit(MAX_CALLS)
+        self._computed = 0
         self._spec = spec
         self._model = model
         self.address = model.endpoint if _is_url(model.endpoint) else spec.base_url or ""
@@ -267,8 +270,17 @@ class ModelProbe:
         self._adapted: tuple[str, ...] = ()
         self._can_chat = CHAT in model.can
 
+    @property
+    def calls(self) -> int:
+        """The HTTP requests that were sent, and the replies of models that need none."""
+        return self._limit.sent + self._computed
+
     async def run(self, probe_limits: int) -> list[Finding]:
         """Return the findings of the model, in reading order."""
+        with limited_requests(self._limit):
+            return await self._run(probe_limits)
+
+    async def _run(self, probe_limits: int) -> list[Finding]:
         started = time.perf_counter()
         try:
             response = await self._ask(
@@ -278,20 +290,31 @@ class ModelProbe:
             return self._failed(error.failure)
         seconds = time.perf_counter() - started
         self._adapted = response.adapted
-        # Each adaptation is a request that the endpoint rejected first.
-        self.calls += len(response.adapted)
         findings = [*self._first_reply(response, seconds)]
         # A function or a file of replies takes every parameter and may ignore them all.
         if self.address or SCHEMA in self._model.can:
             findings += [self._parameters(), await self._schema(), await self._seed()]
         findings += [await self._likelihood(), *await self._embeddings()]
         if probe_limits:
+            self._limit.most = self._limit.sent + 2 * probe_limits
             findings += await self._limits(probe_limits)
         return findings
 
+    async def _send(self, request: Request, seed: int) -> Response:
+        """Send a request. A model behind HTTP may need several for it."""
+        sent = self._limit.sent
+        try:
+            response = await self._model.send(request, seed)
+        except ModelError as error:
+            if self._limit.sent == sent and error.failure.kind != REQUESTS_SPENT:
+                self._computed += 1
+            raise
+        if self._limit.sent == sent:
+            self._computed += 1
+        return response
+
     async def _ask(self, text: str, seed: int | None = None, **params: Any) -> Response:
         """Send one request, as a task with a system message would."""
-        self.calls += 1
         messages, prompt = None, text
         if self._can_chat:
             system = {"role": "system", "content": "You are being tested. Be brief."}
@@ -304,7 +327,7 @@ class ModelProbe:
             params=params,
         )
         seed = self._spec.seed if seed is None else seed
-        return split_reasoning(await self._model.send(request, seed))
+        return split_reasoning(await self._send(request, seed))
 
     def _failed(self, failure: Failure) -> list[Finding]:
         """Return the findings for a first request that failed."""
@@ -359,7 +382,7 @@ class ModelProbe:
         """Return the finding that a check was left out, if `calls` more calls would be too many."""
         if self.calls + calls <= MAX_CALLS:
             return None
-        return Finding("model", name, "warning", f"not tried: the {MAX_CALLS} calls of a diagnosis are spent")
+        return _spent_finding(name)
 
     async def _schema(self) -> Finding:
         name = "JSON schema"
@@ -406,39 +429,42 @@ class ModelProbe:
         if LIKELIHOOD not in self._model.can:
             advice = "Multiple-choice and perplexity tasks need a provider with loglikelihood: assay models"
             return Finding("model", name, "ok", "none from this model", advice)
-        if spent := self._spent(1, name):
+        # An endpoint without a tokenizer needs three requests: two to find that out, and one that measures. The tokens
+        # of this prompt are known from the probe, so an endpoint with a tokenizer needs four.
+        if spent := self._spent(3 if self.address else 1, name):
             return spent
-        self.calls += 1
         request = Request(
             model=self._spec.model,
             endpoint=self._model.endpoint,
-            prompt="The sky is",
+            prompt=PROBE_TEXT,
             continuation=" blue",
         )
         try:
-            response = await self._model.send(request, self._spec.seed)
+            response = await self._send(request, self._spec.seed)
         except ModelError as error:
             advice = "Multiple-choice and perplexity tasks cannot run with this model"
             return _not_tried(name, error.failure, "cannot be measured", advice)
-        return Finding(
-            "model", name, "ok", f"measured: log p(' blue' | 'The sky is') = {response.data['logprob']:.2f}"
-        )
+        text = f"measured: log p(' blue' | '{PROBE_TEXT}') = {response.data['logprob']:.2f}"
+        return Finding("model", name, "ok", text)
 
     async def _embeddings(self) -> list[Finding]:
         if not self._model.can & {FORWARD, EMBEDDINGS}:
             return []
         if spent := self._spent(1, EMBEDDINGS):
             return [spent]
-        self.calls += 1
         request = Request(
             model=self._spec.model,
             endpoint=self._model.endpoint,
             params={"path": "/embeddings", "body": {"input": ["sky"]}},
         )
         try:
-            response = await self._model.send(request, self._spec.seed)
+            response = await self._send(request, self._spec.seed)
             has_vector = bool(response.data["vectors"]["data"][0]["embedding"])
-        except (ModelError, LookupError, TypeError):
+        except ModelError as error:
+            if error.failure.kind == REQUESTS_SPENT:
+                return [_spent_finding(EMBEDDINGS)]
+            has_vector = False
+        except (LookupError, TypeError):
             has_vector = False
         if not has_vector:
             advice = "Needed only as --embedder of memories: name an embedding model there"
@@ -487,8 +513,14 @@ class _Colour(Struct, forbid_unknown_fields=True):
     colour: Literal["red", "blue"]
 
 
+def _spent_finding(name: str) -> Finding:
+    return Finding("model", name, "warning", f"not tried: the {MAX_CALLS} calls of a diagnosis are spent")
+
+
 def _not_tried(name: str, failure: Failure, refused: str, advice: str) -> Finding:
     """Return the finding for a request that failed: refused as such, or failed for another reason."""
+    if failure.kind == REQUESTS_SPENT:
+        return _spent_finding(name)
     if failure.kind in ("rejected", "unsupported", "not_found"):
         return Finding("model", name, "warning", f"{refused}: {failure.message}", advice)
     return Finding("model", name, "warning", f"could not be tried: {failure.message}", "Try again")

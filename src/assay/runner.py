@@ -32,7 +32,7 @@ from assay.core.connect import SEVERAL, lacks
 from assay.core.diff import differences
 from assay.core.envfile import keys_in
 from assay.core.errors import AssayError, DamagedRun, ModelRefused, Problem, StopRun, UsageError, cannot_write
-from assay.core.events import Event, Noted, Notify, halt, notify
+from assay.core.events import Event, Noted, Notify, halt, notify, observed
 from assay.core.hashing import fingerprint
 from assay.core.params import header_variables
 from assay.core.protocols import Model, Upstream
@@ -72,6 +72,11 @@ def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = Tr
 
     Writes no file. With `asks=False` it connects no model, which is enough for `--dry-run`.
     """
+    with observed(observers):
+        return _open_run(spec, observers, asks=asks)
+
+
+def _open_run(spec: RunSpec, observers: Sequence[Notify], *, asks: bool) -> Runner:
     suite_class = find_suite(spec.suite)
     spec = with_options_of_arguments(suite_class.resolve(spec))
     if not spec.output_dir:

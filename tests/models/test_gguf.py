@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,10 @@ from assay.core.connect import Connection
 from assay.core.errors import ModelError, UsageError
 from assay.core.types import Request, Response
 from assay.models import local
-from assay.models.llama.gguf import read_header
+from assay.models.llama.gguf import part_names, read_header
+from assay.models.llama.pulled import list_local
 
-from support.gguf import rewrite_gguf, split_gguf, tiny_header
+from support.gguf import rewrite_gguf, split_gguf, tiny_field, tiny_header
 
 pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
 PARAMS = {"max_tokens": 6, "temperature": 0.0}
@@ -102,6 +106,65 @@ def test_unusable_headers_are_refused_before_anything_is_asked(
     path.write_bytes(content)
     with pytest.raises(UsageError, match=message):
         local.connect(Connection(name=str(path)))
+
+
+LLAMA = tiny_field("general.architecture", 8, struct.pack("<Q", 5) + b"llama")
+NESTED = struct.pack("<IQ", 9, 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ([tiny_field("x", 9, NESTED * 5000)], "arrays are nested more than 8 deep"),
+        ([tiny_field("x", 9, struct.pack("<IQ", 4, 2**60))], "a value ends after the end of the file"),
+        ([tiny_field("x", 9, struct.pack("<IQ", 4, 2**64 - 1))], "a value ends after the end of the file"),
+        ([tiny_field("x", 9, struct.pack("<IQ", 8, 2**60) + bytes(800))], "more than 10,000,000 fields"),
+        ([tiny_field("x", 9, struct.pack("<IQ", 9, 2**60) + bytes(800))], "more than 10,000,000 fields"),
+        ([tiny_field("x", 8, struct.pack("<Q", 2**64 - 1))], "a value ends after the end of the file"),
+        ([tiny_field("x", 9, struct.pack("<IQ", 8, 3) + bytes(20))], "a list of texts ends after the end"),
+        ([tiny_field("x", 77, bytes(8))], "there is no type 77"),
+        ([tiny_field("x", 8, struct.pack("<Q", 1) + b"\xff")], "a text is not UTF-8"),
+        ([LLAMA, tiny_field("llama.context_length", 6, struct.pack("<f", math.inf))], "'inf', not a whole"),
+        (
+            [LLAMA, tiny_field("llama.context_length", 8, struct.pack("<Q", 4) + b"many")],
+            "'many', not a whole",
+        ),
+        ([tiny_field("split.count", 5, struct.pack("<i", -1))], "split.count is '-1', not a whole number"),
+    ],
+)
+def test_a_damaged_header_is_a_sentence_and_the_list_of_models_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: list[bytes], reason: str
+) -> None:
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    (tmp_path / "models").mkdir()
+    path = tmp_path / "models" / "broken.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, len(fields)) + b"".join(fields))
+    with pytest.raises(UsageError, match=f"damaged or incomplete .*{reason}"):
+        read_header(path)
+    files = [{"name": path.name, "size": 1, "sha256": "0"}]
+    description = {"name": "broken", "source": "x", "files": files}
+    (tmp_path / "models" / "broken.json").write_text(json.dumps(description))
+    assert [model.context_length for model in list_local() if model.name == "broken"] == [0]
+
+
+def test_a_number_of_fields_beyond_all_reason_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 2**60) + bytes(5000))
+    with pytest.raises(UsageError, match="more than 10,000,000 fields and texts"):
+        read_header(path)
+
+
+def test_a_text_beyond_all_reason_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + tiny_field("x", 8, struct.pack("<Q", 2**36)))
+    with path.open("r+b") as file:
+        file.truncate(2**36 + 1000)  # the file has no blocks for the empty part
+    with pytest.raises(UsageError, match="its texts have more than 64,000,000 bytes"):
+        read_header(path)
+
+
+def test_a_file_that_is_part_1_of_0_is_no_split_model() -> None:
+    assert part_names("x-00001-of-00000.gguf") == ["x-00001-of-00000.gguf"]
 
 
 def test_llama_cpp_says_why_it_cannot_load(tmp_path: Path) -> None:

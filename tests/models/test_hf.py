@@ -336,6 +336,8 @@ def test_a_large_file_is_hashed_once_until_it_changes(
     weights = folder / "model.safetensors"
     with weights.open("wb") as file:
         file.truncate(64_000_000)
+    # A hash is cached once the file is two seconds old.
+    wait_until(lambda: time.time() - weights.stat().st_ctime > 2.1)
     first = HfModel(Connection(name=str(folder))).endpoint
     kept = json.loads((tmp_path / "cache" / "model-hashes.json").read_bytes())
     assert len(kept) == 1

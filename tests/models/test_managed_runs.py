@@ -10,6 +10,7 @@ import pytest
 import assay
 
 from support.commands import Job
+from support.damaged_runs import SMALL_RUNS
 from support.managed import StandInPrograms, is_alive, kill, wait_until
 
 
@@ -152,6 +153,35 @@ def test_a_judge_that_is_the_same_model_uses_the_same_server(
     assert len(programs.starts()) == 1, ended.err
     assert {seen["path"] for seen in programs.requests()} == {"/v1/completions", "/v1/chat/completions"}
     assert not is_alive(programs.starts()[0]["pid"])
+
+
+@pytest.mark.parametrize(
+    ("suite", "how"),
+    [
+        (small.suite, how)
+        for small in SMALL_RUNS
+        for how in ("serve", "vllm")
+        # `evaluate` has a function of its own, and a calibration has no main model for --serve.
+        if small.suite != "evaluate" and (small.suite, how) != ("calibration", "serve")
+    ],
+)
+def test_every_suite_asks_the_server_that_assay_starts(
+    suite: str, how: str, programs: StandInPrograms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Suites with roles of their own, such as the two of a profile of HOP, share the server of the main model."""
+    monkeypatch.chdir(tmp_path)
+    name, serve = ("openai/m", {"serve": programs.serve}) if how == "serve" else ("vllm/org/name", {})
+    (small,) = [small for small in SMALL_RUNS if small.suite == suite]
+    for file, text in small.files.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    judge = {"judge": name} if suite in ("memory-eval", "calibration") else {}
+    model = {"model": name} if suite != "calibration" else {}
+    run = small.start(**model, **judge, **serve)
+    assert run.summary.state == "finished", run.summary.first_failures
+    assert len(programs.starts()) == 1
+    assert len(programs.requests()) == run.summary.spent["calls"] > 0
+    assert programs.alive() == []
 
 
 def test_another_command_of_serve_is_another_run(sums: Path, programs: StandInPrograms) -> None:

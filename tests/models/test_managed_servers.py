@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ from msgspec.structs import replace
 
 from assay.core.connect import LIKELIHOOD, Connection, Role
 from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError
-from assay.core.events import Event, Noted, notify
+from assay.core.events import Event, Noted, notify, observed
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec
 from assay.core.types import Request, Response
@@ -156,8 +159,6 @@ def test_values_of_model_args_become_words_of_the_command() -> None:
         "revision": None,
         "start_timeout": 5,
         "max_length": 9,
-        "pretrained": "x",
-        "base_url": "y",
     }
     assert server_flags(args, title="vllm", taken=()) == [
         *("--lora-modules", "a=1", "b=2"),
@@ -195,14 +196,117 @@ def test_requests_name_model_and_settings_but_no_port(folder: Path) -> None:
     assert first != endpoint(dtype="auto")
 
 
-def test_a_change_in_a_large_file_of_weights_is_another_model(folder: Path) -> None:
+def test_a_change_of_any_byte_of_the_weights_is_another_model(folder: Path) -> None:
+    """An edited tensor may lie anywhere in a large file."""
     weights = folder / "model.safetensors"
     content = bytearray(3_000_000)
     weights.write_bytes(content)
     before = vllm.connect(Connection(name=str(folder))).endpoint
-    content[-1] = 1
+    content[150_000] = 1
     weights.write_bytes(content)
     assert vllm.connect(Connection(name=str(folder))).endpoint != before
+
+
+def test_a_change_of_any_part_of_a_split_file_is_another_model(tmp_path: Path) -> None:
+    parts = [tmp_path / f"m-0000{number}-of-00002.gguf" for number in (1, 2)]
+    for part in parts:
+        part.write_bytes(b"GGUF")
+    before = llama_server.connect(Connection(name=str(parts[0]))).endpoint
+    parts[1].write_bytes(b"GGUF!")
+    assert llama_server.connect(Connection(name=str(parts[0]))).endpoint != before
+    parts[1].unlink()
+    with pytest.raises(UsageError, match="has 2 parts, and .*m-00002-of-00002.gguf is missing"):
+        llama_server.connect(Connection(name=str(parts[0])))
+
+
+@pytest.mark.parametrize("provider", [vllm, sglang, llama_server], ids=["vllm", "sglang", "llama-server"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("chat_template", "FOLDER/chat.jinja"),
+        ("lora", "FOLDER/chat.jinja"),
+        ("lora_scaled", "FOLDER/chat.jinja:0.5"),
+        ("lora_modules", "style=FOLDER/adapter"),
+        ("lora_modules", ["other=org/name", "style=FOLDER/adapter"]),
+        ("lora_modules", {"name": "style", "path": "FOLDER/adapter"}),
+        ("lora_modules", '{"name": "style", "path": "FOLDER/adapter"}'),
+    ],
+)
+def test_a_file_that_an_argument_names_counts_by_its_content(
+    folder: Path, tmp_path: Path, provider: Any, name: str, value: Any
+) -> None:
+    files = [tmp_path / "chat.jinja", tmp_path / "adapter" / "adapter_config.json"]
+    files[1].parent.mkdir()
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    value = json.loads(json.dumps(value).replace("FOLDER", str(tmp_path)))
+    model = tmp_path / "m.gguf" if provider is llama_server else folder
+    endpoints = []
+    for content in ("one", "two", "one"):
+        for file in files:
+            file.write_text(content)
+        endpoints.append(provider.connect(Connection(name=str(model), args={name: value})).endpoint)
+    assert endpoints[0] == endpoints[2] != endpoints[1]
+
+
+def test_files_that_a_server_writes_and_folders_without_a_model_do_not_count(
+    folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "log").write_text("one")
+    (tmp_path / "pictures").mkdir()
+    args = {
+        "log_file": str(tmp_path / "log"),
+        "allowed_local_media_path": str(tmp_path / "pictures"),
+        "x": "~nobody",
+    }
+    before = vllm.connect(Connection(name=str(folder), args=args)).endpoint
+    (tmp_path / "log").write_text("two")
+    (tmp_path / "pictures" / "cat.png").write_text("two")
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / "times").write_text("now")
+    assert vllm.connect(Connection(name=str(folder), args=args)).endpoint == before
+
+
+def test_a_name_of_the_hub_counts_by_the_files_in_its_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    repository = tmp_path / "models--org--name"
+    for commit in ("aaa", "bbb"):
+        (repository / "snapshots" / commit).mkdir(parents=True)
+        (repository / "snapshots" / commit / "model.safetensors").write_text(commit)
+    (repository / "refs").mkdir()
+    for provider in (vllm, sglang):
+        endpoints = {}
+        for commit in ("aaa", "bbb", "none"):
+            (repository / "refs" / "main").write_text(commit)
+            endpoints[commit] = provider.connect(Connection(name="org/name")).endpoint
+        assert len(set(endpoints.values())) == 3
+        revisions = [
+            provider.connect(Connection(name="org/name", args={"revision": commit})).endpoint
+            for commit in ("aaa", "bbb")
+        ]
+        assert revisions[0] != revisions[1]
+
+
+def test_hashing_a_large_file_is_told_and_done_once(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    weights = folder / "model.safetensors"
+    with weights.open("wb") as file:
+        file.truncate(64_000_000)
+    # A hash is cached once the file is two seconds old.
+    wait_until(lambda: time.time() - weights.stat().st_ctime > 2.1)
+    spec_ = spec(f"vllm/{folder}")
+    sentences: list[str] = []
+    with observed([lambda event: sentences.append(text_of(event))]):
+        first, second = (connect(spec_, spec_.model).endpoint for _ in range(2))
+    assert first == second
+    assert sentences == ["hashing model.safetensors (0.1 GB), once"]
+    with weights.open("r+b") as file:
+        file.seek(31_234_567)
+        file.write(b"!")
+    assert connect(spec_, spec_.model).endpoint != first
 
 
 def test_a_download_is_allowed_by_the_user_only(
@@ -350,6 +454,46 @@ def test_a_port_that_another_program_has_taken_is_replaced(programs: StandInProg
     assert ports[0] != ports[1]
     assert reply.address == f"http://127.0.0.1:{ports[1]}/v1"
     assert f"vllm could not listen on port {ports[0]}; trying another one" in sentences
+    assert programs.alive() == []
+
+
+STRANGER = """
+import http.server, pathlib, sys, time
+folder = pathlib.Path(sys.argv[1])
+while not (folder / "port").exists():
+    time.sleep(0.02)
+class Stranger(http.server.BaseHTTPRequestHandler):
+    count = 0
+    def do_GET(self):
+        Stranger.count += 1
+        self.send_response(200)
+        self.end_headers()
+        if Stranger.count == 3:
+            (folder / "asked").touch()
+    def do_POST(self):
+        (folder / "misled").touch()
+        self.send_response(500)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int((folder / "port").read_text())), Stranger).serve_forever()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which process listens on a port")
+def test_another_program_that_answers_on_the_port_is_not_taken_for_the_server(
+    programs: StandInPrograms,
+) -> None:
+    """The port is not held after the first attempt. The server notices only at the end of its start."""
+    programs.behave("stranger")
+    command = [sys.executable, "-S", "-c", STRANGER, str(programs.records)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as stranger:
+        try:
+            (reply,) = send(vllm.connect(Connection(name="org/name")), CHAT)
+        finally:
+            stranger.kill()
+    assert len(programs.starts()) == 3
+    third = programs.starts()[2]["argv"]
+    assert reply.address == f"http://127.0.0.1:{third[third.index('--port') + 1]}/v1"
+    assert not (programs.records / "misled").exists()
     assert programs.alive() == []
 
 

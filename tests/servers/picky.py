@@ -21,13 +21,19 @@ REJECTIONS = {
 
 
 class PickyEndpoint(RunningServer):
-    """Rejects the parameters in `rejects`. `requests` has the path and the body of each request that arrived."""
+    """Rejects the parameters in `rejects`, from the request of the number `rejects_from` on.
+
+    `requests` has the path and the body of each request to the model, `arrived` the paths of all requests. With
+    `tokenizes` it has a tokenizer and echoes likelihoods, as vLLM does.
+    """
 
     def __init__(self, *rejects: str, key: str = "", model: str = "good", limit: int = 1000) -> None:
         self.rejects = rejects
         self.key = key
         self.model = model
         self.limit = limit
+        self.rejects_from = 1
+        self.tokenizes = False
         self.honours_seed = True
         self.fits_schema = True
         self.embeds = True
@@ -35,10 +41,17 @@ class PickyEndpoint(RunningServer):
         self.text = "ready"
         self.message: dict[str, str] = {}
         self.requests: list[tuple[str, dict[str, Any]]] = []
+        self.arrived: list[str] = []
         self._open = 0
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.path.removeprefix("/v1")
+        self.arrived.append(path)
+        if path == "/tokenizer_info" and self.tokenizes:
+            return web.json_response({"bos_token": "^"})
+        if path == "/tokenize" and self.tokenizes:
+            text = json.loads(await request.read())["prompt"]
+            return web.json_response({"tokens": [ord(char) for char in text]})
         if path not in ("/chat/completions", "/completions", "/embeddings"):  # the tokenizer of vLLM
             return _error(404, "not found")
         body = json.loads(await request.read())
@@ -60,7 +73,7 @@ class PickyEndpoint(RunningServer):
             vectors = [{"index": 0, "embedding": [0.5, 0.5]}]
             return web.json_response({"data": vectors}) if self.embeds else _error(400, "no embeddings here")
         messages = body.get("messages") or [{"role": "user", "content": body.get("prompt")}]
-        for name in self.rejects:
+        for name in self.rejects if len(self.requests) >= self.rejects_from else ():
             if name in body or (name == "system" and messages[0]["role"] == "system"):
                 return _error(400, REJECTIONS[name])
         text = self.text
@@ -70,6 +83,12 @@ class PickyEndpoint(RunningServer):
             text = "123456789012" if self.honours_seed else str(len(self.requests))
         message = {"message": {"content": text, **self.message}} if "messages" in body else {"text": text}
         choice = {"index": 0, **message, "finish_reason": "stop"}
+        if body.get("echo") and self.tokenizes:
+            (ids,) = body["prompt"]
+            choice["logprobs"] = {
+                "token_logprobs": [None, *[-0.5] * len(ids)],
+                "top_logprobs": [None, *[{"x": -0.5}] * len(ids)],
+            }
         reply = {"choices": [choice]} | ({"usage": self.usage} if self.usage else {})
         return web.json_response(reply)
 

@@ -8,7 +8,9 @@ FOLDER/behaviour says in words what it does besides:
   exit N         prints a reason and ends with this code
   hold N         the request of this number and all later ones get no answer
   die N          the request of this number ends the process
-  occupied       the first start finds its port taken, by a process that it leaves behind and that answers 200
+  occupied       the first start finds its port taken, by a process that it leaves behind and that answers 503
+  stranger       the first start finds its port taken, and the second too, but by a process of FOLDER/stranger that
+                 answers 200. It notices that only after it has been asked a few times
   worker         starts a process in a session of its own
   helper         starts a process in its own session
   stubborn       ignores SIGTERM, and so does its worker
@@ -22,6 +24,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -134,6 +137,14 @@ def main(folder: Path, words: list[str]) -> None:
         leave_behind(folder / "helper", [sys.executable, "-S", "-c", WORKER], new_session=False)
     if "occupied" in behaviour and number == 0:
         leave_behind(folder / "occupant", [sys.executable, "-S", "-c", OCCUPANT, str(port)])
+    if "stranger" in behaviour and number == 0:
+        sys.exit("Address already in use")
+    if "stranger" in behaviour and number == 1:
+        # Another process, which the test started, takes the port. It says when it has been asked often enough.
+        (folder / "port.tmp").write_text(str(port))
+        (folder / "port.tmp").rename(folder / "port")
+        while not (folder / "asked").exists():
+            time.sleep(0.02)
     StandIn.folder, StandIn.behaviour = folder, behaviour
     StandIn.key = words[words.index("--api-key") + 1] if "--api-key" in words else os.environ["VLLM_API_KEY"]
     ThreadingHTTPServer.request_queue_size = 64

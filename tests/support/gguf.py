@@ -68,6 +68,11 @@ def tiny_header(**fields: str | int) -> bytes:
     return b"GGUF" + struct.pack("<IQQ", 3, 0, len(items)) + b"".join(items)
 
 
+def tiny_field(key: str, kind: int, value: bytes) -> bytes:
+    """A field with any type and any bytes as its value."""
+    return struct.pack("<Q", len(key)) + key.encode() + struct.pack("<I", kind) + value
+
+
 def _number(key: str, value: int, kind: int) -> bytes:
     form = {2: "<IH", 5: "<Ii"}[kind]
     return struct.pack("<Q", len(key)) + key.encode() + struct.pack(form, kind, value)

@@ -69,7 +69,9 @@ def check_url(url: str) -> str:
         )
     if not separator or scheme.lower() not in ("http", "https"):
         raise UsageError(f"a base URL begins with http:// or https://, not {url!r}")
-    if "?" in rest or "#" in rest:
+    query = rest.partition("?")[2]
+    # Azure's portal shows addresses with a version, which its provider understands.
+    if "#" in rest or ("?" in rest and not re.fullmatch(r"api-version=[\w.-]+", query)):
         raise UsageError(
             f"the base URL {re.split('[?#]', url)[0]!r} has a query or a fragment behind it. Remove it: paths are "
             "appended to the base URL, which is saved in the run folder. Keys belong into variables, other values into "

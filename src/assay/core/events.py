@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -104,6 +105,21 @@ for a server it started. Set by the runner; the tasks of the run inherit it."""
 halt: ContextVar[asyncio.Event | None] = ContextVar("halt", default=None)
 """Set when the run that is in progress stops, for code that waits long for something that costs nothing, such as the
 start of a server. Set by the runner, like `notify`."""
+
+
+@contextmanager
+def observed(observers: Sequence[Notify]) -> Iterator[None]:
+    """Let `notice` reach these observers while the block runs, for code before the run, such as a connecting model."""
+
+    def tell(event: Event) -> None:
+        for observer in observers:
+            observer(event)
+
+    token = notify.set(tell)
+    try:
+        yield
+    finally:
+        notify.reset(token)
 
 
 def notice(text: str) -> None:

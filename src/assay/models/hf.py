@@ -24,7 +24,7 @@ from assay.core.events import notice
 from assay.core.hashing import fingerprint
 from assay.core.types import Failure, Request, Response, Usage
 from assay.models.likelihood import spans
-from assay.models.transformers.files import find_folder, has_chat_template, hash_files, read_config
+from assay.models.transformers.files import find_folder, has_chat_template, hash_folders, read_config
 from assay.models.transformers.process import COMMAND, ModelProcess
 from assay.models.transformers.protocol import GenerateText, LoadModel, MeasureText, TextGenerated
 
@@ -97,7 +97,7 @@ class HfModel:
         self.can = ABOUT.can if has_chat_template(tokenizer) else ABOUT.can - {CHAT}
         folders = [folder, tokenizer, *([Path(self._settings.peft)] if self._settings.peft else [])]
         identity = {key: value for key, value in asdict(self._settings).items() if key not in _NOT_IDENTITY}
-        self.endpoint = f"hf:{fingerprint([hash_files(folders), identity])}"
+        self.endpoint = f"hf:{fingerprint([hash_folders(folders), identity])}"
         self._name = connection.name
         self._command = command
         self._timeout = connection.timeout

@@ -15,13 +15,12 @@ from msgspec.structs import replace
 
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, SCHEMA, TEXT, About, Connection
 from assay.core.errors import UsageError
-from assay.core.hashing import fingerprint
+from assay.models.calling.model_files import hash_model
 from assay.models.llama.weights import KNOWN, find_weights
 from assay.models.servers.arguments import (
     START_TIMEOUT,
-    fingerprint_weights,
+    identify_server,
     read_start_seconds,
-    relevant_args,
     server_flags,
 )
 from assay.models.servers.llama_likelihood import LlamaServerLikelihood
@@ -55,7 +54,7 @@ def connect(connection: Connection) -> ManagedModel:
 
     launch = Launch(
         title="llama-server",
-        endpoint=f"llama-server:{fingerprint([fingerprint_weights(path), relevant_args(connection.args)])}",
+        endpoint=f"llama-server:{identify_server('', hash_model(path), connection.args)}",
         command=command,
         install="Install llama.cpp, or use local/PATH.gguf, which needs no program: pip install 'assay[local]'",
         folder=Path.cwd(),

@@ -22,10 +22,10 @@ from typing import Any, TypeVar
 from assay.core.connect import CHAT, LIKELIHOOD, SCHEMA, TEXT, About, Connection
 from assay.core.errors import ModelError, UsageError
 from assay.core.events import Computing, notice, notify
-from assay.core.hashing import file_sha256
 from assay.core.registry import unknown
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response
+from assay.models.calling.model_files import read_hashes
 from assay.models.likelihood import spans
 from assay.models.llama.gguf import GgufHeader, part_files, read_header
 from assay.models.llama.likelihood import LlamaLikelihood, SpanTokens, tokenize_request
@@ -128,7 +128,7 @@ class LocalModel:
         if all(body.get(limit) is None for limit in _LIMITS):
             body["max_tokens"] = self._max_tokens
         if request.messages is None:
-            handle = self._server.native.handle_completions
+            handle: Any = self._server.complete
             body["prompt"] = request.prompt
         else:
             handle = self._server.native.handle_chat_completions
@@ -294,4 +294,4 @@ def _find_file(name: str) -> tuple[Path, str]:
             f"local/{name}: there is no such file or model. local/NAME takes {names} or the path of a GGUF file. "
             "`assay models pull FILE|URL` gives a file a name"
         )
-    return path, combined_sha256([file_sha256(part) for part in part_files(path)])
+    return path, combined_sha256(read_hashes(part_files(path)))

@@ -13,12 +13,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, SCHEMA, TEXT, About, Connection
-from assay.core.hashing import fingerprint
 from assay.models.servers.arguments import (
     OWN_ARGS,
     find_model,
+    identify_server,
     read_start_seconds,
-    relevant_args,
     server_flags,
 )
 from assay.models.servers.model import ManagedModel, ServerApi
@@ -40,7 +39,7 @@ _TAKEN = frozenset({"host", "port", "model_path", "served_model_name", "api_key"
 
 def connect(connection: Connection) -> ManagedModel:
     """Return the model `sglang/PATH`. Starts no server yet."""
-    model, weights = find_model(connection.name)
+    model, weights = find_model(connection.name, connection.args)
     # SGLang's switches have no `--no-` form.
     flags = server_flags(connection.args, title="sglang", taken=_TAKEN, negates=False)
 
@@ -51,7 +50,7 @@ def connect(connection: Connection) -> ManagedModel:
 
     launch = Launch(
         title="sglang",
-        endpoint=f"sglang:{fingerprint([model, weights, relevant_args(connection.args)])}",
+        endpoint=f"sglang:{identify_server(model, weights, connection.args)}",
         command=command,
         install="Install SGLang: pip install sglang. A server that runs elsewhere is openai/NAME with --base-url",
         folder=Path.cwd(),

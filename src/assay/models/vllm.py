@@ -12,12 +12,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, SCHEMA, TEXT, About, Connection
-from assay.core.hashing import fingerprint
 from assay.models.servers.arguments import (
     OWN_ARGS,
     find_model,
+    identify_server,
     read_start_seconds,
-    relevant_args,
     server_flags,
 )
 from assay.models.servers.model import ManagedModel, ServerApi
@@ -39,7 +38,7 @@ _TAKEN = frozenset({"host", "port", "model", "served_model_name", "api_key", "ud
 
 def connect(connection: Connection) -> ManagedModel:
     """Return the model `vllm/PATH`. Starts no server yet."""
-    model, weights = find_model(connection.name)
+    model, weights = find_model(connection.name, connection.args)
     flags = server_flags(connection.args, title="vllm", taken=_TAKEN)
 
     def command(port: int) -> list[str]:
@@ -48,7 +47,7 @@ def connect(connection: Connection) -> ManagedModel:
 
     launch = Launch(
         title="vllm",
-        endpoint=f"vllm:{fingerprint([model, weights, relevant_args(connection.args)])}",
+        endpoint=f"vllm:{identify_server(model, weights, connection.args)}",
         command=command,
         install="Install vLLM: pip install vllm. A server that runs elsewhere is openai/NAME with --base-url",
         folder=Path.cwd(),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from assay.core import registry
 from assay.core.addresses import base_url_of
 from assay.core.arguments import arguments_for, check_arguments
@@ -126,15 +128,22 @@ class Connections:
     def __init__(self, spec: RunSpec) -> None:
         self._spec = spec
         self._models: dict[str, Model] = {}
+        self._own_endpoints: set[str | None] = set()
 
     def connect(self, named: str | Role, roles: Iterable[Role] = ()) -> Model:
         """Return the model of a role. `roles` are all models of the run, to know which of them its base URL is for."""
         role = role_of(named)
+        # A suite may take the endpoint of the connected main model for its roles. That of a server that assay starts,
+        # or of a model in this process, is no address, so the role means the model itself.
+        if role.base_url in self._own_endpoints:
+            role = replace(role, base_url=None)
         address = base_url_of(role, self._spec.model, self._spec.base_url, roles)
         arguments = arguments_for(self._spec, role) if "/" in role.model else {}
         key = fingerprint([role.model, address, role.key, role.env_file, arguments])
         if key not in self._models:
-            self._models[key] = connect(self._spec, role, roles)
+            model = self._models[key] = connect(self._spec, role, roles)
+            if not model.endpoint.startswith(("http://", "https://")):
+                self._own_endpoints.add(model.endpoint)
         return self._models[key]
 
 

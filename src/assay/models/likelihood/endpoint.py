@@ -30,6 +30,8 @@ DEFAULT_MAX_LENGTH = 2048
 # Number of texts whose tokens are cached. The choices of a question are scored one after the other and share its
 # prompt, so a small cache is enough.
 TOKENIZER_CACHE_SIZE = 256
+PROBE_TEXT = "test"
+"""The text with which a server is probed for a tokenizer. Its tokens are in the cache then."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -238,7 +240,7 @@ class RemoteTokenizer:
         else:
             self._info = info if isinstance(info, dict) else {}
         try:
-            return bool(await self.tokenize("test"))
+            return bool(await self.tokenize(PROBE_TEXT))
         except ModelError as error:
             _raise_if_endpoint_failed(error)
             return False

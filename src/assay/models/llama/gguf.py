@@ -13,7 +13,7 @@ import mmap
 import re
 import struct
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from assay.core.errors import UsageError
 
@@ -23,6 +23,12 @@ _VERSIONS = (2, 3)
 _STRING, _ARRAY = 8, 9
 # Formats of `struct` by the number of the type in the file.
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+# No header needs more: the largest vocabularies have 300,000 texts, and the longest templates 100 kB. A damaged file
+# may claim any number, and would otherwise be read for hours or fill the memory.
+_MAX_ITEMS = 10_000_000
+_MAX_TEXT_BYTES = 64_000_000
+# llama.cpp writes no arrays of arrays. The format allows them.
+_MAX_DEPTH = 8
 _PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 
 
@@ -38,28 +44,28 @@ class GgufHeader(NamedTuple):
 
 
 def read_header(path: Path) -> GgufHeader:
-    """Read the header of a GGUF file. Raises UsageError for a file that is none, or that is cut off in its header."""
+    """Read the header of a GGUF file. Raises UsageError for a file that is none, or whose header is damaged."""
     with path.open("rb") as file:
         if file.read(4) != MAGIC:
             raise UsageError(f"{path} is not a GGUF file: it does not begin with the letters GGUF")
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             try:
-                fields = _read_fields(data)
-            except (struct.error, UnicodeDecodeError, KeyError, IndexError) as error:
+                fields = _HeaderReader(data).read_fields()
+                architecture = str(fields.get("general.architecture", ""))
+                return GgufHeader(
+                    architecture,
+                    str(fields.get("general.name", "")),
+                    str(fields.get("general.license", "")),
+                    _read_count(fields, f"{architecture}.context_length"),
+                    str(fields.get("tokenizer.chat_template", "")),
+                    _read_count(fields, "split.count"),
+                )
+            except _Damage as error:
                 raise UsageError(
                     f"the header of {path} cannot be read: the file is damaged or incomplete ({error})"
                 ) from None
-            except ValueError as error:
+            except _OtherVersion as error:
                 raise UsageError(f"{path}: {error}") from None
-    architecture = str(fields.get("general.architecture", ""))
-    return GgufHeader(
-        architecture,
-        str(fields.get("general.name", "")),
-        str(fields.get("general.license", "")),
-        int(fields.get(f"{architecture}.context_length", 0)),
-        str(fields.get("tokenizer.chat_template", "")),
-        int(fields.get("split.count", 0)),
-    )
 
 
 def part_files(path: Path) -> list[Path]:
@@ -78,56 +84,109 @@ def part_files(path: Path) -> list[Path]:
 def part_names(name: str) -> list[str]:
     """Return the names of all parts, given the first, or the name alone. Raises UsageError for another part."""
     match = _PART.fullmatch(name)
-    if match is None:
+    count = int(match["count"]) if match else 0
+    if match is None or count == 0:
         return [name]
-    count = int(match["count"])
     parts = [f"{match['stem']}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
     if int(match["number"]) != 1:
         raise UsageError(f"{name} is part {int(match['number'])} of {count}. Name the first part: {parts[0]}")
     return parts
 
 
-def _read_fields(data: mmap.mmap) -> dict[str, str | int | float]:
-    """Return the fields of the header. Arrays, such as the vocabulary, are skipped."""
-    version, _tensors, count = struct.unpack_from("<IQQ", data, 4)
-    if version not in _VERSIONS:
-        raise ValueError(f"this is version {version} of the GGUF format; llama.cpp reads 2 and 3")
-    fields: dict[str, str | int | float] = {}
-    place = 24
-    for _ in range(count):
-        key, place = _read_string(data, place)
-        (kind,) = struct.unpack_from("<I", data, place)
-        place += 4
-        if kind == _STRING:
-            fields[key], place = _read_string(data, place)
-        elif kind == _ARRAY:
-            place = _skip_array(data, place)
-        else:
-            number = struct.Struct(f"<{_NUMBERS[kind]}")
-            (fields[key],) = number.unpack_from(data, place)
-            place += number.size
-    return fields
+class _Damage(Exception):
+    """The header says something impossible."""
 
 
-def _read_string(data: mmap.mmap, place: int) -> tuple[str, int]:
-    (length,) = struct.unpack_from("<Q", data, place)
-    end = place + 8 + length
-    if end > len(data):
-        raise IndexError("a text ends after the end of the file")
-    return data[place + 8 : end].decode(), end
+class _OtherVersion(Exception):
+    """The file is of a version of the format that llama.cpp does not read."""
 
 
-def _skip_array(data: mmap.mmap, place: int) -> int:
-    """Return the place after an array."""
-    kind, count = struct.unpack_from("<IQ", data, place)
-    place += 12
-    if kind == _STRING:
-        read_length = struct.Struct("<Q").unpack_from
+class _HeaderReader:
+    """Reads the fields one after the other. Time and memory are bounded, whatever numbers the file contains."""
+
+    def __init__(self, data: mmap.mmap) -> None:
+        self._data = data
+        self._place = len(MAGIC)
+        self._items_left = _MAX_ITEMS
+        self._text_bytes_left = _MAX_TEXT_BYTES
+
+    def read_fields(self) -> dict[str, str | int | float]:
+        """Return the fields of the header. Arrays, such as the vocabulary, are skipped."""
+        version, _tensors, count = self._read("IQQ")
+        if version not in _VERSIONS:
+            raise _OtherVersion(f"this is version {version} of the GGUF format; llama.cpp reads 2 and 3")
+        self._expect_items(count)
+        fields: dict[str, str | int | float] = {}
         for _ in range(count):
-            place += 8 + read_length(data, place)[0]
-    elif kind == _ARRAY:
+            key = self._read_text()
+            (kind,) = self._read("I")
+            if kind == _STRING:
+                fields[key] = self._read_text()
+            elif kind == _ARRAY:
+                self._skip_array()
+            else:
+                (fields[key],) = self._read(_number_format(kind))
+        return fields
+
+    def _read(self, form: str) -> tuple[Any, ...]:
+        form = f"<{form}"
+        start = self._skip(struct.calcsize(form))
+        return struct.unpack_from(form, self._data, start)
+
+    def _skip(self, size: int) -> int:
+        """Go on by `size` bytes. Returns the place before."""
+        start = self._place
+        if size > len(self._data) - start:
+            raise _Damage("a value ends after the end of the file")
+        self._place = start + size
+        return start
+
+    def _read_text(self) -> str:
+        (length,) = self._read("Q")
+        start = self._skip(length)
+        self._text_bytes_left -= length
+        if self._text_bytes_left < 0:
+            raise _Damage(f"its texts have more than {_MAX_TEXT_BYTES:,} bytes")
+        try:
+            return self._data[start : self._place].decode()
+        except UnicodeDecodeError as error:
+            raise _Damage(f"a text is not UTF-8: {error}") from None
+
+    def _skip_array(self, depth: int = 1) -> None:
+        kind, count = self._read("IQ")
+        if kind not in (_STRING, _ARRAY):
+            self._skip(count * struct.calcsize(f"<{_number_format(kind)}"))
+            return
+        if depth > _MAX_DEPTH:
+            raise _Damage(f"arrays are nested more than {_MAX_DEPTH} deep")
+        self._expect_items(count)
+        if kind == _ARRAY:
+            for _ in range(count):
+                self._skip_array(depth + 1)
+            return
+        # Written out, because a vocabulary has hundreds of thousands of texts.
+        read_length, place, last = struct.Struct("<Q").unpack_from, self._place, len(self._data) - 8
         for _ in range(count):
-            place = _skip_array(data, place)
-    else:
-        place += count * struct.calcsize(f"<{_NUMBERS[kind]}")
-    return place
+            if place > last:
+                raise _Damage("a list of texts ends after the end of the file")
+            place += 8 + read_length(self._data, place)[0]
+        self._skip(place - self._place)
+
+    def _expect_items(self, count: int) -> None:
+        self._items_left -= count
+        if self._items_left < 0:
+            raise _Damage(f"it has more than {_MAX_ITEMS:,} fields and texts")
+
+
+def _number_format(kind: int) -> str:
+    if kind not in _NUMBERS:
+        raise _Damage(f"there is no type {kind}")
+    return _NUMBERS[kind]
+
+
+def _read_count(fields: dict[str, str | int | float], name: str) -> int:
+    """Return a field that is a whole number, or 0 if there is none."""
+    value = fields.get(name, 0)
+    if type(value) is not int or value < 0:
+        raise _Damage(f"{name} is {str(value)[:40]!r}, not a whole number")
+    return value

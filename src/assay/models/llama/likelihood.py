@@ -22,7 +22,7 @@ from assay.core.errors import ModelError
 from assay.core.types import Failure, Usage
 from assay.models.likelihood import spans
 from assay.models.likelihood.spans import Ids, Likelihood, MeasuredSpan, TokenSpan
-from assay.models.llama.server import Generation, StopFlag, native_code
+from assay.models.llama.server import AddChunk, Generation, StopFlag, native_code
 
 # A `logprobs` larger than any vocabulary makes llama.cpp list every token.
 WHOLE_VOCABULARY = 10_000_000
@@ -33,10 +33,18 @@ TOKENIZE_SECONDS = 60.0
 
 
 class LlamaBackend(Protocol):
-    """llama.cpp's server, in this process or another one. `native` has handle_completions and listening_address."""
+    """llama.cpp's server, in this process or another one."""
 
-    native: Any
     key: str
+
+    @property
+    def address(self) -> str:
+        """Host and port of its HTTP paths."""
+        ...
+
+    def complete(self, body: dict[str, Any], add_chunk: AddChunk) -> None:
+        """Generate after a prompt. Passes the parts of the reply, or an error, to `add_chunk`."""
+        ...
 
 
 class SpanTokens(NamedTuple):
@@ -105,7 +113,7 @@ class LlamaLikelihood:
             **settings,
         }
         if not self._stop.is_set:
-            generation.run(self._server.native.handle_completions, body)
+            generation.run(self._server.complete, body)
         generation.response()
         return generation.logprobs
 
@@ -190,8 +198,7 @@ def read_properties(server: LlamaBackend) -> dict[str, Any]:
 
 def _request(server: LlamaBackend, method: str, path: str, body: Any) -> Any:
     """Send a request to llama.cpp's port. Used for the tokenizer, which the Python binding lacks."""
-    address = server.native.listening_address.removeprefix("http://")
-    connection = HTTPConnection(address, timeout=TOKENIZE_SECONDS)
+    connection = HTTPConnection(server.address, timeout=TOKENIZE_SECONDS)
     headers = {"Authorization": f"Bearer {server.key}", "Content-Type": "application/json"}
     try:
         connection.request(method, path, msgspec.json.encode(body) if body else None, headers)

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,6 +65,10 @@ class LlamaSettings(NamedTuple):
     chat_template: str = ""
 
 
+AddChunk = Callable[[dict[str, Any]], bool]
+"""Gets each part of a reply. Returns True to end the generation."""
+
+
 class LlamaServer:
     """llama.cpp's server for one file of weights and one set of settings. It lives until the process ends.
 
@@ -91,6 +95,15 @@ class LlamaServer:
                 message = f"llama.cpp cannot load {self._path}: {self._find_reason()}"
                 # The kind "not_found" halts the run, since every later call would fail in the same way.
                 raise ModelError(Failure("not_found", message)) from None
+
+    @property
+    def address(self) -> str:
+        """Host and port at which the loaded server listens."""
+        return str(self.native.listening_address).removeprefix("http://")
+
+    def complete(self, body: dict[str, Any], add_chunk: AddChunk) -> None:
+        """Generate after a prompt. llama.cpp passes the parts of the reply to `add_chunk`."""
+        self.native.handle_completions(body, add_chunk)
 
     def _find_reason(self) -> str:
         """Return why loading failed. llama.cpp only logs it, so a child process loads again, with a log."""

@@ -9,30 +9,34 @@ error.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from assay.core.errors import UsageError
+from assay.core.hashing import fingerprint
+from assay.models.calling.model_files import find_snapshot, hash_model
 from assay.models.likelihood.endpoint import LIKELIHOOD_ARGUMENTS
 from assay.models.servers.server import START_SECONDS
 
 START_TIMEOUT = "start_timeout"
 """Seconds that the server may take until it is ready."""
 OWN_ARGS = LIKELIHOOD_ARGUMENTS | {START_TIMEOUT}
-# The harness's arguments that are options of assay, name the model a second time, or concern its own batches.
-_OTHER_ARGS = frozenset(
+# Flags with files that the server writes, or that change no reply.
+_WRITTEN_ARGS = frozenset(
     {
-        *("base_url", "num_concurrent", "max_retries", "timeout"),
-        *("pretrained", "model", "batch_size", "max_batch_size"),
+        *("log_file", "lookup_cache_dynamic", "lcd", "uvicorn_log_config", "download_dir", "slot_save_path"),
+        *("ssl_keyfile", "ssl_certfile", "ssl_key_file", "ssl_cert_file", "ssl_ca_certs"),
     }
 )
-# Parts of a large file that identify it. Reading 16 of 64 kB takes a millisecond, hashing 40 GB a minute. Two
-# trainings of one model differ in nearly every weight.
-_SAMPLES = 16
-_SAMPLE_BYTES = 1 << 16
+# A folder of a model, a tokenizer or an adapter has such files. Other folders, such as one with pictures that requests
+# may name, are not read: they may be the whole disk.
+_MODEL_SUFFIXES = frozenset({".json", ".safetensors", ".bin", ".gguf", ".model"})
 
 
 def read_start_seconds(args: Mapping[str, Any]) -> float:
@@ -65,7 +69,7 @@ def server_flags(
     flags: list[str] = []
     for name, value in args.items():
         key = name.replace("-", "_")
-        if key in OWN_ARGS or key in _OTHER_ARGS or value is None:
+        if key in OWN_ARGS or value is None:
             continue
         if key in taken:
             raise UsageError(f"--model-args {name}: assay sets --{key.replace('_', '-')} of {title} itself")
@@ -85,38 +89,58 @@ def server_flags(
     return flags
 
 
-def relevant_args(args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that can change a reply. The time limit of the start cannot."""
-    return {name: value for name, value in args.items() if name not in _OTHER_ARGS | {START_TIMEOUT}}
+def identify_server(model: str, weights: str, args: Mapping[str, Any]) -> str:
+    """Return what identifies a model and its settings in requests: name, weights, arguments and the files they name.
+
+    The time limit of the start is no part of it. A chat template or a LoRA adapter counts by its content.
+    """
+    relevant = {name: value for name, value in args.items() if name != START_TIMEOUT}
+    files = {
+        str(path): hash_model(path)
+        for name, value in relevant.items()
+        if name.replace("-", "_") not in _WRITTEN_ARGS
+        for path in _named_paths(value)
+    }
+    return fingerprint([model, weights, relevant, files])
 
 
-def find_model(name: str) -> tuple[str, str]:
-    """Return the model as the server gets it, and a fingerprint of its files.
+def _named_paths(value: Any) -> Iterator[Path]:
+    """Yield the files and folders that the value of an argument names, such as `FILE`, `NAME=FILE` or `FILE:SCALE`."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _named_paths(item)
+    if not isinstance(value, str):
+        return
+    if value.startswith("{"):
+        with suppress(msgspec.DecodeError):
+            yield from _named_paths(msgspec.json.decode(value))
+    for text in {value, *re.split(r"[,\s]+", value)}:
+        for each in {text, text.partition("=")[2], text.rpartition(":")[0]}:
+            # RuntimeError for `~nobody`, OSError for a text that is too long, ValueError for one with a zero byte.
+            with suppress(OSError, ValueError, RuntimeError):
+                path = Path(each).expanduser()
+                if each and (path.is_file() or _has_model_files(path)):
+                    yield path.resolve()
 
-    An existing file or folder becomes an absolute path. Any other name is that of a hub, without a fingerprint. Raises
-    UsageError for a path that does not exist.
+
+def _has_model_files(path: Path) -> bool:
+    return path.is_dir() and any(file.suffix in _MODEL_SUFFIXES for file in path.iterdir())
+
+
+def find_model(name: str, args: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the model as the server gets it, and the hash of its files.
+
+    An existing file or folder becomes an absolute path. Any other name is that of a hub. Its files are those in the
+    hub's cache, of the `revision` in the arguments; the hash is empty if there are none. Raises UsageError for a path
+    that does not exist.
     """
     path = Path(name).expanduser()
     if path.exists():
         path = path.resolve()
-        return str(path), fingerprint_weights(path)
+        return str(path), hash_model(path)
     if name.startswith((".", "/", "~")):
         raise UsageError(f"{name}: there is no such file or folder")
-    return name, ""
-
-
-def fingerprint_weights(path: Path) -> str:
-    """Return a hash over the files of a model: names, sizes, small files whole, parts of large ones."""
-    digest = hashlib.sha256()
-    files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-    for file in files:
-        size = file.stat().st_size
-        digest.update(f"{file.relative_to(path) if file != path else ''}\0{size}\0".encode())
-        with file.open("rb") as content:
-            if size <= _SAMPLES * _SAMPLE_BYTES:
-                digest.update(content.read())
-                continue
-            for number in range(_SAMPLES):
-                content.seek((size - _SAMPLE_BYTES) * number // (_SAMPLES - 1))
-                digest.update(content.read(_SAMPLE_BYTES))
-    return digest.hexdigest()[:16]
+    snapshot = find_snapshot(name, str(args.get("revision") or "main"))
+    return name, hash_model(snapshot) if snapshot else ""

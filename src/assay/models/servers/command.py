@@ -15,9 +15,10 @@ from pathlib import Path
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint
+from assay.models.calling.model_files import hash_model
 from assay.models.openai import OpenAIModel
 from assay.models.openai_completions import CompletionsModel
-from assay.models.servers.arguments import fingerprint_weights, read_start_seconds, relevant_args
+from assay.models.servers.arguments import identify_server, read_start_seconds
 from assay.models.servers.model import ManagedModel, ServerApi
 from assay.models.servers.server import Launch, server_key
 
@@ -49,8 +50,9 @@ def connect_served(provider: str, connection: Connection, template: str) -> Mana
         return [_PLACE.sub(lambda match: values[match[1]], word) for word in words]
 
     path = Path(model).expanduser()
-    weights = fingerprint_weights(path) if path.exists() else ""
-    identity = [provider, template, model, weights, relevant_args(connection.args)]
+    weights = hash_model(path) if path.exists() else ""
+    # The command counts by its text. Files that it names may be logs, which change with every run.
+    identity = [provider, template, identify_server(model, weights, connection.args)]
     launch = Launch(
         title="the server of --serve",
         endpoint=f"serve:{fingerprint(identity)}",

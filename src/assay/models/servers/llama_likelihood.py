@@ -21,7 +21,7 @@ from assay.core.threads import DaemonPool
 from assay.core.types import Request, Response
 from assay.models.likelihood import spans
 from assay.models.llama.likelihood import LlamaLikelihood, read_properties, tokenize_request
-from assay.models.llama.server import StopFlag
+from assay.models.llama.server import AddChunk, StopFlag
 from assay.models.servers.server import server_key
 
 
@@ -58,15 +58,11 @@ class LlamaServerLikelihood:
 
 
 class RemoteLlama:
-    """A llama.cpp server in another process, with the interface of the one inside this process.
-
-    `native` is the object itself: `LlamaLikelihood` calls `native.handle_completions`.
-    """
+    """A llama.cpp server in another process, with the interface of the one inside this process."""
 
     def __init__(self, base_url: str, timeout: float) -> None:
         self.key = server_key()
-        self.listening_address = f"http://{urlsplit(base_url).netloc}"
-        self.native = self
+        self.address = urlsplit(base_url).netloc
         self._timeout = timeout
         self._max_tokens: int | None = None
 
@@ -76,9 +72,9 @@ class RemoteLlama:
             self._max_tokens = int(read_properties(self)["default_generation_settings"]["n_ctx"])
         return self._max_tokens
 
-    def handle_completions(self, body: dict[str, Any], add_chunk: Any) -> None:
+    def complete(self, body: dict[str, Any], add_chunk: AddChunk) -> None:
         """Send a completion, and pass the whole reply, or the error, to `add_chunk` as one part of a stream."""
-        connection = HTTPConnection(self.listening_address.removeprefix("http://"), timeout=self._timeout)
+        connection = HTTPConnection(self.address, timeout=self._timeout)
         headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
         whole = {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
         try:

@@ -39,6 +39,8 @@ KEPT_LOGS = 20
 _DAY_SECONDS = 86_400.0
 _TAIL_BYTES = 64_000
 _MAX_LINE = 300
+# The state of a listening socket in /proc/net/tcp.
+_LISTENS = "0A"
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -93,6 +95,14 @@ class ServerProcess:
             known = {each.value: each.name for each in signal.Signals}
             return f"was killed by {known.get(number, f'signal {number}')}"
         return f"ended with exit code {self.exit_code}"
+
+    def is_foreign(self, port: int) -> bool:
+        """Return whether a process that this one did not start listens on the port.
+
+        Only Linux tells. A process of another user, such as that of a container, cannot be seen, so it is no stranger.
+        """
+        owners = port_owners(port)
+        return bool(owners) and not owners & supervisor.descendants(self._supervisor.pid)
 
     async def stop(self) -> None:
         """Stop the server and wait until all its processes are gone. May be called repeatedly."""
@@ -160,6 +170,27 @@ class ReservedPort:
     def release(self) -> None:
         """Give the port up. A server that listens on it keeps it."""
         self._socket.close()
+
+
+def port_owners(port: int) -> set[int]:
+    """Return the processes that listen on a port, as far as Linux shows them to this user. Empty elsewhere."""
+    sockets = set()
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            # sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode
+            for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+                words = line.split()
+                if words[3] == _LISTENS and int(words[1].rpartition(":")[2], 16) == port:
+                    sockets.add(f"socket:[{words[9]}]")
+    owners = set()
+    for process in Path("/proc").iterdir() if sockets else ():
+        if process.name.isdecimal():
+            with suppress(OSError):  # the process of another user, or one that has ended
+                for file in (process / "fd").iterdir():
+                    with suppress(OSError):  # closed meanwhile
+                        if str(file.readlink()) in sockets:
+                            owners.add(int(process.name))
+    return owners
 
 
 def new_log(name: str) -> Path:

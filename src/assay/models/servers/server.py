@@ -26,6 +26,7 @@ from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
 from assay.core.events import halt, notice
 from assay.models.calling.http_client import HttpEndpoint, bearer
 from assay.models.calling.http_errors import decode_json
+from assay.models.calling.request_limit import leave_request_limit
 from assay.models.servers.process import LOOPBACK, ReservedPort, ServerProcess, new_log, read_tail
 
 # Loading the weights of a large model, compiling its kernels and capturing graphs take many minutes.
@@ -159,6 +160,8 @@ class ManagedServer:
         )
 
     async def _try_ports(self) -> Running:
+        # The questions whether the server is ready are no requests to a model.
+        leave_request_limit()
         attempt = 0
         while True:
             attempt += 1
@@ -171,7 +174,8 @@ class ManagedServer:
                 port.release()
                 raise
             try:
-                return Running(process, root, await self._wait_until_healthy(process, root))
+                health = Health(root, process if attempt > 1 else None, port.number)
+                return Running(process, root, await self._wait_until_healthy(process, health))
             except _EndedEarly:
                 lines = read_tail(process.log, server_key())
                 if attempt < PORT_ATTEMPTS and _PORT_IN_USE.search("\n".join(lines)):
@@ -193,7 +197,7 @@ class ManagedServer:
         notice(f"starting {shlex.join(command).replace(server_key(), '***')}")
         return ServerProcess([program, *command[1:]], server_environment(), log, self.launch.folder)
 
-    async def _wait_until_healthy(self, process: ServerProcess, root: str) -> int | None:
+    async def _wait_until_healthy(self, process: ServerProcess, health: Health) -> int | None:
         """Return the context length of the model, if the server tells it.
 
         Raises _EndedEarly if the server ends, and StopRun after the time limit.
@@ -202,7 +206,6 @@ class ManagedServer:
         began = loop.time()
         next_notice = began + NOTICE_SECONDS
         pause = _FIRST_POLL_SECONDS
-        health = Health(root)
         try:
             while not process.ended.is_set():
                 if await health.ask() and not process.ended.is_set():
@@ -241,10 +244,16 @@ class _EndedEarly(Exception):
 
 
 class Health:
-    """Asks a server whether it is ready: `/health`, or `/v1/models` where there is no such path."""
+    """Asks a server whether it is ready: `/health`, or `/v1/models` where there is no such path.
 
-    def __init__(self, root: str) -> None:
+    With `process`, an answer of a program that this process did not start does not count. A port that is not held may
+    be taken by another program, which answers until the server finds that it cannot listen.
+    """
+
+    def __init__(self, root: str, process: ServerProcess | None, port: int) -> None:
         self._http = HttpEndpoint(root, bearer(server_key()), _HEALTH_SECONDS, Network())
+        self._process = process
+        self._port = port
         self._path = "/health"
         self.last_answer = "it did not listen on its port"
 
@@ -260,7 +269,13 @@ class Health:
                 self.last_answer = f"GET {self._path}: {error.failure.message}"
             return False
         self.last_answer = f"GET {self._path} answered {status}"
-        return status == 200
+        if status != 200:
+            return False
+        if self._process is not None and self._process.is_foreign(self._port):
+            self.last_answer = f"another program listens on port {self._port}"
+            self._path = "/health"
+            return False
+        return True
 
     async def read_max_length(self) -> int | None:
         """Return the `max_model_len` of the first model in `/v1/models`, or None."""
