@@ -68,6 +68,8 @@ def test_kill_9_of_assay_leaves_no_process_and_the_same_command_continues(
     first, second = programs.starts()
     addresses = {call["response"]["address"] for call in job.lines("calls")}
     assert len(addresses) == 2
+    # A server that assay starts costs nothing, so no call lacks a price.
+    assert job.summary()["spent"]["unpriced_calls"] == 0
     # The port is no part of the requests: the second start asks only what the first one did not answer.
     asked = [(seen["pid"], seen["body"]["prompt"]) for seen in programs.requests()]
     assert [pid for pid, _ in asked] == [first["pid"]] * 4 + [second["pid"]] * 3
