@@ -20,8 +20,6 @@ GOOD = "http://127.0.0.1:9/v1"
 
 @pytest.fixture
 def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    # With a key, the provider's own address would be usable.
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
     for name in ("OPENAI_BASE_URL", "OLLAMA_HOST"):
         monkeypatch.delenv(name, raising=False)
     return write_task(tmp_path / "task", 3)
