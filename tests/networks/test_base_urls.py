@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import assay
-from assay.core.connect import check_url, lacks, split_urls
+from assay.core.connect import Role, check_url, lacks, split_urls
 from assay.core.errors import UsageError
+from assay.models.calling.connect import connect as connect_role
 
 from servers.loopback import LoopbackServer, chat
 from support.commands import run_here
@@ -20,8 +21,6 @@ GOOD = "http://127.0.0.1:9/v1"
 
 @pytest.fixture
 def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    # With a key, the provider's own address would be usable.
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
     for name in ("OPENAI_BASE_URL", "OLLAMA_HOST"):
         monkeypatch.delenv(name, raising=False)
     return write_task(tmp_path / "task", 3)
@@ -188,3 +187,9 @@ def test_ollama_is_where_its_own_variable_says(
     monkeypatch.setenv("OLLAMA_HOST", host)
     assert connect(Connection(name="m")).endpoint == endpoint
     assert connect(Connection(name="m", base_url="http://a/v1")).endpoint == "http://a/v1"
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8901/v1", "file:///etc/passwd", f"{GOOD},127.0.0.1:8901/v1"])
+def test_the_base_url_of_a_role_is_checked_too(url: str) -> None:
+    with pytest.raises(UsageError, match="a base URL begins with http:// or https://"):
+        connect_role(assay.spec("task", tasks=["t"], model="openai/m"), Role("openai/m", base_url=url))

@@ -70,7 +70,9 @@ def connect(spec: RunSpec, named: str | Role, roles: Iterable[Role] = ()) -> Mod
     is_main = role.model == spec.model and role.base_url in (None, "", SEVERAL, spec.base_url)
     network = network_of(spec)
     models: dict[str, Model] = {}
-    for url in split_urls(base_url) or [""]:
+    # A main model without a network has an endpoint that is no URL. Only providers with a network look at it.
+    is_own = bool(role.base_url) and not (base_url or "").lower().startswith(("http://", "https://"))
+    for url in [base_url or ""] if is_own and base_url != spec.base_url else split_urls(base_url) or [""]:
         connection = Connection(
             name=name,
             base_url=url or None,
