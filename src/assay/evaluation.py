@@ -24,6 +24,7 @@ from assay.core import user_code
 from assay.core.arguments import with_options_of_arguments
 from assay.core.connect import SEVERAL, split_urls
 from assay.core.errors import UsageError
+from assay.core.events import Notify
 from assay.core.function_source import describe_callable, parameters_of
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
@@ -233,9 +234,10 @@ def _open(values: dict[str, Any]) -> Runner:
     is_several = len(split_urls(spec.base_url)) > 1
     suite_spec = msgspec.structs.replace(spec, base_url=SEVERAL) if is_several else spec
     suite = EvaluateSuite(suite_spec, rows, subjects, scorers)
-    models = _connect_models(spec, suite, subjects)
+    observers = progress.observers(quiet=spec.quiet)
+    models = _connect_models(spec, suite, subjects, observers)
     try:
-        return Runner(suite, models, progress.observers(quiet=spec.quiet), command=[])
+        return Runner(suite, models, observers, command=[])
     except UnicodeEncodeError as error:
         raise UsageError(f"an argument has a character that is no text: {error.object[:80]!r}") from None
     except TypeError as error:
@@ -243,11 +245,14 @@ def _open(values: dict[str, Any]) -> Runner:
 
 
 def _connect_models(
-    spec: RunSpec, suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]
+    spec: RunSpec,
+    suite: EvaluateSuite,
+    subjects: Mapping[str, SubjectParts],
+    observers: Sequence[Notify],
 ) -> dict[str, Model]:
     """Return the models by role. A user's function becomes a model, as with `--model python/FILE.py:function`."""
     models: dict[str, Model] = {}
-    connections = Connections(spec)
+    connections = Connections(spec, observers)
     for subject, parts in subjects.items():
         role = suite.role_name(subject)
         if role in suite.roles and role not in models and callable(parts.model):

@@ -80,7 +80,7 @@ def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = Tr
     if adopted is not None:
         return _open_adopted(spec, adopted, observers)
     models: dict[str, Model] = {}
-    connections = Connections(spec)
+    connections = Connections(spec, observers)
     if not asks:
         models[MAIN] = ReplayOnlyModel(spec.base_url or "")
     elif spec.model:
@@ -107,7 +107,7 @@ def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> R
     spec = _with_ask_options_of(info, spec)
     suite = find_suite(spec.suite)(replace(spec, base_url=info.spec["base_url"]))
     models: dict[str, Model] = {}
-    connections = Connections(spec)
+    connections = Connections(spec, observers)
     for name, role in suite.roles.items():
         if role.mark == "ask":
             models[name] = ReplayOnlyModel(endpoints.get(name, info.spec["base_url"] or ""))

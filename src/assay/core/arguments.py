@@ -168,10 +168,19 @@ def _takes(about: About, name: str) -> bool:
     return about.any_args and not is_general
 
 
+def takes_do_sample(model: str) -> bool:
+    """Return whether the model's provider takes the parameter `do_sample`. False if the provider is not installed."""
+    provider = model.partition("/")[0]
+    return provider in registry.names("model") and _describe_provider(provider).takes_do_sample
+
+
+def _describe_provider(provider: str) -> About:
+    about = getattr(registry.find("model", provider), "ABOUT", None)
+    return about if isinstance(about, About) else _UNDESCRIBED
+
+
 def _describe(spec: RunSpec, role: Role) -> About:
     """Return the description of a role's provider. Raises UsageError for an unknown provider."""
-    about = getattr(registry.find("model", role.model.partition("/")[0]), "ABOUT", None)
-    if not isinstance(about, About):
-        return _UNDESCRIBED
+    about = _describe_provider(role.model.partition("/")[0])
     # The limit for the start of a server that --serve starts, whoever the provider is.
     return msgspec.structs.replace(about, args=about.args | {"start_timeout"}) if spec.serve else about

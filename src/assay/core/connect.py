@@ -127,6 +127,8 @@ class About(Struct, frozen=True, kw_only=True):
     """Names of `--model-args` that the provider takes. Any other name is refused, with the nearest one."""
     any_args: bool = False
     """Whether further arguments are passed on, as to a server that assay starts."""
+    takes_do_sample: bool = False
+    """Whether requests may have the parameter `do_sample`, which transformers has and endpoints do not."""
 
 
 def response_format(schema: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import NamedTuple
@@ -97,6 +98,21 @@ they called.
 notify: ContextVar[Notify | None] = ContextVar("notify", default=None)
 """The observers of the run that is in progress, for code that has no other way to them, such as a provider that waits
 for a server it started. Set by the runner; the tasks of the run inherit it."""
+
+
+@contextmanager
+def observed_by(observers: Sequence[Notify]) -> Iterator[None]:
+    """Send the events of a block to observers, as while models are connected, before the run begins."""
+
+    def send(event: Event) -> None:
+        for observer in observers:
+            observer(event)
+
+    token = notify.set(send)
+    try:
+        yield
+    finally:
+        notify.reset(token)
 
 
 def notice(text: str) -> None:

@@ -6,6 +6,8 @@ model = ReplayOnlyModel(endpoint="http://…/v1")  # raises for every request th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from assay.core import registry
 from assay.core.arguments import arguments_for, check_arguments
 from assay.core.connect import (
@@ -22,6 +24,7 @@ from assay.core.connect import (
     split_urls,
 )
 from assay.core.errors import StopRun, UsageError
+from assay.core.events import Notify, observed_by
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec
@@ -105,8 +108,10 @@ def addresses_of(model: Model) -> tuple[str, ...]:
 class Connections:
     """The models of one run. Roles with the same model, address, key and arguments share one connection."""
 
-    def __init__(self, spec: RunSpec) -> None:
+    def __init__(self, spec: RunSpec, observers: Sequence[Notify] = ()) -> None:
+        """`observers` get the notices of providers, for example that a large file is hashed."""
         self._spec = spec
+        self._observers = observers
         self._models: dict[str, Model] = {}
 
     def connect(self, named: str | Role) -> Model:
@@ -116,7 +121,8 @@ class Connections:
         arguments = arguments_for(self._spec, role) if "/" in role.model else {}
         key = fingerprint([role.model, address, role.key, role.env_file, arguments])
         if key not in self._models:
-            self._models[key] = connect(self._spec, role)
+            with observed_by(self._observers):
+                self._models[key] = connect(self._spec, role)
         return self._models[key]
 
 
