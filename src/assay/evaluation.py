@@ -246,7 +246,9 @@ def _open(values: dict[str, Any]) -> Runner:
 
 
 def _connect_models(
-    spec: RunSpec, suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]
+    spec: RunSpec,
+    suite: EvaluateSuite,
+    subjects: Mapping[str, SubjectParts],
 ) -> dict[str, Model]:
     """Return the models by role. A user's function becomes a model, as with `--model python/FILE.py:function`."""
     models: dict[str, Model] = {}

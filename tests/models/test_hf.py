@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
@@ -16,11 +17,15 @@ from typing import Any
 import pytest
 
 import assay
+from assay.core.arguments import takes_do_sample
 from assay.core.connect import CHAT, LIKELIHOOD, TEXT, Connection
 from assay.core.errors import MissingExtra, ModelError, UsageError
+from assay.core.events import Event, Noted
 from assay.core.types import Request, Response, Usage
 from assay.models import hf
 from assay.models.hf import HfModel
+from assay.runner import Runner, open_run
+from assay.suites import find_suite
 
 from servers.wired import Run
 
@@ -39,9 +44,11 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
-def connected(folder: Path, *, timeout: float = 60.0, concurrency: int = 16, **args: Any) -> HfModel:
+def connected(
+    folder: Path, *, timeout: float = 60.0, concurrency: int = 16, patience: float = 60.0, **args: Any
+) -> HfModel:
     connection = Connection(name=str(folder), timeout=timeout, concurrency=concurrency, args=args)
-    return HfModel(connection, STAND_IN)
+    return HfModel(connection, STAND_IN, patience)
 
 
 def text(prompt: str, **params: Any) -> Request:
@@ -103,6 +110,38 @@ def test_a_rejected_request_fails_alone(folder: Path, run: Run) -> None:
     using(connected(folder), run, work)
 
 
+def test_a_likelihood_that_is_no_finite_number_fails_alone(folder: Path, run: Run) -> None:
+    """JSON has no infinity and no NaN. The sentence says what to try, and the same child goes on."""
+
+    async def work(model: HfModel) -> None:
+        await ask(model, text("load the model"))
+        child = model.child_pid
+        infinite, good, not_a_number = await ask(
+            model, *[Request(model="hf", prompt="a", continuation=each) for each in ("-inf", "bcd", "nan")]
+        )
+        assert good.data == {"logprob": -3.0, "greedy": True}
+        for error, number in ((infinite, "-inf"), (not_a_number, "nan")):
+            assert (error.failure.kind, error.retry) == ("rejected", False)
+            assert f"the log-likelihood is {number}, which is not a finite number" in error.failure.message
+        assert model.child_pid == child
+
+    using(connected(folder), run, work)
+
+
+def test_a_reply_that_cannot_be_read_fails_alone(folder: Path, run: Run) -> None:
+    async def work(model: HfModel) -> None:
+        await ask(model, text("load the model"))
+        child = model.child_pid
+        good, bad = await ask(model, text("good"), text("garble"))
+        assert good.text == "2 good"
+        assert (bad.failure.kind, bad.retry) == ("bad_reply", True)
+        assert "wrote an unreadable line: Expected `str`, got `int`" in bad.failure.message
+        assert (await ask(model, text("other")))[0].text == "1 other"
+        assert model.child_pid == child
+
+    using(connected(folder), run, work)
+
+
 def test_batches_shrink_when_memory_is_short(folder: Path, run: Run) -> None:
     """The request is computed with less company, and later batches stay smaller."""
 
@@ -146,6 +185,89 @@ def test_a_request_that_takes_too_long_is_cancelled_in_the_child(folder: Path, r
             pass
 
     using(connected(folder, timeout=0.5), run, work)
+
+
+def test_a_child_that_hangs_is_killed_after_the_timeout(folder: Path, tmp_path: Path, run: Run) -> None:
+    """The others that wait fail so that they are tried again, on a new child."""
+
+    async def work(model: HfModel) -> None:
+        hung, waiting = await ask(model, text(f"block {tmp_path / 'begun'}"), text("other", stop=["x"]))
+        assert (hung.failure.kind, hung.retry) == ("timeout", False)
+        assert (waiting.failure.kind, waiting.retry) == ("unreachable", True)
+        assert waiting.failure.message == (
+            "the model's process hangs: it said nothing for 0.2 s after a timeout"
+        )
+        old = model.child_pid
+        assert old is not None
+        # On a busy machine this one may be late.
+        while not isinstance((await ask(model, text("hello")))[0], Response):
+            pass
+        assert model.child_pid != old
+        assert has_ended(old)
+
+    using(connected(folder, timeout=0.5, patience=0.2), run, work)
+
+
+def test_a_computation_that_nobody_waits_for_does_not_hang_the_others(
+    folder: Path, tmp_path: Path, run: Run
+) -> None:
+    """Cancelled requests, as by the time limit of a case, need no timeout of their own."""
+
+    async def work(model: HfModel) -> None:
+        mark = tmp_path / "begun"
+        leaving = asyncio.create_task(model.send(text(f"block {mark}"), 1))
+        await asyncio.to_thread(wait_until, mark.exists)
+        waiting = asyncio.create_task(model.send(text("other", stop=["x"]), 1))
+        leaving.cancel()
+        with pytest.raises(ModelError, match="the model's process hangs"):
+            await waiting
+
+    using(connected(folder, patience=0.2), run, work)
+
+
+def test_a_child_has_the_whole_timeout_of_each_request(folder: Path, tmp_path: Path, run: Run) -> None:
+    """That another request of the batch was cancelled, and that the child is silent, does not end it."""
+
+    async def work(model: HfModel) -> None:
+        await ask(model, text("load the model"))
+        mark = tmp_path / "begun"
+        staying = asyncio.create_task(model.send(text(f"until 4 {mark}"), 1))
+        leaving = asyncio.create_task(model.send(text("other"), 1))
+        last = asyncio.create_task(model.send(text("never computed", stop=["x"]), 1))
+        await asyncio.to_thread(wait_until, mark.exists)
+        leaving.cancel()
+        await asyncio.wait([leaving])
+        # The patience of no seconds ends before this.
+        await asyncio.sleep(0.01)
+        last.cancel()
+        assert (await staying).text == f"2 until 4 {mark}"
+
+    using(connected(folder, patience=0.0), run, work)
+
+
+def test_a_failure_together_with_a_cancellation_prints_nothing(
+    folder: Path, tmp_path: Path, run: Run
+) -> None:
+    """Otherwise asyncio prints that an exception was never retrieved."""
+    told: list[Any] = []
+
+    async def work(model: HfModel) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["message"]))
+        mark = tmp_path / "begun"
+        busy = asyncio.create_task(model.send(text(f"block {mark}"), 1))
+        await asyncio.to_thread(wait_until, mark.exists)
+        waiting = asyncio.create_task(model.send(text("other", stop=["x"]), 1))
+        await asyncio.sleep(0)  # it is sent
+        closing = asyncio.create_task(model.close())
+        await asyncio.sleep(0)  # both have failed, and neither knows yet
+        waiting.cancel()
+        await asyncio.wait([busy, waiting, closing])
+        assert isinstance(busy.exception(), ModelError)
+        assert waiting.cancelled()
+
+    using(connected(folder), run, work)
+    gc.collect()
+    assert told == []
 
 
 def test_a_cancelled_request_that_waits_is_never_computed(folder: Path, tmp_path: Path, run: Run) -> None:
@@ -244,6 +366,63 @@ def test_a_model_that_cannot_be_loaded_is_tried_once(folder: Path, run: Run) -> 
         assert again.failure.message == "the file broken is in the way"
 
     using(connected(folder), run, work)
+
+
+def test_a_model_that_dies_while_it_loads_is_started_twice_and_halts_the_run(
+    folder: Path, sums: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that is too large for the memory. The run tells why and can be continued."""
+    (folder / "fatal").touch()
+    monkeypatch.chdir(sums)
+    done = asyncio.run(
+        stand_in_runner(connected(folder), "sums.yaml", output_dir="out", max_retries=5).start_or_show()
+    )
+    assert done.exit_code == 3
+    assert done.reason is not None
+    assert done.reason.startswith(
+        f"{folder} could not be loaded 2 times: the process of the model ended (sig"
+    )
+    assert "someone killed it, or the system was out of memory" in done.reason
+    assert (folder / "fatal").read_text() == ".."
+
+
+def stand_in_runner(model: HfModel, task: str, *observers: Callable[[Event], None], **options: Any) -> Runner:
+    """A run of a task with a stand-in for its model."""
+    spec = assay.spec("task", tasks=[task], model="hf/stand-in", base_url=model.endpoint, **options)
+    suite = find_suite("task")
+    return Runner(suite(suite.resolve(spec)), {"main": model}, observers)
+
+
+def test_a_run_tells_that_the_code_of_a_model_runs(
+    folder: Path, sums: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the child starts, so not for a run that is complete."""
+    monkeypatch.chdir(sums)
+    warning = f"hf: trust_remote_code runs the Python code of the model in {folder}"
+    for times in (1, 0):
+        seen: list[Event] = []
+        model = connected(folder, trust_remote_code=True)
+        runner = stand_in_runner(model, "sums.yaml", seen.append, output_dir="out")
+        assert asyncio.run(runner.start_or_show()).exit_code == 0
+        assert seen.count(Noted(warning)) == times
+
+
+def test_the_hashing_of_a_large_file_is_told_before_the_run(
+    folder: Path, sums: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes ten seconds and more, while nothing else is printed."""
+    monkeypatch.setenv("ASSAY_CACHE", str(sums / "cache"))
+    with (folder / "model.safetensors").open("wb") as file:
+        file.truncate(64_000_000)
+    # assay looks whether the packages are there, and does not import them.
+    for package in ("torch", "transformers"):
+        (sums / "packages" / package).mkdir(parents=True)
+        (sums / "packages" / package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(sums / "packages")
+    seen: list[Event] = []
+    spec = assay.spec("task", tasks=[str(sums / "sums.yaml")], model=f"hf/{folder}", output_dir=str(sums))
+    open_run(spec, [seen.append])
+    assert seen == [Noted("hashing model.safetensors (0.1 GB), once")]
 
 
 @without_torch
@@ -370,7 +549,6 @@ def test_chat_needs_a_template(folder: Path) -> None:
         ({"load_in_4bit": True}, "does not take load_in_4bit"),
         ({"backend": "seq2seq"}, "encoder-decoder models are not supported"),
         ({"pretrained": "other"}, "name two models"),
-        ({"dtyp": "auto"}, "takes .*dtype.*, not dtyp"),
         ({"chat_template_args": "x"}, "chat_template_args is a mapping"),
     ],
 )
@@ -380,6 +558,12 @@ def test_arguments_are_checked(folder: Path, args: dict[str, Any], message: str)
 
 
 def test_harmless_values_of_refused_arguments_are_accepted(folder: Path) -> None:
-    args = {"parallelize": False, "gguf_file": None, "logits_cache": True, "batch_size": "auto:4", "seed": 1}
+    args = {"parallelize": False, "gguf_file": None, "logits_cache": True, "batch_size": "auto:4"}
     HfModel(Connection(name=str(folder), args=args))
-    assert set(args) - {"seed"} <= hf.ABOUT.args
+    assert set(args) <= hf.ABOUT.args
+
+
+def test_the_parameter_do_sample_goes_only_to_providers_that_take_it() -> None:
+    """A provider that is not installed takes nothing: its runs can be scored again all the same."""
+    assert takes_do_sample("hf/gpt2")
+    assert not any(map(takes_do_sample, ["openai/gpt-4o-mini", "not-installed/x", ""]))

@@ -9,7 +9,11 @@ is answered by the size of its batch and its own text, unless it is one of these
     reject            fail before it is computed
     fault             fail while it is computed, and all others of the batch with it
     crowd             run out of memory in company
-    until N           wait until request N is cancelled
+    until N [FILE]    create FILE and wait until request N is cancelled
+    garble            write a reply that assay cannot read
+
+A continuation "-inf" or "nan" has this number as its log-probability. If the model's folder has a file `fatal`, each
+start adds a byte to it and kills the process.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from assay.core.errors import ModelError
 from assay.core.types import Failure
@@ -45,6 +50,11 @@ class StandInEngine:
     def __init__(self, settings: LoadModel) -> None:
         if Path(settings.folder, "broken").exists():
             raise LoadProblem("the file broken is in the way")
+        fatal = Path(settings.folder, "fatal")
+        if fatal.exists():
+            with fatal.open("a") as file:
+                file.write(".")
+            os.kill(os.getpid(), signal.SIGKILL)
         self.loaded = ModelLoaded("cpu", "float32", CONTEXT)
 
     def prepare(self, message: GenerateText | MeasureText) -> Job:
@@ -65,7 +75,9 @@ class StandInEngine:
         for job in jobs:
             if isinstance(job, MeasureJob):
                 count = len(job.spans[0].scored)
-                results.append(TextMeasured(job.id, float(-count), greedy=True, input=1, output=count))
+                text = "".join(map(chr, job.spans[0].scored))
+                logprob = float(text if text in ("-inf", "nan") else -count)
+                results.append(TextMeasured(job.id, logprob, greedy=True, input=1, output=count))
                 continue
             prompt = "".join(map(chr, job.ids))
             if prompt == "crowd" and len(jobs) > 1:
@@ -73,7 +85,9 @@ class StandInEngine:
             if prompt == "fault":
                 raise ValueError("a fault")
             text = self._answer(prompt, len(jobs), is_cancelled)
-            results.append(TextGenerated(job.id, text, "stop", job.length, 1))
+            # A struct does not check its values, so that this one is written with a number as its text.
+            reply: Any = 7 if prompt == "garble" else text
+            results.append(TextGenerated(job.id, reply, "stop", job.length, 1))
         return results
 
     def _answer(self, prompt: str, batch: int, is_cancelled: Callable[[int], bool]) -> str:
@@ -88,7 +102,10 @@ class StandInEngine:
             Path(rest).touch()
             threading.Event().wait()
         if word == "until":
-            while not is_cancelled(int(rest)):
+            number, _, file = rest.partition(" ")
+            if file:
+                Path(file).touch()
+            while not is_cancelled(int(number)):
                 time.sleep(0.001)
         return f"{batch} {prompt}"
 

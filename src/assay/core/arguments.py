@@ -170,6 +170,12 @@ def _takes(about: About, name: str) -> bool:
     return about.any_args and not is_general
 
 
+def takes_do_sample(model: str) -> bool:
+    """Return whether the model's provider takes the parameter `do_sample`. False if the provider is not installed."""
+    provider = model.partition("/")[0]
+    return provider in registry.names("model") and describe_provider(provider).takes_do_sample
+
+
 def _describe(spec: RunSpec, role: Role) -> About:
     """Return the description of a role's provider. Raises UsageError for an unknown provider."""
     about = describe_provider(role.model.partition("/")[0])

@@ -25,7 +25,7 @@ from assay.core.hashing import fingerprint
 from assay.core.types import Failure, Request, Response, Usage
 from assay.models.likelihood import spans
 from assay.models.transformers.files import find_folder, has_chat_template, hash_folders, read_config
-from assay.models.transformers.process import COMMAND, ModelProcess
+from assay.models.transformers.process import COMMAND, PATIENCE_SECONDS, ModelProcess
 from assay.models.transformers.protocol import GenerateText, LoadModel, MeasureText, TextGenerated
 
 # Arguments of the harness that would change the numbers if they were ignored, with the reason for refusing them.
@@ -69,8 +69,6 @@ _TAKEN = frozenset(
         "chat_template_args",
     }
 )
-# lm-evaluation-harness passes these in --model-args. Here they are options of the command.
-_GENERAL_ARGUMENTS = frozenset({"base_url", "num_concurrent", "max_retries", "timeout", "seed"})
 ABOUT = About(
     summary="a Hugging Face model in a child process (transformers): a folder, or a name in the cache",
     needs="pip install 'assay[transformers]', and the model's files on disk",
@@ -78,18 +76,26 @@ ABOUT = About(
     example="hf/PATH",
     args=_TAKEN | _WITHOUT_EFFECT | _REFUSED.keys(),
     calls_endpoint=False,
+    takes_do_sample=True,
 )
 _DTYPES = ("float32", "float16", "bfloat16", "float64", "float", "half", "double")
 _DEVICE = re.compile(r"(cpu|cuda|mps|npu|xpu|hpu)(:\d+)?")
 # Settings that do not change a reply, so they are no part of the model's identity. The folders are in by their content.
 _NOT_IDENTITY = frozenset({"folder", "tokenizer", "peft", "device", "batch_size", "trust_remote_code"})
+# A child that ends while it loads is started once more. A model that is too large for the memory takes minutes to fail.
+_STARTS = 2
 
 
 class HfModel:
     """A model in a child process of its own. A child that ends is started again with the next request."""
 
-    def __init__(self, connection: Connection, command: tuple[str, ...] = COMMAND) -> None:
-        """`command` starts the child process."""
+    def __init__(
+        self,
+        connection: Connection,
+        command: tuple[str, ...] = COMMAND,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        """`command` starts the child process. One that hangs after a timeout is killed after `patience` seconds."""
         folder = find_folder(connection.name, str(connection.args.get("revision") or "main"))
         read_config(folder)
         self._settings = _read_settings(connection, folder)
@@ -104,6 +110,8 @@ class HfModel:
         self._concurrency = connection.concurrency
         self._process: ModelProcess | None = None
         self._start_lock = asyncio.Lock()
+        self._patience = patience
+        self._failed_starts = 0
         self._load_failure: Failure | None = None
 
     async def send(self, request: Request, seed: int) -> Response:
@@ -149,13 +157,22 @@ class HfModel:
             if self._process is not None:
                 await self._process.stop()
                 notice(f"hf: the process of {self._name} has ended; it is started again")
-            self._process = ModelProcess(self._command, self._settings)
+            elif self._settings.trust_remote_code:
+                notice(f"hf: trust_remote_code runs the Python code of the model in {self._settings.folder}")
+            self._process = ModelProcess(self._command, self._settings, self._patience)
             try:
                 loaded = await self._process.start()
             except ModelError as error:
-                if not error.retry:
-                    self._load_failure = error.failure
-                raise
+                self._failed_starts += 1
+                if error.retry and self._failed_starts < _STARTS:
+                    raise
+                self._load_failure = error.failure
+                if error.retry:
+                    message = f"{self._name} could not be loaded {_STARTS} times: {error.failure.message}"
+                    # This kind halts the run whether or not the model has answered before.
+                    self._load_failure = Failure("unreachable", message)
+                raise ModelError(self._load_failure) from None
+            self._failed_starts = 0
             size = self._settings.batch_size
             beyond = ""
             if size > self._concurrency:
@@ -180,11 +197,6 @@ def _read_settings(connection: Connection, folder: Path) -> LoadModel:
     for name, reason in _REFUSED.items():
         if args.get(name) not in _OFF:
             raise UsageError(f"--model-args: the provider 'hf' does not take {name}: {reason}")
-    unknown = sorted(args.keys() - ABOUT.args - _GENERAL_ARGUMENTS)
-    if unknown:
-        raise UsageError(
-            f"--model-args: the provider 'hf' takes {', '.join(sorted(_TAKEN))}, not {', '.join(unknown)}"
-        )
     if str(args.get("backend", "default")) not in ("default", "causal"):
         raise UsageError(
             "--model-args: backend is default or causal; encoder-decoder models are not supported"
@@ -193,8 +205,6 @@ def _read_settings(connection: Connection, folder: Path) -> LoadModel:
         raise UsageError(
             f"--model-args pretrained={args['pretrained']} and hf/{connection.name} name two models"
         )
-    if trusts := _read_flag(args, "trust_remote_code", default=False):
-        notice(f"hf: trust_remote_code runs the Python code of the model in {folder}")
     template_args = args.get("chat_template_args") or {}
     if not isinstance(template_args, dict):
         raise UsageError("--model-args: chat_template_args is a mapping; write --model-args as a JSON object")
@@ -215,7 +225,7 @@ def _read_settings(connection: Connection, folder: Path) -> LoadModel:
         if args.get("add_bos_token") is None
         else _read_flag(args, "add_bos_token", default=False),
         prefix_token_id=_read_count(args, "prefix_token_id", least=0),
-        trust_remote_code=trusts,
+        trust_remote_code=_read_flag(args, "trust_remote_code", default=False),
         use_fast_tokenizer=_read_flag(args, "use_fast_tokenizer", default=True),
         think_end_token=int(str(think_end)) if str(think_end).isdecimal() else think_end,
         chat_template_args=template_args,

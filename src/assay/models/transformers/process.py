@@ -38,6 +38,7 @@ from assay.models.transformers.protocol import (
     WorkFailed,
     WorkStarted,
     decode_from_child,
+    decode_numbers,
     encode,
 )
 
@@ -49,14 +50,21 @@ _KEPT_LINES, _SHOWN_LINES = 200, 8
 _LONGEST_LINE = 1 << 28
 # Time for the last lines of the pipes after the child has ended. A program that the child started may keep them open.
 _LAST_LINES_SECONDS = 2.0
+# After a timeout the child drops the request at its next token, and tells. If it says nothing for so long, it hangs.
+PATIENCE_SECONDS = 10.0
 
 
 class ModelProcess:
     """One child process with one model. After its end every call raises, and a new object must be made."""
 
-    def __init__(self, command: tuple[str, ...], settings: LoadModel) -> None:
+    def __init__(
+        self, command: tuple[str, ...], settings: LoadModel, patience: float = PATIENCE_SECONDS
+    ) -> None:
+        """A child that computes what nobody waits for, and says nothing for `patience` seconds, is killed."""
         self._command = command
         self._settings = settings
+        self._patience = patience
+        self._messages_read = 0
         self._process: asyncio.subprocess.Process | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._loaded: asyncio.Future[ModelLoaded] | None = None
@@ -114,7 +122,7 @@ class ModelProcess:
         Raises ModelError: if the child says that the request failed, after the timeout, and if the child ends.
         """
         if self._ended is not None:
-            raise self._ended
+            raise ModelError(self._ended.failure, retry=self._ended.retry)
         expected = self._replies[request.id] = _Expected()
         self._send(request)
         try:
@@ -127,6 +135,11 @@ class ModelProcess:
             del self._replies[request.id]
             if not expected.reply.done() or expected.reply.cancelled():
                 self._send(CancelWork(request.id))
+                if expected.started.done():
+                    self._expect_message()
+            else:
+                # A failure that comes together with a cancellation is read here, or asyncio would print it.
+                expected.reply.exception()
 
     async def stop(self) -> None:
         """Kill the process and wait until it has ended. Open requests raise ModelError."""
@@ -134,13 +147,31 @@ class ModelProcess:
         process = self._process
         if process is None:
             return
-        with suppress(ProcessLookupError, PermissionError):
-            # The whole group: a model's own code may have started processes.
-            os.killpg(process.pid, signal.SIGKILL)
+        self._kill()
         await process.wait()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _kill(self) -> None:
+        assert self._process is not None
+        with suppress(ProcessLookupError, PermissionError):
+            # The whole group: a model's own code may have started processes.
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _expect_message(self) -> None:
+        """Kill the child if it says nothing for a while. Call this when it computes what nobody waits for any more."""
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._patience, self._end_if_silent, self._messages_read)
+
+    def _end_if_silent(self, messages_read: int) -> None:
+        # Requests that were begun and are still open have a timeout of their own, and the child has that long.
+        has_time = any(each.started.done() for each in self._replies.values())
+        if self._ended is not None or self._messages_read != messages_read or has_time:
+            return
+        message = f"the model's process hangs: it said nothing for {self._patience:g} s after a timeout"
+        self._end(ModelError(Failure("unreachable", message), retry=True))
+        self._kill()
 
     def _send(self, message: ToChild) -> None:
         """Write a message together with all others of this turn of the event loop.
@@ -166,13 +197,27 @@ class ModelProcess:
             try:
                 messages = decode_from_child(line)
             except msgspec.DecodeError as error:
-                failure = Failure("bad_reply", f"the model's process wrote an unreadable line: {error}")
-                self._end(ModelError(failure, retry=True))
-                return
+                self._handle_unreadable(line, error)
+                continue
             for message in messages:
                 self._handle(message)
 
+    def _handle_unreadable(self, line: bytes, error: msgspec.DecodeError) -> None:
+        """Fail the requests that a line belongs to. If it does not tell them, the child cannot be used any more."""
+        self._messages_read += 1
+        failure = Failure("bad_reply", f"the model's process wrote an unreadable line: {error}")
+        problem = ModelError(failure, retry=True)
+        try:
+            numbers = [message.id for message in decode_numbers(line)]
+        except msgspec.DecodeError:
+            self._end(problem)
+            return
+        for number in numbers:
+            if expected := self._replies.get(number):
+                expected.fail(problem)
+
     def _handle(self, message: FromChild) -> None:
+        self._messages_read += 1
         match message:
             case ModelLoaded():
                 if self._loaded is not None and not self._loaded.done():
@@ -183,6 +228,8 @@ class ModelProcess:
                 for request_id in ids:
                     if expected := self._replies.get(request_id):
                         expected.start()
+                if not any(request_id in self._replies for request_id in ids):
+                    self._expect_message()
             case WorkFailed(kind, text, None):
                 self._end(ModelError(Failure(kind, text)))
             case WorkFailed(kind, text, request_id):

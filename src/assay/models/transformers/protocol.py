@@ -86,7 +86,10 @@ class TextGenerated(Struct, frozen=True, tag="generated", omit_defaults=True):
 
 
 class TextMeasured(Struct, frozen=True, tag="measured"):
-    """A likelihood. `input` counts the tokens of the contexts, `output` the scored ones."""
+    """A likelihood. `input` counts the tokens of the contexts, `output` the scored ones.
+
+    `logprob` is finite, because JSON has no other numbers. The child sends `WorkFailed` for infinity and NaN.
+    """
 
     id: int
     logprob: float
@@ -103,6 +106,12 @@ class WorkFailed(Struct, frozen=True, tag="failed", omit_defaults=True):
     id: int | None = None
 
 
+class NumberedMessage(Struct, frozen=True):
+    """What is read of a message of the child that cannot be read otherwise: the request it belongs to."""
+
+    id: int
+
+
 class ChildNote(Struct, frozen=True, tag="note"):
     """A sentence for the user."""
 
@@ -115,3 +124,4 @@ FromChild = ModelLoaded | WorkStarted | TextGenerated | TextMeasured | WorkFaile
 encode = msgspec.json.Encoder().encode
 decode_to_child = msgspec.json.Decoder(list[ToChild]).decode
 decode_from_child = msgspec.json.Decoder(list[FromChild]).decode
+decode_numbers = msgspec.json.Decoder(list[NumberedMessage]).decode

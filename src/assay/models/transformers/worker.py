@@ -7,6 +7,7 @@ oldest waiting request is computed together with others like it, so an idle mode
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import traceback
@@ -23,10 +24,17 @@ from assay.models.transformers.protocol import (
     GenerateText,
     LoadModel,
     MeasureText,
+    TextMeasured,
     WorkFailed,
     WorkStarted,
     decode_to_child,
     encode,
+)
+
+_NOT_FINITE = (
+    "the log-likelihood is {}, which is not a finite number. float16 has none below -65504: try --model-args "
+    "dtype=float32, or dtype=bfloat16. If the number stays, the model's weights are damaged, or they exclude a token "
+    "of the text"
 )
 
 
@@ -135,7 +143,11 @@ class Worker:
                     self._fail(job.id, kind, describe_error(error))
             return
         for result in results:
-            self._send(result)
+            if isinstance(result, TextMeasured) and not math.isfinite(result.logprob):
+                # The journal is JSON too, which has no such number. The other providers refuse it as well.
+                self._fail(result.id, "rejected", _NOT_FINITE.format(result.logprob))
+            else:
+                self._send(result)
 
     def _fail(self, request_id: int, kind: str, message: str) -> None:
         self._send(WorkFailed(kind, message, request_id))

@@ -161,8 +161,8 @@ def wire_params(
     """Return generation parameters in the API's names: `max_tokens` for the token limit, `stop` for `until`.
 
     With `quirks` the request has a seed, because the harness sends the same seed with every repeat. Otherwise
-    the caller adds a different seed to each repeat. `do_sample` is an option of transformers that endpoints do not
-    have; with `sends_do_sample` the model is one of transformers.
+    the caller adds a different seed to each repeat. `do_sample` is sent only with `sends_do_sample`: it is an
+    option of transformers that endpoints do not have.
     """
     if generation is None:
         return {}

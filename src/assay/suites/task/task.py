@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.core import registry
+from assay.core.arguments import takes_do_sample
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.spec import RunSpec, apply_limit
 from assay.core.types import Failure
@@ -162,7 +163,7 @@ class Task:
             self.values.get("generation_kwargs"),
             quirks=quirks,
             seed=self._spec.seed,
-            sends_do_sample=self._spec.model.startswith("hf/"),
+            sends_do_sample=takes_do_sample(self._spec.model),
         )
 
     def _sample_numbers(self) -> list[int] | None:
