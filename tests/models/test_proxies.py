@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -16,6 +17,7 @@ from assay.models.calling.http_client import HttpEndpoint, bearer
 from assay.models.calling.http_wire import MAX_BODY_BYTES
 from assay.models.calling.proxies import Proxy, proxy_for
 
+from servers.lasting_tunnel import LastingTunnel
 from servers.loopback import LoopbackServer, chat
 from servers.proxies import ProxyServer
 from servers.tls import CA_FILE, server_context
@@ -282,6 +284,33 @@ def test_redirects_and_gzip_are_read_through_a_proxy(run: Run, monkeypatch: pyte
             await endpoint.close()
 
     run(main)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
+        b"HTTP/1.1 nonsense\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
+    ],
+    ids=["timeout", "too large", "no HTTP", "Connection: close"],
+)
+def test_a_tls_connection_through_a_proxy_is_closed_although_the_other_side_stays_open(
+    run: Run, monkeypatch: pytest.MonkeyPatch, reply: bytes
+) -> None:
+    """A socket that is left open is a warning when Python collects it, and warnings are errors here."""
+    with LastingTunnel(reply) as tunnel:
+        monkeypatch.setenv("HTTPS_PROXY", tunnel.url)
+
+        async def main() -> None:
+            network = Network(ca_file=str(CA_FILE))
+            endpoint = HttpEndpoint("https://models.example/v1", {}, 5.0 if reply else 0.5, network)
+            with suppress(ModelError):
+                await endpoint.post("/x", b"{}")
+            await endpoint.close()
+
+        run(main)
 
 
 def test_a_proxy_that_is_silent_ends_in_a_timeout(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,15 @@ than the details of CONNECT. Limits and errors are those of the own client.
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import socket
 import ssl
+import time
+import weakref
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from assay.core.connect import Network
 from assay.core.errors import ModelError
@@ -34,6 +39,9 @@ if TYPE_CHECKING:
 
 # Headers that aiohttp would add. The own client sends none of them, and a request does not depend on a proxy.
 _AUTO_HEADERS = ("Accept", "Accept-Encoding", "User-Agent")
+# Seconds that closing may take at most, and between two looks whether all sockets are closed.
+CLOSE_SECONDS = 5.0
+_POLL_SECONDS = 0.001
 
 
 class ProxiedClient:
@@ -48,6 +56,7 @@ class ProxiedClient:
             login = base64.b64encode(f"{proxy.user}:{proxy.password}".encode()).decode()
             self._login = {"Proxy-Authorization": f"Basic {login}"}
         self._session: aiohttp.ClientSession | None = None
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
@@ -102,15 +111,35 @@ class ProxiedClient:
             raise ResponseError(str(error) or type(error).__name__) from None
 
     async def close(self) -> None:
-        """Close all connections. Requests in flight fail."""
-        if self._session is not None:
-            await self._session.close()
+        """Close all connections and wait until their sockets are closed. Requests in flight fail."""
+        if self._session is None:
+            return
+        await self._session.close()
+        # aiohttp forgets a TLS connection that it closes itself, as after a timeout. Its socket stays open until the
+        # other side says goodbye, or for half a minute. The end of the input makes the event loop close it now.
+        deadline = time.monotonic() + CLOSE_SECONDS
+        while (left := self._open_sockets()) and time.monotonic() < deadline:
+            for each in left:
+                with suppress(OSError):  # not connected yet, or not any more
+                    each.shutdown(socket.SHUT_RDWR)
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def _open_sockets(self) -> list[socket.socket]:
+        return [each for each in self._sockets if each.fileno() >= 0]
+
+    def _new_socket(self, address: tuple[Any, ...]) -> socket.socket:
+        family, kind, protocol, *_ = address
+        new = socket.socket(family, kind, protocol)
+        self._sockets.add(new)
+        return new
 
     def _open(self) -> aiohttp.ClientSession:
         import aiohttp
 
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=tls_context(self._network)),
+            connector=aiohttp.TCPConnector(
+                limit=0, ssl=tls_context(self._network), socket_factory=self._new_socket
+            ),
             proxy=self._proxy.url,
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=_AUTO_HEADERS,

@@ -117,7 +117,8 @@ class ServerProcess:
     def _close_pipe(self) -> None:
         """Tell the supervisor to end the server."""
         assert self._supervisor.stdin
-        with suppress(OSError):
+        # ValueError if the thread and the event loop close it at the same time.
+        with suppress(OSError, ValueError):
             self._supervisor.stdin.close()
 
     def _watch(self) -> None:
