@@ -118,7 +118,7 @@ def test_no_command_needs_an_extra_for_its_help(fresh: Fresh, tmp_path: Path) ->
     assert len(names) >= 12
     for name in names:
         assert "Usage:" in fresh.run(tmp_path, name, "--help")
-    assert "provider" in fresh.run(tmp_path, "models")
+    assert "needs: " in fresh.run(tmp_path, "models")
 
 
 class Fresh:

@@ -101,7 +101,10 @@ class HfModel:
         self._settings = _read_settings(connection, folder)
         tokenizer = Path(self._settings.tokenizer)
         self.can = ABOUT.can if has_chat_template(tokenizer) else ABOUT.can - {CHAT}
-        folders = [folder, tokenizer, *([Path(self._settings.peft)] if self._settings.peft else [])]
+        adapters = [Path(self._settings.peft)] if self._settings.peft else []
+        folders = list(
+            dict.fromkeys([folder, tokenizer, *adapters])
+        )  # the tokenizer is mostly beside the weights
         identity = {key: value for key, value in asdict(self._settings).items() if key not in _NOT_IDENTITY}
         self.endpoint = f"hf:{fingerprint([hash_folders(folders), identity])}"
         self._name = connection.name
