@@ -71,10 +71,10 @@ def _provider(model: str) -> str:
 
 
 def _keys(provider: str) -> tuple[str, ...]:
-    return describe_provider(provider).keys if provider in registry.names("model") else ()
+    return describe_provider(provider).keys if registry.is_known("model", provider) else ()
 
 
 def _calls_endpoint(model: str) -> bool:
     """Return whether a model is behind an address. A run may be of a provider that is no longer installed."""
     provider = _provider(model)
-    return provider not in registry.names("model") or describe_provider(provider).calls_endpoint
+    return not registry.is_known("model", provider) or describe_provider(provider).calls_endpoint

@@ -76,7 +76,7 @@ def with_options_of_arguments(spec: RunSpec) -> RunSpec:
     """
     if secret := sorted(_SECRETS & spec.model_args.keys()):
         provider = spec.model.partition("/")[0]
-        keys = describe_provider(provider).keys if provider in registry.names("model") else ()
+        keys = describe_provider(provider).keys if registry.is_known("model", provider) else ()
         variable = " or ".join(keys) or f"{COMMON_KEY}, or the variable of your provider,"
         raise UsageError(
             f"--model-args {secret[0]}: API keys are read from the environment; set {variable} instead"
@@ -173,7 +173,7 @@ def _takes(about: About, name: str) -> bool:
 def takes_do_sample(model: str) -> bool:
     """Return whether the model's provider takes the parameter `do_sample`. False if the provider is not installed."""
     provider = model.partition("/")[0]
-    return provider in registry.names("model") and describe_provider(provider).takes_do_sample
+    return registry.is_known("model", provider) and describe_provider(provider).takes_do_sample
 
 
 def _describe(spec: RunSpec, role: Role) -> About:

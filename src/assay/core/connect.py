@@ -165,7 +165,7 @@ def with_provider(name: str, base_url: str | None = None) -> str:
     provider, slash, _ = name.partition("/")
     if "openrouter.ai" in (base_url or "") and provider in _OPENROUTER_VENDORS:
         return f"openai/{name}"
-    return name if slash and provider in registry.names("model") else f"openai/{name}"
+    return name if slash and registry.is_known("model", provider) else f"openai/{name}"
 
 
 class About(Struct, frozen=True, kw_only=True):

@@ -37,6 +37,11 @@ def names(kind: str) -> list[str]:
     return sorted(built_in(kind) | {point.name for point in entry_points_of(_group(kind))})
 
 
+def is_known(kind: str, name: str) -> bool:
+    """Return whether `find` finds this name. The metadata of packages is read only if it is not built in."""
+    return name in built_in(kind) or name in names(kind)
+
+
 @cache
 def built_in(kind: str) -> set[str]:
     """Return the names of the built-in plugins: the modules of the kind's package. Its subpackages are shared code.

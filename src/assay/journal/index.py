@@ -103,14 +103,18 @@ class Spending(msgspec.Struct):
             if price is None and response.address and not response.free:
                 self.unpriced_calls += 1
             if not failed:
-                self._add_reply(response, is_judge=stage not in (ASK, COMMON))
+                is_judge = stage not in (ASK, COMMON)
+                self.judge_replies += is_judge
+                # This method runs for every call of a run. Nearly all replies begin with a visible character.
+                if type(response) is not Response or not response.text[:1].strip():
+                    self._add_blank(response, is_judge=is_judge)
         if usage is not None:
             self.input_tokens += usage.input
             self.output_tokens += usage.output
             self.reasoning_tokens += usage.reasoning
 
-    def _add_reply(self, response: Response | _ResponseFacts, *, is_judge: bool) -> None:
-        self.judge_replies += is_judge
+    def _add_blank(self, response: Response | _ResponseFacts, *, is_judge: bool) -> None:
+        """Count a reply without text: cut before it began, or empty."""
         if not _is_blank(response):
             return
         if response.finish == "length":

@@ -17,8 +17,9 @@ from assay.core.envfile import COMMON_KEY
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
 from assay.models.calling.adapt import AdaptedEndpoint
-from assay.models.calling.foreign_sdk import EMBEDDINGS_PATH, forward, is_sdk_request
+from assay.models.calling.foreign_sdk import CHAT_PATH, EMBEDDINGS_PATH, forward, is_sdk_request
 from assay.models.calling.http_client import HttpEndpoint
+from assay.models.calling.http_errors import decode_json
 from assay.models.calling.openai_format import read_chat, request_headers, request_params
 from assay.models.calling.vendor import OPENAI, Vendor, key_headers, vendor_url
 
@@ -55,6 +56,7 @@ class OpenAIModel:
         self.endpoint = url + query
         self._name = connection.name
         self._key = vendor.key_variables
+        self._chat_path = CHAT_PATH + query
         self._query = query
         self._embedding_batch = embedding_batch
         if headers is None:
@@ -73,8 +75,9 @@ class OpenAIModel:
         # The parameters come last: a seed of the task or prompt overrides the seed of the run.
         body = {"model": self._name, "messages": messages, "seed": seed, **request_params(request.params)}
         headers = request_headers(request.params)
-        reply, adapted = await self._adapted.post("/chat/completions" + self._query, body, headers)
-        return read_chat(reply, self.endpoint, adapted)
+        # `send` and not `post`: every coroutine between a call and its socket costs a run of many calls.
+        response, adapted = await self._adapted.send(self._chat_path, body, headers)
+        return read_chat(decode_json(response, self._http.base_url, self._key), self.endpoint, adapted)
 
     async def _forward(self, request: Request, seed: int) -> Response:
         """Pass the request of an SDK on. More texts to embed than the vendor takes at once become several requests."""

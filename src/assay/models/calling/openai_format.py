@@ -131,6 +131,9 @@ def read_usage(reply: Any) -> Usage | None:
     output_tokens = usage.get("completion_tokens") or usage.get("output_tokens") or 0
     if type(input_tokens) is not int or type(output_tokens) is not int:
         return None
+    # Most servers of open models send three numbers and no details.
+    if len(usage) <= 3 and "total_tokens" in usage:
+        return Usage(input_tokens, output_tokens)
     details = usage.get("completion_tokens_details") or usage.get("output_tokens_details")
     reasoning_tokens = details.get("reasoning_tokens") if isinstance(details, dict) else None
     return Usage(
