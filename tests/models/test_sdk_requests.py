@@ -21,6 +21,9 @@ from servers.dialects import anthropic as anthropic_server
 from servers.dialects import gemini as gemini_server
 from servers.dialects import openai as openai_server
 
+# Python warns when it compiles a file of google-genai for the first time, as in a new environment.
+pytestmark = pytest.mark.filterwarnings("ignore:invalid escape sequence")
+
 SYSTEM = "You are terse."
 TURNS: list[Any] = [
     {"role": "user", "content": "Name a dog. \N{DOG}"},
