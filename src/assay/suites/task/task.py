@@ -112,10 +112,14 @@ class Task:
         kwargs = {name: value for name, value in self._spec.gen_kwargs.items() if value is not None}
         if problems := list(find_generation_problems(kwargs, lambda key: f"--gen-kwargs {key}")):
             raise InputError(problems)
+        self._generation = values.get("generation_kwargs")
         if self._spec.gen_kwargs and values["output_type"] == GENERATE:
-            values["generation_kwargs"] = override_generation(
-                values["generation_kwargs"], self._spec.gen_kwargs
-            )
+            quirks = options.lm_eval_quirks
+            merged = {**values["generation_kwargs"], **kwargs}
+            # Results and samples have both side by side, as the harness writes them. In the request the flag counts.
+            overridden = override_generation(values["generation_kwargs"], self._spec.gen_kwargs)
+            self._generation = merged if quirks else overridden
+            values["generation_kwargs"] = merged
         if options.metadata:
             values["metadata"] = {**(values.get("metadata") or {}), **options.metadata}
         if options.predict_only:
@@ -160,7 +164,7 @@ class Task:
         """Return the generation parameters of every request, in the API's names."""
         quirks = self._options.lm_eval_quirks
         return wire_params(
-            self.values.get("generation_kwargs"),
+            self._generation,
             quirks=quirks,
             seed=self._spec.seed,
             sends_do_sample=takes_do_sample(self._spec.model),
