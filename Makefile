@@ -20,7 +20,7 @@ ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_e
 # Tests start hundreds of processes. Without bytecode on disk each one compiles every module again: 1.7 s instead of 0.4 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval prove-hop prove-damage demo-memory locomo judges test-mem0 test-hf calibrate-offline browser screenshots pictures clean
+.PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval prove-hop prove-damage kills demo-memory locomo judges test-mem0 test-hf calibrate-offline browser screenshots pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -69,6 +69,10 @@ prove-hop: $(VENV)/.dev
 # 2,000 damaged run folders of all suites: each is named or healed, and no number changes. CI plays 63.
 prove-damage: $(VENV)/.dev
 	DAMAGE_SCENARIOS=2000 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist load -rP tests/engine/test_damage_scenarios.py
+
+# 100 kill -9 over all suites: only what was in flight is asked again, and the results are the same. CI plays ten.
+kills: $(VENV)/.dev
+	KILLS=100 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist load -rP tests/engine/test_kills.py
 
 # How a memory answers as a conversation grows, offline; about three minutes on two cores.
 demo-memory: $(VENV)/.local

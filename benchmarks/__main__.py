@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from benchmarks import lm_eval, overhead, pipeline, tasks
 from benchmarks.answers import answers
+from benchmarks.arrival import arrival
 from benchmarks.bootstrap import bootstraps
 from benchmarks.figures import Figure, failed, markdown_table, plain_table
 from benchmarks.hop import hop
@@ -47,6 +48,7 @@ class Sizes(NamedTuple):
     messages: int
     samples: int
     seconds: int
+    arrivals: int
 
 
 FULL = Sizes(
@@ -64,6 +66,7 @@ FULL = Sizes(
     messages=100_000,
     samples=200,
     seconds=60,
+    arrivals=2_000,
 )
 QUICK = Sizes(
     turns=1,
@@ -80,6 +83,7 @@ QUICK = Sizes(
     messages=2_000,
     samples=10,
     seconds=5,
+    arrivals=200,
 )
 _HOW = """\
 CPU is user and system time of the whole process, best of several turns taken alternately with the bare
@@ -189,6 +193,11 @@ def measure_sessions(folder: Path, endpoint: Server, sizes: Sizes) -> Iterator[F
     return sessions(folder, endpoint, sizes.samples, sizes.turns)
 
 
+def measure_arrival(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """From a reply's arrival to its line in the log, while memories and the offline judge compute."""
+    return arrival(folder, sizes.arrivals)
+
+
 def measure_help(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """The command line's own start."""
     env, log = environment(uvloop=True), folder / "help.log"
@@ -219,6 +228,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "answers": measure_answers,
     "memories": measure_memories,
     "sessions": measure_sessions,
+    "arrival": measure_arrival,
 }
 
 

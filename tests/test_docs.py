@@ -27,7 +27,7 @@ from assay.solvers.hop.session import TOOL_VERIFIERS, Session
 from assay.solvers.hop.verifiers import VERIFIERS
 from assay.solvers.steps import aggregate_step, prompt_step
 from assay.suites import find_suite, suite_names
-from assay.suites.hop import contract, rows, settings
+from assay.suites.hop import contract, field_types, rows, settings
 from assay.suites.pipeline import builder, pipeline_file, scorer, tally
 from assay.suites.pipeline.testset import validation
 
@@ -149,7 +149,7 @@ def test_everything_of_pipelines_is_named(names: Iterable[str]) -> None:
         for name, names in {
             "keys of a contract": contract.CONTRACT_KEYS,
             "keys of an output": (*contract.OUTPUT_KEYS, *contract.OUTPUT_ALIASES),
-            "types": contract.TYPES,
+            "types": field_types.TYPES,
             "aggregates": contract.AGGREGATES,
             "comparisons": contract.COMPARISONS,
             "keys of settings": (*settings.HopSettings.__struct_fields__[:3], *settings.LLM_KEYS),

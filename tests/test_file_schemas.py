@@ -27,7 +27,8 @@ from assay.models import script
 from assay.models.calling.prices import OWN_TABLE
 from assay.suites import BUILT_IN, find_options
 from assay.suites.calibration.labels import read_labels
-from assay.suites.hop.contract import markdown_contract, read_contract
+from assay.suites.hop.contract import read_contract
+from assay.suites.hop.metainfo import markdown_contract
 from assay.suites.hop.rows import read_rows
 from assay.suites.hop.settings import settings_problems
 from assay.suites.memory_eval.sample_files import CHECKPOINTS, MAIN, POINTS, check_samples

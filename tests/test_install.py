@@ -87,6 +87,9 @@ FILES = {
     "talks.json": '{"id": "a", "sessions": [{"messages": [{"speaker": "Ada", "text": "Hello."}]}], '
     '"questions": [{"question": "Who?", "answer": "Ada", "evidence": ["D1:1"]}]}',
     "steps.yaml": "steps: [{id: double, type: code, code: 'def transform(inputs): return 1'}]\n",
+    "js.yaml": "steps: [{id: double, type: code, language: javascript, code: 'module.exports = x => 1'}]\n",
+    "plain.jsonl": '{"id": "a"}\n',
+    "js.jsonl": '{"id": "a", "step_inputs": {"double": {"code": "exports.main = x => 2", "language": "javascript"}}}\n',
     "code.jsonl": '{"id": "a", "step_inputs": {"double": {"code": "def transform(inputs): return 2"}}}\n',
 }
 MODEL_FLAGS = ["--model", "python/model.py:answer"]
@@ -98,6 +101,7 @@ NEEDS_EXTRA = {
     "bleu": ["task", "bleu.yaml", *MODEL_FLAGS],
     "hf": ["task", "hub.yaml", *MODEL_FLAGS],
     "sandbox": ["pipeline", "steps.yaml", "--testset", "code.jsonl", "--allow-code"],
+    "javascript": ["pipeline", "js.yaml", "--testset", "plain.jsonl"],
 }
 
 
@@ -110,6 +114,16 @@ def test_a_command_without_its_extra_names_the_extra(fresh: Fresh, tmp_path: Pat
     assert done.returncode == 2, done.stdout + done.stderr
     assert f"pip install 'assay[{extra}]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_javascript_in_a_testset_names_its_extra_before_the_first_call(fresh: Fresh, tmp_path: Path) -> None:
+    """The pipeline itself has none, so only the tests tell that the engine is needed."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    done = fresh.start(tmp_path, "pipeline", "steps.yaml", "--testset", "js.jsonl", "--allow-code")
+    assert (done.returncode, done.stdout) == (2, ""), done.stdout + done.stderr
+    assert "JavaScript code needs an optional package: pip install 'assay[javascript]'" in done.stderr
+    assert not (tmp_path / "results").exists()
 
 
 def test_no_command_needs_an_extra_for_its_help(fresh: Fresh, tmp_path: Path) -> None:

@@ -16,27 +16,28 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from assay.blocking import run_blocking
 from assay.core import registry
+from assay.core.checked import PRICES, REPLIES, RESULTS, CheckOptions
 from assay.core.connect import About, describe_provider
 from assay.core.errors import AssayError, Problem, UsageError
 from assay.core.events import Notify
 from assay.core.json_schema import FileSchema, JsonSchema, config_schema
 from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, build
-from assay.core.suite import Match, Overview, Section, Suite
+from assay.core.suite import Overview, Section, Suite
 from assay.evaluation import aevaluate, evaluate
 from assay.journal.folder import Summary
 from assay.models.calling.prices import (
     PriceTable,
-    is_price_table,
     price_plan,
-    price_problems,
     prices_schema,
     read_prices,
 )
+from assay.rerun import Rerun
 from assay.rescore import Rescore
 from assay.results import Run, RunCase
-from assay.runner import open_run, run_blocking
+from assay.runner import open_run
 from assay.store.runs import find_run, state_of
 from assay.suites import BUILT_IN, SuiteCommand, command_table, find_options, find_suite, is_path, suite_names
 
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
     from assay.store.sql import RunDatabase
 
 __all__ = [
+    "PRICES",
+    "REPLIES",
+    "RESULTS",
     "Run",
     "RunCase",
     "aevaluate",
@@ -77,6 +81,7 @@ __all__ = [
     "providers",
     "pull_model",
     "recognise",
+    "rerun",
     "rescore",
     "result_files",
     "run",
@@ -91,7 +96,8 @@ def run(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
 
     Raises on bad input, before anything is written. Works in a running event loop, too, as in a notebook.
     """
-    return run_blocking(lambda: open_run(spec, observers))
+    computes = find_suite(spec.suite).computes
+    return run_blocking(lambda: open_run(spec, observers), computes=computes)
 
 
 async def arun(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
@@ -114,6 +120,22 @@ def rescore(
     return run_blocking(lambda: again.runner)
 
 
+def rerun(
+    folder: Path,
+    spec: RunSpec,
+    *,
+    failed: bool,
+    observers: Sequence[Notify] = (),
+    say: Callable[[str], object] = lambda _: None,
+) -> Run:
+    """Run `spec`, the command of the run in `folder`, again: in a new run, or with `failed` only what failed.
+
+    `say` receives a sentence about what is asked.
+    """
+    again = Rerun(folder, spec, failed=failed)
+    return run_blocking(lambda: again.open(observers, say))
+
+
 def overview(spec: RunSpec) -> Overview:
     """Return the requests that a run would send, for `--dry-run`. Sends no requests and writes no files."""
 
@@ -127,7 +149,7 @@ def overview(spec: RunSpec) -> Overview:
     return asyncio.run(build_overview())
 
 
-def instead_of_run(spec: RunSpec) -> Report | Sequence[Section] | None:
+def instead_of_run(spec: RunSpec) -> Report | Sequence[Section] | str | None:
     """Return the output of an option such as `--list` that replaces the run. Returns None without one."""
     return find_suite(spec.suite).instead_of_run(spec)
 
@@ -363,37 +385,31 @@ def local_models() -> list[LocalWeights]:
     return list_local()
 
 
-PRICES = "prices"
-"""What `check` takes as `suite` for a price table, which belongs to no suite."""
+def check(
+    path: Path, beside: Path | None = None, suite: str = "", *, run_code: bool = False
+) -> list[Problem]:
+    """Return every problem of a data or configuration file, or of all files of a folder.
 
-
-def check(path: Path, beside: Path | None = None, suite: str = "") -> list[Problem]:
-    """Return every problem of a data or configuration file. `suite` is guessed from the file if it is empty.
-
-    `beside` is a second file that the first one belongs to: the pipeline of a testset.
+    `suite` is guessed from the file if it is empty. `beside` is a second file that the first one belongs to: the
+    pipeline of a testset. Python of the file, such as `!function`, is run only with `run_code`.
     """
-    if suite == PRICES:
-        return price_problems(path)
-    return find_suite(suite or recognise(path, beside)).check(path, beside)
+    from assay.checks import check_path  # not needed to run an evaluation
+
+    options = CheckOptions(beside=beside, run_code=run_code)
+    return [problem for each in check_path(path, options, suite) for problem in each.check.problems]
 
 
 def recognise(path: Path, beside: Path | None = None) -> str:
-    """Return the name of the suite that reads a file, or PRICES for a price table.
+    """Return the name of the suite that reads a file, or PRICES, REPLIES or RESULTS.
 
     Raises UsageError if no suite reads it, or two match equally.
     """
-    if beside is not None:
-        return "pipeline"
-    if is_price_table(path):
-        return PRICES
-    matches = {name: find_suite(name).recognises(path) for name in suite_names()}
-    best = max(matches.values())
-    names = [name for name, match in matches.items() if match == best]
-    if best == Match.NO:
-        raise UsageError(f"no suite reads {path}. Pass --as SUITE with one of: {', '.join(matches)}")
-    if len(names) > 1:
-        raise UsageError(f"{path} could be read by {' or '.join(names)}. Choose one with --as SUITE")
-    return names[0]
+    from assay.checks import recognise as recognise_file
+
+    match = recognise_file(path, CheckOptions(beside=beside))
+    if match is None:
+        raise UsageError(f"no suite reads {path}. Pass --as with one of: {', '.join(suite_names())}")
+    return match.name
 
 
 def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:
@@ -434,10 +450,10 @@ def json_schema(name: str) -> JsonSchema:
 
 
 def analyse_hop(path: Path, target: str = "") -> Report:
-    """Return the report of a folder's result files, ours or another tool's."""
-    from assay.suites.hop.files import analyse
+    """Return the report of the newest result file of a folder, or of a file, ours or another tool's."""
+    from assay.suites.hop.file_report import report_on_files
 
-    return analyse(path, target)
+    return report_on_files([path], target).report
 
 
 def hop_store(path: Path | str, target: str = "") -> BaseDataStore:

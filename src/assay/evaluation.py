@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from assay import progress
+from assay.blocking import run_blocking
 from assay.core import user_code
 from assay.core.arguments import with_options_of_arguments
 from assay.core.connect import SEVERAL, split_urls
@@ -28,11 +29,12 @@ from assay.core.events import observed
 from assay.core.function_source import describe_callable, parameters_of
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
+from assay.core.run_end import INTERRUPTED
 from assay.core.spec import DEFAULT_SEED, RunSpec, build
 from assay.models.calling.connect import Connections
 from assay.models.python import PythonModel
 from assay.results import Run
-from assay.runner import INTERRUPTED, Runner, run_blocking
+from assay.runner import Runner
 from assay.suites.evaluate.options import EvaluateOptions
 from assay.suites.evaluate.rows import RowSource, read_rows
 from assay.suites.evaluate.scorers import AnswerJudge, NamedMetric, OwnScorer, Rubric, ScorerLike

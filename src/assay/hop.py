@@ -12,14 +12,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from assay.core.hop_result import HopStatus
 from assay.core.report import Report
 from assay.solvers.hop.trace import HopletObserver
 from assay.store.hop import BaseDataStore, FieldAggregation, FieldStats, ViewConfig
-from assay.suites.hop import files
 from assay.suites.hop.contract import Contract, InputForm, OutputField
+from assay.suites.hop.file_report import report_on_files
 from assay.suites.hop.files import data_store
 from assay.suites.hop.history import HistoryRecord, RecordCount, ResultIndex, count_records, first_input
 from assay.suites.hop.scorer import RowVerdict
@@ -52,6 +53,11 @@ __all__ = [
 ]
 
 
-def analyse(path: Path | str, target: str = "") -> Report:
-    """Return the report of a result file, a folder of them, or a task. Files of other tools work too."""
-    return files.analyse(Path(path), target)
+def analyse(
+    path: Path | str, target: str = "", profiles: Collection[str] = (), *, all_files: bool = False
+) -> Report:
+    """Return the report of a result file, or of the newest one of a folder or a task. Files of other tools work too.
+
+    With `all_files`, every result file of the folder counts.
+    """
+    return report_on_files([Path(path)], target, profiles, all_files=all_files).report

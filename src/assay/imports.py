@@ -23,13 +23,15 @@ import assay
 from assay.core.errors import InputError, Problem, UsageError, cannot_write, unreadable
 from assay.core.hashing import file_sha256, fingerprint, request_hash
 from assay.core.imported import ImportedCase, ImportedFile, ImportedRun, ImportOrigin
+from assay.core.redact import secrets_from_environment
 from assay.core.registry import unknown
-from assay.core.report import Report
+from assay.core.report import CaseCounts, Report
+from assay.core.run_end import end_of_report
 from assay.core.types import ASK, Call, End, Score
+from assay.core.unanswered import leave_out_unanswered
 from assay.journal import folder as folders
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
 from assay.journal.journal import Journal
-from assay.journal.redact import secrets_from_environment
 from assay.results import Run
 from assay.suites import find_suite
 
@@ -306,7 +308,10 @@ def _finite(seconds: float) -> float:
 def _summary(journal: Journal, info: RunInfo, scorers: list[str], seconds: float, report: Report) -> Summary:
     counts = journal.counts(info.total)
     failures, first_failures = journal.failures()
-    exit_codes = {True: 0, False: 1, None: 4}
+    # No case is unanswered here: nobody can ask it again.
+    case_counts = CaseCounts(info.total, counts["ok"])
+    leave_out_unanswered(report, case_counts)
+    end = end_of_report(report, case_counts)
     return Summary(
         # An imported run cannot be continued, so it is finished even if some cases have no answer.
         state="finished",
@@ -316,7 +321,8 @@ def _summary(journal: Journal, info: RunInfo, scorers: list[str], seconds: float
         ok=counts["ok"],
         subject_error=counts["subject_error"],
         infra_error=counts["infra_error"],
-        exit_code=exit_codes[report.passed],
+        exit_code=end.code,
+        exit_reason=end.reason,
         seconds=seconds,
         spent=journal.spent(),
         this_start={},

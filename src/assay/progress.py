@@ -156,7 +156,7 @@ class Progress:
 
     def show(self) -> None:
         """Print the counts."""
-        click.echo(self.line(), err=True)
+        tell(self.line())
 
     def finish(self) -> None:
         """Called when the run ends."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
 from assay.core.diff import differences
-from assay.core.errors import UsageError
+from assay.core.errors import InputError, UsageError
 from assay.core.events import Notify
 from assay.core.spec import RunSpec, build
 from assay.journal import folder as folders
 from assay.models.calling.connect import ReplayOnlyModel
+from assay.own_command import started_in
 from assay.runner import Runner
 from assay.store.runs import find_run
 from assay.suites import find_suite
@@ -35,16 +37,28 @@ class Rescore:
         if summary is None or summary.state not in ("finished", "incomplete"):
             raise UsageError(f"{self.folder} is not finished. Repeat the run's command to continue it")
         self._before = summary
+        try:
+            self.runner = self._open(list(files), observers)
+        except (UsageError, InputError) as error:
+            # The paths in the settings of a run are relative to the folder in which it was started.
+            place = started_in(self.folder.resolve(), str(self.info.spec.get("output_dir") or ""))
+            if place is None or place == Path.cwd() or not place.is_dir():
+                raise
+            raise UsageError(
+                f"{error}\nthe run was started in another folder. Change to {place} and repeat this command"
+            ) from error
+        self._check_same_requests()
+
+    def _open(self, files: list[str], observers: Sequence[Notify]) -> Runner:
         suite_class = find_suite(self.info.suite)
-        spec = suite_class.replace_files(self._spec_of_run(), list(files), self.info.facts)
+        spec = suite_class.replace_files(self._spec_of_run(), files, self.info.facts)
         spec = suite_class.resolve(spec)
         # The endpoints of the fingerprint. In the options they may be spelled differently or be empty.
         endpoints = {role: model[1] for role, model in self.info.parts["ask"]["models"].items()}
         main_endpoint = self.info.spec["base_url"] or ""
         suite = suite_class(msgspec.structs.replace(spec, base_url=main_endpoint or None))
         models = {role: ReplayOnlyModel(endpoints.get(role, main_endpoint)) for role in suite.roles}
-        self.runner = Runner(suite, models, observers, asks=False, folder=self.folder)
-        self._check_same_requests()
+        return Runner(suite, models, observers, asks=False, folder=self.folder)
 
     def _spec_of_run(self) -> RunSpec:
         """Return the settings of the run, with the output folder where the run is now."""

@@ -24,6 +24,7 @@ from assay.core.registry import unknown
 from assay.core.report import Metric, Report
 from assay.core.suite import CaseView
 from assay.core.types import Call, Failure, Record, Score
+from assay.journal.earlier import EarlierScoring, earlier_scorings
 from assay.journal.folder import RunInfo, Summary
 from assay.store.cases import RunCases
 
@@ -65,6 +66,11 @@ class Run:
     def cost(self) -> float | None:
         """The price of all calls of all starts in US dollars, judges included. None if no call has a price."""
         return self.summary.cost
+
+    @property
+    def earlier(self) -> list[EarlierScoring]:
+        """The scorings before this one, the oldest first, each with its folder and its summary."""
+        return earlier_scorings(self.folder, self.summary.score)
 
     # Numbers
 
@@ -198,15 +204,7 @@ class Run:
         if unanswered:
             kinds = ", ".join(f"{count:,} x {kind}" for kind, count in summary.failures.items())
             return f"{unanswered:,} of {summary.total:,} cases have no answer ({kinds}); the same call asks them again"
-        if summary.report is not None and summary.report.passed is None:
-            return "a judge's verdict is missing for some cases"
-        if not summary.ok:
-            return "no case has an answer"
-        if summary.report is not None and not any(
-            metric.denominator for _, metric in summary.report.metrics()
-        ):
-            return "no case has a score"
-        return f"the run did not pass, exit code {self.exit_code}"
+        return summary.exit_reason or f"the run did not pass, exit code {self.exit_code}"
 
     # For people
 
@@ -214,13 +212,15 @@ class Run:
         return f"<Run {self.info.suite} {self.summary.state}: {self._headline()} · {self.folder}>"
 
     def __str__(self) -> str:
-        """Return one line per metric, then the number of cases, the state and the folder."""
+        """Return one line per metric, then the number of cases, the state and the folder, and why the run failed."""
         lines = []
         for entry, metric in self.report.metrics() if self.report else ():
             lines.append(f"{entry.title}  {metric}")
         done = self.summary.ok + self.summary.subject_error
         state = f"{self.summary.state}: {self.reason}" if self.reason else self.summary.state
         lines.append(f"{done:,} of {self.summary.total:,} cases · {state} · {self.folder}")
+        if self.summary.exit_reason and not self.reason:
+            lines.append(self.summary.end_sentence)
         return "\n".join(lines)
 
     def _headline(self) -> str:

@@ -13,14 +13,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import chdir, nullcontext, suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -30,25 +28,32 @@ from assay.core.arguments import argument_notices, ask_arguments, with_options_o
 from assay.core.code import code_sha256
 from assay.core.connect import SEVERAL, lacks
 from assay.core.diff import differences
-from assay.core.envfile import keys_in
+from assay.core.error_counts import ErrorCounts
 from assay.core.errors import AssayError, DamagedRun, ModelRefused, Problem, StopRun, UsageError, cannot_write
 from assay.core.events import Event, Noted, Notify, halt, notify, observed
+from assay.core.files import close_to_others
 from assay.core.hashing import fingerprint
-from assay.core.params import header_variables
+from assay.core.patterns import forget_stops
 from assay.core.protocols import Model, Upstream
+from assay.core.redact import Redactor, secrets_of
+from assay.core.report import CaseCounts
+from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
 from assay.core.spec import RunSpec, fields, values_marked
 from assay.core.suite import MAIN, Outcome, RunFacts, Suite
+from assay.core.unanswered import leave_out_unanswered
+from assay.core.user_code import hide_task
 from assay.engine.cases import Cases
 from assay.engine.context import SharedEndpoint
 from assay.engine.loop import Loop, Setup
 from assay.journal import folder as folders
 from assay.journal.calls import ReusableCalls
+from assay.journal.earlier import keep_scoring
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
 from assay.journal.integrity import file_problems, is_damaged
 from assay.journal.journal import Journal
 from assay.journal.lines import forget_sidecars
-from assay.journal.redact import Redactor, secrets_from_environment
 from assay.journal.repair import repair_notices
+from assay.journal.room import Room
 from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.connect import Connections, ReplayOnlyModel, addresses_of, permits_of
 from assay.models.calling.gateway import Gateway, sdk_environment
@@ -56,27 +61,33 @@ from assay.models.calling.permits import Permits
 from assay.models.calling.prices import read_prices, reports_prices
 from assay.models.calling.waiting import waiting_reports
 from assay.results import Run
+from assay.stopping import StopRequest
 from assay.store.runs import find_run
 from assay.suites import BUILT_IN, find_suite
 
-# After Ctrl-C, requests in flight have this long to finish: they are paid for.
-GRACE_SECONDS = 10.0
-# How often a thread that waits for a run looks whether its own task was cancelled.
-_POLL_SECONDS = 0.1
-# The exit code of a run that Ctrl-C or SIGTERM stopped, as shells have it.
-INTERRUPTED = 130
+# Errors that a report keeps, the most frequent ones.
+_MAX_ERRORS = 10
 
 
-def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = True) -> Runner:
+def open_run(
+    spec: RunSpec,
+    observers: Sequence[Notify] = (),
+    *,
+    asks: bool = True,
+    command: Sequence[str] | None = None,
+) -> Runner:
     """Connect the models and build the suite of a spec. Raises UsageError or InputError for bad options.
 
-    Writes no file. With `asks=False` it connects no model, which is enough for `--dry-run`.
+    Writes no file. With `asks=False` it connects no model, which is enough for `--dry-run`. `command` is the command
+    line for run.json; the default is that of this process.
     """
     with observed(observers):
-        return _open_run(spec, observers, asks=asks)
+        return _open_run(spec, observers, asks=asks, command=command)
 
 
-def _open_run(spec: RunSpec, observers: Sequence[Notify], *, asks: bool) -> Runner:
+def _open_run(
+    spec: RunSpec, observers: Sequence[Notify], *, asks: bool, command: Sequence[str] | None
+) -> Runner:
     suite_class = find_suite(spec.suite)
     spec = with_options_of_arguments(suite_class.resolve(spec))
     if not spec.output_dir:
@@ -104,7 +115,7 @@ def _open_run(spec: RunSpec, observers: Sequence[Notify], *, asks: bool) -> Runn
     if not asks:
         # With models, the runner checks them.
         argument_notices(spec, suite.roles.values())
-    return Runner(suite, models, observers, asks=asks)
+    return Runner(suite, models, observers, asks=asks, command=command)
 
 
 def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> Runner:
@@ -168,12 +179,14 @@ class Runner:
         self._check_models()
         self._argument_notices = argument_notices(self.spec, suite.roles.values()) if asks else []
         self.prices = read_prices(self.spec.prices)
-        self._secrets = self._collect_secrets()
+        self._secrets = secrets_of(suite.roles.values(), self.spec.gen_kwargs)
+        self._redactor = Redactor(self._secrets)
         self._check_options_for_secrets()
         self.ask_parts = self._ask_parts()
         self.ask = fingerprint(self.ask_parts)
         self.score = fingerprint(self._score_parts())
         self._folder = folder
+        self._continued: Path | None = None
         self.home = folder.parent if folder else Path(self.spec.output_dir) / HOME
         self._reused = find_run(self.spec.reuse, other_than=f"-{self.ask}") if self.spec.reuse else None
         self._spent_now: dict[str, int] = {}
@@ -183,6 +196,14 @@ class Runner:
         self._stop: StopRequest | None = None
         self._interrupted = False
         self._cancelled = False
+
+    def continue_in(self, run: Path) -> None:
+        """Continue this run, instead of the newest one that asks the same."""
+        self._continued = run
+
+    def reuse(self, run: Path) -> None:
+        """Take replies of this run for the same case and the same request, as `--reuse` does."""
+        self._reused = run
 
     # Which run this is.
 
@@ -245,20 +266,9 @@ class Runner:
                     "Or leave --max-cost out"
                 )
 
-    def _collect_secrets(self) -> list[str]:
-        """Return the values that no file may contain: secrets of the environment and keys in the roles' .env files."""
-        roles = self.suite.roles.values()
-        named = {role.key for role in roles if role.key}.union(
-            header_variables(self.spec.gen_kwargs), *(header_variables(role.params) for role in roles)
-        )
-        secrets = secrets_from_environment(named)
-        for file in {role.env_file for role in roles if role.env_file}:
-            secrets += keys_in(file).values()
-        return secrets
-
     def _check_options_for_secrets(self) -> None:
         options = msgspec.to_builtins(self.spec)
-        if Redactor(self._secrets).clean(options) != options:
+        if self._redactor.clean(options) != options:
             raise UsageError(
                 "an option contains a secret of the environment. Options are saved in the run folder: "
                 "leave the secret in its variable, and pass the variable's name"
@@ -268,6 +278,8 @@ class Runner:
         """Return the folder of the run to continue: the newest one with the same `ask` fingerprint, or None."""
         if self._folder is not None:
             return self._folder
+        if self._continued is not None:
+            return self._continued
         return None if self.spec.fresh else folders.find_newest(self.home, self.spec.suite, self.ask)
 
     def finished(self) -> Run | None:
@@ -286,7 +298,12 @@ class Runner:
         # A damaged journal is repaired by `run`. The numbers of the summary are right, but no case could be shown.
         if is_damaged(path, summary):
             return None
-        folders.copy_to_newest(path, summary)
+        try:
+            folders.copy_to_newest(path, summary)
+        except StopRun as error:
+            # The copy is a convenience. A finished run is shown also where nothing can be written.
+            why = f"{summary.newest} is not up to date: {error.__cause__}"
+            self._notice([f"the run is finished, its files are in {path}; {why}"])
         if summary.report is not None:
             self._notice(self.suite.on_report(summary.report))
         return Run(path, folders.read_info(path), summary, summary.exit_code, asked=False)
@@ -308,6 +325,8 @@ class Runner:
         """Run and score the unfinished cases, and write the results."""
         self._signals = signals
         self._check_max_cost()
+        # Whether a pattern of this run is stopped must not depend on earlier runs in a notebook.
+        forget_stops()
         folder, info, cases = self._open()
         # Rows and modules live as long as the run. gc.freeze() hides them from the garbage collector, which otherwise
         # walks them again and again: 5 % of the CPU time of a run with many rows.
@@ -376,13 +395,15 @@ class Runner:
                 facts=rows.facts,
                 score_parts=self.suite.parts,
             )
+            # The identity of a function contains the values of its module, which may have read a secret.
+            info = self._redactor.redacted(info)
             return folders.create_run(self.home, info), info, cases
 
     def _command(self) -> list[str]:
         """Return the command line for run.json, without secrets: flags that assay ignores may contain one."""
         # Arguments that are not UTF-8 contain surrogates, which JSON cannot encode.
         words = [word.encode(errors="replace").decode() for word in self._command_words]
-        cleaned: list[str] = Redactor(self._secrets).clean(words)
+        cleaned: list[str] = self._redactor.clean(words)
         return cleaned
 
     def _check_output_is_free(self) -> None:
@@ -413,10 +434,13 @@ class Runner:
         if not folder.created:
             problems = file_problems(folder.path, folders.usable_summary(folder.path))
             self._notice([f"{problem}. assay goes on with the lines that are left" for problem in problems])
+        before = folders.usable_summary(folder.path)
         earlier = folders.reopen(folder.path)
+        room = Room(folder.path, Path(self.spec.output_dir))
         self.suite.prepare(folder.path)
+        self._redactor.redact_file(folder.path / folders.ROWS)
         scorers = [scorer.id for scorer in self.suite.scorers]
-        journal = Journal(folder.path, scorers, self._secrets, info.id, lost_lines=bool(problems))
+        journal = Journal(folder.path, scorers, self._secrets, info.id, lost_lines=bool(problems), room=room)
         try:
             self._notice(repair_notices(journal.repairs))
             with chdir("."):  # user code may change the working folder; this changes it back
@@ -434,9 +458,20 @@ class Runner:
             if stopped and not isinstance(stopped, (StopRun, KeyboardInterrupt)):
                 raise stopped
             seconds = time.perf_counter() - started
+            if (
+                not stopped
+                and before is not None
+                and before.report is not None
+                and before.score != self.score
+            ):
+                try:
+                    keep_scoring(folder.path, before)
+                except StopRun as error:
+                    stopped = error
             return self._finish(journal, folder, info, cases, seconds, stopped)
         finally:
             journal.close()
+            room.close()
 
     async def _loop(self, journal: Journal, info: RunInfo, cases: Cases) -> BaseException | None:
         """Run every unfinished case. Returns the error that stopped the run early, or None."""
@@ -513,6 +548,8 @@ class Runner:
             finally:
                 await gateway.close()
                 self._spent_now = ledger.counts()
+                if ledger.lost_replies:
+                    self._notice([_lost_replies(ledger.lost_replies)])
                 self._unscored = loop.unscored
         return None
 
@@ -528,6 +565,7 @@ class Runner:
             return None
 
         task = asyncio.create_task(run_loop())
+        hide_task(task)
         while not task.done():
             try:
                 await asyncio.shield(task)
@@ -580,16 +618,29 @@ class Runner:
         if not stopped:
             facts = RunFacts(info.started, seconds, folder.path)
             scorers = [scorer.id for scorer in self.suite.scorers]
+            results = cases.results(journal.reader, scorers)
             try:
-                outcome = self.suite.finish(cases.results(journal.reader, scorers), facts)
+                outcome = self.suite.finish(results, facts)
+                for path in outcome.files:
+                    # Replies are redacted in the journal; rows of the data reach the files on their own way.
+                    self._redactor.redact_file(path)
+                    close_to_others(path)
             except OSError as error:
                 stopped = cannot_write(error.filename or self.spec.output_dir, error)
         if outcome is not None:
+            report = outcome.report
+            # The errors of whole cases, which every run has, and those of tests and questions, which the suite adds.
+            report.errors = ErrorCounts([*results.errors(), *report.errors]).all()[:_MAX_ERRORS]
+            leave_out_unanswered(report, self._case_counts(journal, cases))
+            for entry in report.entries:
+                own = ErrorCounts([*results.errors(entry.set, entry.subject), *entry.errors])
+                entry.errors = [] if has_score(entry) else own.all()[:1]
             # Only the suite's notices: the printer prints report.notices each time it prints the report.
             self._notice(self.suite.on_report(outcome.report))
         summary = self._summary(journal, cases, seconds, stopped, outcome)
         if outcome is not None:
             summary.digests = folders.result_digests(folder.path, outcome.files)
+        summary = self._redactor.redacted(summary)
         try:
             folders.write_summary(folder.path, summary)
             folders.copy_to_newest(folder.path, summary)
@@ -598,6 +649,12 @@ class Runner:
             if not stopped:
                 raise
         return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped or ""))
+
+    def _case_counts(self, journal: Journal, cases: Cases) -> CaseCounts:
+        counts = journal.counts(cases.slots)
+        # Subtracted from the total, because cases that never ran are not counted: `assay rescore` runs no cases.
+        unanswered = cases.total - counts["ok"] - counts["subject_error"] + self._unscored
+        return CaseCounts(cases.total, counts["ok"], unanswered)
 
     def _summary(
         self,
@@ -608,12 +665,17 @@ class Runner:
         outcome: Outcome | None,
     ) -> Summary:
         counts = journal.counts(cases.slots)
-        # Subtracted from the total, because cases that never ran are not counted: `assay rescore` runs no cases.
-        unanswered = cases.total - counts["ok"] - counts["subject_error"] + self._unscored
+        case_counts = self._case_counts(journal, cases)
+        unanswered = case_counts.unanswered
         if stopped:
             state = "stopped"
         else:
             state = "incomplete" if unanswered else "finished"
+        end = RunEnd(0)
+        if stopped:
+            end = end_of_stopped(stopped)
+        elif outcome is not None:
+            end = end_of_report(outcome.report, case_counts)
         failures, first_failures = journal.failures()
         failed_calls, first_failed_calls = journal.failed_calls()
         return Summary(
@@ -624,10 +686,18 @@ class Runner:
             ok=counts["ok"],
             subject_error=counts["subject_error"],
             infra_error=counts["infra_error"],
-            exit_code=_exit_code(stopped, outcome, unanswered),
+            exit_code=end.code,
+            exit_reason=end.reason,
             seconds=seconds,
             spent=journal.spent(),
-            this_start=self._spent_now,
+            # The ledger counts tokens that endpoints reported. Without any, they were not measured.
+            this_start={
+                name: count
+                for name, count in self._spent_now.items()
+                if not name.endswith("_tokens")
+                or not self._spent_now["paid"]
+                or self._spent_now["input_tokens"]
+            },
             files=[str(path) for path in outcome.files] if outcome else [],
             report=outcome.report if outcome else None,
             failures=failures,
@@ -647,131 +717,8 @@ def suite_identity(name: str, suite: type[Suite[Any, Any]]) -> str:
     return f"{code_sha256(Path(inspect.getfile(suite)))}:{suite.__name__}"
 
 
-def _exit_code(stopped: BaseException | None, outcome: Outcome | None, unanswered: int) -> int:
-    """Return the exit code of a run. A failed check (1) takes precedence over cases without an answer (3)."""
-    if stopped:
-        return INTERRUPTED if isinstance(stopped, KeyboardInterrupt) else 3
-    passed = outcome.report.passed if outcome else True
-    if passed is False:
-        return 1
-    if unanswered:
-        return 3
-    return 4 if passed is None else 0
-
-
-class StopRequest:
-    """Stops a running loop: the first request waits for model calls in flight, the second stops at once.
-
-    As a context manager it turns Ctrl-C and SIGTERM into requests.
-    """
-
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
-        self._count = 0
-
-    # add_signal_handler raises these outside the main thread and on platforms without signals. We then run
-    # without signal handling.
-    _UNAVAILABLE = (NotImplementedError, RuntimeError, ValueError)
-
-    def __enter__(self) -> None:
-        with suppress(*self._UNAVAILABLE):
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, self.interrupt)
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(*self._UNAVAILABLE):
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().remove_signal_handler(number)
-
-    def interrupt(self) -> None:
-        """Take no further case, and wait for running calls; a second time, wait for nothing."""
-        self._count += 1
-        if self._count == 1:
-            self._loop.stop(KeyboardInterrupt("interrupted"))
-            asyncio.get_running_loop().call_later(GRACE_SECONDS, self._loop.cancel)
-        else:
-            self._loop.cancel()
-
-
-def run_blocking(open_runner: Callable[[], Runner]) -> Run:
-    """Open a run, run it in an event loop of its own, and wait for it. Ctrl-C and SIGTERM stop it kindly.
-
-    Where this thread has a running loop already, as in a notebook, the run gets a thread with a loop of its own.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        pass  # the run starts below: started here, every traceback of the run would begin with this error
-    else:
-        return _RunThread(open_runner).wait()
-    with asyncio.Runner(loop_factory=_new_event_loop) as loop:
-        return loop.run(_opened(open_runner, signals=True))
-
-
-async def _opened(open_runner: Callable[[], Runner], *, signals: bool) -> Run:
-    """Models may need the running loop, so the run is opened inside it."""
-    return await open_runner().start_or_show(signals=signals)
-
-
-class _RunThread:
-    """A run in a thread of its own, for callers whose event loop waits for them."""
-
-    def __init__(self, open_runner: Callable[[], Runner]) -> None:
-        self._open_runner = open_runner
-        self._runner: Runner | None = None
-        self._loop = _new_event_loop()
-        self._run: Run | None = None
-        self._error: BaseException | None = None
-        # Thread.join and is_alive cannot be used to wait: a KeyboardInterrupt in join makes Python 3.11 and 3.12
-        # take a running thread for ended.
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="assay-run", daemon=True)
-
-    def wait(self) -> Run:
-        """Ctrl-C in the waiting thread stops the run kindly; a second one stops it at once.
-
-        Ctrl-C raises KeyboardInterrupt here, or cancels the caller's task: `asyncio.run` has a handler that does that.
-        """
-        self._thread.start()
-        caller = asyncio.current_task()
-        requests = 0
-        while not self._ended.is_set():
-            try:
-                self._ended.wait(_POLL_SECONDS)
-                if caller is None or caller.cancelling() <= requests:
-                    continue
-                requests = caller.cancelling()
-            except KeyboardInterrupt:
-                pass
-            with suppress(RuntimeError):  # the loop is closed: the run ended in this moment
-                self._loop.call_soon_threadsafe(self._interrupt)
-        if self._error is not None:
-            raise self._error
-        assert self._run is not None
-        return self._run
-
-    def _open(self) -> Runner:
-        self._runner = self._open_runner()
-        return self._runner
-
-    def _interrupt(self) -> None:
-        if self._runner is not None:
-            self._runner.interrupt()
-
-    def _work(self) -> None:
-        try:
-            with asyncio.Runner(loop_factory=lambda: self._loop) as loop:
-                self._run = loop.run(_opened(self._open, signals=False))
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
-            self._error = error
-        finally:
-            self._ended.set()
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    """An event loop of uvloop where it is installed, else Python's own."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return cast("asyncio.AbstractEventLoop", uvloop.new_event_loop())
+def _lost_replies(count: int) -> str:
+    """Return the sentence about replies that arrived and could not be saved."""
+    what = "1 reply" if count == 1 else f"{count:,} replies"
+    again = "its request" if count == 1 else "their requests"
+    return f"{what} that arrived could not be saved. The next start sends {again} again"

@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from unicodedata import combining, east_asian_width
 
 import click
@@ -88,8 +89,12 @@ def heading(text: str) -> None:
 
 
 def tell(text: str) -> None:
-    """Print a message on stderr, so that it does not mix with results on stdout."""
-    click.echo(safe(text, keep="\n\t"), err=True)
+    """Print a message on stderr, so that it does not mix with results on stdout.
+
+    A message that cannot be printed, as to a full disk, is dropped: it must not stop a run.
+    """
+    with suppress(OSError):
+        click.echo(safe(text, keep="\n\t"), err=True)
 
 
 def block(text: str, *, indent: str = "  ", max_chars: int | None = None) -> None:

@@ -174,7 +174,7 @@ def test_a_refusal_on_the_first_reply_leaves_nothing(status: int, sums: Path, as
 def test_a_second_process_on_the_same_run_is_refused(sums: Path, assay_in: Assay) -> None:
     """A run has one writer."""
     (sums / "model.py").write_text("def answer(prompt, params):\n    raise ValueError('no')\n")
-    assert assay_in("task", "sums.yaml", *MODEL).returncode == 0
+    assert assay_in("task", "sums.yaml", *MODEL).returncode == 1
     (folder,) = (sums / "out" / "assay").iterdir()
     with (folder / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

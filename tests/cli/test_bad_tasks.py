@@ -334,11 +334,11 @@ def test_process_results_that_raises_is_left_out_of_every_metric(folder: Path, a
 
 
 def test_an_aggregation_that_raises_leaves_its_number_out(folder: Path, assay_in: Assay) -> None:
-    """The replies are paid: files come out, the number is null, and the reason is on the screen."""
+    """The replies are paid: files come out, the number is null, the reason is on the screen, and the exit code is 1."""
     change(folder, "aggregation: mean", "aggregation: !function own.average")
     done = assay_in("task", "sums.yaml", *PYTHON)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"none +exact_match +n/a ", done.stdout)
+    assert done.returncode == 1, done.stdout
+    assert re.search(r"none +exact_match +– ", done.stdout)
     assert "!function own.average raised ZeroDivisionError: nothing to divide by" in done.stdout
     (results,) = (folder / "out").glob("*/results_*.json")
     assert json.loads(results.read_text())["results"]["sums"]["exact_match,none"] is None

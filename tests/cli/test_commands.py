@@ -267,7 +267,7 @@ def test_a_function_as_metric_and_a_wrong_token_limit_are_problems_of_the_file(
     text = (sums / "sums.yaml").read_text().partition("metric_list")[0]
     (sums / "mine.py").write_text("def near(references, predictions):\n    return 1\n")
     (sums / "bad.yaml").write_text(text + "metric_list: [{metric: 'mine.py:near'}]\n")
-    done = assay_in("check", "bad.yaml")
+    done = assay_in("check", "bad.yaml", "--run-code")
     assert "mine.py:near is not a metric: a metric has AGGREGATIONS and build()" in done.stdout
     assert "write `metric: !function mine.near`" in done.stdout
     kept = "".join(line for line in text.splitlines(keepends=True) if "generation_kwargs" not in line)

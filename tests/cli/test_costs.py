@@ -318,8 +318,8 @@ def test_a_bad_table_is_refused_with_file_and_line_before_anything_is_asked(
     assert server.bodies == []
     checked = assay_in("check", "bad.yaml", "cents.yaml")
     assert checked.returncode == 1
-    assert "bad.yaml: 1 error, 0 warnings" in checked.stdout
-    assert "cents.yaml: fine" in checked.stdout
+    assert "bad.yaml: price table (--prices): 1 error, 0 warnings" in checked.stdout
+    assert "cents.yaml: price table (--prices): " in checked.stdout
 
 
 def test_the_table_in_use_is_printed_and_can_be_the_start_of_another(here: Path, assay_in: Assay) -> None:

@@ -108,11 +108,14 @@ def test_rescoring_shows_the_suites_own_report(
     assert "Continue with: assay pipeline p.yaml" in stopped.err
 
 
-def test_quiet_says_nothing(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
-    """The exit code speaks."""
+def test_quiet_says_only_why_the_exit_code_is_not_0(
+    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
+) -> None:
     lab.pipeline(says("one"))
     lab.tests(case(expected_outputs={"one": "bye"}))
-    assert typed(capsys, *COMMAND, "--quiet") == (1, "", "")
+    assert typed(capsys, *COMMAND, "--quiet") == (1, "", "1 failed of 1 test. Exit code 1\n")
+    lab.tests(case(expected_outputs={"one": "hello"}))
+    assert typed(capsys, *COMMAND, "--quiet") == (0, "", "")
 
 
 def test_replies_do_not_command_the_screen(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,10 +174,7 @@ def test_the_default_testset_stands_beside_the_pipeline(
     """Or in `testsets/`; without one it has to be named."""
     model = ("--model", "python/model.py:answer", "--output-dir", "out")
     lab.pipeline(says("one"), default_testset="mine.jsonl", name="flows/p.yaml")
-    assert (
-        "there is no testset 'mine.jsonl' in the pipeline's folder"
-        in typed(capsys, "pipeline", "flows/p.yaml", *model).err
-    )
+    assert "there is no testset 'mine.jsonl'" in typed(capsys, "pipeline", "flows/p.yaml", *model).err
     lab.tests(case("beside"), name="flows/testsets/mine.jsonl")
     assert typed(capsys, "pipeline", "flows/p.yaml", *model).code == 0
     lab.pipeline(says("one"))

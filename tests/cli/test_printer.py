@@ -142,7 +142,7 @@ def test_filters_give_the_long_table_and_members_stand_below_their_group(shown: 
         "    More sums",
     ]
     assert lines[0].endswith("0.5000  0.2500  0.1000 – 0.9000  4  1 errors")
-    assert lines[2].split()[-3:] == ["n/a", "n/a", "0"]
+    assert lines[2].split()[-3:] == ["–", "–", "0"]
     assert reason == "inner exact_match,strict: it raised"
 
 

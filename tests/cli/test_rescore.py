@@ -196,11 +196,30 @@ def test_from_another_folder_it_says_where_to_go(answered: Path, assay_in: Assay
     done = assay_in("rescore", "../out", cwd=away)
     assert done.returncode == 2
     assert "there is no 'sums.yaml' in the current folder" in done.stderr
-    assert "the run was started in another folder" in done.stderr
+    assert f"the run was started in another folder. Change to {answered} " in done.stderr
     assert "--task" in done.stderr
     done = assay_in("rescore", "../out", "--task", "../sums.yaml", cwd=away)
     assert done.returncode == 0, done.stderr
     assert re.search("sums +digit +exact_match +1.0000", done.stdout)
+
+
+def test_a_hop_run_is_scored_again_only_in_its_own_folder_and_says_which(
+    assay_in: Assay, tmp_path: Path
+) -> None:
+    """The same holds for every suite whose files are named relative to the folder."""
+    hoplet = tmp_path / "Tasks" / "Sums" / "Hoplet"
+    away = tmp_path / "away"
+    hoplet.mkdir(parents=True)
+    away.mkdir()
+    (hoplet / "Hop.py").write_text("def hop(n):\n    return {'n': n}\n")
+    (hoplet / "contract.yaml").write_text("function: hop\ninputs: {n: int}\noutputs: {n: int}\n")
+    (tmp_path / "rows.jsonl").write_text('{"id": 1, "tag": "t", "n": 1, "expected_n": 1}\n')
+    done = assay_in("hop", "Tasks/Sums", "rows.jsonl", "--output-dir", "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = assay_in("rescore", "../out", cwd=away)
+    assert done.returncode == 2
+    assert f"the run was started in another folder. Change to {tmp_path} " in done.stderr
+    assert assay_in("rescore", "out", cwd=tmp_path).returncode == 0
 
 
 def test_a_stopped_run_is_refused(sums: Path, assay_in: Assay) -> None:

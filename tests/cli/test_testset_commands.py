@@ -7,7 +7,7 @@ from pathlib import Path
 from conftest import Assay
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "pipeline"
-PIPELINE = "id: p\ninputs: [{name: text}, description]\nsteps:\n- {id: clean}\n- {id: judge}\n"
+PIPELINE = "id: p\ninputs: [{name: text, required: false}, {name: description, required: false}]\nsteps:\n- {id: clean}\n- {id: judge}\n"
 
 
 def test_errors_warnings_and_advice_stand_apart(assay_in: Assay) -> None:
@@ -27,7 +27,8 @@ def test_a_testset_is_checked_against_its_pipeline(assay_in: Assay, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     message = "the pipeline has no step 'wash'; it has clean, judge"
     assert done.stdout == (
-        f"warnings (1)\n  a_b.jsonl:1 $.step_inputs.wash: {message}\na_b.jsonl: 0 errors, 1 warning\n"
+        f"warnings (1)\n  a_b.jsonl:1 $.step_inputs.wash: {message}\n"
+        "a_b.jsonl: testset v1 and v2 (pipeline): 2 tests: 0 errors, 1 warning\n"
     )
 
 
@@ -39,7 +40,8 @@ def test_advice_alone_is_told_and_fine(assay_in: Assay, tmp_path: Path) -> None:
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[0] == "advice (1)"
-    assert lines[2:] == ["plain.jsonl: 0 errors, 0 warnings, 1 advice", "a_b.jsonl: fine"]
+    assert lines[2] == "plain.jsonl: testset v2 (pipeline): 1 test: 0 errors, 0 warnings, 1 advice"
+    assert lines[4] == "a_b.jsonl: testset v2 (pipeline): 1 test: fine"
 
 
 def test_data_of_tasks_is_checked_as_before(assay_in: Assay, tmp_path: Path) -> None:
@@ -63,7 +65,7 @@ def test_converting_prints_or_writes(assay_in: Assay, tmp_path: Path) -> None:
 
 def test_a_wrong_testset_is_not_converted(assay_in: Assay, tmp_path: Path) -> None:
     """Its errors are told, the exit code is 2, and no file is left."""
-    (tmp_path / "bad_one.jsonl").write_text('{"id": 1}\n{"x": 1}\n')
+    (tmp_path / "bad_one.jsonl").write_text('{"id": 1}\n{"inputs": {}}\n')
     done = assay_in("convert", "bad_one.jsonl", "--output", "out.jsonl", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "bad_one.jsonl:2: the id is missing; every case needs a unique id\n"

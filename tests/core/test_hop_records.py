@@ -118,7 +118,7 @@ ROW = {
 
 def test_only_inputs_reach_the_function() -> None:
     """Without a contract all that is no word about the row; with one exactly its fields that are there."""
-    assert function_fields(ROW) == {"question": "?", "context": "c"}
+    assert function_fields(ROW) == {"hop_more": 1, "question": "?", "context": "c"}
     assert function_fields(ROW, {"context": "string", "profile": "string", "gone": "string"}) == {
         "context": "c",
         "profile": "a",
@@ -127,7 +127,7 @@ def test_only_inputs_reach_the_function() -> None:
 
 def test_results_of_earlier_batches_are_dropped() -> None:
     """Unless the contract calls them inputs; gold stays in the record and is found."""
-    assert ROW.keys() - without_results(ROW).keys() == {"hop_result", "hop_stats", "hop_more", "profile"}
+    assert ROW.keys() - without_results(ROW).keys() == {"hop_result", "hop_stats", "profile"}
     assert "profile" in without_results(ROW, {"profile"})
     assert expectations(ROW) == {"score": 4}
     assert expectations({"expected_": 1, "expected_x": None}) == {"x": None}

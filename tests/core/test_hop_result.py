@@ -122,9 +122,10 @@ def test_the_bounds_themselves_are_allowed() -> None:
 
 
 def test_a_coroutine_is_named() -> None:
-    """A function that forgot to be async says what to do."""
-    with pytest.raises(BadResult, match="declare the function with `async def`"):
-        read_result(coroutine())
+    """A call without `await` is named, also inside a result; Python does not warn about it."""
+    for value in (coroutine(), {"said": coroutine()}, ["OK", {"list": [1, coroutine()]}]):
+        with pytest.raises(BadResult, match=r"the result is coroutine\(…\), a call without `await`"):
+            read_result(value)
 
 
 @given(

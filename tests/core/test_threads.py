@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 
 import pytest
 
 from assay.core.threads import DaemonPool
+
+from support.commands import environment
 
 
 async def left_hanging(pool: DaemonPool, gate: threading.Event) -> None:
@@ -168,3 +172,35 @@ def test_a_job_abandoned_before_its_start_never_runs(replaces: bool) -> None:
 
 def appended(numbers: list[int], number: int) -> Callable[[], None]:
     return lambda: numbers.append(number)
+
+
+def test_a_forked_process_starts_threads_of_its_own() -> None:
+    """Its pools do not wait for threads that only its parent has, nor for a lock that one of them held."""
+    program = """if True:
+        import asyncio, os, signal, threading
+        from assay.core.patterns import apart, compile_pattern
+        from assay.core.threads import DaemonPool
+        from assay.core.user_loop import compute
+
+        pool, gate = DaemonPool(2, "t"), threading.Event()
+        async def use():
+            text = "a" * 20_000
+            return [await pool.run(lambda: 1), await compute(lambda: 2), await apart(compile_pattern("a+").findall, text)]
+        async def main():
+            waiting = [asyncio.ensure_future(pool.run(gate.wait)) for _ in range(3)]
+            await asyncio.sleep(0)
+            child = os.fork()
+            if not child:
+                asyncio._set_running_loop(None)
+                signal.alarm(20)
+                os._exit(asyncio.run(use()) != [1, 2, ["a" * 20_000]])
+            gate.set()
+            await asyncio.gather(*waiting)
+            return os.waitpid(child, 0)[1]
+        asyncio.run(use())
+        raise SystemExit(asyncio.run(main()))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

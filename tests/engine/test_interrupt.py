@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from servers.fake_openai import FakeOpenAI
-from support.commands import Finished, Started, chain_job, task_job
+from support.commands import Finished, Job, Started, chain_job, environment, task_job
 from support.tasks import question, write_task
 
 
@@ -35,6 +39,129 @@ def test_first_interrupt_lets_running_calls_finish(tmp_path: Path) -> None:
         assert job.run().code == 0
         assert server.stats().repeated == 0
         assert len(server.stats().requests) == 6 * 16
+
+
+BLOCKING = """
+import time
+from pathlib import Path
+
+
+async def answer(prompt, params):
+    Path("blocked").touch()
+    time.sleep(1000)
+"""
+
+
+def test_sigterm_is_heard_while_code_of_a_case_blocks_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code is interrupted, and its case runs again in the next start."""
+    monkeypatch.chdir(tmp_path)
+    Path("model.py").write_text(BLOCKING)
+    words = [
+        "task",
+        str(write_task(tmp_path / "task", 2)),
+        "--model",
+        "python/model.py:answer",
+        "--output-dir",
+        "out",
+    ]
+    job = Job(["-m", "assay", *words], tmp_path / "out")
+    with job.started() as started:
+        assert started.wait_for(Path("blocked").exists)
+        started.process.send_signal(signal.SIGTERM)
+        finished = started.end()
+    assert finished.code == 130
+    assert "Continue with: assay task" in finished.err
+    assert "Traceback" not in finished.err
+    assert job.ends() == []
+
+
+WAITING = """
+import asyncio
+from pathlib import Path
+
+
+async def answer(prompt, params):
+    Path("asked").open("a").write(".")
+    while not Path("go").exists():
+        await asyncio.sleep(0.01)
+    while Path("block").exists():
+        Path("blocked").touch()
+    return "1"
+
+
+def score(doc, results):
+    Path("scored").open("a").write("once ")
+    while True:
+        pass
+"""
+
+
+def waiting_job(folder: Path) -> Job:
+    """A task whose model answers when there is a file `go`, and whose scoring never ends."""
+    task = write_task(folder, 2)
+    task.write_text(task.read_text() + "process_results: !function waiting.score\n")
+    (folder / "waiting.py").write_text(WAITING)
+    words = ["task", str(task), "--model", "python/waiting.py:answer", "--output-dir", "out"]
+    return Job(["-m", "assay", *words], folder / "out")
+
+
+def both_are_asked() -> bool:
+    return Path("asked").exists() and Path("asked").read_text() == ".."
+
+
+def read_until_stopping(started: Started) -> None:
+    assert started.process.stderr is not None
+    while not (line := started.process.stderr.readline()).startswith("Stopping."):
+        assert line, "it ended with the first Ctrl-C"
+
+
+def test_the_first_interrupt_starts_no_scoring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replies that arrive after Ctrl-C are saved. The next start scores them."""
+    monkeypatch.chdir(tmp_path)
+    with waiting_job(tmp_path).started() as started:
+        assert started.wait_for(both_are_asked)
+        started.process.send_signal(signal.SIGINT)
+        read_until_stopping(started)
+        Path("go").touch()
+        finished = started.end()
+    assert finished.code == 130
+    assert not Path("scored").exists()
+    assert len(started.job.ends()) == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_whose_scoring_never_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """The code that scores is interrupted, and no further case is scored."""
+    monkeypatch.chdir(tmp_path)
+    Path("go").touch()
+    with waiting_job(tmp_path).started() as started:
+        assert started.wait_for(Path("scored").exists)
+        started.process.send_signal(number)
+        finished = started.end()
+    assert finished.code == 130
+    assert "Traceback" not in finished.err
+    assert Path("scored").read_text() == "once "
+
+
+def test_the_second_interrupt_quits_although_code_blocks_after_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("block").touch()
+    with waiting_job(tmp_path).started() as started:
+        assert started.wait_for(both_are_asked)
+        started.process.send_signal(signal.SIGINT)
+        read_until_stopping(started)
+        Path("go").touch()
+        assert started.wait_for(Path("blocked").exists)
+        started.process.send_signal(signal.SIGINT)
+        finished = started.end()
+    assert finished.code == 130
+    assert "Traceback" not in finished.err
 
 
 def test_interrupt_waits_for_slow_replies(tmp_path: Path) -> None:
@@ -93,3 +220,28 @@ def test_interrupt_spoils_no_case_of_careless_code(tmp_path: Path) -> None:
         assert job.run().code == 0
         assert b"made up" not in job.samples()
         assert server.stats().repeated == 0
+
+
+AFTERWARDS = """if True:
+    import asyncio, os, signal, sys, threading
+    from assay.engine.loop import Loop
+    from assay.stopping import StopRequest
+
+    async def run():
+        # The signal comes with the end of the run: the event loop does not hear it any more.
+        with StopRequest(Loop.__new__(Loop)):
+            os.kill(os.getpid(), int(sys.argv[1]))
+
+    asyncio.run(run())
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread():
+            thread.join()
+    print("the caller's code goes on")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_at_the_end_of_a_run_does_not_come_again_after_it(number: signal.Signals) -> None:
+    words = [sys.executable, "-c", AFTERWARDS, str(int(number))]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "the caller's code goes on\n", "")

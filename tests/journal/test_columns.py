@@ -89,7 +89,7 @@ class Writer:
             Record(*head, number, "answer", f"q{part}", part) for part in range(self.draw.randrange(3))
         ]
         if records and self.draw.random() < 0.5:
-            end.lines.extend(journal.write_records(records[:1]))
+            end.lines.extend(journal.write_records(records[:1])[0])
             records = records[1:]
         journal.end_case(end, records)
 

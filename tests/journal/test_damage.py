@@ -39,7 +39,9 @@ def folder(tmp_path: Path) -> Path:
         request = Request(model="m", prompt=f"é{index}")
         journal.call(Call(*key, ASK, 1, "hash", 0, request, Response(f"ü{index}", "stop", Usage(7, 5))))
         step = end(index, ASK)
-        step.lines.extend(journal.write_records([Record(*key, 1, "step", "a", data={"text": f"ö{index}"})]))
+        step.lines.extend(
+            journal.write_records([Record(*key, 1, "step", "a", data={"text": f"ö{index}"})])[0]
+        )
         journal.end_case(step, [Record(*key, 1, "answer", data=[[f"ä{index}"]])])
         journal.end_scoring(end(index, SCORER), [Score(*key, SCORER, "exact_match", "first", value=1.0)])
     journal.close()

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from assay.core.errors import InputError, RunBusy, StopRun
+from assay.core.redact import is_secret
 from assay.core.types import ASK, COMMON, NO_CASE, Call, End, Failure, Record, Request, Response, Score
 from assay.journal.folder import lock_folder, read_info
 from assay.journal.index import RunIndex
@@ -52,8 +54,8 @@ def test_records_of_a_try_that_did_not_end_do_not_count(tmp_path: Path) -> None:
     journal = open_journal(tmp_path)
     journal.write_records([record(0, "lost")])
     kept = end(0, try_=1)
-    kept.lines.extend(journal.write_records([record(0, "first"), record(0, "sécond")]))
-    kept.lines.extend(journal.write_records([record(0, "third")]))
+    kept.lines.extend(journal.write_records([record(0, "first"), record(0, "sécond")])[0])
+    kept.lines.extend(journal.write_records([record(0, "third")])[0])
     journal.end_case(kept, [record(0, "fourth"), record(0, "last")])
     told = [line.data for line in journal.reader.records(0)]
     assert told == ["first", "sécond", "third", "fourth", "last"]
@@ -106,28 +108,88 @@ def test_secrets_are_replaced_wherever_they_stand(tmp_path: Path) -> None:
     assert "[redacted], short, [redacted]" in (tmp_path / "calls.jsonl").read_text()
 
 
-@pytest.mark.parametrize("value", ["response", "subject_error", "12345678", "call"])
-def test_a_secret_that_is_a_word_of_the_journal_leaves_its_lines_readable(tmp_path: Path, value: str) -> None:
+ORDINARY = (
+    "1",
+    "true",
+    "response",
+    "messages",
+    "subject_error",
+    "first_wrong",
+    "not-needed",
+    "12345678",
+    "2026-01-28",
+    "x" * 40,
+)
+SECRETS = (
+    "sk-my-server",
+    "hunter2hunter2",
+    "p@ssword!",
+    "0f8fad5b-d9cb-469f",
+    "correct horse battery",
+    "abcdefghijklmnop",
+)
+
+
+def test_ordinary_words_and_numbers_are_no_secrets(tmp_path: Path) -> None:
+    """Whatever the name of their variable is. A file's path is none either: the file has the secret."""
+    file = tmp_path / "credentials-0f8fad5b.json"
+    assert is_secret(str(file))
+    file.touch()
+    assert [value for value in (*ORDINARY, str(file)) if is_secret(value)] == []
+    assert [value for value in SECRETS if not is_secret(value)] == []
+
+
+def test_a_secret_that_is_a_word_of_the_journal_leaves_its_lines_readable(tmp_path: Path) -> None:
     """Texts are redacted; names of fields, numbers, and the words by which lines are found are not."""
-    secret = value.ljust(8, "s")
-    journal = open_journal(tmp_path, [secret, value * 2])
-    failure = Failure("user_code", f"{secret} fails", http=12345678)
-    journal.call(Call(0, secret, "set", "m", ASK, 1, secret, 12345678, None, Response(f"my {secret}")))
+    secret, key = "context_overflow", "sk-0f8fad5b"
+    journal = open_journal(tmp_path, [secret, key, "12345678", "response"])
+    failure = Failure(secret, f"{secret} fails", http=12345678)
+    request = Request(model="m", messages=[{"role": "user", "content": secret, secret: key}])
+    journal.call(
+        Call(0, secret, "set", "m", ASK, 1, secret, 12345678, request, Response(f"my response: {secret}"))
+    )
     ended = End(0, "k0", "set", "m", ASK, 1, "subject_error", [], failure, calls=12345678)
-    journal.end_case(ended, [Record(0, "k0", "set", "m", 1, "answer", data={secret: [secret, 12345678]})])
+    data = {secret: [secret, 12345678], key: "12345678"}
+    journal.end_case(ended, [Record(0, "k0", "set", "m", 1, "answer", data=data)])
     journal.close()
     again = open_journal(tmp_path)
     (call,) = again.replies(0, ASK, 0).values()
-    assert (call.case, call.hash, call.n, call.response) == (
-        secret,
-        secret,
-        12345678,
-        Response("my [redacted]"),
-    )
-    assert again.reader.records(0)[0].data == {"[redacted]": ["[redacted]", 12345678]}
+    assert (call.case, call.hash, call.n) == (secret, secret, 12345678)
+    assert call.response == Response("my response: [redacted]")
+    assert call.request is not None
+    assert call.request.messages == [{"role": "user", "content": "[redacted]", secret: "[redacted]"}]
+    assert again.reader.records(0)[0].data == {secret: ["[redacted]", 12345678], "[redacted]": "12345678"}
     end_ = again.reader.end(0)
     assert end_ is not None
-    assert end_.failure == Failure("user_code", "[redacted] fails", http=12345678)
+    assert end_.failure == Failure(secret, "[redacted] fails", http=12345678)
+    again.close()
+
+
+def test_the_journal_returns_the_lines_that_it_has_written(tmp_path: Path) -> None:
+    """A case and its scorers go on with these, so a replay gives them the same."""
+    key = "sk-0f8fad5b"
+    journal = open_journal(tmp_path, [key])
+    plain = call(0, text="plain")
+    assert journal.call(plain) is plain
+    arguments = json.dumps({"q": key + '"'})
+    logged = journal.call(
+        replace(plain, n=1, response=Response(key, data={"arguments": arguments}, reasoning=f"I know {key}"))
+    )
+    assert logged.response == Response(
+        "[redacted]", data={"arguments": json.dumps({"q": '[redacted]"'})}, reasoning="I know [redacted]"
+    )
+    kept = end(0)
+    offsets, (early,) = journal.write_records([record(0, key)])
+    kept.lines.extend(offsets)
+    ended, records = journal.end_case(
+        replace(kept, status="subject_error", failure=Failure("user_code", key)),
+        [record(0, "a"), record(0, key)],
+    )
+    journal.close()
+    again = open_journal(tmp_path)
+    assert [item.data for item in again.reader.records(0)] == ["[redacted]", "a", "[redacted]"]
+    assert [early.data, *(item.data for item in records)] == ["[redacted]", "a", "[redacted]"]
+    assert ended == again.reader.end(0)
     again.close()
 
 

@@ -30,7 +30,7 @@ def journal(tmp_path: Path) -> Journal:
     """Case 0 with three records, of which one was written before its end, and two scores of one scorer."""
     journal = Journal(tmp_path, ["a@1"], [])
     first = end()
-    first.lines.extend(journal.write_records([record("1")]))
+    first.lines.extend(journal.write_records([record("1")])[0])
     journal.end_case(first, [record("2"), record("3")])
     journal.end_scoring(end("a@1"), [score("a@1", "1"), score("a@1", "2")])
     return journal

@@ -186,7 +186,9 @@ def test_another_run_can_reuse_the_replies(tmp_path: Path) -> None:
 
 def test_a_damaged_call_of_no_case_is_asked_again_and_no_other(tmp_path: Path) -> None:
     async def main() -> None:
-        async with Endpoint() as endpoint:
+        # Both rows get their first reply at the same time. A row that had both of its replies would be complete, and
+        # its damaged call would not be asked again.
+        async with Endpoint(hold=2) as endpoint:
             stopped = await started(tmp_path, endpoint, cases=2, workers=2, max_calls=2)
             path = stopped.folder / "calls.jsonl"
             header, first, second, *rest = path.read_bytes().split(b"\n")

@@ -26,8 +26,9 @@ CASE = Case(0, "k", "set", "subject", "1", None)
 class Log(list[Call]):
     """A log that keeps calls in a list."""
 
-    def call(self, call: Call) -> None:
+    def call(self, call: Call) -> Call:
         self.append(call)
+        return call
 
 
 def pair(prompt: str | None, continuation: str) -> Request:

@@ -109,6 +109,20 @@ def test_a_later_command_continues_the_download(cache: Path, server: FileServer)
     assert names(cache) == ["tiny.gguf", "tiny.json"]
 
 
+def test_the_key_of_a_signed_url_is_neither_shown_nor_kept(cache: Path, server: FileServer) -> None:
+    """Not in messages, and not beside a download that broke off. Another key continues it."""
+    server.cuts = [1000, 0, 0, 0]
+    with pytest.raises(UsageError, match="broke off") as broken:
+        pull(server.url("/tiny.gguf?token=0f8fad5b"))
+    assert "0f8fad5b" not in str(broken.value)
+    assert [
+        path.name for path in cache.rglob("*") if path.is_file() and b"0f8fad5b" in path.read_bytes()
+    ] == []
+    server.cuts, server.ranges = [], []
+    assert "0f8fad5b" not in pull(server.url("/tiny.gguf?token=0f8fad5b"), sha256=SHA256)
+    assert server.ranges == ["bytes=1000-"]
+
+
 def test_a_file_that_changed_meanwhile_is_downloaded_from_the_start(cache: Path, server: FileServer) -> None:
     server.cuts = [1000, 0, 0, 0]
     with pytest.raises(UsageError, match="broke off"):

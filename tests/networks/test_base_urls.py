@@ -193,3 +193,13 @@ def test_ollama_is_where_its_own_variable_says(
 def test_the_base_url_of_a_role_is_checked_too(url: str) -> None:
     with pytest.raises(UsageError, match="a base URL begins with http:// or https://"):
         connect_role(assay.spec("task", tasks=["t"], model="openai/m"), Role("openai/m", base_url=url))
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["127.0.0.1:9/v1?api_key=0f8fad5b", "me:0f8fad5b@127.0.0.1:9/v1", "http://:80/v1?api-version=0f8fad5b"],
+)
+def test_a_refused_base_url_is_shown_without_its_secrets(url: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_url(url)
+    assert "0f8fad5b" not in str(refused.value)

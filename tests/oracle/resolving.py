@@ -10,13 +10,16 @@ import sys
 import time
 from pathlib import Path
 
-from assay import api
+from assay.checks import check_path
+from assay.core.checked import CheckOptions
 
 
 def main() -> None:
     """`python resolving.py FOLDER`."""
     root = Path(sys.argv[1])
-    problems = [list(problem) for problem in api.check(root)]
+    checks = list(check_path(root, CheckOptions()))
+    problems = [list(problem) for each in checks for problem in each.check.problems]
+    problems += [[str(root), each.check.contents, "note"] for each in checks if "tasks" in each.check.kind]
     files = [getattr(module, "__file__", None) or "" for module in sys.modules.values()]
     imported = [file for file in files if file.startswith(str(root))]
     print(json.dumps({"cpu": time.process_time(), "problems": problems, "imported": imported}))  # noqa: T201

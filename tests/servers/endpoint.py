@@ -25,23 +25,28 @@ class Asked(NamedTuple):
 class Endpoint(RunningServer):
     """Every reply carries its number, so no two are alike. `faults` are the statuses given first.
 
-    `message` and `usage` are added to the message and the usage of every reply.
+    `message` and `usage` are added to the message and the usage of every reply. With `hold` no request gets a reply
+    before so many have arrived.
     """
 
-    def __init__(self, faults: list[int] | None = None, cuts: int = 0) -> None:
+    def __init__(self, faults: list[int] | None = None, cuts: int = 0, hold: int = 0) -> None:
         self.message: dict[str, Any] = {}
         self.usage: dict[str, Any] = USAGE
         self.asked: list[Asked] = []
         self.faults = faults or []
         self.cuts = cuts
+        self.hold = hold
         self.open = asyncio.Event()
-        self.open.set()
+        if not hold:
+            self.open.set()
         self.busy = asyncio.Event()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         body = json.loads(await request.read())
         self.asked.append(Asked(request.path, request.headers.get("Authorization", ""), body))
         self.busy.set()
+        if self.hold and len(self.asked) >= self.hold:
+            self.open.set()
         await self.open.wait()
         if self.faults:
             return _fault(request, self.faults.pop(0))

@@ -64,6 +64,10 @@ class Behaviour(msgspec.Struct):
     retry_after: float | None = 0.05
     held: bool = False
     """Requests wait until the behaviour changes."""
+    held_after: int | None = None
+    """Requests after this many since the last reset wait until the behaviour changes."""
+    wrap: str = ""
+    """A text around each answer, which stands at `%s`: JSON for code that expects it."""
 
 
 class Seen(msgspec.Struct):
@@ -76,6 +80,8 @@ class Seen(msgspec.Struct):
     in_flight: int
     reply: str
     """What a good answer says, whether it was sent or not."""
+    key: str = ""
+    """The API key it came with."""
     outcome: str = "waiting"
     answered: float | None = None
 
@@ -153,8 +159,12 @@ class Endpoint:
         body = json.loads(await request.read())
         messages = body.get("messages")
         seen = self._note(messages[-1]["content"] if messages else body["prompt"], body["seed"])
+        number = len(self.stats.requests)
+        seen.key = request.headers.get("Authorization", "").removeprefix("Bearer ")
         self._write("received", seen)
         try:
+            while number > (self.behaviour.held_after or number):  # noqa: ASYNC110 - until a test changes it
+                await asyncio.sleep(0.005)
             response = await self._answer(request, seen, chat=messages is not None)
             if self._log and isinstance(response, web.Response):
                 await response.prepare(request)
@@ -177,6 +187,8 @@ class Endpoint:
         self._arrived[prompt, seed] += 1
         self._in_flight += 1
         attempt, reply = self._arrived[prompt, seed], answer_of(prompt, seed)
+        if self.behaviour.wrap:
+            reply = self.behaviour.wrap.replace("%s", reply)
         seen = Seen(prompt, seed, attempt, time.time(), self._in_flight, reply)
         self.stats.requests.append(seen)
         return seen

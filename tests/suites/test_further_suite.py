@@ -111,14 +111,14 @@ def test_a_run_without_a_model_is_refused_before_anything_is_written(quiz: Insta
 def test_check_finds_its_files_and_their_problems(quiz: Installed) -> None:
     """An installed suite recognises its file; one by its path is named."""
     named = [] if quiz.command == ["quiz"] else ["--as", "my_quiz.py:Quiz"]
-    assert quiz.typed("check", "quiz.jsonl", *named) == (0, "quiz.jsonl: fine\n", "")
+    assert quiz.typed("check", "quiz.jsonl", *named) == (0, "quiz.jsonl: file of quiz: fine\n", "")
     (quiz.folder / "bad.jsonl").write_text('{"question": "a", "answer": "b"}\n{"question": 1}\n')
     done = quiz.typed("check", "bad.jsonl", *named)
     assert done.code == 1
     assert done.out.splitlines() == [
         "bad.jsonl:2 $.question: must be a text, not a number",
         "bad.jsonl:2 $.answer: is missing",
-        "bad.jsonl: 2 errors, 0 warnings",
+        "bad.jsonl: file of quiz: 2 errors, 0 warnings",
     ]
     refused = quiz.job(*quiz.command, "bad.jsonl", "--model", "script/none.jsonl").run()
     assert refused.code == 2

@@ -92,8 +92,8 @@ class Job:
         return [_ended(line) for line in self.lines("records") if "end" in line or line["type"] == "end"]
 
     def file(self, pattern: str) -> Path:
-        """The one final file of this name."""
-        (found,) = self.out.rglob(pattern)
+        """The one final file of this name, not that of an earlier scoring."""
+        (found,) = (path for path in self.out.rglob(pattern) if "earlier" not in path.parts)
         return found
 
     def samples(self) -> bytes:

@@ -74,12 +74,12 @@ class Court(Samples):
 
 
 def stage_one(out: Path) -> dict[str, tuple[bytes, int]]:
-    """Return content and modification time of every pipeline file."""
-    paths = sorted(path for path in out.rglob("pipeline_*.jsonl"))
+    """Return content and modification time of every pipeline file, without those of earlier scorings."""
+    paths = sorted(path for path in out.rglob("pipeline_*.jsonl") if "earlier" not in path.parts)
     return {str(path.relative_to(out)): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
 
 def stage_two(out: Path) -> dict[str, bytes]:
-    """Return the content of every file of stage two."""
-    paths = [path for name in STAGE_TWO for path in out.rglob(name)]
+    """Return the content of every file of stage two, without those of earlier scorings."""
+    paths = [path for name in STAGE_TWO for path in out.rglob(name) if "earlier" not in path.parts]
     return {str(path.relative_to(out)): path.read_bytes() for path in sorted(paths)}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.errors import UsageError
+from assay.core.errors import InputError, UsageError
 from assay.core.hop_records import view_record
 from assay.store.hop import BaseDataStore
 from assay.view.hop import BaseService
@@ -18,6 +18,7 @@ from assay.view.hop import BaseService
 META = {"_type": "meta", "profile": "a"}
 OBSERVED = {"type": "run_end", "run_id": "r", "timestamp": 1.0, "duration": 1.0, "status": "OK"}
 Fields = dict[str, Any]
+NOTHING = "it returned nothing; return a dict, JSON text or (status, result). Is a `return` or an `await` forgotten?"
 
 
 class Status(Enum):
@@ -153,7 +154,7 @@ def test_a_subclass_may_have_another_rule() -> None:
         (("FAIL", "why"), {"result": '["FAIL", "why"]'}),
         (("UNCERTAIN", {"a": 1}), {"result": '["UNCERTAIN", {"a": 1}]'}),
         ([1, 2], {"result": "[1, 2]"}),
-        (None, {"error": "it returned nothing; return a dict, JSON text or (status, result)"}),
+        (None, {"error": NOTHING}),
     ],
 )
 def test_results_are_written_as_by_a_batch(value: Any, said: Fields) -> None:
@@ -177,3 +178,60 @@ def test_records_say_the_profile_that_was_chosen(tmp_path: Path) -> None:
     (tmp_path / "r.jsonl").write_text("".join(json.dumps(one) + "\n" for one in [*first, *again]))
     stats = BaseDataStore(tmp_path).get_stats("fast")
     assert (stats["total"], stats["errors"]) == (2, 1)
+
+
+def test_a_file_is_run_and_its_results_stand_in_test_cases(tmp_path: Path) -> None:
+    """In the View's form, under a name of their own; the state tells how it went."""
+    folder = tmp_path / "Tasks" / "Echo" / "TestCases"
+    folder.mkdir(parents=True)
+    rows = [
+        META,
+        {"id": 1, "n": 1},
+        ["OK", "{}"],
+        {"id": 2, "n": 0},
+        view_record({"id": 3, "n": 4}, error="late"),
+    ]
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+    def divide(fields: Fields) -> Fields:
+        return {"half": 1 / fields["n"]}
+
+    service = BaseService()
+    done = service._batch_worker(folder / "rows.jsonl", divide)
+    (path,) = folder.glob("rows_*_view.jsonl")
+    assert service.state == {
+        "running": False,
+        "completed": 3,
+        "total": 3,
+        "errors": 1,
+        "output_file": str(path),
+    }
+    assert service.left_out == [1, 3]
+    assert [json.loads(line) for line in path.read_text().splitlines()] == done
+    assert done[0] == {"input": {"id": 1, "n": 1}, "result": '{"half": 1.0}'}
+    assert list(done[1]) == ["input", "error"]
+    again = BaseService()._batch_worker(str(path), divide)
+    assert again == done
+    assert len(list(folder.glob("rows_*_view.jsonl"))) == 2
+    assert BaseDataStore(folder).load_results() == 6 + 2  # the pair and the late row of the input count too
+
+
+def test_a_file_that_cannot_be_read_is_refused_with_its_lines(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"n": 1}\nnonsense\n{"n": 2}\n[1, 2]\n')
+    with pytest.raises(InputError) as raised:
+        BaseService()._batch_worker(path, echo)
+    assert [str(problem).partition(": ")[0] for problem in raised.value.problems] == [
+        f"{path}:2",
+        f"{path}:4",
+    ]
+    assert [file.name for file in tmp_path.iterdir()] == ["rows.jsonl"]
+    with pytest.raises(InputError, match="there is no such file"):
+        BaseService()._batch_worker(tmp_path / "gone.jsonl", echo)
+
+
+def test_results_of_a_file_go_to_the_named_one(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"n": 1}\n')
+    service = BaseService(profile="fast")
+    service._batch_worker(tmp_path / "rows.jsonl", echo, output_file=str(tmp_path / "out.jsonl"))
+    assert json.loads((tmp_path / "out.jsonl").read_text())["profile"] == "fast"

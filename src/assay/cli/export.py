@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from assay.cli.completion import complete_runs
+from assay.core.errors import UsageError
 from assay.screen import tell
 
 
@@ -43,6 +44,8 @@ def command(run: str, format_name: str, output: Path | None, as_json: bool) -> i
 
     from assay import api  # imported here because completion and --help do not need it
 
+    if output == Path("-"):
+        raise UsageError("--output -: an export is written to files; name a file or a folder")
     export = api.export(run, format_name, output)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(export), indent=2))

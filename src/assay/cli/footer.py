@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.core.dollars import dollars, known_cost
+from assay.core.error_counts import ErrorCount
 from assay.core.types import SUBJECT_KINDS
 from assay.screen import counted, duration, tell
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 # If there are more files than this, only their folders are listed, with counts.
 MOST_FILES = 8
+# Errors of user code that are listed with file and line.
+MOST_ERRORS = 3
 # Characters of a failure's message. `assay show RUN CASE` prints all of it.
 MAX_MESSAGE = 160
 
@@ -31,29 +34,39 @@ def print_footer(run: Run) -> None:
         click.echo(f"  requests were adapted to the endpoint: {', '.join(summary.adapted)}")
     for sentence in summary.reply_problems:
         click.echo(f"  {sentence}")
-    for kind, count in summary.failures.items():
-        click.echo(f"  {count:,} × {kind}{_first_message(run, kind)}")
+    failures = [f"{count:,} × {kind}{_first_message(run, kind)}" for kind, count in summary.failures.items()]
+    for line in failures:
+        click.echo(f"  {line}")
     for kind, count in summary.failed_calls.items():
         # Failures of the infrastructure are over if all cases have their answers and scores.
         is_over = kind not in SUBJECT_KINDS and not summary.infra_error and not summary.unscored
         if kind not in summary.failures and not is_over:
             click.echo(f"  {counted(count, 'call')} failed, {kind}{_first_message(run, kind)}")
+    for error in _located_errors(run, failures):
+        click.echo(f"  {error.count:,} × {error}")
     if summary.failures:
         click.echo(f"  list them with: assay show {run.folder} --failed")
     files = run.files
     if run.summary.newest:
         # The run folder has the same files. These are the copies that a user opens.
-        files = [Path(run.summary.newest) / file.name for file in (*files, Path("summary.json"))]
+        newest = Path(run.summary.newest)
+        own = [file for file in files if file.absolute().is_relative_to(run.folder.absolute())]
+        elsewhere = [file for file in files if file not in own]
+        files = [*(newest / file.name for file in (*own, Path("summary.json"))), *elsewhere]
     lines = [str(file) for file in files]
     if len(files) > MOST_FILES:
         folders = Counter(file.parent for file in files)
         lines = [f"{folder}/ ({counted(count, 'file')})" for folder, count in folders.items()]
     for line in lines:
         click.echo(f"wrote {line}" if run.asked else f"found {line}")
+    for scoring in run.earlier:
+        click.echo(f"earlier scoring {scoring.folder} ({scoring.numbers})")
     click.echo(f"run   {run.folder}")
     _tell_if_all_refused(run)
     if run.exit_code in (3, 130):
         _print_how_to_continue(run)
+    elif summary.exit_reason:
+        tell(summary.end_sentence)
 
 
 def print_errors(run: Run) -> None:
@@ -62,6 +75,8 @@ def print_errors(run: Run) -> None:
         tell(run.reason)
     _tell_if_all_refused(run)
     summary = run.summary
+    if run.exit_code not in (3, 130) and summary.exit_reason:
+        tell(summary.end_sentence)
     failed = summary.infra_error + summary.unscored
     if run.exit_code != 3 or run.reason or not failed:
         return
@@ -69,8 +84,19 @@ def print_errors(run: Run) -> None:
     if not kinds:
         kinds = {kind: count for kind, count in summary.failed_calls.items() if kind not in SUBJECT_KINDS}
     causes = [f"{count:,} × {kind}{_first_message(run, kind)}" for kind, count in kinds.items()]
-    told = f"{failed:,} of {counted(summary.total, 'case')} failed ({'; '.join(causes)})"
-    tell(f"{told}. Continue with: {_continue_command(run)}")
+    told = f"{failed:,} of {counted(summary.total, 'case')} failed"
+    if problem := _judge_problem(run):
+        tell(f"{told}. {problem}. Correct it, then continue with: {_continue_command(run)}")
+        return
+    tell(f"{told} ({'; '.join(causes)}). Continue with: {_continue_command(run)}")
+
+
+def _located_errors(run: Run, failures: list[str]) -> list[ErrorCount]:
+    """Return the most frequent errors with their place in the user's code, unless a line of `failures` names it."""
+    errors = [error for error in (run.report.errors if run.report else []) if error.place]
+    if len(errors) == 1 and any(errors[0].place in line for line in failures):
+        return []
+    return errors[:MOST_ERRORS]
 
 
 def _tell_if_all_refused(run: Run) -> None:
@@ -142,7 +168,23 @@ def _print_how_to_continue(run: Run) -> None:
         click.echo(f"{_again(unanswered, 'got no answer')} be run again.", err=True)
     if unscored := run.summary.unscored:
         click.echo(f"{_again(unscored, 'could not be judged')} be judged again.", err=True)
+    if problem := _judge_problem(run):
+        click.echo(
+            f"{problem}. Correct it first: the same code would fail again. All replies so far are saved. "
+            f"Then continue with: {_continue_command(run)}",
+            err=True,
+        )
+        return
     click.echo(f"All replies so far are saved. Continue with: {_continue_command(run)}", err=True)
+
+
+def _judge_problem(run: Run) -> str:
+    """Return the error of a judge of the user's own, with its place; empty if another failure left cases unjudged."""
+    summary = run.summary
+    kinds = set(summary.failed_calls) - set(summary.failures)
+    if not summary.unscored or kinds != {"user_code"}:
+        return ""
+    return f"The code of the judge raised{_first_message(run, 'user_code').replace(':', '', 1)}"
 
 
 def _continue_command(run: Run) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import importlib
 import os
 import sys
@@ -15,7 +16,7 @@ import click
 import assay
 from assay.cli.completion import COMPLETE_VARIABLE, answer_shell
 from assay.cli.suite_command import SETTINGS, suite_command
-from assay.core.errors import AssayError, UsageError
+from assay.core.errors import AssayError, StopRun, UsageError
 from assay.core.registry import unknown
 from assay.screen import tell
 from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
@@ -23,6 +24,7 @@ from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
 COMMANDS = {
     "init": "Write a small project to start from: task, pipeline, hop or memory.",
     "run": "Run a suite of your own: FILE.py:NAME.",
+    "rerun": "Run a run's own command again: with --failed, ask only what failed.",
     "rescore": "Score a finished run again from its replies, with other filters or metrics.",
     "runs": "List runs with their state, progress and score; find them by model, date, tag or text.",
     "view": "Look at runs in the browser: numbers, rows, cases, live progress.",
@@ -49,6 +51,8 @@ COMMANDS = {
 _MODULES = {"import": "import_results"}
 # How long threads that user code left behind may keep the process alive.
 GRACE_SECONDS = 1.0
+# What a write to the output says on a full disk or a device that failed.
+FULL_OUTPUT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 # What a shell reports for a program that wrote into a pipe without a reader: 128 + SIGPIPE.
 CLOSED_PIPE = 141
 EXAMPLES = """\b
@@ -150,6 +154,8 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments is None and COMPLETE_VARIABLE in os.environ:
         answer_shell(cli, os.environ[COMPLETE_VARIABLE])
         return
+    if arguments is None:
+        _open_closed_streams()
     code: Any = 0
     try:
         # Not `cli.main`, which ends with 1 if the reader of a pipe has left.
@@ -162,16 +168,26 @@ def main(arguments: list[str] | None = None) -> None:
         tell(str(error))
         code = error.exit_code
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):
+            error.show()
         code = error.exit_code
     except (click.Abort, EOFError, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        tell("interrupted")
         code = 130
     except BrokenPipeError:
-        # `head` has read enough. Python flushes stdout when it ends, which must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = CLOSED_PIPE
+        code = CLOSED_PIPE  # `head` has read enough
+    except OSError as error:
+        # An error with the name of a file is about that file, not about the output.
+        if error.filename is not None or error.errno not in FULL_OUTPUT:
+            raise
+        tell(f"cannot write the output: {error.strerror}")
+        code = StopRun.exit_code
     code = code if isinstance(code, int) else 0
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # Python flushes stdout when it ends, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if arguments is None:
         _end_soon(code)
     sys.exit(code)
@@ -181,6 +197,19 @@ def batchhoptest() -> None:
     """`assay hop` under the name of HOP's own tool: `batchhoptest TASK DATA [--workers N] [--profiles …]`."""
     sys.argv.insert(1, "hop")
     main()
+
+
+def _open_closed_streams() -> None:
+    """Open /dev/null for standard streams that the caller has closed, as with `>&-`.
+
+    Otherwise the next file or socket gets their number, and would receive what is printed. libuv aborts at that.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def _end_soon(code: int) -> None:

@@ -206,7 +206,12 @@ def print_where(run: str, where: str, limit: int, as_json: bool) -> int:
     with api.open_sql([find_run(run)], warn=tell) as database:
         # The line breaks keep a comment in the condition from hiding the rest. `query` checks the whole statement.
         rows_where = f"from rows where (\n{where}\n)"
-        result = database.query(f'select * {rows_where} order by "index", part limit {limit}')
+        try:
+            result = database.query(f'select * {rows_where} order by "index", part limit {limit}')
+        except UsageError as error:
+            # Its second paragraph shows lines of the whole statement, which the user did not write.
+            reason = str(error).partition("\n\n")[0].removeprefix("the query cannot be read: ")
+            raise UsageError(f"--where {where!r} is no condition: {reason}") from None
         if as_json:
             print_result(result, "json")
             return 0

@@ -19,12 +19,15 @@ from typing import TYPE_CHECKING, Any, get_origin
 import click
 
 from assay.cli.completion import complete_files, completer_for
+from assay.core.errors import StopRun, UsageError
 from assay.core.spec import Field, RunSpec, SuiteOptions, build, fields
 from assay.screen import tell
 from assay.suites import find_options
 
 if TYPE_CHECKING:
     from msgspec import Struct
+
+    from assay.results import Run
 
 SETTINGS: dict[str, Any] = {
     # lm-evaluation-harness writes flags with `_`; both spellings work everywhere.
@@ -42,6 +45,7 @@ class SuiteCommandLine(click.Command):
 
     def __init__(self, suite: str, words: str, options: type[SuiteOptions]) -> None:
         self.suite = suite
+        self.words = words
         self.options = options
         self.own, self.common = _parameters(options, options), _parameters(RunSpec, options)
         self.common += [
@@ -52,6 +56,14 @@ class SuiteCommandLine(click.Command):
                 ["--dry-run"], is_flag=True, help="Show the planned requests; send none and write no files."
             ),
         ]
+        if options.watchable:
+            self.common.append(
+                click.Option(
+                    ["--watch"],
+                    is_flag=True,
+                    help="Run again whenever a file that the run read is saved. Only changed requests are sent.",
+                )
+            )
         epilog = f"\b\nExamples:\n{_indented(options.examples)}" if options.examples.strip() else None
         super().__init__(
             words.rpartition(" ")[2],
@@ -125,13 +137,28 @@ class SuiteCommandLine(click.Command):
             build(self.suite, self.options, values, str(config))
         return build(self.suite, self.options, values | self.options.translate_values(_values(flags), tell))
 
-    def run(self, config: Path | None, dry_run: bool, **flags: Any) -> int:
+    def run(self, config: Path | None, dry_run: bool, watch: bool = False, **flags: Any) -> int:
         """Run the suite and print its report. Returns the exit code."""
         for flag, reason in self.options.ignored.items():
             if flags.pop(_parameter_name(flag), None):
                 tell(f"{flag.partition(' ')[0]} is ignored: {reason}")
-        spec = self.spec(flags, config)
-        return run_suite(spec, dry_run=dry_run)
+        if not watch:
+            return run_suite(self.spec(flags, config), dry_run=dry_run)
+        if dry_run:
+            raise click.UsageError(
+                "--watch and --dry-run exclude each other: nothing is read again without a run"
+            )
+        from assay.cli.watch import watch_suite
+
+        return watch_suite(self, flags, config)
+
+    def spec_of_words(self, words: list[str]) -> RunSpec:
+        """Return the spec of a command line; `words` stand behind the command. Flags without effect are dropped."""
+        with self.make_context(self.name, words) as context:
+            flags = dict(context.params)
+        for name in ("dry_run", "watch", *map(_parameter_name, self.options.ignored)):
+            flags.pop(name, None)
+        return self.spec(flags, flags.pop("config"))
 
 
 def suite_command(suite: str, words: str = "") -> SuiteCommandLine:
@@ -143,15 +170,16 @@ def suite_command(suite: str, words: str = "") -> SuiteCommandLine:
 def run_suite(spec: RunSpec, *, dry_run: bool = False) -> int:
     """Run a spec, and print progress and report. Returns the exit code. With --quiet only errors are printed."""
     from assay import api
-    from assay.cli.footer import print_errors
-    from assay.cli.printer import print_notices, print_overview, print_report, print_run, print_sections
+    from assay.cli.printer import print_notices, print_overview, print_report, print_sections
     from assay.core.report import Report
-    from assay.progress import observers
 
     instead = api.instead_of_run(spec)
     if isinstance(instead, Report):
         print_report(instead)
         print_notices(instead)
+        return 0
+    if isinstance(instead, str):
+        click.echo(instead)
         return 0
     if instead is not None:
         print_sections(instead)
@@ -161,12 +189,30 @@ def run_suite(spec: RunSpec, *, dry_run: bool = False) -> int:
         return 0
     if spec.options.shows_sections():
         print_sections(api.overview(spec).sections)
+    return run_and_print(spec).exit_code
+
+
+def run_and_print(spec: RunSpec) -> Run:
+    """Run a spec, and print its progress and report. With --quiet only errors are printed."""
+    from assay import api
+    from assay.cli.footer import print_errors
+    from assay.cli.printer import print_run
+    from assay.progress import observers
+
     run = api.run(spec, observers(quiet=spec.quiet))
-    if not spec.quiet:
-        print_run(run)
-    else:
-        print_errors(run)
-    return run.exit_code
+    try:
+        if not spec.quiet:
+            print_run(run)
+        else:
+            print_errors(run)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StopRun(
+            f"cannot print the report: {error.strerror}. The files of the run are complete in {run.folder}. "
+            "Run the same command again, or `assay show` with this folder, to see it"
+        ) from error
+    return run
 
 
 def read_config(options: type[SuiteOptions], path: Path) -> dict[str, Any]:
@@ -200,7 +246,9 @@ def _values(flags: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, tuple):
             values.setdefault(name.removeprefix(FLAG_OF_ARGUMENT), []).extend(value)
         else:
-            values.setdefault(name.removeprefix(FLAG_OF_ARGUMENT), value)
+            key = name.removeprefix(FLAG_OF_ARGUMENT)
+            if values.setdefault(key, value) != value:
+                raise UsageError(f"the {key} is named twice, {values[key]} and {value}; name one of them")
     return values
 
 

@@ -62,37 +62,39 @@ def check_url(url: str) -> str:
         raise UsageError(EMPTY_URL.format(option="--base-url"))
     scheme, separator, rest = url.partition("://")
     address = rest.partition("/")[0]
-    if "@" in address:
+    # Messages show the URL without its query, which may be a key.
+    shown = re.split("[?#]", url)[0]
+    if "@" in (address if separator else shown):
         raise UsageError(
             "Remove the credentials from the base URL: it is saved in the run folder. Put the key into the variable of "
             "its provider instead, such as OPENAI_API_KEY"
         )
     if not separator or scheme.lower() not in ("http", "https"):
-        raise UsageError(f"a base URL begins with http:// or https://, not {url!r}")
+        raise UsageError(f"a base URL begins with http:// or https://, not {shown!r}")
     query = rest.partition("?")[2]
     # Azure's portal shows addresses with a version, which its provider understands.
     if "#" in rest or ("?" in rest and not re.fullmatch(r"api-version=[\w.-]+", query)):
         raise UsageError(
-            f"the base URL {re.split('[?#]', url)[0]!r} has a query or a fragment behind it. Remove it: paths are "
+            f"the base URL {shown!r} has a query or a fragment behind it. Remove it: paths are "
             "appended to the base URL, which is saved in the run folder. Keys belong into variables, other values into "
             "--gen-kwargs or --model-args"
         )
     if not url.isprintable() or " " in url:
-        raise UsageError(f"the base URL {url!r} has a space or a control character in it")
+        raise UsageError(f"the base URL {shown!r} has a space or a control character in it")
     bracketed = re.fullmatch(r"(\[[0-9A-Fa-f:.]+(?:%\w+)?\])(?::(.*))?", address)
     host, port = bracketed.groups() if bracketed else (address.partition(":")[0], address.partition(":")[2])
     if not bracketed and address.count(":") > 1:
         # Whether the last number is a port cannot be known. Most base URLs of a machine's own servers have one.
         ipv6, _, last = address.strip("[]").rpartition(":")
         raise UsageError(
-            f"the base URL {url!r} has several colons in its host. IPv6 addresses stand in brackets: "
+            f"the base URL {shown!r} has several colons in its host. IPv6 addresses stand in brackets: "
             f"{scheme}://[{ipv6}]:{last}{rest.removeprefix(address)}"
         )
     if not host or (not bracketed and re.search(r"[\[\]]", host)):
-        raise UsageError(f"the base URL {url!r} has no host; write it like http://127.0.0.1:8000/v1")
+        raise UsageError(f"the base URL {shown!r} has no host; write it like http://127.0.0.1:8000/v1")
     if port and not (re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) <= MAX_PORT):
         raise UsageError(
-            f"the base URL {url!r} has the port {port!r}; ports are numbers from 1 to {MAX_PORT}"
+            f"the base URL {shown!r} has the port {port!r}; ports are numbers from 1 to {MAX_PORT}"
         )
     return f"{scheme.lower()}://{rest}"
 
@@ -141,6 +143,8 @@ class Role(Struct, frozen=True):
     """Abilities that the model must have, such as CHAT. Checked before the first request."""
     mark: Literal["ask", "score"] = "ask"
     """What another model in this role means: another run (`ask`), or new scores of the same replies (`score`)."""
+    where: str = ""
+    """File and line that name the model, for messages. Empty if a flag names it."""
 
 
 def role_of(model: str | Role) -> Role:

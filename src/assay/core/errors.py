@@ -4,11 +4,14 @@ AssayError                  exit code
 ├── UsageError              2   wrong flag, wrong value, missing file or run
 │   └── MissingExtra        2   an optional package is not installed
 ├── InputError              2   a file is invalid; has all of its problems
-│   └── DamagedRun          2   a file of a run folder is not as it was written
+│   ├── DamagedRun          2   a file of a run folder is not as it was written
+│   ├── InvalidTestset      2   a testset read by Python code is invalid; also a ValueError
+│   └── MissingTestset      2   there is no such testset; also a FileNotFoundError
 ├── RunBusy                 2   another process works on the same run
 ├── ModelRefused            2   the endpoint rejected the first requests (key, model name)
 ├── CheckFailed             1   `run.check()`: the run stopped, or some of its cases failed
 ├── StopRun                 3   the run stopped and can be continued
+│   └── DiskFull            3   the disk is full; the replies in flight are saved
 ├── ModelError              -   one call failed; the case gets a Failure, the run goes on
 └── CaseFailed              -   one case has no result; the case gets a Failure, the run goes on
 
@@ -17,6 +20,8 @@ A message says what happened, where, and what to do next. It has no prefix such 
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,7 +46,7 @@ class MissingExtra(UsageError):
 
 
 class Problem(NamedTuple):
-    """One problem of a file. `level` is error, warning or advice."""
+    """One problem of a file. `level` is error, warning or advice; a note says only what `assay check` read."""
 
     where: str
     message: str
@@ -51,10 +56,41 @@ class Problem(NamedTuple):
         return f"{self.where}: {self.message}"
 
 
+def similar(name: str, choices: Iterable[str]) -> str:
+    """Return the end of a message about an unknown name: the names that are similar to it, if any."""
+    return _did_you_mean(similar_names(name, choices))
+
+
+def similar_names(name: str, choices: Iterable[str], least: float = 0.5) -> list[str]:
+    """Return at most three similar names. `least` is the smallest similarity, from 0 to 1."""
+    from difflib import get_close_matches  # imported here because only a typo needs it
+
+    choices = list(choices)
+    # `OpenAI` is nearer to `openai` than its letters say.
+    near = [choice for choice in choices if choice.lower() == name.lower()]
+    return near or get_close_matches(name, choices, n=3, cutoff=least)
+
+
+def _did_you_mean(names: list[str]) -> str:
+    return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
+
+
+def similar_file(path: Path) -> str:
+    """Return the end of a message about a missing file: names in its folder that are similar to its own, if any."""
+    try:
+        stems = sorted(entry.stem for entry in path.parent.iterdir() if entry.suffix == path.suffix)
+    except OSError:
+        return f"; there is no folder {str(path.parent)!r} either"
+    # Without the ending, which would make all names of files similar.
+    near = similar_names(path.stem, stems, least=0.7)
+    return _did_you_mean([stem + path.suffix for stem in near])
+
+
 def unreadable(path: Path, error: OSError, hint: str = "") -> Problem:
     """Return the Problem for a file that cannot be opened. For a missing file, `hint` says what it should contain."""
     if isinstance(error, FileNotFoundError):
-        return Problem(str(path), "; ".join(filter(None, ["there is no such file", hint])))
+        missing = "; ".join(filter(None, ["there is no such file", hint]))
+        return Problem(str(path), missing + similar_file(path))
     return Problem(str(path), f"cannot be read: {error.strerror}")
 
 
@@ -68,6 +104,14 @@ class InputError(AssayError):
 
 class DamagedRun(InputError):
     """A file of a run folder is not as assay wrote it. `problems` names the files and lines."""
+
+
+class InvalidTestset(InputError, ValueError):
+    """A testset is invalid. Raised by `TestCase` and `TestsetLoader`, whose original raises ValueError."""
+
+
+class MissingTestset(InputError, FileNotFoundError):
+    """There is no such testset. Raised by `TestsetLoader`, whose original raises FileNotFoundError."""
 
 
 class RunBusy(AssayError):
@@ -90,11 +134,17 @@ class StopRun(AssayError):
     exit_code = 3
 
 
+class DiskFull(StopRun):
+    """The disk is full. The lines that were written last are saved: the run had reserved room for them."""
+
+
 def cannot_write(path: object, error: OSError) -> StopRun:
     """Return the StopRun for a failed write. The usual cause is a full disk."""
+    forbidden = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
+    advice = "Make the folder writable" if forbidden else "Make room"
     return StopRun(
         f"cannot write {path}: {error.strerror}. All replies so far are saved. "
-        "Make room and run the same command again"
+        f"{advice} and run the same command again"
     )
 
 

@@ -78,7 +78,8 @@ class ExpressionProblem(AssayError):
 class Expression:
     """A parsed condition. Evaluating it never raises, whatever the values are.
 
-    `names` are the names that it uses. Raises ExpressionProblem if the source is invalid.
+    `names` are the names that it uses. `fields` are names with a field, such as `("inputs", "language")`.
+    Raises ExpressionProblem if the source is invalid.
     """
 
     def __init__(self, source: str) -> None:
@@ -86,6 +87,7 @@ class Expression:
         builder = _Builder(source)
         self._read = builder.reader(_parse(source), 1)
         self.names = frozenset(builder.names)
+        self.fields = frozenset(builder.fields)
 
     def value(self, names: Names) -> Any:
         """Return the value of the expression, a JSON value. It is None if a part of the data is missing."""
@@ -142,6 +144,7 @@ class _Builder:
 
     def __init__(self, source: str) -> None:
         self.names: set[str] = set()
+        self.fields: set[tuple[str, str]] = set()
         self._source = source
         self._lines = source.strip().split("\n")
 
@@ -197,6 +200,7 @@ class _Builder:
 
     def _attribute(self, node: ast.Attribute, depth: int) -> _Reader:
         self._check_name(node, node.attr)
+        self._add_field(node.value, node.attr)
         return _field(self.reader(node.value, depth), node.attr)
 
     def _subscript(self, node: ast.Subscript, depth: int) -> _Reader:
@@ -208,10 +212,15 @@ class _Builder:
         if isinstance(index, str):
             if _starts_with_two_underscores(index) and index.endswith("__"):
                 raise self._problem(node, "names with two underscores on both sides are not allowed")
+            self._add_field(node.value, index)
             return _field(self.reader(node.value, depth), index)
         if type(index) is int:
             return _element(self.reader(node.value, depth), index)
         raise self._problem(key, 'only ["field"] and [0] may follow a value')
+
+    def _add_field(self, owner: ast.expr, name: str) -> None:
+        if isinstance(owner, ast.Name):
+            self.fields.add((owner.id, name))
 
     def _boolean(self, node: ast.BoolOp, depth: int) -> _Reader:
         readers = [self.reader(value, depth) for value in node.values]

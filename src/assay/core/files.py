@@ -8,12 +8,22 @@ from typing import Any
 
 import msgspec
 
+# Prompts, replies and rows may be confidential. So no other user may read them; whether the group may, umask says.
+FILE_MODE, FOLDER_MODE = 0o640, 0o750
+
+
+def close_to_others(path: Path) -> None:
+    """Take the permissions of all users but the owner and the group away from a file."""
+    mode = path.stat().st_mode & 0o7777
+    if mode & 0o007:
+        path.chmod(mode & ~0o007)
+
 
 def write_whole(path: Path, data: bytes) -> Path:
     """Write a file atomically: readers, also those after a crash, see the old content or the new one."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

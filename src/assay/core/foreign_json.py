@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from assay.core.bounds import refuse_special_file
 from assay.core.errors import InputError, Problem, unreadable
 
 T = TypeVar("T")
@@ -47,6 +48,7 @@ class ForeignLine(NamedTuple):
 def read_json(path: Path) -> Any:
     """Return the JSON value of a file. Raises InputError if it is no JSON, too large or too deep."""
     try:
+        refuse_special_file(path)
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
             raise InputError(

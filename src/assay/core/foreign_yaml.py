@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from assay.core.bounds import refuse_special_file
 from assay.core.errors import InputError, Problem, unreadable
 from assay.core.foreign_json import MAX_DEPTH
 
@@ -21,6 +22,7 @@ def read_yaml(path: Path) -> Any:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the compiled one is missing on some platforms
     try:
+        refuse_special_file(path)
         size = path.stat().st_size
         if size > MAX_YAML_BYTES:
             raise InputError(

@@ -266,6 +266,16 @@ def describe_callable(function: Callable[..., Any]) -> str:
     return "lambda" if name == "<lambda>" else str(name)
 
 
+def place_of(function: Callable[..., Any]) -> str:
+    """Return `file.py:12`, the first line of a function; empty for a callable that is no function of Python."""
+    if isinstance(function, functools.partial):
+        return place_of(function.func)
+    if not isinstance(function, types.FunctionType):
+        return ""
+    code = function.__code__
+    return f"{code.co_filename.replace(chr(92), '/').rpartition('/')[2]}:{code.co_firstlineno}"
+
+
 def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
     """Return the parameters by name, or None for a builtin without a readable signature."""
     try:

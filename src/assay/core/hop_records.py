@@ -1,15 +1,18 @@
 """The forms of a line in a HOP batch file. A line is an input, an input with its result, or neither.
 
 - A View record is `{"input": {...}, "result": ...}` or `{"input": {...}, "error": ...}`.
-- A flat record is the input itself, with `hop_*` and `profile` added to it.
+- A flat record is the input itself, with `hop_result`, `hop_stats` and `profile` added to it.
 - A bare pair `[status, result]` is a result without its input.
 - Lines with `_type: meta` and lines of an observer's log are not inputs.
 """
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 Fields = dict[str, Any]
@@ -18,6 +21,12 @@ EXPECTED = "expected_"
 MAX_WRAPPERS = 100
 """Old tools wrap their own output again each time it is their input. A file with more wrappers is broken."""
 
+RESULT_KEYS = ("hop_result", "hop_stats", "profile")
+"""Keys that a batch adds to a flat record, in this order."""
+VIEW_SUFFIX = "_view"
+"""Ends the stem of a result file with records in the View's form."""
+# File names are limited to 255 bytes. The time and the suffix follow the stem.
+_MAX_STEM_BYTES = 200
 _ROW_KEYS = frozenset({"id", "tag", "description", "difficulty"})
 _OBSERVER_TYPES = frozenset({"run_start", "step", "run_end"})
 _STATUSES = frozenset({"OK", "FAIL", "UNCERTAIN", "LACK_OF_INFO", "ERROR"})
@@ -58,6 +67,21 @@ def unwrap(
     raise ValueError(f"more than {MAX_WRAPPERS} wrappers stand around one input")
 
 
+def result_file_name(data: Path, started: float, *, view: bool = False) -> str:
+    """Return `<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, with the time of the batch's first start.
+
+    In the View's form the stem ends with `_view`, so that both forms of a batch fit into one folder. The names are
+    unique, because no two runs of a folder start in the same second. A batch over its own output has a longer stem
+    each time, so a long stem is cut.
+    """
+    stem = data.stem
+    raw = os.fsencode(data.stem)
+    if len(raw) > _MAX_STEM_BYTES:
+        stem = raw[:_MAX_STEM_BYTES].decode(errors="ignore")
+    when = time.strftime("%Y%m%d_%H%M%S", time.localtime(started))
+    return f"{stem}_{when}{VIEW_SUFFIX if view else ''}.jsonl"
+
+
 def is_meta(record: Mapping[str, Any]) -> bool:
     """Return whether a line describes a profile."""
     return record.get("_type") == "meta"
@@ -94,8 +118,8 @@ def is_row_key(key: str) -> bool:
 
 
 def is_result_key(key: str) -> bool:
-    """Return whether a key was added by an earlier batch."""
-    return key == "profile" or key.startswith("hop_")
+    """Return whether a key was added by an earlier batch. Other keys with `hop_`, such as `hop_count`, are inputs."""
+    return key in RESULT_KEYS
 
 
 class RecordParts(NamedTuple):

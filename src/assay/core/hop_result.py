@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -90,7 +91,9 @@ def read_result(value: Any) -> HopResult:
     if status is not None:
         value = value[1]
     elif value is None:
-        raise BadResult("it returned nothing; return a dict, JSON text or (status, result)")
+        raise BadResult(
+            "it returned nothing; return a dict, JSON text or (status, result). Is a `return` or an `await` forgotten?"
+        )
     if not isinstance(value, str):
         return _checked(status or OK, _dumped(value))
     try:
@@ -107,11 +110,32 @@ def _dumped(value: Any) -> str:
     except RecursionError:
         raise BadResult(f"the result is nested deeper than {MAX_DEPTH}") from None
     except (TypeError, ValueError, OverflowError) as error:
-        if inspect.isawaitable(value):
-            if inspect.iscoroutine(value):
-                value.close()
-            raise BadResult("it returned a coroutine; declare the function with `async def`") from None
+        if name := _close_coroutines(value):
+            raise BadResult(
+                f"the result is {name}(…), a call without `await`; in an `async def` function, "
+                "write `await` before the call"
+            ) from None
         raise BadResult(f"the result is no JSON: {error}") from None
+
+
+def _close_coroutines(value: Any, depth: int = 0) -> str:
+    """Return the name of the first function that was called without `await`; empty if there is none.
+
+    Closes all of them: Python would warn that they were never awaited. A value may contain itself.
+    """
+    if depth > MAX_DEPTH:
+        return ""
+    if inspect.iscoroutine(value):
+        value.close()
+        return str(value.__qualname__).rpartition(".")[2]
+    if inspect.isawaitable(value):
+        return type(value).__name__
+    names: list[str] = []
+    if isinstance(value, Mapping):
+        names = [_close_coroutines(item, depth + 1) for item in value.values()]
+    elif isinstance(value, (list, tuple)):
+        names = [_close_coroutines(item, depth + 1) for item in value]
+    return next(filter(None, names), "")
 
 
 def _checked(status: str, text: str) -> HopResult:

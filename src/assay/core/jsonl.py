@@ -8,10 +8,13 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from assay.core.bounds import MAX_DEPTH, is_too_deep, read_lines, refuse_special_file
+from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_utf8
 from assay.core.errors import InputError, Problem
 
 _BOM = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode
+TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 
 
 class Line(NamedTuple):
@@ -30,9 +33,15 @@ class ObjectLine(NamedTuple):
 
 
 def lines(path: Path) -> Iterator[Line]:
-    """Yield every line that is not blank. Accepts a BOM, CRLF and a missing line break at the end."""
+    """Yield every line that is not blank. Accepts a BOM, CRLF and a missing line break at the end.
+
+    Raises InputError for a line without end, for a pipe or a device, and for UTF-16, in which every line is a problem.
+    """
+    refuse_special_file(path)
     with path.open("rb", buffering=1 << 18) as file:
-        for number, raw in enumerate(file, 1):
+        for number, raw in enumerate(read_lines(file, path), 1):
+            if number == 1 and raw.startswith(UTF16_MARKS):
+                raise InputError(Problem(f"{path}:1", IS_UTF16))
             if text := body(raw, number):
                 yield Line(number, text)
 
@@ -75,12 +84,17 @@ def parse_object(raw: bytes, place: Located, problems: list[Problem] | None = No
     """Return the object in `raw`, or None after adding to `problems`. NaN and Infinity are not JSON."""
     try:
         value = _decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        problem = Problem(place.where, not_utf8(error))
+    except msgspec.DecodeError as error:
         problem = Problem(place.where, f"not JSON: {error}")
+    except RecursionError:
+        problem = Problem(place.where, TOO_DEEP)
     else:
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not is_too_deep(raw, value):
             return value
-        problem = Problem(place.where, f"expected an object, found {_kind(value)}")
+        kind = _kind(value)
+        problem = Problem(place.where, f"expected an object, found {kind}" if kind else TOO_DEEP)
     if problems is None:
         raise InputError(problem)
     problems.append(problem)
@@ -88,5 +102,5 @@ def parse_object(raw: bytes, place: Located, problems: list[Problem] | None = No
 
 
 def _kind(value: Any) -> str:
-    names = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    names = {list: "a list", str: "a string", bool: "a boolean", type(None): "null", dict: ""}
     return names.get(type(value), "a number")

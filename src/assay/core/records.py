@@ -24,6 +24,15 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from assay.core.bounds import (
+    MAX_DEPTH,
+    MAX_DOCUMENT_BYTES,
+    MAX_LINE_BYTES,
+    is_too_deep,
+    read_file,
+    refuse_special_file,
+)
+from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_utf8
 from assay.core.errors import InputError, Problem, unreadable
 from assay.core.schema import JSON_WORDING, KeyPath, Wording, convert, json_path, kind_of
 
@@ -32,7 +41,6 @@ T = TypeVar("T")
 TORN = "the last line is cut off and left out; the file was probably being written"
 
 _BOM = b"\xef\xbb\xbf"
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _COMMENT_LINE = re.compile(rb"^[ \t]*//[^\n]*", re.MULTILINE)
 _SPACE = re.compile(rb"\s*")
 _RECORD_START = re.compile(rb"^[ \t]*\{", re.MULTILINE)
@@ -50,6 +58,7 @@ _NOTHING: Any = object()  # marks a broken value whose problem is already report
 _WINDOW = 1 << 16
 # If the window cuts a number, literal or escape, the decoder reports an error this close to the window's end.
 _LONGEST_LITERAL = 400
+_TOO_DEEP = f"not usable: nested more than {MAX_DEPTH} levels deep"
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -102,11 +111,11 @@ def read_records(
     may still be writing the file.
     """
     try:
-        data = path.read_bytes()
+        data = read_file(path, MAX_DOCUMENT_BYTES)
     except OSError as error:
         raise InputError(unreadable(path, error, hint)) from None
-    if data.startswith(_UTF16_MARKS):
-        problems.append(Problem(f"{path}:1", "this is UTF-16; save the file as UTF-8"))
+    if data.startswith(UTF16_MARKS):
+        problems.append(Problem(f"{path}:1", IS_UTF16))
         return
     data = data.removeprefix(_BOM)
     if path.suffix == ".json" and not _holds_several_objects(data):
@@ -128,7 +137,8 @@ def read_structs(path: Path, schema: type[T], problems: list[Problem]) -> list[T
 def first_record(path: Path) -> FileRecord | None:
     """Return the first object of a file, to recognise its format; None if it has none."""
     # The file may be large, and the first bytes nearly always have a whole record. Otherwise read more.
-    for size in (1 << 16, 1 << 22, -1):
+    refuse_special_file(path)
+    for size in (1 << 16, 1 << 22, MAX_LINE_BYTES):
         with path.open("rb") as file:
             data = file.read(size).removeprefix(_BOM)
         record = next(_Scan(path, data, [], "error").records(), None)
@@ -183,7 +193,7 @@ def _holds_several_objects(data: bytes) -> bool:
         return False
     try:
         msgspec.json.decode(data, type=msgspec.Raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _DECODE_ERRORS as error:
         return "trailing characters" in str(error)
     return False
 
@@ -199,23 +209,33 @@ def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> I
     except msgspec.ValidationError:
         problems.append(Problem(f"{path} $", f"must be a list of {thing}s, or one as an object"))
         return
+    except RecursionError:
+        problems.append(Problem(str(path), _TOO_DEEP))
+        return
     except _DECODE_ERRORS as error:
         position = _BYTE.search(str(error))
         where = str(path)
         if position is not None:
             line = data.count(b"\n", 0, int(position[1])) + 1
             where = f"{path}:{line}"
-        problems.append(Problem(where, f"not JSON: {error}"))
+        why = not_utf8(error) if isinstance(error, UnicodeDecodeError) else f"not JSON: {error}"
+        problems.append(Problem(where, why))
         return
     if not raws:
         problems.append(Problem(str(path), f"there is no {thing} in it"))
     for root, raw in raws.items():
         try:
             value = _decode(raw)
-        except _DECODE_ERRORS as error:
-            problems.append(Problem(f"{path} {root}", f"not JSON: {error}"))
+        except RecursionError:
+            problems.append(Problem(f"{path} {root}", _TOO_DEEP))
             continue
-        if isinstance(value, dict):
+        except _DECODE_ERRORS as error:
+            why = not_utf8(error) if isinstance(error, UnicodeDecodeError) else f"not JSON: {error}"
+            problems.append(Problem(f"{path} {root}", why))
+            continue
+        if isinstance(value, dict) and is_too_deep(bytes(raw), value):
+            problems.append(Problem(f"{path} {root}", _TOO_DEEP))
+        elif isinstance(value, dict):
             yield FileRecord(path, 0, bytes(raw), value, root)
         else:
             problems.append(Problem(f"{path} {root}", f"must be an object, not {kind_of(value)}"))
@@ -264,7 +284,10 @@ class _Scan:
             else:
                 self._move(line_end)
             if isinstance(value, dict):
-                yield FileRecord(self._path, line, raw, value)
+                if is_too_deep(raw, value):
+                    self._add(line, _TOO_DEEP)
+                else:
+                    yield FileRecord(self._path, line, raw, value)
             elif isinstance(value, list):
                 self._add(line, _NO_LIST)
             elif value is not _NOTHING:
@@ -299,7 +322,7 @@ class _Scan:
             self._broken(start, error.reason, error.position)
             return b"", _NOTHING
         except RecursionError:
-            self._add(self._line, "not usable: nested too deeply")
+            self._add(self._line, _TOO_DEEP)
             self._go_on(start)
             return b"", _NOTHING
         except ValueError as error:
@@ -398,7 +421,7 @@ def _why_unusable(raw: bytes, line: int, error: Exception) -> str:
         wrong_line = line + raw.count(b"\n", 0, wrong.start)
         return f"not UTF-8: byte 0x{raw[wrong.start]:02x} on line {wrong_line}"
     if isinstance(error, RecursionError):
-        return "not usable: nested too deeply"
+        return _TOO_DEEP
     # Python's json module accepts NaN, Infinity and -Infinity, which are not JSON.
     constants: list[str] = []
     json.loads(raw, parse_constant=constants.append)

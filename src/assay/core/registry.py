@@ -12,12 +12,11 @@ import importlib
 import os
 import pkgutil
 import sys
-from collections.abc import Iterable
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.core.errors import UsageError
+from assay.core.errors import UsageError, similar
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -104,19 +103,8 @@ def identity(name: str) -> str:
 
 def unknown(kind: str, name: str, choices: list[str]) -> str:
     """Return the message for an unknown name, with similar names or with all choices."""
-    hint = _similar(name, choices) or f"; known: {', '.join(choices)}"
+    hint = similar(name, choices) or (f"; known: {', '.join(choices)}" if choices else "")
     return f"there is no {kind} named {name!r}{hint}"
-
-
-def _similar(name: str, choices: Iterable[str]) -> str:
-    """Return the end of a message about an unknown name: the names that are similar to it, if any."""
-    from difflib import get_close_matches  # imported here because only a typo needs it
-
-    choices = list(choices)
-    # `OpenAI` is nearer to `openai` than its letters say.
-    near = [choice for choice in choices if choice.lower() == name.lower()]
-    near = near or get_close_matches(name, choices, n=3, cutoff=0.5)
-    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def load_from_file(reference: str) -> Any:
@@ -128,7 +116,9 @@ def load_from_file(reference: str) -> Any:
     try:
         return getattr(module, attribute)
     except AttributeError:
-        raise UsageError(f"{path} has no {attribute!r}{_similar(attribute, vars(module))}") from None
+        names = [name for name, value in vars(module).items() if name[0] != "_" and callable(value)]
+        hint = similar(attribute, names) or (f"; it has {', '.join(names)}" if names else "")
+        raise UsageError(f"{path} has no {attribute!r}{hint}") from None
 
 
 def entry_points_of(group: str) -> EntryPoints:

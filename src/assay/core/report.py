@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+from assay.core.error_counts import ErrorCount
 from assay.core.judges import JudgeInfo
 
 
@@ -48,6 +49,8 @@ class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the values of cases become the number. A better number may mean smaller values, as for perplexity."""
     higher_is_better: bool | None = True
     left_out: dict[str, int] = field(default_factory=dict)
+    unasked: int = 0
+    """How many units of the denominator have a value without the judge: an empty answer, an empty memory."""
     stderr: float | None = None
     interval: Interval | None = None
     """Bounds of the 95 % interval."""
@@ -173,6 +176,16 @@ class Examples(Struct, kw_only=True, omit_defaults=True):
     shown: list[Example]
 
 
+class Answered(Struct, frozen=True, omit_defaults=True):
+    """How many of the tests, rows or questions of a run have an answer that is no error."""
+
+    count: int
+    total: int
+    unit: str = "case"
+    apart: tuple[str, ...] = ()
+    """Metrics that need no answer, such as the recall of a memory. They are measured without any answer too."""
+
+
 class Entry(Struct, kw_only=True, omit_defaults=True):
     """One row group of the result table: a subject (model, variant, profile, memory), a task, or a group of tasks."""
 
@@ -194,6 +207,10 @@ class Entry(Struct, kw_only=True, omit_defaults=True):
     curves: list[Curve] = field(default_factory=list)
     examples: list[Examples] = field(default_factory=list)
     judges: list[JudgeInfo] = field(default_factory=list)
+    answered: Answered | None = None
+    """How many answers these numbers stand on. Without it, a run without any answer has no numbers."""
+    errors: list[ErrorCount] = field(default_factory=list)
+    """The most frequent errors of these cases, the most frequent one first. Only if there is no score."""
     notes: list[str] = field(default_factory=list)
     """Sentences to print below these numbers."""
 
@@ -278,6 +295,14 @@ class PairedSubjects(Struct, kw_only=True):
     row: PairedRow
 
 
+class CaseCounts(Struct, frozen=True):
+    """Cases of a run: all, those that ended well, and those without an answer of an endpoint or a judge."""
+
+    total: int
+    ok: int
+    unanswered: int = 0
+
+
 class Report(Struct, kw_only=True, omit_defaults=True):
     """The numbers of a run."""
 
@@ -285,7 +310,15 @@ class Report(Struct, kw_only=True, omit_defaults=True):
     entry_word: str = "subject"
     """The word for an entry in this suite: task, variant, profile, memory."""
     passed: bool | None = True
-    """Decides the exit code: True is 0, False is 1, None is 4 (a judge replied without a valid verdict)."""
+    """False if a check failed, None if a verdict is missing. `core/run_end.py` makes the exit code of it."""
+    why: str = ""
+    """A sentence about `passed`, if it is not True."""
+    answered: Answered | None = None
+    """Set by a suite whose cases end well although their answers are errors. A run without any answer has failed."""
+    wants_scores: bool = True
+    """False if nothing in the data asks for a score, as in a testset without expectations."""
+    errors: list[ErrorCount] = field(default_factory=list)
+    """The most frequent errors of cases, the most frequent one first. Suites add those of parts of cases."""
     notices: list[str] = field(default_factory=list)
     """Sentences to print on stderr, once for the whole report."""
     differences: list[PairedSubjects] = field(default_factory=list)

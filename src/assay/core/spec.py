@@ -14,6 +14,7 @@ The fields' texts are the help of the command line:
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Callable, Iterator, Mapping
 from math import ceil
@@ -28,6 +29,9 @@ from assay.core.errors import UsageError
 from assay.core.registry import unknown
 
 Mark = Literal["ask", "score", "how"]
+# How msgspec says that a number is out of its bounds, and how people say it.
+_BOUND = re.compile("Expected `(int|float)` (>=|>|<=|<) (.*)")
+_BOUNDS = {">=": "of at least", ">": "above", "<=": "of at most", "<": "below"}
 # The seed that lm-evaluation-harness uses by default, so that its tasks draw the same few-shot examples here.
 DEFAULT_SEED = 1234
 
@@ -67,6 +71,8 @@ class SuiteOptions(Struct, frozen=True, kw_only=True):
     default_params: ClassVar[Mapping[str, str]] = {}
     """Parameters that the suite sends by default, as the help of an option prints them:
     `{"judge_kwargs": "temperature=0,max_tokens=2048"}`."""
+    watchable: ClassVar[bool] = False
+    """Whether the command has `--watch`: it runs again when a file that it read is saved."""
     limit_name: ClassVar[str] = "max_tokens"
     """The parameter of --gen-kwargs that limits the length of replies, for messages."""
     ignored: ClassVar[Mapping[str, str]] = {}
@@ -308,9 +314,27 @@ def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where
         if missing in own and missing != message:
             message = f"{own[missing].extra.get('positional', '--' + missing.replace('_', '-'))} is missing"
         elif path:
-            message = f"option {path.rstrip('`')!r}: {message}"
+            name = path.rstrip("`")
+            choices = _choices((own | common).get(name))
+            if choices and message.startswith("Invalid enum value"):
+                value = (own_values | common_values)[name]
+                message = unknown(f"--{name.replace('_', '-')} value", str(value), choices)
+                message += f" Choose one of: {', '.join(choices)}" if "did you mean" in message else ""
+            elif bound := _BOUND.fullmatch(message):
+                flag = f"--{name.replace('_', '-')} {(own_values | common_values)[name]}"
+                kind = "a whole number" if bound[1] == "int" else "a number"
+                message = f"{flag}: expected {kind} {_BOUNDS[bound[2]]} {bound[3].removesuffix('.0')}"
+            else:
+                message = f"option {name!r}: {message}"
         raise UsageError(prefix + message) from None
     return msgspec.structs.replace(spec, options=own_options)
+
+
+def _choices(option: Field | None) -> list[str]:
+    """Return the values of an option that takes one of several names; empty for any other option."""
+    if option is None or get_origin(option.plain_type) is not Literal:
+        return []
+    return [str(choice) for choice in get_args(option.plain_type)]
 
 
 def _mapping_value(option: Field, value: Any) -> Any:

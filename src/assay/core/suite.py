@@ -62,6 +62,7 @@ from assay.core.case_details import (
     QuestionDetail,
     verdict_details,
 )
+from assay.core.checked import CheckOptions, FileCheck
 from assay.core.connect import Role
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
@@ -362,6 +363,9 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     has_questions: ClassVar[bool] = False
     """Whether a case consists of many questions, which `assay show RUN CASE --question ID` shows one by one."""
 
+    computes: ClassVar[bool] = False
+    """Whether coroutines of user code may compute for long, as those of memories. They then get a loop of their own,
+    so that replies are logged in the meantime (core/user_loop.py)."""
     dimensions: ClassVar[Sequence[str]] = ()
     """Names of the metrics that the page of a memory run shows as its dimensions, in order."""
 
@@ -407,7 +411,7 @@ class Suite(ABC, Generic[OptionsT, DataT]):
         return spec
 
     @classmethod
-    def instead_of_run(cls, spec: RunSpec) -> Report | Sequence[Section] | None:
+    def instead_of_run(cls, spec: RunSpec) -> Report | Sequence[Section] | str | None:
         """Return what the command prints instead of running, such as a list of tasks; None if it should run."""
         return None
 
@@ -508,6 +512,14 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
         """Return every problem of a file. `beside` is a second file that it belongs to, such as a pipeline."""
         return []
+
+    @classmethod
+    def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
+        """Return as what a file is checked, what it contains, and every problem, for `assay check`.
+
+        The default calls `check`. A suite with several formats overrides this method, to name the format.
+        """
+        return FileCheck(kind=f"file of {cls.name}", problems=cls.check(path, options.beside))
 
     @classmethod
     def read_results(cls, path: Path) -> ImportedRun | None:

@@ -14,16 +14,18 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, nodes
+from jinja2 import StrictUndefined, TemplateError, UndefinedError, nodes
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from assay.core.errors import AssayError
+from assay.core.errors import AssayError, UsageError
+from assay.core.patterns import PatternStopped, compile_pattern
 
 # Far beyond any context window. A larger text is a mistake or an attack.
 MAX_CHARS = 10_000_000
 # Loop turns and calls of one rendering.
 MAX_STEPS = 50_000
+_UNDEFINED = re.compile("'(.*)' is undefined")
 # In a format string: a width of six or more digits, or a width that is taken from the values (`%*d`, `{:{}}`).
 _WIDE_FORMAT = re.compile(r"\d{6,}|%[^%a-zA-Z]*\*|\{[^{}]*\{")
 # Filters whose result can be much larger than their inputs.
@@ -33,7 +35,14 @@ _PADDING_METHODS = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs"}
 
 
 class TemplateProblem(AssayError):
-    """A template cannot be compiled or rendered. The message has the reason."""
+    """A template cannot be compiled or rendered. The message has the reason.
+
+    `undefined` is the name that the template uses and that has no value, if that is the reason.
+    """
+
+    def __init__(self, message: str, undefined: str = "") -> None:
+        super().__init__(message)
+        self.undefined = undefined
 
 
 class _TooLarge(TemplateError):
@@ -111,7 +120,7 @@ def _limited_filter(name: str, function: Callable[..., Any]) -> Callable[..., An
 
 
 def _regex_replace(string: str, pattern: str, repl: str, count: int = 0) -> str:
-    return re.sub(pattern, repl, string, count=count)
+    return compile_pattern(pattern).sub(repl, string, count)
 
 
 class _Environment(ImmutableSandboxedEnvironment):
@@ -258,7 +267,7 @@ class Template:
                 _environment.steps = 0
                 text = self._template.render(values)
         except Exception as error:  # noqa: BLE001 - a template may fail in any way, as user code may
-            raise TemplateProblem(_error_message(error)) from None
+            raise TemplateProblem(_error_message(error), _undefined_name(error)) from None
         if len(text) > MAX_CHARS:
             raise TemplateProblem(str(_TooLarge()))
         return text
@@ -271,6 +280,13 @@ def _error_message(error: Exception) -> str:
     # The fast path without Jinja looks names up in `values`. The text is that of Jinja's UndefinedError.
     if isinstance(error, KeyError):
         return f"the template is refused: {error.args[0]!r} is undefined"
-    if isinstance(error, TemplateError):
+    if isinstance(error, (TemplateError, PatternStopped, UsageError)):
         return f"the template is refused: {error}"
     return f"the template raised {type(error).__name__}: {error}"
+
+
+def _undefined_name(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return str(error.args[0])
+    match = _UNDEFINED.fullmatch(str(error)) if isinstance(error, UndefinedError) else None
+    return match[1] if match else ""

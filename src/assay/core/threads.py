@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import threading
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 R = TypeVar("R")
 
@@ -25,12 +27,17 @@ class DaemonPool:
         self._size = size
         self._name = name
         self._replaces = replaces
+        self._started = 0
+        self.forget_threads()
+        _pools.add(self)
+
+    def forget_threads(self) -> None:
+        """Begin without jobs and threads. A forked process has only the thread that forked it."""
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._open = 0
         """Jobs that wait or run. The pool has as many threads, up to its size."""
         self._threads = 0
-        self._started = 0
 
     async def run(self, function: Callable[[], R]) -> R:
         """Call the function in a thread; return its value or raise its exception.
@@ -89,6 +96,17 @@ class DaemonPool:
         with suppress(RuntimeError):  # the loop is closed, so no caller waits for the result
             job.loop.call_soon_threadsafe(_settle, job.future, result, error)
         return True
+
+
+_pools: WeakSet[DaemonPool] = WeakSet()
+
+
+def _forget_all_threads() -> None:
+    for pool in _pools:
+        pool.forget_threads()
+
+
+os.register_at_fork(after_in_child=_forget_all_threads)
 
 
 class _Job:

@@ -38,6 +38,7 @@ import linecache
 import opcode
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
@@ -49,6 +50,7 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any, Literal, TypeVar, cast
 
+from assay.core import forks
 from assay.core.code import code_sha256
 from assay.core.errors import (
     CaseFailed,
@@ -58,7 +60,9 @@ from assay.core.errors import (
     Problem,
     StopRun,
     UsageError,
+    similar_file,
 )
+from assay.core.patterns import SlowPattern
 from assay.core.threads import DaemonPool, DetachedThreads
 from assay.core.types import Failure
 from assay.core.watchdog import Blocked, can_watch, watched
@@ -72,7 +76,7 @@ USER_MODULE = "assay_user_"
 POOL = DaemonPool(1_000, "assay-user-code", replaces=True)
 """Threads for sync code. The pool is large because one function may wait for another one in the same pool."""
 
-PASSED_THROUGH = (StopRun, ModelRefused, UsageError, ModelError, CaseFailed)
+PASSED_THROUGH = (StopRun, ModelRefused, UsageError, ModelError, CaseFailed, SlowPattern)
 
 _GRACE_SECONDS = 1.0
 """Time for an async function to clean up after its time limit. After that it is abandoned."""
@@ -83,6 +87,9 @@ _SLACK_SECONDS = 1.0
 # Failures are written to the journal, one per case. These limits keep its lines short.
 _MAX_MESSAGE = 2_000
 _MAX_TRACEBACK = 6_000
+# Python's cache of source lines forgets a file for a moment when it looks whether it has changed. Another thread that
+# looks then finds no line. Reentrant, because a traceback asks exceptions for their texts, which may name their line.
+_SOURCES = threading.RLock()
 _MAX_FRAMES = 20
 
 _BLOCKED = "it blocked all other rows until its time was over; without `async` it has a thread of its own"
@@ -211,7 +218,7 @@ async def _call_in_loop(
     limit = asyncio.timeout(timeout)
     try:
         async with limit:
-            return await function(*args, **kwargs)
+            return await forks.WatchedSteps(function(*args, **kwargs))
     except PASSED_THROUGH:
         raise
     except BaseException as error:
@@ -239,6 +246,7 @@ async def _call_in_task(
     # `over` is set by the end of the task or by the timer. This takes a third of the time of asyncio.wait.
     over = loop.create_future()
     task = loop.create_task(_Guarded(_run(function, args, kwargs, over, seconds), seconds))
+    hide_task(task)
     timer = None if timeout is None else loop.call_later(timeout, _set, over)
     try:
         await over
@@ -253,18 +261,28 @@ async def _call_in_task(
             task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             task.cancel()
             await asyncio.wait((task,), timeout=_GRACE_SECONDS)
+        elif not task.cancelled():
+            task.exception()  # retrieved here, because a cancelled caller does not ask for the result
     if not in_time:
         raise _too_long(timeout)
     if task.cancelled():  # only the function itself can reach this task
         raise UserCodeError("it cancelled its own task", type_name="CancelledError")
     try:
         return task.result()
+    except _CtrlC as error:
+        raise error.__cause__ or error from None
     except (*PASSED_THROUGH, UserCodeError):
         raise
     except BaseException as error:
         if is_ctrl_c(error):
             raise
         raise UserCodeError.of(error) from error
+
+
+def hide_task(task: asyncio.Task[Any] | None) -> None:
+    """Hide a task of the run from `asyncio.all_tasks`. Code that cancels all tasks would end the run."""
+    if task is not None:
+        asyncio.tasks._unregister_task(task)  # noqa: SLF001 - documented in "Extending asyncio"
 
 
 async def _run(
@@ -299,6 +317,7 @@ def call_here(
     function: Callable[..., T], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
 ) -> T:
     """Call a sync function in this thread, without a time limit. Raises UserCodeError if it raises."""
+    before = forks.count()
     try:
         return function(*args, **(kwargs or {}))
     except PASSED_THROUGH:
@@ -307,6 +326,8 @@ def call_here(
         if is_ctrl_c(error):
             raise
         raise UserCodeError.of(error) from error
+    finally:
+        forks.leave_if_forked(before)
 
 
 def _outcome(
@@ -316,10 +337,13 @@ def _outcome(
 
     The exception is returned because a future cannot carry StopIteration, and SystemExit in a future ends the loop.
     """
+    before = forks.count()
     try:
         return function(*args, **kwargs), None
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         return None, error
+    finally:
+        forks.leave_if_forked(before)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -375,9 +399,9 @@ def is_failure(error: BaseException) -> bool:
 
     A cancellation, a real Ctrl-C and the exceptions in PASSED_THROUGH do not: they concern more than the case.
     """
-    if isinstance(error, Exception):
-        return not isinstance(error, PASSED_THROUGH)
-    return not isinstance(error, asyncio.CancelledError) and not is_ctrl_c(error)
+    if isinstance(error, (*PASSED_THROUGH, asyncio.CancelledError)):
+        return False
+    return isinstance(error, Exception) or not is_ctrl_c(error)
 
 
 def failure_of(error: BaseException) -> Failure:
@@ -435,8 +459,18 @@ def last_line(error: BaseException) -> str:
     if innermost is None:
         return ""
     file, number = innermost.tb_frame.f_code.co_filename, innermost.tb_lineno
-    line = linecache.getline(file, number).strip()
+    with _SOURCES:
+        linecache.checkcache(file)  # the file may have been edited, or be another one of this name
+        line = linecache.getline(file, number).strip()
     return f"{Path(file).name}:{number}: {line}" if line else f"{file}:{number}"
+
+
+def definition_of(function: Callable[..., Any]) -> str:
+    """Return ` (file.py:12)` for a function of the user, for messages about its result; empty for any other."""
+    plain = inspect.unwrap(function.__func__ if inspect.ismethod(function) else function)
+    if not inspect.isfunction(plain) or not _is_user_file(plain.__code__.co_filename):
+        return ""
+    return f" ({Path(plain.__code__.co_filename).name}:{plain.__code__.co_firstlineno})"
 
 
 def traceback_of(error: BaseException) -> str:
@@ -445,7 +479,8 @@ def traceback_of(error: BaseException) -> str:
     Causes and exception groups are included. It is empty if no frame is in the user's files, for example if the call
     had wrong arguments.
     """
-    whole = traceback.TracebackException.from_exception(error, compact=True)
+    with _SOURCES:
+        whole = traceback.TracebackException.from_exception(error, compact=True)
     if not _keep_user_frames(whole):
         return ""
     return _writable("".join(whole.format()).rstrip())[-_MAX_TRACEBACK:]
@@ -503,6 +538,10 @@ class _TaskFactory:
         return task
 
 
+class _CtrlC(Exception):
+    """A real Ctrl-C inside a task of user code. A KeyboardInterrupt that leaves a task would end the event loop."""
+
+
 class _Guarded(Coroutine[Any, Any, Any]):
     """Wraps a coroutine: limits the time of its steps, and turns SystemExit and the like into UserCodeError.
 
@@ -513,21 +552,24 @@ class _Guarded(Coroutine[Any, Any, Any]):
     def __init__(self, inner: Coroutine[Any, Any, Any], seconds: float) -> None:
         self._inner = inner
         self._seconds = seconds
+        self._forks = forks.count()
 
     def send(self, value: Any) -> Any:
         try:
             return watched(self._seconds, self._inner.send, value)
         except (SystemExit, KeyboardInterrupt, Blocked) as error:
             if is_ctrl_c(error):
-                raise
+                raise _CtrlC from error
             raise UserCodeError.of(error) from error
+        finally:
+            forks.leave_if_forked(self._forks)
 
     def throw(self, *error: Any) -> Any:
         try:
             return watched(self._seconds, self._inner.throw, *error)
         except (SystemExit, KeyboardInterrupt, Blocked) as raised:
             if is_ctrl_c(raised):
-                raise
+                raise _CtrlC from raised
             raise UserCodeError.of(raised) from raised
 
     def close(self) -> None:
@@ -551,7 +593,7 @@ def load_module(path: Path) -> ModuleType:
     changed back, because relative paths of the command line must stay valid.
     """
     if not path.is_file():
-        raise UsageError(f"there is no file {str(path)!r}")
+        raise UsageError(f"there is no file {str(path)!r}{similar_file(path)}")
     name = f"{USER_MODULE}{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     name += f"_{code_sha256(path.resolve())[:16]}"
     if name in sys.modules:

@@ -57,6 +57,12 @@ def can_watch() -> bool:
     return signal.getsignal(signal.SIGALRM) == _alarm.ring
 
 
+def end_step() -> None:
+    """Raise `Blocked` in the current step, if there is one. To be called in a signal handler of the main thread."""
+    if _alarm.deadline:
+        raise Blocked
+
+
 def watched(seconds: float, step: Callable[..., T], *values: Any) -> T:
     """Run one step of user code with a time limit. 0 seconds mean no limit.
 

@@ -5,20 +5,35 @@ A tab, a duplicate key or a document that is not a mapping is an error with its 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import yaml
 
-from assay.core.errors import InputError, Problem
+from assay.core.bounds import read_file
+from assay.core.encoding import not_utf8
+from assay.core.errors import InputError, Problem, similar_file
 from assay.core.schema import YAML_WORDING, KeyPath, Wording
 
 # The C loader is much faster. PyYAML may be installed without it.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-# Limits against files whose aliases expand without end.
+MAX_YAML_BYTES = 1 << 25
+"""YAML is read about a hundred times more slowly than JSON: a file of this size takes half a minute."""
+# Limits against files whose aliases expand without end: ten aliases of ten aliases of ten expand to thousands.
 _MAX_DEPTH = 40
+_MAX_VALUES = 300_000
+_TOO_MANY = f"has more than {_MAX_VALUES:,} values, counting those that aliases (*name) repeat"
+# A text with fewer characters cannot have too many values, unless aliases repeat them.
+_LARGE = 1 << 19
+# Lines are kept for this many keys. Messages about further ones have the line of a parent.
 _MAX_KEYS = 100_000
+# What may begin a level of nesting: `[` and `{`, and the indentation or the dashes before a value.
+_BRACKET = re.compile(r"[\[{]")
+_INDENT = re.compile(rf"^[ \-?:]{{{_MAX_DEPTH}}}", re.MULTILINE)
 
 
 class FunctionRef(NamedTuple):
@@ -45,6 +60,8 @@ class YamlFile(NamedTuple):
     path: Path
     value: dict[str, Any]
     lines: dict[KeyPath, int]
+    text_lines: Mapping[KeyPath, int] = MappingProxyType({})
+    """The line of the first line of a text, if its lines are those of the file: literal blocks (`|`), single lines."""
 
     @property
     def wording(self) -> Wording:
@@ -68,17 +85,23 @@ class YamlFile(NamedTuple):
 def load_yaml(path: Path) -> YamlFile:
     """Read a YAML file. Raises InputError with all problems of its structure."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_file(path, MAX_YAML_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
-        raise InputError(Problem(str(path), "there is no such file")) from None
-    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(Problem(str(path), f"there is no such file{similar_file(path)}")) from None
+    except UnicodeDecodeError as error:
+        raise InputError(Problem(str(path), not_utf8(error))) from None
+    except OSError as error:
         raise InputError(Problem(str(path), f"cannot be read: {error}")) from None
     return parse_yaml(text, path)
 
 
 def parse_yaml(text: str, path: Path) -> YamlFile:
     """Do what `load_yaml` does, for a text. `path` names it in messages."""
-    loader = _Loader(text)
+    _refuse_size(text, path)
+    try:
+        loader = _Loader(text)
+    except yaml.YAMLError as error:  # a character that YAML does not allow, such as NUL
+        raise InputError(Problem(str(path), f"not YAML: {error}")) from None
     loader.folder = path.parent
     try:
         node = loader.get_single_node()
@@ -86,15 +109,18 @@ def parse_yaml(text: str, path: Path) -> YamlFile:
             raise InputError(Problem(f"{path}:1", "expected a mapping of keys to values"))
         lines: dict[KeyPath, int] = {}
         problems: list[Problem] = []
-        _walk(node, (), path, lines, problems)
+        walk = _KeyWalk(path, lines, problems)
+        walk.visit(node, ())
         if problems:
             raise InputError(problems)
-        return YamlFile(path, loader.construct_document(node), lines)
+        return YamlFile(path, loader.construct_document(node), lines, walk.text_lines)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise InputError(Problem(f"{path}:{line}", _explain(error, text, line))) from None
     except yaml.YAMLError as error:
         raise InputError(Problem(str(path), f"not YAML: {error}")) from None
+    except ValueError as error:  # a date such as 2024-13-45, a number of thousands of digits
+        raise InputError(Problem(str(path), f"a value cannot be read: {error}; write it in quotes")) from None
     finally:
         loader.dispose()
 
@@ -106,30 +132,83 @@ def _explain(error: yaml.MarkedYAMLError, text: str, line: int) -> str:
     return f"not YAML: {error.problem or error.context}"
 
 
-def _walk(
-    node: yaml.Node, keys: KeyPath, path: Path, lines: dict[KeyPath, int], problems: list[Problem]
-) -> None:
-    """Add the line of every key below a node to `lines`, and duplicate keys to `problems`."""
-    if len(keys) > _MAX_DEPTH:
-        problems.append(
-            Problem(f"{path}:{node.start_mark.line + 1}", "nested too deeply, or an alias of itself")
-        )
+def _refuse_size(text: str, path: Path) -> None:
+    """Raise InputError for a text with too many levels or values, before anything is built from it.
+
+    The parser calls itself for each level and would crash, and building millions of values takes minutes.
+    """
+    # Nearly every file is small and shallow by these cheap tests, and its events need not be read.
+    if len(text) < _LARGE and len(_BRACKET.findall(text)) <= _MAX_DEPTH and not _INDENT.search(text):
         return
-    lines.setdefault(keys, node.start_mark.line + 1)
-    if len(lines) > _MAX_KEYS:
-        return
-    if isinstance(node, yaml.SequenceNode):
-        for position, item in enumerate(node.value):
-            _walk(item, (*keys, position), path, lines, problems)
-    elif isinstance(node, yaml.MappingNode):
+    depth = values = 0
+    try:
+        for event in yaml.parse(text, Loader=_Base):
+            values += 1
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _MAX_DEPTH + 1:
+                message = f"nested more than {_MAX_DEPTH} levels deep"
+                raise InputError(Problem(f"{path}:{_line(event)}", message))
+            # A collection has two events.
+            if values > 2 * _MAX_VALUES:
+                raise InputError(Problem(f"{path}:{_line(event)}", _TOO_MANY))
+    except yaml.YAMLError:
+        return  # reported by the caller, with its line
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 1
+
+
+class _KeyWalk:
+    """Adds the line of every key below a node to `lines`, and duplicate keys to `problems`.
+
+    Raises InputError for more than _MAX_VALUES values. An alias counts with everything below it.
+    """
+
+    def __init__(self, path: Path, lines: dict[KeyPath, int], problems: list[Problem]) -> None:
+        self._path = path
+        self._lines = lines
+        self._problems = problems
+        self._values = 0
+        self.text_lines: dict[KeyPath, int] = {}
+
+    def visit(self, node: yaml.Node, keys: KeyPath) -> None:
+        line = node.start_mark.line + 1
+        self._values += 1
+        if self._values > _MAX_VALUES:
+            raise InputError(Problem(f"{self._path}:{line}", _TOO_MANY))
+        if len(keys) > _MAX_DEPTH:
+            self._problems.append(Problem(f"{self._path}:{line}", "nested too deeply, or an alias of itself"))
+            return
+        if len(self._lines) <= _MAX_KEYS:
+            self._lines.setdefault(keys, line)
+            if isinstance(node, yaml.ScalarNode):
+                if node.style == "|":
+                    self.text_lines[keys] = line + 1
+                elif "\n" not in node.value:
+                    self.text_lines[keys] = line
+        if isinstance(node, yaml.SequenceNode):
+            for position, item in enumerate(node.value):
+                self.visit(item, (*keys, position))
+        elif isinstance(node, yaml.MappingNode):
+            self._visit_mapping(node, keys)
+
+    def _visit_mapping(self, node: yaml.MappingNode, keys: KeyPath) -> None:
+        seen: dict[str, int] = {}
         for key_node, value_node in node.value:
-            key = (*keys, str(key_node.value))
             line = key_node.start_mark.line + 1
-            # The merge key `<<` may occur more than once.
-            if key in lines and key_node.value != "<<":
-                problems.append(
-                    Problem(f"{path}:{line}", f"key {key[-1]!r} is written twice, first on line {lines[key]}")
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._problems.append(
+                    Problem(f"{self._path}:{line}", "a key is a list or mapping, not a text")
                 )
                 continue
-            lines[key] = line
-            _walk(value_node, key, path, lines, problems)
+            name = str(key_node.value)
+            # The merge key `<<` may occur more than once.
+            if name in seen and name != "<<":
+                message = f"key {name!r} is written twice, first on line {seen[name]}"
+                self._problems.append(Problem(f"{self._path}:{line}", message))
+                continue
+            seen[name] = line
+            if len(self._lines) <= _MAX_KEYS:
+                self._lines[*keys, name] = line
+            self.visit(value_node, (*keys, name))

@@ -6,12 +6,14 @@ and subject (`Suite.has`). Its index stays unused, so that the index of another 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from assay.core.error_counts import ErrorCount, ErrorCounts
 from assay.core.errors import StopRun
 from assay.core.suite import CaseResult, Row, Rows, Suite
-from assay.core.types import Case, End
+from assay.core.types import SUBJECT_KINDS, Case, End, Score
 from assay.journal.reader import RunReader
 
 
@@ -89,6 +91,7 @@ class CaseResults:
         self._reader = reader
         self._scorers = scorers
         self._subjects = list(suite.subjects())
+        self._errors: dict[tuple[str, str], ErrorCounts] = defaultdict(ErrorCounts)
 
     def __iter__(self) -> Iterator[CaseResult[Any]]:
         for row in self._rows.iterate():
@@ -113,7 +116,32 @@ class CaseResults:
         scores = []
         for scorer in self._scorers:
             scores += self._reader.scores(index, scorer)
+        self._count_error(end, scores)
         return CaseResult(index, row, subject, end, records, scores)
+
+    def errors(self, set_: str = "", subject: str = "") -> list[ErrorCount]:
+        """Return the errors of the cases read so far, of one set or subject if it is named.
+
+        An error is the failure of a case, or the reason of the first invalid score of a case that ended well.
+        """
+        return ErrorCounts(
+            error
+            for (of_set, of_subject), errors in self._errors.items()
+            if set_ in ("", of_set) and subject in ("", of_subject)
+            for error in errors.all()
+        ).all()
+
+    def _count_error(self, end: End, scores: Sequence[Score]) -> None:
+        errors = self._errors[end.set, end.subject]
+        if end.failure is not None:
+            if end.failure.kind in SUBJECT_KINDS:
+                errors.add(end.failure.message, end.failure.traceback)
+            return
+        for score in scores:
+            if score.status == "invalid" and not score.interim:
+                traceback = score.data.get("traceback", "") if isinstance(score.data, dict) else ""
+                errors.add(score.reason, traceback)
+                return
 
 
 def check_key(key: str, end: End) -> None:

@@ -95,8 +95,12 @@ Verdict = Callable[[Case, Sequence[Record], str], Awaitable[bool]]
 class RecordLog(Protocol):
     """The part of the journal that takes records."""
 
-    def write_records(self, records: Sequence[Record]) -> list[int]:
-        """Write records and return their file offsets. The case's end refers to them."""
+    def write_records(self, records: Sequence[Record]) -> tuple[list[int], list[Record]]:
+        """Write records. Returns their file offsets, for the case's end, and the records without secrets."""
+        ...
+
+    def without_secrets(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return records as readers of the journal get them."""
         ...
 
 
@@ -185,7 +189,9 @@ class TryContext:
         """Write one record."""
         record = Record(*self.case.head, self.try_, kind, part, data=data)
         if len(self.pending) >= _GROUP:
-            self.written += self._run.log.write_records(self.pending)
+            offsets, records = self._run.log.write_records(self.pending)
+            self.written += offsets
+            self.records[-len(records) :] = records
             self.pending = []
         self.pending.append(record)
         self.records.append(record)
@@ -208,7 +214,7 @@ class TryContext:
         """Return whether the records that this try emitted for `part` meet their expectations."""
         if self._run.verdict is None:
             raise UsageError("ctx.passed() is not available: this suite has no `passed` method.")
-        return await self._run.verdict(self.case, self.records, part)
+        return await self._run.verdict(self.case, self._run.log.without_secrets(self.records), part)
 
     def rng(self, name: str) -> random.Random:
         """Return a generator whose numbers depend only on the case, the name and the run's seed."""

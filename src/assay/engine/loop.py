@@ -18,7 +18,7 @@ from assay.core.errors import AssayError, CaseFailed, ModelError, ModelRefused, 
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
 from assay.core.protocols import Scorer, Solver, View
 from assay.core.types import ASK, Case, End, Failure
-from assay.core.user_code import failure_of, is_failure
+from assay.core.user_code import failure_of, hide_task, is_failure
 from assay.engine.cases import CaseSource, check_key
 from assay.engine.context import Binder, RunContext, SdkGateway, SharedEndpoint, TryContext, Verdict
 from assay.journal.journal import Journal, Replies
@@ -30,6 +30,7 @@ _YIELD_SECONDS = 0.05
 # When a run stops, cases that are still open after this time are waited for, and people are told so. Calls that fail
 # together, as at a closed port, have ended by then.
 _STOP_SECONDS = 0.3
+_CANCELLED = "its code cancelled a task of the run"
 
 
 class Gate(Protocol):
@@ -97,6 +98,7 @@ class Loop:
         self.unscored = 0
         """Cases whose scorer failed, for example because the judge was unreachable. The next start scores them."""
         self._last_yield = time.monotonic()
+        self._cancelled = False
 
     async def run(self) -> None:
         """Run until all cases are done or the run is stopped. Raises the error that stopped it."""
@@ -106,7 +108,9 @@ class Loop:
         self._cases = setup.cases.load(done.__getitem__)
         try:
             for _ in range(setup.open_cases):
-                self._workers.append(asyncio.create_task(self._worker()))
+                worker = asyncio.create_task(self._worker())
+                hide_task(worker)
+                self._workers.append(worker)
                 # Let each worker start before the next one is created, so that a case with many calls takes its
                 # permits before the next case opens.
                 await asyncio.sleep(0)
@@ -134,6 +138,7 @@ class Loop:
 
     def cancel(self) -> None:
         """Abandon the open cases. Every reply that arrived is in the journal."""
+        self._cancelled = True
         for worker in self._workers:
             worker.cancel()
 
@@ -173,6 +178,10 @@ class Loop:
             view = self._read(case)
         if view.end.status != "infra_error":
             for scorer in self._scorers:
+                # Code of a scorer may take long. Whoever presses Ctrl-C waits for calls that are paid for, not for
+                # scores: the next start scores this case.
+                if isinstance(self.stopped, KeyboardInterrupt):
+                    return
                 await self._score(scorer, view)
 
     def _read(self, case: Case) -> View:
@@ -188,7 +197,10 @@ class Loop:
         started = time.perf_counter()
         failure = case.failure or await self._attempt(case, ctx)
         end = _end(ctx, failure, time.perf_counter() - started, case.label, case.tags)
-        self._journal.end_case(end, ctx.pending)
+        end, last = self._journal.end_case(end, ctx.pending)
+        if last:
+            # Without secrets, as the scorers would read them from the journal.
+            ctx.records[-len(last) :] = last
         self._setup.notify(Ended(case, end))
         return View(case, end, ctx.records)
 
@@ -200,6 +212,8 @@ class Loop:
         except (ModelError, CaseFailed) as error:
             return error.failure
         except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and self._forgive_cancellation():
+                return Failure("user_code", _CANCELLED)
             # sys.exit in user code fails its case only. A real Ctrl-C and a cancellation stop the run.
             if not is_failure(error):
                 raise
@@ -207,6 +221,15 @@ class Loop:
         finally:
             ctx.close()
         return None
+
+    def _forgive_cancellation(self) -> bool:
+        """Return whether code of the case has cancelled this task. The task then goes on."""
+        task = asyncio.current_task()
+        if self._cancelled or task is None:
+            return False
+        while task.cancelling():
+            task.uncancel()
+        return True
 
     async def _score(self, scorer: Scorer, view: View) -> None:
         if self._journal.index.stages[scorer.id].code(view.case.index):
@@ -217,6 +240,11 @@ class Loop:
             scores = await scorer.score(view, ctx)
         except ModelError as error:
             self._not_scored(view.case, f"could not be judged: {error}")
+            return
+        except asyncio.CancelledError:
+            if not self._forgive_cancellation():
+                raise
+            self._not_scored(view.case, f"could not be scored: {_CANCELLED}")
             return
         except Exception as error:
             if not is_failure(error):

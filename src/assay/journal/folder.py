@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import filecmp
 import os
 import re
 import secrets
@@ -85,12 +86,12 @@ class RunInfo(msgspec.Struct, kw_only=True):
         """The words to type to continue this run. Empty if no command line is known.
 
         `command` begins with a path, such as that of `assay/__main__.py` after `python -m assay`. `--fresh` is left
-        out, because it would start another run.
+        out, because it would start another run, and `--watch`, because it would wait for changes.
         """
         program, *words = self.command or [""]
         if not program:
             return []
-        words = [word for word in words if word != "--fresh"]
+        words = [word for word in words if word not in ("--fresh", "--watch")]
         # `assay.run` keeps the command line of the Python program that called it.
         is_script = program.endswith(".py") and not program.endswith("/assay/__main__.py")
         return ["python", program, *words] if is_script else ["assay", *words]
@@ -160,11 +161,19 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The SHA-256 of each file in `files`, and of `rows.jsonl` if the run folder has one."""
     failed_calls: dict[str, int] = {}
     """The number of failed calls by kind of failure. The case of such a call may have ended well."""
+    exit_reason: str = ""
+    """One sentence that says why `exit_code` is not 0, or which task or memory of a run with code 0 has no score."""
 
     @property
     def unpriced_calls(self) -> int:
         """Paid calls whose price is not known, so that `cost` lacks it."""
         return self.spent.get("unpriced_calls", 0)
+
+    @property
+    def end_sentence(self) -> str:
+        """Why the exit code is not 0: `No row has an answer, all 2 failed: …. Exit code 1`."""
+        stop = "" if self.exit_reason.endswith("?") else "."
+        return f"{self.exit_reason}{stop} Exit code {self.exit_code}"
 
     @property
     def reply_problems(self) -> list[str]:
@@ -200,6 +209,11 @@ def write_summary(folder: Path, summary: Summary) -> None:
     """Write `summary.json`, with the sizes of the journal, completely or not at all. Raises StopRun on a full disk."""
     sizes = {name: (folder / name).stat().st_size for name in FILES if (folder / name).is_file()}
     _write_sealed(folder / "summary.json", msgspec.structs.replace(summary, journal=sizes), run_id(folder))
+
+
+def write_summary_at(folder: Path, summary: Summary, run: str) -> None:
+    """Write a `summary.json` outside its run's folder. `run` is the id of the run. Raises StopRun on a full disk."""
+    _write_sealed(folder / "summary.json", summary, run)
 
 
 def result_digests(folder: Path, paths: Sequence[Path] = ()) -> dict[str, str]:
@@ -240,10 +254,17 @@ def copy_to_newest(folder: Path, summary: Summary) -> None:
     target = Path(summary.newest)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        for file in (*map(Path, summary.files), folder / "summary.json"):
+        # A user may have named another place for a file. It stays there.
+        files = map(Path, summary.files)
+        own = [file for file in files if file.absolute().is_relative_to(folder.absolute())]
+        for file in (*own, folder / "summary.json"):
+            newest = target / file.name
+            # On a read-only disk a finished run is shown all the same, if nothing is to be written.
+            if newest.is_file() and filecmp.cmp(file, newest, shallow=False):
+                continue
             temporary = target / f".{file.name}.tmp"
-            shutil.copyfile(file, temporary)
-            temporary.replace(target / file.name)
+            shutil.copy(file, temporary)  # with its permissions
+            temporary.replace(newest)
     except OSError as error:
         raise cannot_write(target, error) from error
 
@@ -299,6 +320,11 @@ def info_from_name(folder: Path) -> RunInfo:
 def read_summary(folder: Path) -> Summary | None:
     """Read `summary.json`. Returns None if the run has none yet. Raises DamagedRun if the file was changed."""
     return _read_summary(folder, run_id(folder), Summary)
+
+
+def read_summary_at(folder: Path, run: str) -> Summary | None:
+    """Read a `summary.json` outside its run's folder. `run` is the id of the run that wrote it."""
+    return _read_summary(folder, run, Summary)
 
 
 def read_summary_head(folder: Path, info: RunInfo) -> Summary | None:
@@ -475,7 +501,10 @@ def lock_folder(path: Path) -> int:
 
     The operating system releases the lock when the process ends, even after `kill -9`.
     """
-    fd = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fd = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, files.FILE_MODE)
+    except OSError as error:
+        raise cannot_write(path, error) from error
     for pause in (*_LOCK_PAUSES, None):
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -539,9 +568,12 @@ def create_run(home: Path, info: RunInfo) -> RunFolder:
     suite = short(info.suite) + (IMPORTED if info.imported else "")
     path = home / f"{stamp(info.started)}-{suite}-{info.ask}"
     info.id = secrets.token_hex(8)
-    path.mkdir()
-    folder = RunFolder(path, created=True)
-    for file in FILES:
-        (path / file).touch()
+    try:
+        path.mkdir(mode=files.FOLDER_MODE)
+        folder = RunFolder(path, created=True)
+        for file in FILES:
+            (path / file).touch(mode=files.FILE_MODE)
+    except OSError as error:
+        raise cannot_write(path, error) from error
     write_info(path, info)  # last: a folder with this file counts as a run
     return folder

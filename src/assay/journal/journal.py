@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from assay.core.error_counts import with_place
+from assay.core.redact import Redactor
 from assay.core.types import Call, Commit, End, Record, Score
 from assay.journal.calls import CallReader, SharedReplies
 from assay.journal.folder import FILES, RunCosts
@@ -28,14 +31,15 @@ from assay.journal.index import (
 )
 from assay.journal.lines import JournalFile, SyncThread, run_id
 from assay.journal.reader import RunReader
-from assay.journal.redact import Redactor
 from assay.journal.repair import Repair, reopen_cases, repair
+from assay.journal.room import Room
 from assay.journal.sidecar import MIN_LINES
 
 # Characters of a failure's message in summary.json. The end of the case has all of it.
 _MAX_FAILURE_MESSAGE = 500
 Replies = dict[tuple[str, str, int], Call]
 """Logged calls by (stage, hash, n)."""
+LineT = TypeVar("LineT", Record, Score)
 
 
 class Journal:
@@ -54,8 +58,12 @@ class Journal:
         run: str = "",
         *,
         lost_lines: bool = False,
+        room: Room | None = None,
     ) -> None:
-        """With `lost_lines`, lines are missing at the end of a file: see `reopen_cases`."""
+        """With `lost_lines`, lines are missing at the end of a file: see `reopen_cases`.
+
+        `room` is what the run has reserved on its disk. The caller closes it after the journal.
+        """
         self.folder = folder
         run = run or run_id(folder)
         self.repairs: list[Repair] = []
@@ -66,8 +74,11 @@ class Journal:
             reopen_cases(folder)
         if self.repairs or lost_lines:
             self.index = RunIndex.of_run(folder, verify=True)
-        redact = Redactor(secrets)
-        self._calls, self._records, self._scores = [JournalFile(folder / name, redact, run) for name in FILES]
+        self._redact = redact = Redactor(secrets)
+        self._calls, self._records, self._scores = [
+            JournalFile(folder / name, redact, run, room) for name in FILES
+        ]
+        self._room = room
         self._scorers = [self.index.stage(scorer) for scorer in scorers]
         self._has_replies = False
         self._call_places = self._unfinished_calls()
@@ -144,9 +155,15 @@ class Journal:
         }
 
     def spent(self) -> dict[str, int]:
-        """Return calls, retries, failed calls and tokens of all starts of this run."""
+        """Return calls, retries, failed calls and tokens of all starts of this run.
+
+        Tokens are missing if calls were made and no endpoint reported any: 0 would be a measured number.
+        """
         spent: dict[str, object] = to_builtins(self.index.spent)
-        return {name: count for name, count in spent.items() if type(count) is int}
+        counts = {name: count for name, count in spent.items() if type(count) is int}
+        if counts["calls"] and not counts["input_tokens"] and not counts["output_tokens"]:
+            return {name: count for name, count in counts.items() if not name.endswith("_tokens")}
+        return counts
 
     def costs(self) -> RunCosts:
         """Return what the calls of all starts of this run cost, for its summary."""
@@ -185,36 +202,48 @@ class Journal:
         messages: dict[str, str] = {}
         for kind, calls in failed.items():
             failure = self._call_reader.call(calls.first).failure
-            messages[kind] = failure.message[:_MAX_FAILURE_MESSAGE] if failure else ""
+            messages[kind] = with_place(failure)[:_MAX_FAILURE_MESSAGE] if failure else ""
         return counts, messages
 
-    def call(self, call: Call) -> None:
-        """Log one call. The caller must do this before the case gets the reply."""
+    def call(self, call: Call) -> Call:
+        """Log one call and return it without secrets. The case must get this call: a replay would give it the same."""
         self._has_replies = self._has_replies or call.failure is None
-        offset = self._calls.add(call)
+        offset, call = self._calls.add(call)
         self._calls.write()
         self.index.add_call(call, offset)
         self.index.positions[CALLS] = self._calls.size
+        self._stop_if_full()
+        return call
 
-    def write_records(self, records: Sequence[Record]) -> list[int]:
-        """Write records of an open try and return their offsets. The case's end refers to them."""
-        offsets = [self._records.add(record) for record in records]
+    def write_records(self, records: Sequence[Record]) -> tuple[list[int], list[Record]]:
+        """Write records of an open try. Returns their offsets, for the case's end, and the records without secrets."""
+        added = [self._records.add(record) for record in records]
         self._records.write()
-        self.index.counts[RECORDS].add(len(offsets), 0, 0)
-        return offsets
+        self.index.counts[RECORDS].add(len(added), 0, 0)
+        self._stop_if_full()
+        return [offset for offset, _ in added], [record for _, record in added]
 
-    def end_case(self, end: End, last: Sequence[Record] = ()) -> None:
-        """Commit a case. `last` are its records that are not written yet; all go into one write."""
-        self._commit(self._records, end, last)
+    def without_secrets(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return records as they will be read. The same ones if the environment has no secrets."""
+        return [self._redact.redacted(record) for record in records] if self._redact else records
+
+    def end_case(self, end: End, last: Sequence[Record] = ()) -> tuple[End, list[Record]]:
+        """Commit a case. `last` are its records that are not written yet; all go into one write.
+
+        Returns the end and these records without secrets, as a scorer that reads them later gets them.
+        """
+        return self._commit(self._records, end, last)
 
     def end_scoring(self, end: End, scores: Sequence[Score]) -> None:
         """Commit the scores of one scorer for a case."""
         self._commit(self._scores, end, scores)
 
-    def _commit(self, file: JournalFile, end: End, last: Sequence[Record | Score]) -> None:
-        if last:
-            for line in last[:-1]:
-                end.lines.append(file.add(line))
+    def _commit(self, file: JournalFile, end: End, last: Sequence[LineT]) -> tuple[End, list[LineT]]:
+        lines = list(last)
+        if lines:
+            for number, line in enumerate(lines[:-1]):
+                offset, lines[number] = file.add(line)
+                end.lines.append(offset)
             # The commit is a field of the last line. As a separate line it would double the lines of most runs.
             commit = Commit(
                 end.try_,
@@ -227,16 +256,29 @@ class Journal:
                 end.label,
                 end.tags,
             )
-            offset = file.add(replace(last[-1], end=commit))
+            closing = replace(lines[-1], end=commit)
+            offset, written = file.add(closing)
+            if written is not closing and written.end is not None:
+                lines[-1] = replace(written, end=None)
+                end = replace(
+                    end, failure=written.end.failure, label=written.end.label, tags=written.end.tags
+                )
         else:
-            offset = file.add(end)
+            offset, end = file.add(end)
         file.write()
         index = self.index
-        index.add(end, offset, file.path.name, max(1, len(last)))
+        index.add(end, offset, file.path.name, max(1, len(lines)))
         index.positions[file.path.name] = file.size
         if len(index.call_offsets) + len(index.ask.codes) >= self._next_save:
             index.save(self.folder)
             self._next_save = self._save_after()
+        self._stop_if_full()
+        return end, lines
+
+    def _stop_if_full(self) -> None:
+        """Raise StopRun if the last line was written into the reserved room. The line is saved and counted."""
+        if self._room is not None and self._room.stop is not None:
+            raise self._room.stop
 
     def _save_after(self) -> int:
         """Return the number of calls and cases at which the index is saved again: a quarter more than it has now."""

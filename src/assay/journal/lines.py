@@ -1,7 +1,7 @@
 """The format of a journal file: lines of JSON, each with its place in the file and a checksum.
 
     file = JournalFile(folder / "scores.jsonl", run="5f0c")
-    offset = file.add(score)  # the byte at which the line will begin
+    offset, score = file.add(score)  # the byte at which the line will begin, and the line without secrets
     file.write()  # one write for all lines that were added
 
 A line ends with the byte at which it begins and a checksum: `{"type":"score", ... ,"at":1907,"crc":"a55c19f7"}`. The
@@ -25,6 +25,8 @@ from zlib import crc32
 import msgspec
 
 from assay.core.errors import DamagedRun, InputError, Problem, cannot_write
+from assay.core.files import FILE_MODE
+from assay.journal.room import Room
 
 # Version of the format. Format 1 had no checksums; format 2 had line numbers and a checksum over the file so far.
 FORMAT = 3
@@ -47,6 +49,7 @@ _TAIL = len(',"crc":"00000000"}')
 _LINE_END = re.compile(rb',"at":(\d+),"crc":"([0-9a-f]{8})"\}\Z')
 _encode = msgspec.json.Encoder().encode
 LineT = TypeVar("LineT")
+StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 
 class Header(msgspec.Struct, tag="assay", tag_field="type"):
@@ -118,12 +121,19 @@ class JournalFile:
     `run` is the id of the run. It is needed for a new file only; an existing file has it in its header.
     """
 
-    def __init__(self, path: Path, redact: Callable[[bytes], bytes] | None = None, run: str = "") -> None:
+    def __init__(
+        self,
+        path: Path,
+        redact: Callable[[bytes], bytes] | None = None,
+        run: str = "",
+        room: Room | None = None,
+    ) -> None:
         self.path = path
         # A Redactor without secrets is falsy. None saves the call for every line.
         self._redact = redact or None
+        self._room = room
         self._added: list[bytes] = []
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         self.size = self._next_offset = _cut_torn_line(self._fd)
         os.lseek(self._fd, self.size, os.SEEK_SET)
         self.dirty = False
@@ -135,8 +145,11 @@ class JournalFile:
         else:
             self._seed = seed(read_header(path, run).run, path.stem)
 
-    def add(self, line: msgspec.Struct) -> int:
-        """Add a line, with secrets redacted, to the next write. Returns the offset at which it will begin.
+    def add(self, line: StructT) -> tuple[int, StructT]:
+        """Add a line, with secrets redacted, to the next write.
+
+        Returns the offset at which it will begin, and the line as readers will get it: the same object unless it
+        contained a secret.
 
         If a line cannot be encoded, the lines that were added before it are dropped too: they belong to one commit.
         """
@@ -145,15 +158,16 @@ class JournalFile:
         except BaseException:
             self._drop_added()
             raise
-        if self._redact:
-            content = self._redact(content)
+        if self._redact and (cleaned := self._redact(content)) is not content:
+            content = cleaned
+            line = msgspec.json.decode(content, type=type(line))
         begin = self._next_offset
         # `sealed`, written in place: this runs for every line of a run.
         content = b'%b,"at":%d' % (content[:-1], begin)
         block = b'%b,"crc":"%08x"}\n' % (content, crc32(content, self._seed))
         self._added.append(block)
         self._next_offset = begin + len(block)
-        return begin
+        return begin, line
 
     def add_encoded(self, content: bytes) -> int:
         """Add a line that is JSON already, without place and checksum. Secrets are not redacted."""
@@ -164,24 +178,39 @@ class JournalFile:
         return begin
 
     def write(self) -> None:
-        """Write the added lines. If that fails, none of them remains in the file. Raises StopRun."""
+        """Write the added lines. If that fails, none of them remains in the file. Raises StopRun.
+
+        On a full disk the lines go into the room that the run has reserved. Its `stop` then says that the run must end.
+        """
         # The last sync failed, so earlier lines may be lost. Further lines would hide that.
         if self._sync_error:
             self._drop_added()
             raise cannot_write(self.path, self._sync_error)
         block = b"".join(self._added)
         try:
-            done = os.write(self._fd, block)
-            while done < len(block):
-                done += os.write(self._fd, block[done:])
+            self._write_block(block)
         except OSError as error:
-            os.ftruncate(self._fd, self.size)
-            os.lseek(self._fd, self.size, os.SEEK_SET)
-            self._drop_added()
-            raise cannot_write(self.path, error) from error
+            try:
+                if self._room is None or not self._room.give_up(self.path, error):
+                    raise
+                self._write_block(block)
+            except OSError as last:
+                self._drop_added()
+                raise cannot_write(self.path, last) from error
         self.size = self._next_offset
         self.dirty = True
         self._added.clear()
+
+    def _write_block(self, block: bytes) -> None:
+        """Write a block of whole lines, or leave the file as it was."""
+        try:
+            done = os.write(self._fd, block)
+            while done < len(block):
+                done += os.write(self._fd, block[done:])
+        except OSError:
+            os.ftruncate(self._fd, self.size)
+            os.lseek(self._fd, self.size, os.SEEK_SET)
+            raise
 
     def _drop_added(self) -> None:
         self._added.clear()

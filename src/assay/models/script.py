@@ -15,13 +15,14 @@ If a prompt has several lines, its n-th request gets the n-th line, and the firs
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from assay.core import jsonl
+from assay.core.checked import did_you_mean
 from assay.core.connect import CHAT, LIKELIHOOD, TEXT, About, Connection
-from assay.core.errors import InputError, ModelError, Problem, UsageError
+from assay.core.errors import InputError, ModelError, Problem, UsageError, similar_file
 from assay.core.hashing import file_sha256
 from assay.core.json_schema import JsonSchema, complete, described
 from assay.core.types import Failure, Request, Response, Usage
@@ -35,6 +36,8 @@ ABOUT = About(
 )
 # Key of the lines without a prompt.
 _ANY_PROMPT = b""
+# Keys of a hand-written line.
+_KEYS = frozenset({"prompt", "messages", "text", "finish", "error", "continuation", "logprob", "greedy"})
 
 
 class ScriptModel:
@@ -47,7 +50,9 @@ class ScriptModel:
     def __init__(self, connection: Connection) -> None:
         path = Path(connection.name)
         if not path.is_file():
-            raise UsageError(f"script/{connection.name}: there is no file {connection.name!r} with replies")
+            raise UsageError(
+                f"script/{connection.name}: there is no file {connection.name!r} with replies{similar_file(path)}"
+            )
         self._path = path
         self.endpoint = f"file:{file_sha256(path)[:16]}"
         self._seed = connection.seed
@@ -75,6 +80,49 @@ class ScriptModel:
 
     async def close(self) -> None:
         """Nothing to close."""
+
+
+class RepliesCheck(NamedTuple):
+    """The number of usable lines of a file of replies, and its problems."""
+
+    lines: int
+    problems: list[Problem]
+
+
+def looks_like_replies(path: Path) -> bool:
+    """Return whether the first line of a file is a reply to a prompt, written by hand or logged by a run."""
+    if path.suffix != ".jsonl" or not path.is_file():
+        return False
+    try:
+        row = next(iter(jsonl.rows(path)), None)
+    except InputError:
+        return False
+    keys = row.value.keys() if row else frozenset[str]()
+    if "hash" in keys:
+        return bool(keys & {"response", "failure"})
+    return (
+        bool(keys & {"prompt", "messages"})
+        and bool(keys & {"text", "error", "continuation"})
+        and keys <= _KEYS
+    )
+
+
+def check_replies(path: Path) -> RepliesCheck:
+    """Return the number of lines and all problems of a file, for `assay check`. Unknown keys are warnings."""
+    problems: list[Problem] = []
+    try:
+        replies = _read_file(path)
+    except InputError as error:
+        return RepliesCheck(0, error.problems)
+    for row in jsonl.rows(path):
+        if "hash" not in row.value and "type" not in row.value:
+            for key in row.value.keys() - _KEYS:
+                message = f"{key}: there is no such key{did_you_mean(key, sorted(_KEYS))}"
+                problems.append(Problem(f"{path}:{row.number}", message, "warning"))
+    lines = sum(map(len, replies.values()))
+    if not lines:
+        problems.append(Problem(str(path), "there is no reply in this file"))
+    return RepliesCheck(lines, problems)
 
 
 def connect(connection: Connection) -> ScriptModel:

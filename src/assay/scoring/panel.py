@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from assay.core.hashing import file_sha256, fingerprint
 from assay.core.protocols import Asker, Context
 from assay.core.spec import RunSpec
 from assay.core.types import JUDGE, Request, Response, ScoreStatus
+from assay.core.user_loop import LoopTurn, compute
 from assay.scoring import prompt_budget
 from assay.scoring.json_text import read_reply
 from assay.scoring.judge_prompt import JudgePrompt, refusal_reason, unreadable_reply
@@ -42,6 +44,8 @@ OFFLINE = "offline"
 ROLE = "judge"
 # Requests for one vote. If the second reply cannot be read either, the vote is invalid.
 TRIES = 2
+# Characters of a question about an answer that `offline` judges without a thread.
+_SHORT = 1000
 
 # Environment variables that name the judge, the most specific first.
 _MODEL_VARIABLES = ("OPENAI_MODEL_JUDGE", "JUDGE_MODEL", "OPENAI_MODEL")
@@ -63,6 +67,9 @@ class Panel:
         self.params = dict(params or {})
         self._base_url = base_url
         self._file_hash = judge_file_hash(name)
+        self._turn = LoopTurn()
+        self._offline = False
+        """Whether the rules of `offline` are loaded, which takes 50 ms."""
         if name == OFFLINE:
             # It is deterministic, so further votes would be equal.
             self.votes = 1
@@ -76,10 +83,12 @@ class Panel:
         if (trivial := trivial_verdict(question)) is not None:
             return trivial
         if self.name == OFFLINE:
-            # Imported here, because compiling its rules takes longer than most commands need to start.
-            from assay.scoring import offline
-
-            return offline.verdict(question)
+            # A verdict on a short answer takes less than a millisecond, one on memories up to seconds.
+            if isinstance(question, AnswerQuestion) and self._offline and _length(question) < _SHORT:
+                await self._turn.give_way()
+                return _offline_verdict(question)
+            self._offline = True
+            return await compute(partial(_offline_verdict, question))
         return await self._judges[question.kind].verdict(question, ctx.model(ROLE), ctx)
 
     def fingerprint(self, kind: str) -> str:
@@ -121,6 +130,17 @@ class Panel:
         if self._base_url or not same_vendor(self.name, OPENAI):
             return self._base_url  # OpenAI's variables are not for the models of other vendors
         return os.environ.get(_URL_VARIABLE) or None
+
+
+def _offline_verdict(question: JudgeQuestion) -> Verdict:
+    # Imported here, because compiling its rules takes longer than most commands need to start.
+    from assay.scoring import offline
+
+    return offline.verdict(question)
+
+
+def _length(question: AnswerQuestion) -> int:
+    return sum(map(len, (question.question, question.reference, question.response, *question.evidence)))
 
 
 def judge_name(flag: str | None, environ: Mapping[str, str] = os.environ) -> str:

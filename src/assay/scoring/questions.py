@@ -169,6 +169,11 @@ _LABEL_WITHOUT_TEXTS = {
 }
 
 
+EMPTY_ANSWER, NO_TEXTS = "the answer is empty", "there are no texts"
+TRIVIAL_REASONS = frozenset({EMPTY_ANSWER, NO_TEXTS})
+"""The reasons of verdicts that no judge gave."""
+
+
 def trivial_verdict(question: JudgeQuestion) -> Verdict | None:
     """Return the verdict if no judge is needed: empty question, empty answer or empty memory. Else None.
 
@@ -179,8 +184,8 @@ def trivial_verdict(question: JudgeQuestion) -> Verdict | None:
     if isinstance(question, AnswerQuestion):
         if question.response.strip():
             return None
-        return Verdict((OMISSION,), "the answer is empty")
+        return Verdict((OMISSION,), EMPTY_ANSWER)
     label = _LABEL_WITHOUT_TEXTS.get(type(question))
     if label is None or any(text.strip() for text in question.texts):
         return None
-    return Verdict((label,) * question.count, "there are no texts")
+    return Verdict((label,) * question.count, NO_TEXTS)

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-_FENCE = re.compile(r"```[\w-]*\s*\n(.*?)```", re.DOTALL)
+# Only one newline: with several, a fence that is never closed would be searched once for each of them.
+_FENCE = re.compile(r"```[\w-]*[^\S\n]*\n(.*?)```", re.DOTALL)
 _OPENING_BRACKET = re.compile(r"[{\[]")
 _find_end = json.JSONDecoder().raw_decode
 # Opening brackets to try. Each attempt may read to the end of the reply, so a reply full of brackets would

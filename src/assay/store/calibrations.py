@@ -108,6 +108,8 @@ def describe_calibration(calibration: Calibration | None) -> str:
     if calibration is None:
         return "not calibrated"
     overall = calibration.overall
+    if not overall.n:
+        return f"not calibrated: the judge gave no valid verdict on {calibration.labels}"
     auc = "" if overall.auc is None else f", AUC {overall.auc:.2f}"
     rate = "" if overall.base_rate is None else f" (base rate {overall.base_rate:.2f})"
     invalid = f", {overall.invalid:,} without a verdict" if overall.invalid else ""

@@ -23,7 +23,8 @@ from msgspec import Struct, field
 from assay.core.errors import UsageError
 from assay.core.judges import JudgeInfo
 from assay.core.registry import short, unknown
-from assay.core.report import Entry, Interval, Metric, PairedRow, Report
+from assay.core.report import CaseCounts, Entry, Interval, Metric, PairedRow, Report
+from assay.core.unanswered import has_no_answer
 from assay.journal.integrity import intact_index
 from assay.store.comparison import Comparison, compare
 from assay.store.comparison.rows import is_sum_row
@@ -174,6 +175,13 @@ def gate(
             judged += _decide_drops(
                 drop, comparison, report, point=point, several=len(result.comparisons) > 1
             )
+    cases = CaseCounts(run.summary.total, run.summary.ok)
+    if answered := has_no_answer(report, cases):
+        # Errors count as wrong, so two runs without an answer would differ by nothing.
+        for decision, _ in judged:
+            if decision.metric not in answered.apart:
+                decision.verdict, decision.cases_needed = "inconclusive", None
+                decision.reason = f"not measured: no {answered.unit} has an answer"
     decisions = [decision for decision, _ in judged]
     notes = [note for note in notes if note]
     if notes and not allow_missing:

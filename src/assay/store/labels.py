@@ -24,6 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.errors import InputError, Problem, UsageError
+from assay.core.files import FILE_MODE
 from assay.core.judges import ANSWER, RUBRIC, Agreement
 from assay.core.registry import unknown
 from assay.core.suite import CaseView, GradedAnswer, graded_answers
@@ -219,7 +220,7 @@ class RunLabels:
         """Return the open and locked file."""
         while True:
             try:
-                fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
             except OSError as error:
                 raise UsageError(f"{self.path} cannot be written: {error.strerror}") from None
             try:

@@ -21,6 +21,7 @@ from assay.core.errors import UsageError
 from assay.core.types import End, Score
 from assay.journal import sidecar
 from assay.journal.columns import SCORED, ColumnsHead, RunColumns
+from assay.journal.earlier import EARLIER, earlier_scorings
 from assay.journal.folder import FILES, RunInfo, Summary, read_info, read_summary
 from assay.journal.index import INFRA_ERROR, OK, SUBJECT_ERROR
 from assay.store.cases import CaseView, RunCases, counted_scorers
@@ -152,6 +153,12 @@ class OpenRun:
     def summary(self) -> Summary | None:
         """Return summary.json as it is now, with the whole report; None if the run has none yet."""
         return read_summary(self.folder)
+
+    def earlier_scorings(self) -> list[str]:
+        """Return a line for each earlier scoring of the run: its folder in the run folder, and its first numbers."""
+        summary = self.summary()
+        scorings = earlier_scorings(self.folder, summary.score) if summary else []
+        return [f"{EARLIER}/{scoring.folder.name}: {scoring.numbers}" for scoring in scorings]
 
     def state(self) -> str:
         """Return the state of the run as `assay runs` prints it."""

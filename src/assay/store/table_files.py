@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from assay.core.exported import CasePart, ExportedRun, Exporter, case_parts, interim_loss
 from assay.core.suite import CaseView
 from assay.core.types import Score
+from assay.core.unanswered import is_measured
 
 _encode = msgspec.json.Encoder().encode
 _MAX_ROW_BYTES = 1 << 30
@@ -74,14 +75,16 @@ def export_rows(run: ExportedRun) -> Iterator[ExportRow]:
     parts_are_rows = run.about.score_parts == "rows"
     for view in run.cases(calls=False):
         if not parts_are_rows:
-            yield _row(view, "", view.scores, view.answer, with_part=run.about.score_parts == "filters")
+            yield _row(run, view, "", view.scores, view.answer, with_part=run.about.score_parts == "filters")
             continue
         for part, scores, answers in case_parts(view) or [CasePart("", [], [])]:
             answer = answers[-1].data if answers else None
-            yield _row(view, part, scores, answer, with_part=False)
+            yield _row(run, view, part, scores, answer, with_part=False)
 
 
-def _row(view: CaseView, part: str, scores: list[Score], answer: Any, *, with_part: bool) -> ExportRow:
+def _row(
+    run: ExportedRun, view: CaseView, part: str, scores: list[Score], answer: Any, *, with_part: bool
+) -> ExportRow:
     end = view.end
     usage = end.usage
     first = scores[0] if part and scores else None
@@ -105,7 +108,9 @@ def _row(view: CaseView, part: str, scores: list[Score], answer: Any, *, with_pa
         input_tokens=usage.input if usage else None,
         output_tokens=usage.output if usage else None,
         scores={
-            f"{score.metric},{score.part}" if with_part and score.part else score.metric: score.value
+            f"{score.metric},{score.part}" if with_part and score.part else score.metric: (
+                score.value if is_measured(run.report, end.set, end.subject, score.metric) else None
+            )
             for score in scores
         },
     )

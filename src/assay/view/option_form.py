@@ -25,7 +25,7 @@ from assay.core.spec import Field, RunSpec, SuiteOptions, build, fields
 Kind = Literal["text", "long", "number", "choice", "check", "list", "names", "pairs"]
 # Options that print something instead of starting a run, that a page has no use for, or that start any program: whoever
 # can open the page must not get a command of their choice.
-_NO_FIELD = frozenset({"listing", "analyse", "write_out", "quiet", "serve"})
+_NO_FIELD = frozenset({"listing", "analyse", "all_files", "as_json", "write_out", "quiet", "serve"})
 # What a person fills in first. All other options are folded.
 _DATA = frozenset({"data", "dataset", "testset", "labels", "memory", "baseline"})
 _MODEL = frozenset({"model", "base_url", "judge", "votes", "judge_base_url", "profiles", "no_answer"})

@@ -28,9 +28,8 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
-from assay import api
-from assay.core.errors import AssayError, UsageError
-from assay.store.open_run import OpenRun
+from assay.core.errors import UsageError
+from assay.own_command import continue_command
 from assay.store.runs import is_locked, is_run_folder, last_owner, run_folders
 
 LOG = "output.log"
@@ -254,46 +253,6 @@ class _Stop:
         self.times = 0
         self.end = time.monotonic() + seconds
         self.task: asyncio.Task[None] | None = None
-
-
-def continue_command(run: Path) -> tuple[list[str], Path] | str:
-    """Return the words after `assay` that continue a run, and their working folder; or a sentence why none can.
-
-    The words are those of `run.json`. They are used only if they are the command of the run's own suite, and only from
-    the folder from which they lead to this run.
-    """
-    try:
-        info = OpenRun(run).info
-    except AssayError as error:
-        return str(error)
-    commands = {command.name: words.split() for words, command in api.suite_commands().items()}
-    # A suite can be a file. Its code must not run because somebody looks at the run.
-    suite_words = commands.get(info.suite, [])
-    if info.imported is not None:
-        return "The run was imported from another program, so no command continues it."
-    program, *words = info.repeat_command or [""]
-    if program != "assay" or not suite_words or words[: len(suite_words)] != suite_words:
-        return "The run was not started by a command of an installed suite. What started it continues it."
-    folder = started_in(run, str(info.spec.get("output_dir") or ""))
-    if folder is None:
-        return "The run folder was moved, so its command would not find it."
-    return words, folder
-
-
-def started_in(run: Path, output: str) -> Path | None:
-    """Return the folder in which a run was started: there `output`, its `--output-dir`, leads to it. Else None."""
-    home = run.parent.parent
-    if Path(output).is_absolute():
-        owner = last_owner(run)
-        if owner is None or Path(output).resolve() != home.resolve():
-            return None
-        return Path(owner.folder) if Path(owner.folder).is_dir() else None
-    folder = home
-    for part in reversed(Path(output).parts):
-        if part != folder.name:
-            return None
-        folder = folder.parent
-    return folder
 
 
 def may_write(run: Path) -> bool:

@@ -75,9 +75,9 @@ def test_a_rule_without_a_target_means_the_output() -> None:
         (
             {"kind": "max_words", "value": 3},
             "[0].kind",
-            "there is no rule 'max_words'; known: max_chars, max_tokens",
+            "there is no rule named 'max_words'; did you mean 'max_chars' or 'max_tokens'?",
         ),
-        ({"value": 3}, "[0].kind", "there is no rule None"),
+        ({"value": 3}, "[0].kind", "there is no rule named 'None'"),
         ({"kind": ["max_chars"]}, "[0].kind", "there is no rule"),
         ("max_chars", "[0]", "a rule is an object"),
         ({"kind": "max_chars"}, "[0].max_chars", "expected a whole number of at least 0, found None"),
@@ -121,7 +121,7 @@ def test_an_unknown_kind_never_passes() -> None:
     """Even if the rule was not checked before the run."""
     [check] = apply_rules([Rule("max_words", 3)], {"output": "a"})
     assert check.passed is False
-    assert "there is no rule 'max_words'" in check.why
+    assert "there is no rule named 'max_words'" in check.why
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_a_pattern_that_does_not_match_fails_the_step() -> None:
     [
         ("xml", "there is no parser 'xml'; known: text, json, regex, number, list"),
         ("regex", "needs a `pattern`"),
-        ({"type": "regex", "pattern": "("}, "does not compile"),
+        ({"type": "regex", "pattern": "("}, "is not a regular expression"),
         ({"type": "regex", "pattern": "a", "group": 1}, "no group 1"),
         ({"type": "regex", "pattern": "(a)", "group": "x"}, "no group 'x'"),
         ({"type": "regex", "pattern": "(a)", "group": -1}, "no group -1"),

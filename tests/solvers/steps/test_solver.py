@@ -144,7 +144,10 @@ def test_a_test_may_name_a_step_by_its_output(lab: PipelineLab) -> None:
 @pytest.mark.parametrize(
     ("step", "why"),
     [
-        (says("step", "{{ nobody }}"), "the template is refused: 'nobody' is undefined"),
+        (
+            says("step", "{{ nobody }}"),
+            "the template is refused: 'nobody' is undefined; no input of the test and no step has this name",
+        ),
         (
             says("step", input_mapping={"x": "nobody"}),
             "there is no 'nobody': the test has no input of that name",

@@ -90,7 +90,7 @@ def test_an_exception_is_an_invalid_score_with_its_traceback() -> None:
     assert "answer[100]" in score.data["traceback"]
     assert run["broken"].value is None
     assert run.exit_code == 1  # nothing was measured
-    with pytest.raises(assay.CheckFailed, match="no case has a score"):
+    with pytest.raises(assay.CheckFailed, match="No case has a score: 2 invalid"):
         run.check()
 
 
@@ -297,13 +297,13 @@ def test_a_case_without_an_answer_is_wrong_however_the_scorer_is_built(scorer: A
 
 
 def test_a_run_in_which_no_case_has_an_answer_does_not_pass() -> None:
-    """Each of them counts as wrong, but 0 % is no measurement of a function that never answered."""
+    """0 % is no measurement of a function that never answered."""
 
     def broken(row: dict[str, str]) -> str:
         raise KeyError("q")
 
     run = assay.evaluate(ROWS, answer=broken, score="exact_match", target="a")
-    assert run["exact_match"].denominator == 2
+    assert (run["exact_match"].value, run["exact_match"].left_out) == (None, {"no answer": 2})
     assert run.exit_code == 1
-    with pytest.raises(assay.CheckFailed, match="no case has an answer"):
+    with pytest.raises(assay.CheckFailed, match="No case has an answer, all 2 failed"):
         run.check()

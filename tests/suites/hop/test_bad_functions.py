@@ -30,7 +30,7 @@ BODIES = {
     "return 'x' * 10_000_000": "bytes; at most",
     "return {'x': 'x' * 10_000_000}": "bytes; at most",
     "return '{\"half\": '": "not JSON",
-    "return None": "it returned nothing",
+    "return None": "Is a `return` or an `await` forgotten? (hop.py:4)",
     "return ('OK', '{half')": "not JSON",
     "return {'a': '\\ud800'}": "half a character",
     "return [object()]": "no JSON",

@@ -116,7 +116,7 @@ def test_an_error_row_has_no_result_and_its_reason(tmp_path: Path) -> None:
         "status": "ERROR",
         "error": "[ValueError] no (hop.py:2: raise ValueError('no'))",
     }
-    assert run.exit_code == 0
+    assert run.exit_code == 1, "no row has a result"
     assert numbers(run.report)["default"]["errors"] == 1
 
 
@@ -358,12 +358,15 @@ def hop(n, session):
 
 
 def test_the_other_form_is_written_without_a_call(tmp_path: Path) -> None:
-    """`--wrapper` concerns the file only: the same run, the function not called again."""
+    """`--wrapper` concerns the file only: the same run, the function not called again, and the first file stays."""
     batch = Batch(tmp_path, COUNTING, numbered(2))
     flat = batch.run()
     rows = results_of(flat)
+    written = flat.files[0].read_bytes()
     view = batch.run(wrapper="view")
-    assert (view.folder, view.files) == (flat.folder, flat.files)
+    assert view.folder == flat.folder
+    assert view.files == [flat.files[0].with_name(f"{flat.files[0].stem}_view.jsonl")]
+    assert flat.files[0].read_bytes() == written
     inputs = [{key: row[key] for key in ("id", "tag", "n", "expected_answer")} for row in rows]
     assert results_of(view) == [
         {"input": one, "result": row["hop_result"]} for one, row in zip(inputs, rows, strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,18 @@ def told(path: Path) -> list[tuple[str, str]]:
     found = api.check(path)
     base = str(path if path.is_dir() else path.parent)
     return [(problem.where.removeprefix(f"{base}/"), problem.level) for problem in found]
+
+
+@pytest.mark.parametrize("name", ["metainfo.md", "contract.yaml", "Hop.py"])
+def test_a_pipe_or_device_in_place_of_a_file_of_the_task_is_refused(task: Path, name: str) -> None:
+    """Reading one would wait for ever, and ignoring it would hide that the task has no contract."""
+    path = task / "Hoplet" / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    assert told(task)[0] == (f"Hoplet/{name}", "error")
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert told(task)[0] == (f"Hoplet/{name}", "error")
 
 
 def suite_of(tmp_path: Path, record: Any, name: str = "f.jsonl") -> str:
@@ -151,9 +164,9 @@ def test_a_file_of_rows_is_checked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("record", [META, OBSERVED, ["OK", "{}"]])
 def test_a_log_without_a_row_is_no_fault(tmp_path: Path, record: Any) -> None:
-    """It cannot be run, and is told so; but it is what it should be."""
+    """Results without a row cannot be run, and are told so; a log is what it should be."""
     (tmp_path / "o.jsonl").write_text(as_lines([record]))
-    assert told(tmp_path / "o.jsonl") == [("o.jsonl", "warning")]
+    assert told(tmp_path / "o.jsonl") == ([] if record is OBSERVED else [("o.jsonl", "warning")])
     (tmp_path / "o.jsonl").write_text(as_lines([record, "nonsense"]))
     assert told(tmp_path / "o.jsonl") == [("o.jsonl:2", "error")]
 
@@ -170,6 +183,6 @@ def test_the_command(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
         main(["check", str(task), str(task / "bad.yaml")])
     out = capsys.readouterr().out.splitlines()
     assert left.value.code == 1
-    assert out[0] == f"{task}: fine"
+    assert out[0] == f"{task}: task folder (hop): 1 file, 2 rows in TestCases: fine"
     assert "remove the API key from this file" in out[1]
-    assert out[-1].endswith("bad.yaml: 1 error, 0 warnings")
+    assert out[-1].endswith("bad.yaml: settings (hop): 1 error, 0 warnings")

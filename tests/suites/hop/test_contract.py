@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import InputError
-from assay.suites.hop.contract import Contract, InputForm, OutputField, find_contract, fits
+from assay.suites.hop.contract import Contract, InputForm, OutputField, find_contract
+from assay.suites.hop.field_types import fits
 
 FIELDS = """\
 name: VerifyFast

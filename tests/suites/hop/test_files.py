@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import assay.hop
 from assay import api
 from assay.core.errors import UsageError
 
@@ -80,12 +81,18 @@ def test_a_folder_of_many_tools(tmp_path: Path) -> None:
     (tmp_path / "observer.jsonl").write_text(as_lines([observed]))
     (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "notes.txt").write_text("no")
-    figures = numbers(api.analyse_hop(tmp_path))
+    report = assay.hop.analyse(tmp_path, all_files=True)
+    figures = numbers(report)
     assert {name: (one["total"], one["errors"]) for name, one in figures.items()} == {
         "kimi-full": (1, 0),
         "(none)": (2, 1),
         "p": (1, 0),
     }
+    assert report.notices == [
+        f"{tmp_path}/b.jsonl: 1 line cannot be read as JSON and was left out: line 2",
+        f"{tmp_path}/a.jsonl: 1 line cannot be read as JSON and was left out: line 9",
+        f"{tmp_path}/a.jsonl: 3 lines have no result and were left out: lines 6, 7, 8",
+    ]
     assert list(numbers(api.analyse_hop(tmp_path / "b.jsonl"))) == ["p"]
 
 

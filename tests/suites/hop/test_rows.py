@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,11 @@ def test_mixed_files_are_read_right(tmp_path: Path) -> None:
     assert all(one.fields == {"question": "?"} for one in actual)
     assert [one.record for one in actual] == [row(1), row(2), row(3), row(4)]
     whole = read_rows(path)
-    assert list(whole.skipped.values()) == [3, 0, 0]
+    assert list(whole.skipped.values()) == [[1, 9], [5], [], []]
     assert [str(one) for one in whole.warnings] == [
-        f"{path}:10: the last line is incomplete and is skipped; the file was probably being written"
+        f"{path}:1: 2 meta lines describe profiles and were left out: lines 1, 9",
+        f"{path}:5: 1 line has the keys of an observer's log (`type`, `run_id`) and was left out: line 5",
+        f"{path}:10: the last line is incomplete and is skipped; the file was probably being written",
     ]
 
 
@@ -233,12 +236,12 @@ def test_pairs_are_left_out_with_a_word(tmp_path: Path) -> None:
     pairs = ['["OK", "{}"]', ["FAIL", "why"], ["UNCERTAIN", {"a": 1}], ["LACK_OF_INFO", None]]
     path = file(tmp_path, pairs[0], row(1), *pairs[1:], row(2), *pairs)
     assert [(one.id, one.line) for one in read(path)] == [(1, 2), (2, 6)]
-    assert read_rows(path).skipped["bare [status, result] pairs"] == 8
+    assert read_rows(path).skipped["bare [status, result] pairs"] == [1, 3, 4, 5, 7, 8, 9, 10]
     assert warnings(path) == [
-        "1: bare [status, result] pairs have no inputs to run; 8 lines are skipped: 1, 3, 4, 5, 7, …"
+        "1: 8 bare [status, result] pairs have no inputs to run and were left out: lines 1, 3, 4, 5, 7, 8, 9, 10"
     ]
     assert warnings(file(tmp_path, row(1), pairs[0])) == [
-        "2: a bare [status, result] pair has no inputs to run; it is skipped"
+        "2: 1 bare [status, result] pair has no inputs to run and was left out: line 2"
     ]
 
 
@@ -260,7 +263,7 @@ def test_nothing_but_pairs_is_refused_with_the_reason(tmp_path: Path) -> None:
     assert "pass the file that the batch was run on" in actual
 
 
-@pytest.mark.parametrize("lines", [[], [""], [META], [OBSERVED], ['{"id": 1']])
+@pytest.mark.parametrize("lines", [[], [""], [META], [OBSERVED]])
 def test_a_file_without_a_row_is_refused(tmp_path: Path, lines: list[Any]) -> None:
     path = file(tmp_path, *lines)
     with pytest.raises(InputError, match="there is no row in this file"):
@@ -295,3 +298,56 @@ def test_many_errors_and_warnings_stay_few(tmp_path: Path) -> None:
     actual = errors(path)
     assert len(actual) == 1001
     assert actual[-1].endswith("and 5 more errors")
+
+
+@pytest.mark.parametrize("text", ["\\ud83d", "\\ud83d and more text", "a \\ude00"])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_half_of_a_surrogate_pair_is_refused_wherever_the_row_stands(
+    tmp_path: Path, text: str, end: str
+) -> None:
+    """It is not JSON that ends early, so the last row is not taken for one that is being written."""
+    half = f'{{"id": 2, "tag": "t", "question": "{text}"}}'
+    (last,) = errors(file(tmp_path, row(1), half, end=end))
+    (between,) = errors(file(tmp_path, row(1), half, row(3), end=end))
+    assert last == between
+    assert re.match(
+        r"2: a text has half of a surrogate pair \((\\ud83d|\\ude00)\), which is no character", last
+    )
+
+
+def test_a_whole_surrogate_pair_is_a_character(tmp_path: Path) -> None:
+    (one,) = read(file(tmp_path, '{"id": 1, "tag": "t", "question": "\\ud83d\\ude00"}'))
+    assert one.fields == {"question": "\U0001f600"}
+
+
+def test_a_complete_last_line_that_ends_early_is_refused(tmp_path: Path) -> None:
+    """A program that is still writing has not written the line break yet."""
+    (actual,) = errors(file(tmp_path, row(1), '{"id": 2, "tag"'))
+    assert actual == "2: not JSON: Input data was truncated"
+
+
+def test_every_row_that_does_not_run_is_counted_and_named(tmp_path: Path) -> None:
+    rows = [row(n % 3) for n in range(6)]
+    path = file(tmp_path, *rows, {"type": "step", "run_id": 1, "id": 7, "question": "?"})
+    assert warnings(path) == [
+        "7: 1 line has the keys of an observer's log (`type`, `run_id`) and was left out: line 7",
+        "4: 3 rows equal to others were left out: lines 4, 5, 6",
+    ]
+    many = file(tmp_path, *(row(1) for _ in range(1300)))
+    assert warnings(many) == [
+        "2: 1,299 rows equal to others were left out: lines 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, …"
+    ]
+
+
+def test_a_row_with_the_keys_of_a_log_runs_if_the_contract_has_them(tmp_path: Path) -> None:
+    contract = Contract(inputs={"type": "string", "run_id": "int"})
+    (one,) = read(file(tmp_path, {"id": 1, "tag": "t", "type": "step", "run_id": 3}), contract)
+    assert one.fields == {"type": "step", "run_id": 3}
+
+
+def test_a_field_with_the_beginning_of_a_result_key_is_an_input(tmp_path: Path) -> None:
+    """Only the three keys that a batch adds are results of an earlier batch."""
+    given = {**row(1), "hop_count": 3, "hop_result": "{}", "hop_stats": {}, "profile": "a"}
+    (one,) = read(file(tmp_path, given))
+    assert one.fields == {"question": "?", "hop_count": 3}
+    assert one.record == {**row(1), "hop_count": 3}

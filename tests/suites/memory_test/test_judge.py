@@ -118,7 +118,7 @@ def test_unreadable_verdicts_are_left_out_of_the_denominator(tmp_path: Path, ser
         (3, 1),
     ]
     assert summary["categories"]["plain"]["judged"]["invalid"] == 1
-    assert run.exit_code == 0
+    assert run.exit_code == 4
 
 
 def test_empty_answers_and_abstentions_need_no_judge(tmp_path: Path, server: JudgingServer) -> None:

@@ -39,7 +39,7 @@ def test_a_data_set_has_two_of_its_keys(tmp_path: Path, value: Any, name: str | 
 
 def test_only_json_files_are_looked_at(tmp_path: Path) -> None:
     """Broken files, missing files and folders are not recognised."""
-    for name, text in (("x.jsonl", '{"sessions": [], "questions": []}'), ("y.json", '[{"qa": [], ')):
+    for name, text in (("x.txt", '{"sessions": [], "questions": []}'), ("y.json", '[{"qa": [], ')):
         (tmp_path / name).write_text(text)
         assert recognise_dataset(tmp_path / name) is None
     assert recognise_dataset(tmp_path / "absent.json") is None
@@ -50,8 +50,8 @@ def test_only_json_files_are_looked_at(tmp_path: Path) -> None:
 def test_the_examples_are_fine(name: str) -> None:
     problems = check_file(EXAMPLES / name)
     assert problems == api.check(EXAMPLES / name)
-    # Like LoCoMo, talks.json has a question whose evidence names a missing message.
-    assert [problem.level for problem in problems] == {"talks.json": ["warning"], "plain.json": []}[name]
+    # Like LoCoMo, talks.json has questions whose evidence is missing, unparsable, or names a missing message.
+    assert [problem.level for problem in problems] == {"talks.json": ["warning"] * 4, "plain.json": []}[name]
     assert recognise_dataset(EXAMPLES / name) == {"talks.json": "locomo", "plain.json": "plain"}[name]
 
 

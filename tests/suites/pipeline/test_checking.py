@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import assay
 from assay.core.errors import InputError
-from assay.suites.pipeline.suite import PipelineSuite, is_pipeline
+from assay.suites.pipeline.check import is_pipeline
+from assay.suites.pipeline.suite import PipelineSuite
 
 from support.pipelines import PipelineLab, case, says, typed
 
@@ -46,6 +49,7 @@ def test_a_testset_is_checked_against_its_pipeline(
     assert "'three'" in warned[0] + warned[1]
     done = typed(capsys, "check", "tests.jsonl", "--pipeline", "p.yaml")
     assert done.code == 0
+    (lab.folder / "p.yaml").rename(lab.folder / "p.txt")
     assert [one for one in PipelineSuite.check(lab.folder / "tests.jsonl") if one.level == "warning"] == []
 
 
@@ -80,3 +84,16 @@ def test_invalid_expectations_are_found_before_the_run(lab: PipelineLab) -> None
     places = [problem.where.split()[0] for problem in refused.value.problems]
     assert sorted(set(places)) == [f"tests.jsonl:{line}" for line in range(1, 8)]
     assert not (lab.folder / "out").exists()
+
+
+def test_a_testset_without_ids_gets_one_warning(lab: PipelineLab) -> None:
+    """Prompt Lab's agents have such sets. The line numbers are the ids, and no two records may have the same."""
+    lab.write("agent_v1.jsonl", '{"text": "a"}\n{"text": "b"}\n{"id": 2, "text": "c"}\n')
+    warning, error = [
+        problem for problem in PipelineSuite.check(Path("agent_v1.jsonl")) if problem.level != "advice"
+    ]
+    assert warning.level == "warning"
+    assert str(warning).startswith(
+        "agent_v1.jsonl:1: the id is missing, here and in 1 more; the line number is used"
+    )
+    assert str(error) == "agent_v1.jsonl:3 $.id: duplicate id '2', first used on line 2"

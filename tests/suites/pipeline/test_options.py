@@ -25,12 +25,15 @@ TESTS = """{"id": "a", "tags": ["x"], "inputs": {"text": "a"}, "expected_outputs
 # option: another value, and whether it names another run.
 TABLE: dict[str, tuple[Any, bool]] = {
     "pipeline": ("other.yaml", True),
+    "agent": ("clerk", True),
+    "flows": (["v2"], True),
     "testset": (["other.jsonl"], True),
     "variant": (["loud"], True),
     "include_tags": (["x"], True),
     "exclude_tags": (["x"], True),
     "ids": (["b"], True),
     "allow_code": (True, False),
+    "outfile": ("table.csv", False),
     "min_kappa": (0.7, False),
 }
 
@@ -66,6 +69,14 @@ def test_changing_an_option_does_what_the_table_says(
     option: str, base: dict[str, Any], server: LoopbackServer
 ) -> None:
     """An option that can change a reply starts a new run; a permission shows the finished one."""
+    if option in ("agent", "flows"):
+        # They take the place of a pipeline.
+        for flow in ("v1", "v2"):
+            Path("agents/clerk/prompts").mkdir(parents=True, exist_ok=True)
+            Path(f"agents/clerk/prompts/{flow}.yaml").write_text(f"user_template: {flow} {{text}}")
+        Path("agents/other/prompts").mkdir(parents=True)
+        Path("agents/other/prompts/v1.yaml").write_text("user_template: 'other: {text}'")
+        base = {**base, "pipeline": "", "agent": "other" if option == "agent" else "clerk"}
     before = assay.run(assay.spec("pipeline", **base))
     asked = len(server.bodies)
     value, another = TABLE[option]

@@ -39,7 +39,7 @@ steps:
     retry: -1
   - id: five
     type: code_node
-    language: javascript
+    language: javascipt
     code: function aggregate() {}
   - id: six
     strategy: stats
@@ -94,11 +94,11 @@ EXPECTED = {
         "steps.3.input_mapping.b: 'a..b' is not a path",
     ],
     16: ["steps.3.depends_on: there is no step named 'thre'; did you mean 'three'", "named \"{'a': 'b'}\""],
-    17: ["steps.3.output_parser: the pattern does not compile"],
-    20: ["steps.4.code: line 1: expected ':'"],
+    17: ["steps.3.output_parser: '(' is not a regular expression"],
+    21: ["steps.4.code: expected ':'"],
     23: ["steps.4.timeout: expected seconds, more than 0, found -1"],
     24: ["steps.4.retry: expected a whole number from 0 on"],
-    27: ["steps.5.language: only python runs here, not 'javascript'"],
+    27: ["steps.5.language: there is no language of code named 'javascipt'; did you mean 'javascript'"],
     29: ["steps.6: the strategy `stats` needs `fields`"],
     33: ["steps.7.condition: column"],
     34: ["steps.8: group_by is a text, not ['a']"],
@@ -113,7 +113,7 @@ EXPECTED = {
     49: ["steps.14: steps wait for each other: a → b → c → a"],
     56: ["outputs.0: "],
     57: ["outputs.1: an output is a key, or {key, label, from}"],
-    58: ["outputs.2.rules: [0].kind: there is no rule 'max_char'"],
+    58: ["outputs.2.rules: [0].kind: there is no rule named 'max_char'"],
     59: ["there is no key named 'lable'; did you mean 'label'"],
     63: ["variants.v1.overrides.oen: there is no step named 'oen'; did you mean"],
     64: ["variants.v1.overrides.one.tmplate: there is no key named 'tmplate'; did you mean 'template'"],
@@ -281,3 +281,12 @@ def test_an_id_that_is_no_folder_name_is_refused(lab: PipelineLab, name: str) ->
     else:
         assert (lab.folder / "out" / "p").exists() is False
         assert lab.run().code == 0
+
+
+def test_the_version_of_a_pipeline_is_read_and_has_no_effect(lab: PipelineLab) -> None:
+    """Prompt Lab's files have it, as a number or as text. Another version continues the same run."""
+    folders = set()
+    for version in (1, "2.0", None):
+        lab.pipeline(says("one"), version=version)
+        folders.add(lab.run().run.folder)
+    assert len(folders) == 1

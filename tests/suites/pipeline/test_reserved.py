@@ -162,7 +162,7 @@ def test_a_test_runs_where_its_condition_holds(lab: PipelineLab, condition: str,
     assert len(ran.calls()) == runs
     if not runs:
         assert ran.row["reason"] == f"its condition is not met: {condition}"
-        assert ran.code == 0
+        assert ran.code == 1, "no test ran"
 
 
 def test_a_condition_may_choose_the_variant(lab: PipelineLab) -> None:
@@ -208,7 +208,7 @@ def test_a_baseline_is_a_check_like_any_other(lab: PipelineLab) -> None:
     ]
     assert ran.row["first_wrong"] == {
         "step": "two",
-        "path": "two",
+        "path": "two.max_tokens",
         "expected": 4,
         "actual": 5,
         "why": "5 is more than 4",

@@ -60,7 +60,7 @@ def test_every_verdict_has_its_count_and_its_place_in_the_rate(lab: PipelineLab)
     assert (difference.path, difference.expected, difference.actual) == ("one", 1, 2)
     (steps,) = entry.tables
     assert dict(zip(steps.columns, steps.rows[0], strict=True))["wrong first"] == 2
-    assert ran.code == 1, "a failed check speaks louder than a test without an answer"
+    assert ran.code == 3, "a test without an answer comes first: the same command asks it again"
 
 
 @pytest.mark.parametrize(
@@ -69,14 +69,15 @@ def test_every_verdict_has_its_count_and_its_place_in_the_rate(lab: PipelineLab)
         ([case(expected_outputs={"one": "hello"})], 0),
         ([case()], 0),
         ([case(expected_outputs={"one": "bye"})], 1),
-        ([case(expected_outputs={"one": "judge:x"})], 4),
+        ([case(expected_outputs={"one": "judge:x"})], 1),
+        ([case("a", expected_outputs={"one": "judge:x"}), case("b", expected_outputs={"one": "hello"})], 4),
         ([case("a", expected_outputs={"one": "judge:x"}), case("b", expected_outputs={"one": "bye"})], 1),
     ],
 )
 def test_the_exit_code_is_that_of_the_worst_result(
     lab: PipelineLab, tests: list[dict[str, Any]], code: int
 ) -> None:
-    """0 fine, 1 a check failed, 4 a judge's verdict is unreadable; the same when a finished run is shown."""
+    """0 fine, 1 a check failed or no verdict is readable, 4 some verdict is unreadable; the same when a finished run is shown."""
     lab.pipeline(says("one"))
     lab.tests(*tests)
     judge = lab.script({"text": ODD})

@@ -159,7 +159,7 @@ def test_an_aggregation_that_raises_costs_its_number_alone(lab: Lab) -> None:
     result = lab.run()
     assert result.results["t"]["exact_match,none"] == 1.0
     assert result.results["t"]["acc,none"] is None
-    assert result.metric("acc").reason == "!function utils.bad raised ValueError: no luck"
+    assert result.metric("acc").reason == "!function utils.bad raised ValueError: no luck at utils.py:2"
     assert len(result.rows()) == 4
 
 
@@ -306,7 +306,7 @@ def test_sys_exit_in_an_aggregation_costs_its_number(lab: Lab) -> None:
     lab.write("utils.py", ENDING)
     lab.task(docs=FOUR, metric_list=[{"metric": "exact_match", "aggregation": Fn("utils.leave")}])
     result = lab.run()
-    assert result.metric("exact_match").reason == "!function utils.leave raised SystemExit: 0"
+    assert result.metric("exact_match").reason == "!function utils.leave raised SystemExit: 0 at utils.py:5"
 
 
 # What changed code means

@@ -82,17 +82,22 @@ def test_rows_hold_every_repeat_and_the_journal_the_votes(lab: Lab) -> None:
     assert result.rows()[0]["resps"] == [["a", "b", "a", "b", "b", "a"]]
 
 
-def test_documents_without_an_answer_are_not_in_the_curve(lab: Lab) -> None:
-    """The denominator counts the other documents."""
+def test_a_document_with_an_error_has_one_denominator_in_table_and_curve(lab: Lab) -> None:
+    """It counts as wrong in the metric, and so all its repeats do: `maj@6` is one number."""
     lab.write(
         "model.py",
         "async def repeats(prompt, params):\n"
         "    if prompt.startswith('x'):\n        raise ConnectionError('gone')\n"
         "    return prompt.split()[params['seed'] - 1234]\n",
     )
-    curve = voted(lab).curve("maj@k", "first")
-    assert curve.points[0].metric.denominator == len(DOCS) - 1
-    assert values(curve)[0] == 2 / 6
+    result = voted(lab)
+    curve = result.curve("maj@k", "first")
+    assert {point.metric.denominator for point in curve.points} == {len(DOCS)}
+    assert values(curve)[0] == 2 / 7
+    assert values(curve) == [result.results["t"][f"exact_match,maj@{k}"] for k in KS]
+    first = values(result.curve("pass@k", "first"))[0]
+    assert first is not None
+    assert first <= 6 / 7
 
 
 def test_without_repeats_there_is_no_curve(lab: Lab) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from assay.core.connect import LIKELIHOOD
 from assay.core.dollars import dollars
-from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
+from assay.core.errors import AssayError, DiskFull, ModelError, ModelRefused, StopRun
 from assay.core.events import Called, Noted, Notify, Retrying
 from assay.core.hashing import request_hash
 from assay.core.params import with_params
@@ -56,8 +56,8 @@ class LoggedReplies(Protocol):
 class CallLog(Protocol):
     """The part of the journal that the caller uses."""
 
-    def call(self, call: Call) -> None:
-        """Append one call."""
+    def call(self, call: Call) -> Call:
+        """Append one call. Returns it as a replay will find it: without secrets."""
         ...
 
 
@@ -85,6 +85,8 @@ class CallLedger:
         self.halted: AssayError | None = None
         self.paused_calls = 0
         """Calls whose last attempt failed and that wait before the next one."""
+        self.lost_replies = 0
+        """Replies that arrived, and that the log could not take. They were paid for, and are requested again later."""
         self.halt_event = asyncio.Event()
         self._max_calls = max_calls
         self._calls_left = max_calls
@@ -158,11 +160,16 @@ class CallLedger:
         if self.halted:
             raise self.halted
 
-    def write(self, call: Call) -> None:
-        """Log one call. Halt the run if the log cannot be written: unlogged calls would be paid again later."""
+    def write(self, call: Call) -> Call:
+        """Log one call and return it as logged: without secrets.
+
+        Halt the run if the log cannot be written: unlogged calls would be paid again later.
+        """
         try:
-            self.log.call(call)
+            return self.log.call(call)
         except AssayError as error:
+            if call.response is not None and call.attempts and not isinstance(error, DiskFull):
+                self.lost_replies += 1
             raise self.halt(error) from error
 
 
@@ -460,5 +467,5 @@ class CaseAsker:
             attempts,
             round(seconds, 6),
         )
-        ledger.write(call)
-        return call, reused is not None
+        # The case gets the call as it is logged, so that a replay gives it the same.
+        return ledger.write(call), reused is not None

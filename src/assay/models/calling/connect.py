@@ -143,7 +143,12 @@ class Connections:
         arguments = arguments_for(self._spec, role) if "/" in role.model else {}
         key = fingerprint([role.model, address, role.key, role.env_file, arguments])
         if key not in self._models:
-            model = self._models[key] = connect(self._spec, role, roles)
+            try:
+                model = self._models[key] = connect(self._spec, role, roles)
+            except UsageError as error:
+                if not role.where:
+                    raise
+                raise UsageError(f"{role.where}: {error}") from None
             if not model.endpoint.startswith(("http://", "https://")):
                 self._own_endpoints.add(model.endpoint)
         return self._models[key]

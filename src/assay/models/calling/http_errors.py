@@ -65,6 +65,7 @@ _HINTS = {
 _FIRST_WORDS = 120
 # vLLM's words for a limit of the reply. If it exceeds the whole context, no prompt fits: that is a wrong parameter.
 _LIMIT_TOO_LARGE = re.compile(r"too large: (\d+)\. .*?maximum context length is (\d+)", re.DOTALL)
+_MAX_PAGE = 10_000
 _HTML_TAG = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL)
 
 
@@ -231,7 +232,8 @@ def _error_text(body: bytes) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError):
         text = body.decode("utf-8", "replace").strip()
         if text.startswith("<"):
-            text = _HTML_TAG.sub(" ", text)
+            # Without a bound, a page of a million "<" would take hours.
+            text = _HTML_TAG.sub(" ", text[:_MAX_PAGE])
     # Proxies send whole HTML pages. 300 characters are enough to recognise one.
     return " ".join(text.split())[:300] or "nothing more"
 

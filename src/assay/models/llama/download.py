@@ -50,6 +50,8 @@ class Download:
 
     def __init__(self, url: str, part: Path, magic: bytes, say: Callable[[str], None]) -> None:
         self._url = url
+        # Signed URLs have a key behind the question mark. No message and no file gets it.
+        self._shown = url.partition("?")[0]
         self._part = part
         self._state_file = part.with_name(f"{part.name}.json")
         self._magic = magic
@@ -59,7 +61,7 @@ class Download:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._file.close()
-            raise UsageError(f"another process is downloading {url}. Wait for it") from None
+            raise UsageError(f"another process is downloading {self._shown}. Wait for it") from None
         self._total: int | None = None
         self._validator = ""
         self._reported_at = time.monotonic()
@@ -98,7 +100,7 @@ class Download:
             except urllib.error.HTTPError as error:
                 with error:
                     if error.code < 500:
-                        raise UsageError(f"{self._url} answered {error.code} {error.reason}") from None
+                        raise UsageError(f"{self._shown} answered {error.code} {error.reason}") from None
                 reason = f"the server answered {error.code} {error.reason}"
             except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
                 reason = str(error.reason if isinstance(error, urllib.error.URLError) else error) or repr(
@@ -113,7 +115,7 @@ class Download:
                 again = (
                     ". The same command continues the download" if self._validator and self._size() else ""
                 )
-                raise UsageError(f"the download of {self._url} broke off: {reason}{again}")
+                raise UsageError(f"the download of {self._shown} broke off: {reason}{again}")
             time.sleep(failures)
 
     def finish(self, target: Path) -> None:
@@ -139,7 +141,7 @@ class Download:
             state = msgspec.json.decode(self._state_file.read_bytes(), type=_PartState)
         except (OSError, msgspec.DecodeError):
             state = _PartState("", "")
-        if state.url == self._url and state.validator:
+        if state.url == self._shown and state.validator:
             self._validator = state.validator
         else:
             self._file.truncate(0)
@@ -166,7 +168,7 @@ class Download:
             self._begin(response)
             while piece := _read(response):
                 if self._size() == 0 and not piece.startswith(self._magic):
-                    raise UsageError(_not_gguf(self._url, piece))
+                    raise UsageError(_not_gguf(self._shown, piece))
                 self._file.write(piece)
                 self._report()
         self._file.flush()
@@ -182,13 +184,13 @@ class Download:
             self._file.truncate(0)
             self._total = int(length) if length and length.isdecimal() else None
             size = _megabytes(self._total) if self._total is not None else "size unknown"
-            self._say(f"downloading {self._url.partition('?')[0]} ({size})")
+            self._say(f"downloading {self._shown} ({size})")
         # A weak ETag promises an equal meaning, not equal bytes.
         etag = response.headers.get("ETag") or ""
         self._validator = (
             (etag if not etag.startswith("W/") else "") or response.headers.get("Last-Modified") or ""
         )
-        self._state_file.write_bytes(msgspec.json.encode(_PartState(self._url, self._validator)))
+        self._state_file.write_bytes(msgspec.json.encode(_PartState(self._shown, self._validator)))
         missing = (self._total or 0) - self._size()
         free = shutil.disk_usage(self._part.parent).free
         if missing > free:

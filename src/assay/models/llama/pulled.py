@@ -248,7 +248,9 @@ def _download(url: str, target_name: str, sha256: str, say: Say) -> PulledFile:
         digest = download.run()
         if sha256 and digest != sha256:
             download.discard()
-            raise UsageError(f"the SHA-256 of {url} is {digest}, not {sha256}. The download was deleted")
+            raise UsageError(
+                f"the SHA-256 of {url.partition('?')[0]} is {digest}, not {sha256}. The download was deleted"
+            )
         try:
             read_header(part)
         except UsageError:

@@ -16,8 +16,9 @@ MISSING = UNSET
 class Check(Struct, frozen=True, omit_defaults=True):
     """The path of a value, the kind of check, and whether it passed.
 
-    `passed` is None if a judge has not answered yet or its verdict is invalid. `expected` and `actual` are the
-    complete values; `why` is a short sentence about a failure. `rule` is the id of the rule behind the check.
+    `passed` is None if a judge has not answered yet, its verdict is invalid, or a pattern was stopped. `expected` and
+    `actual` are the complete values; `why` is a short sentence about a failure. `rule` is the id of the rule behind
+    the check.
     """
 
     path: str
@@ -30,7 +31,7 @@ class Check(Struct, frozen=True, omit_defaults=True):
 
 
 def verdict(checks: Iterable[Check]) -> bool | None:
-    """Return False if any check failed. None if there are no checks, or if a judge's verdict is missing."""
+    """Return False if any check failed. None if there are no checks, or if the result of a check is missing."""
     outcome: bool | None = None
     is_open = False
     for check in checks:

@@ -26,7 +26,7 @@ from assay.scoring.expectations.checks import (
     short_text,
     unequal,
 )
-from assay.scoring.expectations.rules import Rule, rule_problem, rule_value, rule_violation
+from assay.scoring.expectations.rules import Rule, rule_problem, rule_value, rule_verdict
 from assay.scoring.json_text import read_json
 
 EQUALS, JUDGE = "equals", "judge"
@@ -250,8 +250,8 @@ def prefix_check(expected: str, actual: Any, path: str) -> Check | None:
     if word == JUDGE:
         return Check(path, JUDGE, None, rest.strip(), actual)
     rule = _prefix_rule(word, rest)
-    why = rule_violation(rule, actual)
-    return Check(path, word, not why, rest if word == "contains" else rule_value(rule), actual, why)
+    follows, why = rule_verdict(rule, actual, path)
+    return Check(path, word, follows, rest if word == "contains" else rule_value(rule), actual, why)
 
 
 def expectation_problems(expected: Any, path: str = "") -> list[tuple[str, str]]:

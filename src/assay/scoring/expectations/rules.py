@@ -6,8 +6,8 @@
 The prefixes of expectations (`contains:`, `regex:` and others) and the rules of pipeline files use the same code. In
 a file, the value of a rule is under `value` or under a name of its kind, such as `max` or `pattern`.
 
-Patterns search the first 100,000 characters. This limits the text but not the time: a pattern such as `(a+)+$`,
-which backtracks exponentially, can still run for ever.
+Patterns search the first 100,000 characters. A pattern such as `(a+)+$`, which takes very long on some texts, is
+stopped: its check is neither passed nor failed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.errors import UsageError
+from assay.core.patterns import PatternStopped, compile_pattern
+from assay.core.registry import unknown
 from assay.scoring.expectations.checks import MISSING, Check, as_text, lookup, name_list, short_text
-from assay.scoring.patterns import compile_pattern
 
 # Number of characters of a text that a pattern searches.
 SEARCHED = 100_000
@@ -58,8 +59,8 @@ def apply_rules(rules: Iterable[Rule], outputs: dict[str, Any]) -> list[Check]:
             why = f"there is no output {target}; there are: {name_list(outputs) or 'none'}"
             check = Check(target, "missing", passed=False, expected=rule_value(rule), why=why, rule=rule.id)
         else:
-            why = rule_violation(rule, actual)
-            check = Check(target, rule.kind, not why, rule_value(rule), actual, why, rule.id)
+            passed, why = rule_verdict(rule, actual, target)
+            check = Check(target, rule.kind, passed, rule_value(rule), actual, why, rule.id)
         checks.append(check)
     return checks
 
@@ -69,15 +70,22 @@ def rule_value(rule: Rule) -> Any:
     return list(rule.value) if isinstance(rule.value, tuple) else rule.value
 
 
-def rule_violation(rule: Rule, actual: Any) -> str:
-    """Return why the output breaks the rule, or an empty text. Every output breaks an invalid rule."""
-    return rule_problem(rule) or _TESTS[rule.kind](rule, actual)
+def rule_verdict(rule: Rule, actual: Any, path: str) -> tuple[bool | None, str]:
+    """Return whether the output at `path` follows the rule, and why not. Every output breaks an invalid rule.
+
+    None means that the rule's pattern was stopped: nobody knows whether it matches.
+    """
+    try:
+        why = rule_problem(rule) or _TESTS[rule.kind](rule, actual)
+    except PatternStopped as error:
+        return None, str(error.at(path))
+    return not why, why
 
 
 def rule_problem(rule: Rule) -> str:
     """Return what is wrong with the rule itself, or an empty text."""
     if rule.kind not in _TESTS:
-        return f"there is no rule {rule.kind!r}; known: {', '.join(_TESTS)}"
+        return unknown("rule", rule.kind, list(_TESTS))
     return _VALUES[rule.kind](rule.value)
 
 
@@ -132,7 +140,7 @@ def _contains_any(rule: Rule, actual: Any) -> str:
 def _regex_match(rule: Rule, actual: Any) -> str:
     text = as_text(actual)
     pattern = compile_pattern(rule.value, re.IGNORECASE if rule.ignore_case else 0)
-    if pattern.search(text, 0, SEARCHED):
+    if pattern.search(text[:SEARCHED]):
         return ""
     where = (
         short_text(actual) if len(text) <= SEARCHED else f"the first {SEARCHED:,} of {len(text):,} characters"
@@ -270,7 +278,7 @@ def _rule_file_problems(data: Any) -> list[tuple[str, str]]:
         return [("", f"a rule is an object, not {data!r}")]
     kind = data.get("kind")
     if not isinstance(kind, str) or kind not in _VALUE_FIELDS:
-        return [("kind", f"there is no rule {kind!r}; known: {', '.join(_VALUE_FIELDS)}")]
+        return [("kind", unknown("rule", str(kind), list(_VALUE_FIELDS)))]
     problems = [*_unknown_fields(data, kind), *_value_problems(data, kind)]
     if not isinstance(data.get("target", ""), str):
         problems.append(("target", f"the name of an output, not {data['target']!r}"))

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.core.errors import UsageError
+from assay.core.patterns import compile_pattern
 from assay.scoring.filters import DocFilter
-from assay.scoring.patterns import compile_pattern
 
 TAKES_DOC = True
 
 Find = Callable[[str], str]
+FindAll = Callable[[str], list[Any]]
 
 
 def build(
@@ -33,7 +34,7 @@ def build(
     A match of the pattern is returned unchanged. The `ignore` options and `regexes_to_ignore` apply only to the
     search by text.
     """
-    by_pattern = _finder(compile_pattern(regex_pattern), group_select, {})
+    by_pattern = _finder(compile_pattern(regex_pattern).findall, group_select, {})
     ignored = [compile_pattern(pattern) for pattern in regexes_to_ignore or ()]
 
     def clean(text: str) -> str:
@@ -61,44 +62,44 @@ def _choices(doc: dict[str, Any]) -> Any:
         raise UsageError("multi_choice_regex needs documents with a column `choices`") from None
 
 
-def _texts(choices: list[str], group_select: int) -> tuple[re.Pattern[str], int, dict[str, str]]:
+def _texts(choices: list[str], group_select: int) -> tuple[FindAll, int, dict[str, str]]:
     """Return the arguments of `_finder` for the texts of the choices.
 
     Longer texts come first in the pattern: otherwise a choice that is the beginning of another one would match.
     """
     patterns = sorted(map(re.escape, choices), key=len, reverse=True)
     return (
-        re.compile("|".join(patterns)),
+        re.compile("|".join(patterns)).findall,
         group_select,
         {text: _name(index) for index, text in enumerate(choices)},
     )
 
 
-def _letters(choices: list[str], group_select: int) -> tuple[re.Pattern[str], int, dict[str, str]]:
+def _letters(choices: list[str], group_select: int) -> tuple[FindAll, int, dict[str, str]]:
     letters = [chr(ord("A") + index) for index in range(len(choices))]
     pattern = re.compile(rf":\s*({'|'.join(map(re.escape, letters))})")
-    return pattern, group_select, {letter: _name(index) for index, letter in enumerate(letters)}
+    return pattern.findall, group_select, {letter: _name(index) for index, letter in enumerate(letters)}
 
 
 def _name(index: int) -> str:
     return f"({chr(ord('A') + index)})"
 
 
-def _finder(pattern: re.Pattern[str], group_select: int, names: dict[str, str]) -> Find:
+def _finder(find_all: FindAll, group_select: int, names: dict[str, str]) -> Find:
     """Return a function that finds the selected match in a text and translates it by `names`.
 
     Of several groups the first that is not empty counts. The result is empty if there is no match.
     """
 
     def find(text: str) -> str:
-        matches = pattern.findall(text)
+        matches = find_all(text)
         if not matches:
             return ""
         match = matches[group_select]
         if isinstance(match, tuple):
             match = next((group for group in match if group), "")
-        match = match.strip()
-        return names.get(match, match) if match else ""
+        text = match.strip()
+        return names.get(text, text) if text else ""
 
     return find
 

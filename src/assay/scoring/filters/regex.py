@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from assay.core.patterns import compile_pattern
 from assay.scoring.filters import Filter
-from assay.scoring.patterns import compile_pattern
 
 
 def build(

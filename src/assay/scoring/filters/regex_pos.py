@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from assay.core.patterns import compile_pattern
 from assay.scoring.filters import Filter
-from assay.scoring.patterns import compile_pattern
 
 _TAGGED_WORD = re.compile(r"\('([^']*)', '([^']*)'\)")
 

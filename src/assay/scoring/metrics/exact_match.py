@@ -6,8 +6,8 @@ import string
 from collections.abc import Callable
 from typing import Any
 
+from assay.core.patterns import compile_pattern
 from assay.scoring.metrics import Measure
-from assay.scoring.patterns import compile_pattern
 
 AGGREGATIONS = ("mean", "median", "nanmean")
 HIGHER_IS_BETTER = True

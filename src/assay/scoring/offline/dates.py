@@ -313,6 +313,8 @@ _COUNTS = {"a": 1, "couple": 2, "couple of": 2, "few": _FEW, "several": _FEW}
 _MOST_UNITS = 1000
 # Number of characters before a date in which words that move it are searched.
 _WINDOW = 48
+# Characters between two dates of a list or range. A thousand commas would take a million steps.
+_MAX_BETWEEN = 200
 _RELATION = re.compile(
     r"(?:(?P<count>\d+|couple(?: of)?|few|several)\s+)?"
     rf"(?P<unit>{'|'.join(_UNIT_DAYS)}|{_WEEKDAY})s?\s+(?:just\s+|right\s+)?"
@@ -354,7 +356,8 @@ def _relate(text: str, dates: list[Dated]) -> list[Dated]:
     # From the end, so that a year can pass through a list of several dates.
     for index in range(len(moved) - 2, -1, -1):
         earlier, later = moved[index : index + 2]
-        between = text[earlier.end : later.start] if earlier.end <= later.start else "?"
+        is_near = 0 <= later.start - earlier.end <= _MAX_BETWEEN
+        between = text[earlier.end : later.start] if is_near else "?"
         is_list = _LIST.fullmatch(between)
         if is_list and earlier.span.yearly and not later.span.yearly:
             # Usually the year of the later date, but the year before it in `December and January 2024`.

@@ -232,10 +232,11 @@ def _content_words(text: str) -> frozenset[str]:
 
 # Contradictions between a point and a text that has its words.
 
-_TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_\u3400-\u9fff]+|[\u3400-\u9fff]|[.!?]+(?=\s)")
+# The lookbehinds change no match. Without them, a long run of dots or spaces would be read again from each of them.
+_TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_\u3400-\u9fff]+|[\u3400-\u9fff]|(?<![.!?])[.!?]+(?=\s)")
 # A time stamp that a memory puts before its text, such as `[2023-05-07 10:00]`.
 _TIME_STAMP = re.compile(
-    r"\s*(?:\[[^\]\n]{4,60}\]|\([^)\n]{4,60}\)|(?=[^:\n]{0,30}\d)[\w\s,/.:-]{6,40}?(?::\s|\s[|-]\s))",
+    r"(?<!\s)\s*(?:\[[^\]\n]{4,60}\]|\([^)\n]{4,60}\)|(?=[^:\n]{0,30}\d)[\w\s,/.:-]{6,40}?(?::\s|\s[|-]\s))",
     re.IGNORECASE,
 )
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thurs fri sat sun"

@@ -1,12 +1,34 @@
-"""Runs Python code: the pipeline's own code in child processes, code from a testset in a sandbox.
+"""Runs code: the pipeline's own Python in child processes, Python of a testset in a sandbox, JavaScript in an engine.
 
 runner: CodeRunner = ProcessRunner(workers=4, folder=pipeline_folder)  # or Sandbox()
 value = await runner.run(Code(source, "pipeline.yaml:12 code"), argument, timeout=10)
 await runner.close()
 """
 
+from assay.solvers.code.javascript import JavaScriptRunner, javascript_problem, require_engine
 from assay.solvers.code.process_runner import ProcessRunner
-from assay.solvers.code.runner import Code, CodeError, CodeRunner
+from assay.solvers.code.runner import (
+    LANGUAGES,
+    Code,
+    CodeError,
+    CodeRunner,
+    Language,
+    RunnerByLanguage,
+    language_problem,
+)
 from assay.solvers.code.sandbox import Sandbox
 
-__all__ = ["Code", "CodeError", "CodeRunner", "ProcessRunner", "Sandbox"]
+__all__ = [
+    "LANGUAGES",
+    "Code",
+    "CodeError",
+    "CodeRunner",
+    "JavaScriptRunner",
+    "Language",
+    "ProcessRunner",
+    "RunnerByLanguage",
+    "Sandbox",
+    "javascript_problem",
+    "language_problem",
+    "require_engine",
+]

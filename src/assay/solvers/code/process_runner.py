@@ -1,4 +1,4 @@
-"""Runs the code of a pipeline file: full Python, in child processes."""
+"""Runs code in child processes: the Python of a pipeline file, and JavaScript."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from assay.solvers.code import worker
-from assay.solvers.code.runner import Code, CodeError, decode_result
+from assay.solvers.code.runner import Code, CodeError, Language, decode_result
 
 # Limit for starting a worker process. It takes a fraction of a second, more on a machine under load.
 _START_SECONDS = 60
@@ -33,8 +33,20 @@ class ProcessRunner:
     process it started; a new worker process replaces it.
     """
 
-    def __init__(self, workers: int, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        workers: int,
+        folder: Path | None = None,
+        *,
+        language: Language = "python",
+        environment: dict[str, str] | None = None,
+        grace: float = 0,
+    ) -> None:
+        """Without `environment` the code has that of assay. `grace` seconds after its timeout a call is killed."""
         self._folder = str(folder.resolve()) if folder else ""
+        self._language = language
+        self._environment = environment
+        self._grace = grace
         self._permits = asyncio.Semaphore(workers)
         self._idle: list[_WorkerProcess] = []
         self._processes: set[_WorkerProcess] = set()
@@ -42,7 +54,14 @@ class ProcessRunner:
 
     async def run(self, code: Code, argument: Any, timeout: float) -> Any:  # noqa: ASYNC109 - kills a process
         """Return the value of the code's entry function. Calls beyond the number of workers wait in order."""
-        request = {"source": code.source, "name": code.name, "argument": argument}
+        request = {
+            "source": code.source,
+            "name": code.name,
+            "file": code.file,
+            "first_line": code.first_line,
+            "argument": argument,
+            "seconds": timeout,
+        }
         line = msgspec.json.encode(request) + b"\n"
         async with self._permits:
             reply = await self._send(code, line, timeout)
@@ -54,7 +73,7 @@ class ProcessRunner:
     async def _send(self, code: Code, line: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         process = await self._take_process()
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout + self._grace):
                 reply = await process.send(line)
         except BaseException as error:
             # Also after a cancellation: the process may still work on this request, so it cannot be reused.
@@ -90,7 +109,7 @@ class ProcessRunner:
         process = _WorkerProcess()
         self._processes.add(process)
         try:
-            await process.start(self._folder)
+            await process.start(self._folder, self._language, self._environment)
         except BaseException:
             await self._stop(process)
             raise
@@ -118,17 +137,23 @@ class _WorkerProcess(asyncio.SubprocessProtocol):
         self._chunks: list[bytes] = []
         self._reply: asyncio.Future[bytes] | None = None
 
-    async def start(self, folder: str) -> None:
+    async def start(self, folder: str, language: Language, environment: dict[str, str] | None) -> None:
         """Start the process and wait until it accepts requests."""
         # -I ignores PYTHONPATH, so sys.path is passed along. -B writes no compiled files: Python compares them
         # with their source by the second, so an edit within the same second could run the old code.
         search_path = [folder, *filter(None, sys.path)]
-        arguments = ("-I", "-B", "-X", "utf8", worker.__file__, msgspec.json.encode(search_path).decode())
+        folders = msgspec.json.encode(search_path).decode()
+        arguments = ("-I", "-B", "-X", "utf8", worker.__file__, folders, language)
         # The future exists before the process: a fast process writes before subprocess_exec returns.
         ready = self._expect_reply()
         # A session of its own: Ctrl-C reaches only assay, and stop() can kill the whole process group.
         await asyncio.get_running_loop().subprocess_exec(
-            lambda: self, sys.executable, *arguments, stderr=None, start_new_session=True
+            lambda: self,
+            sys.executable,
+            *arguments,
+            stderr=None,
+            start_new_session=True,
+            env=environment,
         )
         async with asyncio.timeout(_START_SECONDS):
             await ready

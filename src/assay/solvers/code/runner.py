@@ -1,23 +1,46 @@
-"""The interface of a code runner: `CodeRunner`, its input `Code` and its error `CodeError`."""
+"""The interface of a code runner: `CodeRunner`, its input `Code` and its error `CodeError`.
+
+`RunnerByLanguage` is a CodeRunner made of one for Python and one for JavaScript.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Protocol
+import asyncio
+import json
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import msgspec
 
+from assay.core.registry import unknown
+from assay.solvers.code.worker import place
+
 Kind = Literal["syntax", "no_entry", "raised", "timeout", "memory", "bad_result", "died"]
+Language = Literal["python", "javascript"]
+LANGUAGES: tuple[str, ...] = get_args(Language)
 
 # Results are stored as JSON, and JSON encoders recurse once per level. 100 levels is far below the depth at
 # which they raise RecursionError.
 MAX_DEPTH = 100
+_HALF_CHARACTER = (
+    "the result has half of a character, such as one half of an emoji. JavaScript's slice and substring cut between "
+    "the halves; Array.from(text) has whole characters"
+)
 
 
 class Code(NamedTuple):
-    """Python source. `name` identifies it in messages, for example `pipeline.yaml:12 code`."""
+    """Source code. `name` identifies it in messages, for example `pipeline.yaml:12`."""
 
     source: str
     name: str
+    language: Language = "python"
+    file: str = ""
+    """The file whose lines are the lines of the source, or "" if there is none."""
+    first_line: int = 1
+    """The line of `file` on which the source begins."""
+
+    def place(self, line: int | None) -> str:
+        """Return how messages name a line of the source: `pipeline.yaml:13`, else `the test's code, line 2`."""
+        return place(self.name, line, self.file, self.first_line)
 
 
 class CodeError(Exception):
@@ -45,15 +68,51 @@ class CodeRunner(Protocol):
         ...
 
 
+class RunnerByLanguage:
+    """Passes code to the runner of its language."""
+
+    def __init__(self, python: CodeRunner, javascript: CodeRunner) -> None:
+        self._python = python
+        self._javascript = javascript
+
+    async def run(self, code: Code, argument: Any, timeout: float) -> Any:  # noqa: ASYNC109 - the runner stops it
+        """Call the code's entry function with `argument` and return its JSON value. Raises CodeError."""
+        runner = self._javascript if code.language == "javascript" else self._python
+        return await runner.run(code, argument, timeout)
+
+    async def close(self) -> None:
+        """Stop the worker processes of both runners."""
+        await asyncio.gather(self._python.close(), self._javascript.close())
+
+
+def language_problem(value: object) -> str | None:
+    """Return the message for a value that is not a language, else None. None means `python`, or that of the step."""
+    if value is None or value in LANGUAGES:
+        return None
+    return unknown("language of code", str(value), list(LANGUAGES))
+
+
 def decode_result(text: bytes | str, code: Code) -> Any:
     """Decode the JSON of a result. Raises CodeError if the journal could not store the value."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise CodeError("bad_result", f"{code.name}: the result is not JSON: {error}") from None
+        why = _HALF_CHARACTER if _has_half_character(text) else f"the result is not JSON: {error}"
+        raise CodeError("bad_result", f"{code.name}: {why}") from None
     if _too_deep(value):
         raise CodeError("bad_result", f"{code.name}: the result is nested deeper than {MAX_DEPTH}")
     return value
+
+
+def _has_half_character(text: bytes | str) -> bool:
+    """Return whether a text in the JSON has half of a surrogate pair: no file can store it."""
+    try:
+        json.dumps(json.loads(text), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    except (ValueError, RecursionError):
+        return False
+    return False
 
 
 def _too_deep(value: Any) -> bool:

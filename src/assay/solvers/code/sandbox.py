@@ -88,7 +88,7 @@ class Sandbox:
             raise self._limit_error(code, kind, call.seconds) from None
         except monty.MontySyntaxError as error:
             frames = error.traceback()
-            where = f"{code.name}, line {frames[-1].line}" if frames else code.name
+            where = code.place(frames[-1].line if frames else None)
             raise CodeError("syntax", f"{where}: it is not Python: {error}") from None
         except monty.MontyRuntimeError as error:
             raise self._runtime_error(code, error, call) from None
@@ -233,7 +233,7 @@ def _find_entry(code: Code) -> _Entry:
         where = code.name
         reason = str(error) or "nested too deep"
         if isinstance(error, SyntaxError):
-            where = f"{code.name}, line {error.lineno}"
+            where = code.place(error.lineno)
             reason = error.msg
         raise CodeError("syntax", f"{where}: it is not Python: {reason}") from None
     functions = {
@@ -276,7 +276,7 @@ def _raised_error(code: Code, error: MontyRuntimeError, output: str) -> CodeErro
     if not code_lines:
         return CodeError("raised", f"{code.name}: calling it raised {description}{output}")
     line = code_lines[-1]
-    message = f"{code.name}, line {line}: {description}{quote_line(code.source, line)}{output}"
+    message = f"{code.place(line)}: {description}{quote_line(code.source, line)}{output}"
     # Valid Python that monty lacks, such as a class with a base.
     unsupported = isinstance(exception, NotImplementedError) and "not yet support" in description
     return CodeError("syntax" if unsupported else "raised", message)

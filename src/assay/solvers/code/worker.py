@@ -1,20 +1,22 @@
-"""The child process that runs the code of a pipeline file.
+"""The child process that runs the code of a pipeline file, and JavaScript of a testset.
 
-It is started as a script (`python worker.py PATHS`) and imports only the standard library, so it starts fast
-and the code sees none of assay's modules. It reads requests and writes replies as JSON lines. Both pipes are
-moved to new descriptors first: stdin, stdout and stderr of the code lead to /dev/null, so printed text cannot
-be mistaken for a reply.
+It is started as a script (`python worker.py PATHS LANGUAGE`) and imports only the standard library, so it starts
+fast and the code sees none of assay's modules. A process for JavaScript also imports `javascript_engine.py`, which
+lies beside this file. It reads requests and writes replies as JSON lines. Both pipes are moved to new descriptors
+first: stdin, stdout and stderr of the code lead to /dev/null, so printed text cannot be mistaken for a reply.
 
 `sandbox.py` imports the helpers for entry functions and messages from here, so both runners behave alike.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import io
 import json
 import os
+import resource
 import select
 import signal
 import sys
@@ -86,6 +88,13 @@ def select_inputs(
     return names if names or not parameters else None
 
 
+def place(name: str, line: int | None, file: str, first_line: int) -> str:
+    """Return how messages name a line of the code. `file` is the file whose lines it has from `first_line` on."""
+    if not line:
+        return name
+    return f"{file}:{first_line + line - 1}" if file else f"{name}, line {line}"
+
+
 def no_entry_message(name: str) -> str:
     """Return the message for code without an entry function."""
     return f"{name}: it defines no function to call; define one of {', '.join(ENTRIES)}"
@@ -110,11 +119,12 @@ def _call_entry(function: Callable[..., Any], entry: str, argument: Any) -> Any:
     return function(argument) if names is None else function(**{name: argument[name] for name in names})
 
 
-def _run_code(source: str, name: str, argument: Any) -> Any:
+def _run_code(request: dict[str, Any]) -> Any:
     """Execute the code in a fresh module and return the value of its entry function."""
+    name, argument = request["name"], request["argument"]
     module = types.ModuleType(_MODULE)
     sys.modules[_MODULE] = module  # dataclasses and pickle look up the module of a class by name
-    exec(_compile(source, name), module.__dict__)  # noqa: S102 - the user's own code is what runs here
+    exec(_compile(request), module.__dict__)  # noqa: S102 - the user's own code is what runs here
     entry = next((each for each in ENTRIES if callable(getattr(module, each, None))), None)
     if entry is None:
         raise _RequestError("no_entry", no_entry_message(name))
@@ -125,8 +135,13 @@ def _run_code(source: str, name: str, argument: Any) -> Any:
     return result
 
 
-def _compile(source: str, name: str) -> types.CodeType:
+def _place(request: dict[str, Any], line: int | None) -> str:
+    return place(request["name"], line, request["file"], request["first_line"])
+
+
+def _compile(request: dict[str, Any]) -> types.CodeType:
     """Return the compiled code. Each process compiles a source once."""
+    source, name = request["source"], request["name"]
     compiled = _compiled.get((source, name))
     if compiled is None:
         if len(_compiled) > _MAX_COMPILED:
@@ -135,9 +150,8 @@ def _compile(source: str, name: str) -> types.CodeType:
             # dont_inherit: the code must not inherit the __future__ imports of this file.
             compiled = compile(source, name, "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            line = getattr(error, "lineno", None)
             reason = error.msg if isinstance(error, SyntaxError) else str(error) or "nested too deep"
-            where = f"{name}, line {line}" if line else name
+            where = _place(request, error.lineno if isinstance(error, SyntaxError) else None)
             raise _RequestError("syntax", f"{where}: it is not Python: {reason}") from None
         _compiled[source, name] = compiled
     return compiled
@@ -149,11 +163,15 @@ def _encode_result(result: Any, name: str) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         path = _find_invalid(result, "result", 0) or "result"
         raise _RequestError("bad_result", f"{name}: {path} is not JSON: {_describe(error)}") from None
+    _check_size(text, name)
+    return text
+
+
+def _check_size(text: bytes, name: str) -> None:
     if len(text) > MAX_RESULT:
         raise _RequestError(
             "bad_result", f"{name}: the result has {len(text):,} bytes of JSON, at most {MAX_RESULT:,}"
         )
-    return text
 
 
 def _find_invalid(value: Any, path: str, depth: int) -> str | None:
@@ -176,19 +194,58 @@ def _find_invalid(value: Any, path: str, depth: int) -> str | None:
 
 def _handle_request(request: dict[str, Any]) -> bytes:
     """Run the code of a request and return the reply: `{"result": ...}` or `{"kind": ..., "message": ...}`."""
-    source = request["source"]
     name = request["name"]
     tail = _Tail()
     sys.stdout = io.TextIOWrapper(tail, "utf-8", "replace", write_through=True)
     sys.stderr = io.TextIOWrapper(tail, "utf-8", "replace", write_through=True)
     try:
-        return b'{"result":' + _encode_result(_run_code(source, name, request["argument"]), name) + b"}"
+        return b'{"result":' + _encode_result(_run_code(request), name) + b"}"
     except _RequestError as error:
         kind, message = error.args
     except BaseException as error:  # noqa: BLE001 - user code may raise anything, SystemExit included
         kind = "memory" if isinstance(error, MemoryError) else "raised"
-        message = _describe_place(error, source, name) + printed_note(tail.text())
+        message = _describe_place(error, request) + printed_note(tail.text())
+    return _failure(kind, message)
+
+
+def _failure(kind: str, message: str) -> bytes:
+    # A text of the code may contain half of a surrogate pair, which assay could not decode.
+    message = message.encode("utf-8", "replace").decode()
     return json.dumps({"kind": kind, "message": message}).encode()
+
+
+def _handle_javascript(engine: Any, request: dict[str, Any]) -> bytes:
+    """Run JavaScript and return the reply, as `_handle_request` does for Python."""
+    source, name = request["source"], request["name"]
+    try:
+        text: bytes = engine.run(
+            source,
+            entries=ENTRIES,
+            argument=request["argument"],
+            seconds=request["seconds"],
+            max_printed=MAX_PRINTED,
+        ).encode()
+        _check_size(text, name)
+    except _RequestError as error:
+        kind, message = error.args
+    except engine.JavaScriptError as error:
+        kind = error.kind
+        quote = quote_line(source, error.line) if error.line and kind == "raised" else ""
+        message = f"{_place(request, error.line)}: {error.text}{quote}{printed_note(error.printed)}"
+    except Exception as error:  # noqa: BLE001 - a flaw of the package must not end the process without a word
+        kind, message = "raised", f"{name}: calling it raised {_describe(error)}"
+    else:
+        return b'{"result":' + text + b"}"
+    return _failure(kind, message)
+
+
+def _close_doors() -> None:
+    """Take from this process what JavaScript does not need, in case code breaks out of the engine.
+
+    The process keeps its open descriptors, but can open neither files nor connections, and writes no core file.
+    """
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def printed_note(text: str) -> str:
@@ -196,8 +253,9 @@ def printed_note(text: str) -> str:
     return f"\nit printed: {text.rstrip()}" if text.strip() else ""
 
 
-def _describe_place(error: BaseException, source: str, name: str) -> str:
+def _describe_place(error: BaseException, request: dict[str, Any]) -> str:
     """Return the last line of the code in the traceback, with the error. Names the library that raised it."""
+    name = request["name"]
     frames: list[tuple[str, int | None]] = []
     trace = error.__traceback__
     while trace is not None:
@@ -209,7 +267,7 @@ def _describe_place(error: BaseException, source: str, name: str) -> str:
     line = code_lines[-1]
     filename, raising_line = frames[-1]
     library = "" if filename == name else f" (in {os.path.basename(filename)}:{raising_line})"  # noqa: PTH119
-    return f"{name}, line {line}: {_describe(error)}{library}{quote_line(source, line)}"
+    return f"{_place(request, line)}: {_describe(error)}{library}{quote_line(request['source'], line)}"
 
 
 def quote_line(source: str, line: int) -> str:
@@ -252,22 +310,31 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def main() -> None:
-    """Handle requests until the pipe is closed. The argument is a JSON list of folders to import from.
+    """Handle requests until the pipe is closed. The arguments are a JSON list of folders, and the language.
 
-    The first folder is the pipeline's; it comes before everything on sys.path. It may be empty.
+    Imports look in these folders. The first is the pipeline's; it comes before everything on sys.path. It may be
+    empty.
     """
     requests, replies = _take_pipes()
     pipeline_folder, *folders = json.loads(sys.argv[1])
     if pipeline_folder:
         sys.path.insert(0, pipeline_folder)
     sys.path.extend(folder for folder in folders if folder not in sys.path)
+    handle: Callable[[dict[str, Any]], bytes] = _handle_request
+    is_javascript = sys.argv[2] == "javascript"
+    if is_javascript:
+        sys.path.append(os.path.dirname(__file__))  # noqa: PTH120 - pathlib would slow down the start
+        engine = importlib.import_module("javascript_engine")
+        handle = functools.partial(_handle_javascript, engine)
     sys.argv[1:] = []
     threading.Thread(target=_end_with_parent, args=(requests.fileno(),), daemon=True).start()
+    if is_javascript:
+        _close_doors()
     replies.write(b'{"ready":true}\n')
     replies.flush()
     worker_pid = os.getpid()
     for line in requests:
-        reply = _handle_request(json.loads(line))
+        reply = handle(json.loads(line))
         # The code may have called os.fork() and returned in the child too. Only the worker itself replies.
         if os.getpid() != worker_pid:
             break

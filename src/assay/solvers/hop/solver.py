@@ -81,7 +81,7 @@ class HopSolver(Solver):
             self._function = self._reload()
             self._reload = None
         models = self._profiles[inputs.profile]
-        observed_run = self._observer.run(inputs.fields)
+        observed_run = self._observer.run(inputs.fields, inputs.profile)
         session = Session(ctx, models.run, models.verify, on_step=observed_run.step, feedback=inputs.feedback)
         failure: Exception | None = None
         try:
@@ -142,7 +142,7 @@ async def call_function(
         value = await user_code.call(function, args, kwargs, timeout=timeout, pool=pool, close=session.close)
         return read_result(value)
     except BadResult as error:
-        raise UserCodeError(str(error), "bad_result") from None
+        raise UserCodeError(f"{error}{user_code.definition_of(function)}", "bad_result") from None
 
 
 class CallForm(NamedTuple):

@@ -13,6 +13,7 @@ A `HopletObserver` appends them to a file during the run. Errors in either never
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 import threading
@@ -29,7 +30,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from assay.core.files import FILE_MODE
 from assay.core.hop_result import FAIL, OK
+from assay.core.redact import Redactor, secrets_from_environment
 
 _MAX_TEXT = 500  # characters of a metadata value that JSON cannot represent
 _open_step: ContextVar[OpenStep | None] = ContextVar("assay_hop_step", default=None)
@@ -212,11 +215,13 @@ class HopletObserver:
     dropped and counted in `lost`; `last_error` has the reason. Nothing is raised.
     """
 
-    def __init__(self, path: Path, hoplet: str) -> None:
+    def __init__(self, path: Path, hoplet: str, redact: Redactor | None = None) -> None:
+        """`redact` replaces secrets in every line; without it, those of the environment are replaced."""
         self.path = path
         self.hoplet = hoplet
         self.lost = 0
         self.last_error = ""
+        self._redact = Redactor(secrets_from_environment()) if redact is None else redact
         self._lock = threading.Lock()
         self._fd = -1
         self._line_incomplete = False
@@ -224,9 +229,9 @@ class HopletObserver:
         self._run_id_stem = uuid.uuid4().hex[:24]
         self._run_numbers = count(1)
 
-    def run(self, fields: dict[str, Any]) -> ObservedRun:
-        """Write `run_start` for one call of the function."""
-        return ObservedRun(self, fields)
+    def run(self, fields: dict[str, Any], profile: str = "") -> ObservedRun:
+        """Write `run_start` for one call of the function. A profile is written too, so that times can be grouped."""
+        return ObservedRun(self, fields, profile)
 
     def run_id(self) -> str:
         """Return a new id of 32 hex digits. A counter is cheaper than a random id for each row."""
@@ -235,7 +240,7 @@ class HopletObserver:
     def write(self, record: Struct) -> None:
         """Write one line. A record that cannot be encoded is dropped and counted."""
         try:
-            line = _encode(record) + b"\n"
+            line = self._redact(_encode(record)) + b"\n"
         except Exception as error:  # noqa: BLE001 - an object of user code may raise anything while it is encoded
             self.lost += 1
             self.last_error = str(error)
@@ -283,6 +288,8 @@ class HopletObserver:
                 written = os.write(self._fd, block)
         except OSError as error:
             self.last_error = error.strerror or str(error)
+            if error.errno == errno.ELOOP:
+                self.last_error = "it is a symbolic link, which assay does not follow. Remove the link"
             return 0
         self._line_incomplete = written < len(block)
         if self._line_incomplete:
@@ -290,9 +297,14 @@ class HopletObserver:
         return written
 
     def _open(self) -> int:
-        """Open the file. If a killed run left an incomplete line, end that line, so that only it is damaged."""
+        """Open the file. If a killed run left an incomplete line, end that line, so that only it is damaged.
+
+        A link is not followed: in a folder that several people write, it could name any file of this user.
+        """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(
+            self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE
+        )
         with _locked(fd):
             size = os.fstat(fd).st_size
             if size and os.pread(fd, 1, size - 1) != b"\n":
@@ -313,11 +325,12 @@ def _locked(fd: int) -> Iterator[None]:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
-class _RunStartLine(Struct, tag="run_start", tag_field="type"):
+class _RunStartLine(Struct, tag="run_start", tag_field="type", omit_defaults=True):
     run_id: str
     timestamp: float
     hoplet: str
     input: dict[str, Any]
+    profile: str = ""
 
 
 class _StepLine(Struct, tag="step", tag_field="type", omit_defaults=True):
@@ -344,12 +357,12 @@ class _RunEndLine(Struct, tag="run_end", tag_field="type"):
 class ObservedRun:
     """The log of one call of the function. Its status is that of the last step, or FAIL if the call failed."""
 
-    def __init__(self, observer: HopletObserver, fields: dict[str, Any]) -> None:
+    def __init__(self, observer: HopletObserver, fields: dict[str, Any], profile: str = "") -> None:
         self.run_id = observer.run_id()
         self._observer = observer
         self._started = time.perf_counter()
         self._status = OK
-        observer.write(_RunStartLine(self.run_id, time.time(), observer.hoplet, fields))
+        observer.write(_RunStartLine(self.run_id, time.time(), observer.hoplet, fields, profile))
 
     def step(self, step: TraceStep) -> None:
         """Write a `step` line for a closed step."""

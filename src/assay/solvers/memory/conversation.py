@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from assay.core.error_counts import with_place
 from assay.core.memory import Message, Query, SearchHit
 from assay.core.protocols import Context, Solver
 from assay.core.types import Record
@@ -158,7 +159,7 @@ class ConversationSolver(Solver):
             search_seconds=round(search_seconds, 6),
             answer_seconds=round(answer.seconds, 6),
             tokens=(answer.usage.input, answer.usage.output) if answer.usage else None,
-            error=answer.failure.message if answer.failure else None,
+            error=with_place(answer.failure) if answer.failure else None,
         )
         ctx.emit(ANSWER, record, f"{test}/{question.index}")
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from assay.core.error_counts import with_place
 from assay.core.memory import MemoryItem, Message, Query, SearchHit
 from assay.core.protocols import Context, Solver
 from assay.solvers.memory.answers import CITED_PROMPT, CitedAnswer, PendingAnswers, answer_with_citations
@@ -155,5 +156,5 @@ def _answer_data(answer: CitedAnswer) -> dict[str, Any]:
     if answer.loose:
         data["loose"] = True
     if answer.failure is not None:
-        data["error"] = answer.failure.message
+        data["error"] = with_place(answer.failure)
     return data

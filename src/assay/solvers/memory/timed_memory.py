@@ -14,7 +14,7 @@ import base64
 import inspect
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,7 @@ from assay.core.protocols import Asker, Context
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request
 from assay.core.user_code import UserCodeError
+from assay.core.user_loop import LoopTurn, run_here, run_there
 from assay.solvers.memory.roles import BUILD_ROLE, EMBEDDER_ROLE
 
 if TYPE_CHECKING:
@@ -52,13 +53,21 @@ _EMBED_BATCH = 64
 _METHODS = ("reset", "add", "search", "items", "end_session")
 
 T = TypeVar("T")
+
+
+def _unread(result: Any) -> Any:
+    """What `TimedMemory._call` makes of the result of a method that returns nothing."""
+    return result
+
+
 EmbedFunction = Callable[[Sequence[str]], Awaitable["NDArray[Any]"]]
 
 
 class TimedMemory:
     """The memory of one open case. Each call is timed and limited to `timeout` seconds."""
 
-    def __init__(self, plugin: MemoryPlugin, pool: DaemonPool, timeout: float) -> None:
+    def __init__(self, plugin: MemoryPlugin, pool: DaemonPool, turn: LoopTurn, timeout: float) -> None:
+        self._turn = turn
         self._name = plugin.name
         self._quick = plugin.about.quick
         # A bundle is one long text in pieces, and the oracle returns all evidence: neither may be cut to k.
@@ -84,43 +93,55 @@ class TimedMemory:
         """Return the hits and the seconds of the search. Hits beyond the first `k` are dropped."""
         self._stage = RETRIEVAL
         try:
-            result, seconds = await self._call("search", self.memory.search, query, k)
+            # The result may be a generator, so reading it runs user code too.
+            hits, seconds = await self._call("search", self.memory.search, query, k, read=_checked_hits)
         finally:
             self._stage = STORAGE
-        # The result may be a generator, so reading it runs user code too.
-        hits = self._read("search", lambda: [_checked_hit(hit) for hit in result])
         return hits if self._ignores_k else hits[:k], seconds
 
     async def items(self) -> list[MemoryItem]:
         """Return every stored item."""
-        result, _ = await self._call("items", self.memory.items)
-        return self._read("items", lambda: list(result))
+        items, _ = await self._call("items", self.memory.items, read=_checked_items)
+        return items
 
-    async def _call(self, method: str, function: Callable[..., Any], *args: Any) -> tuple[Any, float]:
-        """Call a method of the memory. Returns its result and the seconds it took."""
+    async def _call(
+        self, method: str, function: Callable[..., Any], *args: Any, read: Callable[[Any], T] = _unread
+    ) -> tuple[T, float]:
+        """Call a method of the memory. Returns what `read` makes of its result, and the seconds it took."""
         started = time.perf_counter()
         try:
             # A quick memory of ours cannot hang, so it needs no thread and no timeout.
             if self._quick:
-                result = user_code.call_here(function, args)
+                await self._turn.give_way()
+                started = time.perf_counter()
+                value = user_code.call_here(_call_and_read, (partial(function, *args), read))
+            elif user_code.is_async(function):
+                value = await run_there(partial(self._await, partial(function, *args), read, self._timeout))
             else:
-                result = await user_code.call(function, args, timeout=self._timeout, pool=self._pool)
+                work = partial(_call_and_read, partial(function, *args), read)
+                value = await user_code.call(work, timeout=self._timeout, pool=self._pool)
                 # A method without `async` may still return a coroutine, for example of another method.
-                if inspect.isawaitable(result):
-                    seconds_left = self._timeout - (time.perf_counter() - started)
-                    result = await user_code.call(resolve, (result,), timeout=max(0.0, seconds_left))
+                if inspect.isawaitable(value):
+                    seconds_left = max(0.0, self._timeout - (time.perf_counter() - started))
+                    value = await run_there(partial(self._await, partial(resolve, value), read, seconds_left))
         except UserCodeError as error:
-            raise self._user_code_failed(method, error) from error
-        return result, time.perf_counter() - started
+            raise self._user_code_failed(method, error, function) from error
+        return value, time.perf_counter() - started
 
-    def _read(self, method: str, read: Callable[[], T]) -> T:
-        try:
-            return user_code.call_here(read)
-        except UserCodeError as error:
-            raise self._user_code_failed(method, error) from error
+    async def _await(
+        self, function: Callable[[], Awaitable[Any]], read: Callable[[Any], T], seconds: float
+    ) -> T:
+        """Await a coroutine of the memory, in the loop for user code, and read its result."""
+        result = await user_code.call(function, timeout=seconds)
+        return user_code.call_here(read, (result,))
 
-    def _user_code_failed(self, method: str, error: UserCodeError) -> CaseFailed:
+    def _user_code_failed(
+        self, method: str, error: UserCodeError, function: Callable[..., Any]
+    ) -> CaseFailed:
         message = str(error)
+        if error.error is not None and not error.where:
+            # No line of the user raised: the method returned an invalid value.
+            message += user_code.definition_of(function)
         # Awaiting a coroutine has a shorter limit (see _call). The message names the limit that the user set.
         if error.kind == "timeout" and error.error is None:
             message = f"it took longer than {self._timeout:g} s"
@@ -135,6 +156,24 @@ class TimedMemory:
         counts = self.tokens.setdefault(self._stage, [0, 0])
         counts[0] += input_tokens
         counts[1] += output_tokens
+
+
+def _call_and_read(function: Callable[[], Any], read: Callable[[Any], Any]) -> Any:
+    """Return what `read` makes of the result, or the awaitable that a plain method has returned."""
+    result = function()
+    return result if inspect.isawaitable(result) else read(result)
+
+
+def _checked_hits(result: Any) -> list[SearchHit]:
+    if not isinstance(result, Iterable) or isinstance(result, str):
+        raise TypeError(f"it returned {result!r:.60}; return a list of SearchHit(MemoryItem(…), score)")
+    return [_checked_hit(hit) for hit in result]
+
+
+def _checked_items(result: Any) -> list[MemoryItem]:
+    if not isinstance(result, Iterable) or isinstance(result, str):
+        raise TypeError(f"it returned {result!r:.60}; return a list of MemoryItem(…)")
+    return list(result)
 
 
 def _checked_hit(hit: Any) -> SearchHit:
@@ -178,6 +217,7 @@ class MemorySet:
         self._timeout = timeout
         # `replaces`: a thread whose memory timed out cannot be stopped, so a new thread takes its place.
         self._pool = DaemonPool(64, "assay-memory", replaces=True)
+        self._turn = LoopTurn()
         self.roles: dict[str, Role] = {}
         if "/" in embedder and ".py:" not in embedder:
             self.roles[EMBEDDER_ROLE] = Role(embedder, needs=frozenset({EMBEDDINGS}))
@@ -194,7 +234,7 @@ class MemorySet:
         A later attempt at the case builds the memory again. Its model calls are replayed from the journal.
         """
         plugin = self._plugins[name]
-        memory = TimedMemory(plugin, self._pool, self._timeout)
+        memory = TimedMemory(plugin, self._pool, self._turn, self._timeout)
 
         async def ask(messages: list[dict[str, Any]], params: dict[str, Any]) -> str:
             asker = ctx.model(BUILD_ROLE)
@@ -206,15 +246,19 @@ class MemorySet:
 
         with tempfile.TemporaryDirectory(prefix="assay-memory-", ignore_cleanup_errors=True) as folder:
             context = MemoryContext(
-                ask=ask,
+                ask=run_here(ask),
                 embed=self._embed_function(ctx),
-                base_url=partial(ctx.base_url, BUILD_ROLE),
+                base_url=run_here(partial(ctx.base_url, BUILD_ROLE)),
                 folder=Path(folder),
                 rng=ctx.rng(f"memory {name}"),
                 options=self._options[name],
             )
             try:
-                memory.memory = user_code.call_here(plugin.make, (context,))
+                if plugin.about.quick:
+                    memory.memory = user_code.call_here(plugin.make, (context,))
+                else:
+                    # The memory may need the running loop, or load files for long.
+                    memory.memory = await run_there(partial(_make, plugin, context))
             except UserCodeError as error:
                 raise CaseFailed(error.failure(f"{name}: {error}")) from error
             if missing := [method for method in _METHODS if not hasattr(memory.memory, method)]:
@@ -225,8 +269,12 @@ class MemorySet:
 
     def _embed_function(self, ctx: Context) -> EmbedFunction:
         if self.roles:
-            return partial(_embed_at_endpoint, ctx)
+            return run_here(partial(_embed_at_endpoint, ctx))
         return partial(_embed_here, self._embedder)
+
+
+async def _make(plugin: MemoryPlugin, context: MemoryContext) -> Memory:
+    return user_code.call_here(plugin.make, (context,))
 
 
 def _plugin_options(

@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.core.expressions import Expression, ExpressionProblem
-from assay.solvers.code import Code, CodeRunner
+from assay.solvers.code import Code, CodeRunner, Language
 from assay.solvers.steps.code_step import DEFAULT_TIMEOUT, require_sandbox, run_code, testset_code
 from assay.solvers.steps.pipeline import ValuePath
 from assay.solvers.steps.runner import StepContext, StepError, StepRunner
@@ -55,13 +55,15 @@ class AggregateStep(Struct, frozen=True, kw_only=True):
     """Combines the list that the step's values have under the key `items`.
 
     `shape` builds the output from the result: one path into `result` per output key. `runner` and
-    `sandbox` run the code of the strategy `custom`, as in a CodeStep.
+    `sandbox` run the code of the strategy `custom`, as in a CodeStep. `language` is that of a test's code that
+    names none.
     """
 
     settings: AggregateSettings
     items: str = "items"
     shape: dict[str, ValuePath] = {}
     code: Code | None = None
+    language: Language = "python"
     runner: CodeRunner | None = None
     sandbox: CodeRunner | None = None
     timeout: float = DEFAULT_TIMEOUT
@@ -115,7 +117,8 @@ class AggregateStep(Struct, frozen=True, kw_only=True):
                 raise StepError(problem, "bad_setting")
             step = replace(self, settings=replace(self.settings, **overrides))
         if "code" in renamed:
-            step = replace(step, code=testset_code(renamed["code"]), runner=require_sandbox(self.sandbox))
+            code = testset_code(renamed["code"], renamed.get("language"), self.language)
+            step = replace(step, code=code, runner=require_sandbox(self.sandbox))
         return step
 
 

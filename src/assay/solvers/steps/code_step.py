@@ -1,4 +1,4 @@
-"""A step that runs Python code from the pipeline file, or from a test's `step_inputs`."""
+"""A step that runs Python or JavaScript code from the pipeline file, or from a test's `step_inputs`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.solvers.code import Code, CodeError, CodeRunner
+from assay.solvers.code import Code, CodeError, CodeRunner, Language, language_problem
 from assay.solvers.steps.runner import StepContext, StepError, StepRunner
 
 DEFAULT_TIMEOUT = 30.0  # in seconds, for one call of the entry function
@@ -41,12 +41,18 @@ class CodeStep(Struct, frozen=True, kw_only=True):
         """
         if "code" not in settings:
             return self
-        return replace(self, code=testset_code(settings["code"]), runner=require_sandbox(self.sandbox))
+        code = testset_code(settings["code"], settings.get("language"), self.code.language)
+        return replace(self, code=code, runner=require_sandbox(self.sandbox))
 
 
-def testset_code(source: Any) -> Code:
-    """Return the code of a test, with the name that error messages use."""
-    return Code(str(source), "the test's code")
+def testset_code(source: Any, language: Any, step_language: Language) -> Code:
+    """Return the code of a test, with the name that error messages use.
+
+    Its language is that of the step if the test names none. Raises StepError for an unknown language.
+    """
+    if problem := language_problem(language):
+        raise StepError(problem, "bad_setting")
+    return Code(str(source), "the test's code", step_language if language is None else language)
 
 
 def require_sandbox(sandbox: CodeRunner | None) -> CodeRunner:

@@ -54,7 +54,7 @@ class HopStep(Struct, frozen=True, kw_only=True):
         except ModelError as error:
             # The model answered, for example with a refusal. Only this step fails.
             if error.failure.status == "subject_error":
-                raise StepError(error.failure.message, error.failure.kind) from None
+                raise StepError(error.failure.message, error.failure.kind, error.failure.traceback) from None
             raise
         return _output(result, session)
 

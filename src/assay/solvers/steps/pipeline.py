@@ -81,6 +81,10 @@ class Step(Struct, frozen=True, kw_only=True):
     retry: int = 0
     batch: Batch | None = None
 
+    def inputs_in(self, step_inputs: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+        """Return the values for this step in a test's `step_inputs`, by its id or its output key. The id wins."""
+        return {**(step_inputs.get(self.output_key) or {}), **(step_inputs.get(self.id) or {})}
+
 
 class PipelineOutput(Struct, frozen=True):
     """A named output of the pipeline, and the step that produces it."""

@@ -25,11 +25,13 @@ from assay.core.types import Call
 class StepError(Exception):
     """A step has no output. `kind` is a short word for reports and programs, such as `timeout`.
 
-    Steps that need this output are skipped. Other steps and other tests continue.
+    `traceback` has the frames of the user's own files, if their code raised. Steps that need this output are skipped.
+    Other steps and other tests continue.
     """
 
-    def __init__(self, message: str, kind: str = "failed") -> None:
+    def __init__(self, message: str, kind: str = "failed", traceback: str = "") -> None:
         self.kind = kind
+        self.traceback = traceback
         super().__init__(message)
 
 

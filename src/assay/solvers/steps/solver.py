@@ -105,6 +105,7 @@ class TestRun:
             self._inputs.setdefault(BATCH_ITEMS, test.batch_items)
         self._names: dict[str, Any] = {**self._inputs, "inputs": test.inputs}
         self._results: dict[str, StepResult] = {}
+        self._tracebacks: dict[str, str] = {}
 
     async def run(self) -> Failure | None:
         """Run the steps, then emit the answer. Returns the failure of the first required step that failed.
@@ -123,7 +124,9 @@ class TestRun:
             for step in required:
                 result = self._results[step.id]
                 if result.status == status:
-                    return Failure("failed_step", f"step {step.id}: {result.error}", self._test.id)
+                    message = f"step {step.id}: {result.error}"
+                    traceback = self._tracebacks.get(step.id, "")
+                    return Failure("failed_step", message, self._test.id, traceback=traceback)
         return None
 
     async def _run_concurrently(self) -> None:
@@ -171,6 +174,7 @@ class TestRun:
             output, extra = await self._output(step, StepContext(self._ctx, meter))
         except StepError as failed:
             error = failed
+            self._tracebacks[step.id] = failed.traceback
         elapsed = time.perf_counter() - started
         # The items of a batch wait at the same time, so the sum of their waits cannot be subtracted.
         seconds = elapsed - meter.waited if step.batch is None else max(elapsed, meter.longest)
@@ -188,8 +192,7 @@ class TestRun:
         """Return the output and, for a batch, the counts of its items. Each item of a batch has its own retries."""
         settings: dict[str, Any] = {}
         if self._test.step_inputs:
-            by_step = self._test.step_inputs
-            settings = {**(by_step.get(step.output_key) or {}), **(by_step.get(step.id) or {})}
+            settings = step.inputs_in(self._test.step_inputs)
         values = self._values(step, settings)
         runner = step.runner.with_settings(settings) if settings else step.runner
 

@@ -11,7 +11,7 @@ Errors count in every denominator. A mean is over the values that are numbers, o
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,9 +74,11 @@ class FieldStats(Struct, frozen=True, kw_only=True):
 
     field: FieldAggregation
     value: float | None
-    """The mean or the rate. None for a distribution, and if there is nothing to count."""
+    """The mean or the rate, not rounded. None for a distribution, and if there is nothing to count."""
     values: int
     """Results that have the field; for a mean, those in which it is a number."""
+    of: int
+    """Results that the value counts. A rate counts all, and one without the field as false; others count `values`."""
     counts: list[tuple[Any, int]] = []
     """A distribution: each value with its count, the most frequent first."""
 
@@ -104,8 +106,12 @@ class BaseDataStore:
     neither wait for it nor see half of it.
     """
 
-    def __init__(self, folder: Path | str, config: ViewConfig | None = None) -> None:
+    def __init__(
+        self, folder: Path | str, config: ViewConfig | None = None, files: Sequence[Path] | None = None
+    ) -> None:
+        """With `files`, only these files are read instead of all files of the folder."""
         self.folder = Path(folder)
+        self._files = files
         self.config = config or ViewConfig()
         self._load_lock = threading.Lock()
         self._tables: ResultTables | None = None
@@ -119,17 +125,20 @@ class BaseDataStore:
         """Number of lines that are neither an object nor a pair, usually incomplete lines. Not counted elsewhere."""
         return self._current().bad_lines
 
-    def get_stats(self, profile: str | None = None) -> dict[str, Any]:
+    def get_stats(self, profile: str | None = None, *, without_profile: bool = False) -> dict[str, Any]:
         """Return `total`, `errors`, `completed`, `parse_errors` and one value per output field of the config.
 
         Without a config, every field that occurs is aggregated by the type of its values. Without `profile`,
-        all results count, also those that have no profile.
+        all results count, also those that have no profile. With `without_profile`, only those count.
         """
         tables = self._current()
-        where, values = ("where profile = ?", [profile]) if profile is not None else ("", [])
+        where, values = _where(profile, without_profile=without_profile)
         fields = self.config.output_fields or _guess_fields(tables)
         single = [field for field in fields if field.agg_type != "distribution"]
-        columns = ["count(*)", *(_aggregate_sql(field, tables.columns[field.path]) for field in single)]
+        columns = ["count(*)"]
+        for field in single:
+            digits = 1 if field.agg_type == "mean" else 4  # as HOP's own store rounds them
+            columns.append(f"round({_aggregate_sql(field, tables.columns[field.path])}, {digits})")
         ((total, *row),) = tables.query(f"select {', '.join(columns)} from results {where}", values)  # noqa: S608
         ((errors, parse_errors),) = tables.query(
             f"select count(*) filter (failed), count(*) filter (parse_error) from odd {where}",  # noqa: S608
@@ -149,27 +158,25 @@ class BaseDataStore:
                 stats[field.key] = numbers[field.key]
         return stats
 
-    def field_stats(self, profile: str | None = None) -> list[FieldStats]:
-        """Return the statistics of `get_stats` field by field, each with the number of values that it rests on."""
+    def field_stats(self, profile: str | None = None, *, without_profile: bool = False) -> list[FieldStats]:
+        """Return the statistics of `get_stats` field by field, not rounded, each with the results that it counts."""
         tables = self._current()
         fields = self.config.output_fields or _guess_fields(tables)
-        if not fields:
-            return []
-        where, values = ("where profile = ?", [profile]) if profile is not None else ("", [])
-        columns = []
+        where, values = _where(profile, without_profile=without_profile)
+        columns = ["count(*)"]
         for field in fields:
-            name = tables.columns[field.path].name
-            columns.append(f"count({_number_sql(name) if field.agg_type == 'mean' else name})")
-        (counts,) = tables.query(f"select {', '.join(columns)} from results {where}", values)  # noqa: S608
-        stats = self.get_stats(profile)
+            column = tables.columns[field.path]
+            columns.append(f"count({_number_sql(column.name) if field.agg_type == 'mean' else column.name})")
+            columns.append("null" if field.agg_type == "distribution" else _aggregate_sql(field, column))
+        ((total, *row),) = tables.query(f"select {', '.join(columns)} from results {where}", values)  # noqa: S608
         lines = []
-        for field, count in zip(fields, counts, strict=True):
-            value = stats[field.key]
+        for field, count, value in zip(fields, row[::2], row[1::2], strict=True):
+            counts: list[tuple[Any, int]] = []
             if field.agg_type == "distribution":
-                pairs = [(each["value"], each["count"]) for each in value]
-                lines.append(FieldStats(field=field, value=None, values=count, counts=pairs))
-            else:
-                lines.append(FieldStats(field=field, value=value, values=count))
+                found = _distribution(tables, field, where, values)
+                counts = [(each["value"], each["count"]) for each in found]
+            of = total if field.agg_type in ("rate", "non_null_rate") else count
+            lines.append(FieldStats(field=field, value=value, values=count, of=of, counts=counts))
         return lines
 
     def get_profiles(self) -> list[dict[str, Any]]:
@@ -250,7 +257,8 @@ class BaseDataStore:
                 raise UsageError(
                     f"there is no folder {self.folder}; pass the folder with the results, such as TestCases"
                 )
-            paths = sorted(path for path in self.folder.glob("*.jsonl") if path.is_file())
+            found = self.folder.glob("*.jsonl") if self._files is None else self._files
+            paths = sorted(path for path in found if path.is_file())
             current = self._tables
             if current is not None and not force:
                 stamps = {path: FileStamp.of(path) for path in paths}
@@ -294,6 +302,12 @@ class BaseDataStore:
         return rows
 
 
+def _where(profile: str | None, *, without_profile: bool) -> tuple[str, list[str]]:
+    if without_profile:
+        return "where profile is null", []
+    return ("where profile = ?", [profile]) if profile is not None else ("", [])
+
+
 # Aggregates of output fields
 
 
@@ -311,10 +325,10 @@ def _unquoted_sql(column: str) -> str:
 def _aggregate_sql(field: FieldAggregation, column: Column) -> str:
     name = column.name
     if field.agg_type == "mean":
-        return f"round(avg({_number_sql(name)}), 1)"
+        return f"avg({_number_sql(name)})"
     if field.agg_type == "rate":
-        return f"round(count(*) filter (lower({_unquoted_sql(name)}) = 'true') / nullif(count(*), 0), 4)"
-    return f"round(count({name}) / nullif(count(*), 0), 4)"
+        return f"count(*) filter (lower({_unquoted_sql(name)}) = 'true') / nullif(count(*), 0)"
+    return f"count({name}) / nullif(count(*), 0)"
 
 
 def _distribution(

@@ -262,7 +262,7 @@ def gate_table(decisions: Sequence[Decision]) -> TextTable:
 
 def number(value: float | None) -> str:
     """Return a value with four decimals, or `n/a` for None."""
-    return "n/a" if value is None else f"{value:.4f}"
+    return "–" if value is None else f"{value:.4f}"
 
 
 def interval_cell(interval: Interval | None) -> str:
@@ -302,7 +302,7 @@ def pair_cells(row: PairedRow) -> list[str]:
     return [
         number(row.base),
         number(row.new),
-        "n/a" if row.difference is None else f"{row.difference:+.4f}",
+        "–" if row.difference is None else f"{row.difference:+.4f}",
         f"{row.interval[0]:+.4f} to {row.interval[1]:+.4f}" if row.interval else "",
         f"{row.n:,}",
         f"{row.wins:,}/{row.losses:,}",

@@ -17,7 +17,9 @@ import msgspec
 from msgspec import Struct
 
 from assay.core import jsonl
+from assay.core.bounds import MAX_DOCUMENT_BYTES, read_file
 from assay.core.errors import InputError, Problem, unreadable
+from assay.core.records import first_record
 
 UNLABELLED, TIED = "without a label", "as many votes for as against"
 """Reasons for which a row is left out, as the report prints them."""
@@ -112,6 +114,29 @@ def read_labels(path: Path, field_names: Mapping[str, str]) -> LabelFile:
     return LabelFile(reader.rows, dict(reader.left_out), reader.lists_without_rows)
 
 
+def looks_like_labels(path: Path) -> bool:
+    """Return whether the first row of a file has a response, something to judge it by, and a label that is a vote."""
+    if path.suffix not in (".json", ".jsonl", ".ndjson") or not path.is_file():
+        return False
+    fields = RowFields({})
+    try:
+        if path.suffix == ".json":
+            _, row, _ = next(_LabelReader(path, fields).candidates(), ("", None, ""))
+        else:
+            record = first_record(path)
+            row = record.value if record else None
+    except InputError:
+        return False
+    if not isinstance(row, dict) or not fields.looks_like_a_row(row):
+        return False
+    # Rows of tasks have a question, an `answer` and a `label` too: there the answer is the reference.
+    if fields.find(row, "response")[0] == "answer" and not fields.find(row, "rubric")[0]:
+        return False
+    _, label = fields.find(row, "label")
+    votes = label if isinstance(label, list) else list(label.values()) if isinstance(label, dict) else [label]
+    return bool(votes) and all(str(vote).strip().lower() in VOTE_WORDS for vote in votes)
+
+
 class RowFields:
     """Finds the fields of a row: by the names given as options, else by the usual names."""
 
@@ -170,7 +195,7 @@ class _LabelReader:
     def candidates(self) -> Iterator[tuple[str, Any, str]]:
         """Yield (place, value, name of the list) of every value that may be a row."""
         try:
-            data = self._path.read_bytes().removeprefix(_BYTE_ORDER_MARK)
+            data = read_file(self._path, MAX_DOCUMENT_BYTES).removeprefix(_BYTE_ORDER_MARK)
         except OSError as error:
             raise InputError(unreadable(self._path, error, "--labels names it")) from None
         if self._path.suffix in (".jsonl", ".ndjson") or _is_json_lines(data):

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
+from assay.core.checked import CheckOptions, FileCheck, contents
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.json_schema import FileSchema
@@ -22,6 +23,7 @@ from assay.core.suite import (
     CaseContent,
     CaseView,
     ListedRows,
+    Match,
     Outcome,
     Overview,
     PlannedCalls,
@@ -42,7 +44,7 @@ from assay.store.judges import kappa_problem, panel_judge, rubric_judge
 from assay.store.labels import FILE as LABELS
 from assay.store.runs import find_run
 from assay.suites.calibration.file_schema import file_schemas
-from assay.suites.calibration.labels import LabelFile, LabelledRow, read_labels
+from assay.suites.calibration.labels import LabelFile, LabelledRow, looks_like_labels, read_labels
 from assay.suites.calibration.options import CalibrationOptions
 
 METRIC = "accepted"
@@ -181,10 +183,16 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         calibration = self._calibration(judged)
         files = [write_calibration(run.folder / "calibration.json", calibration), disagreements]
         judge = replace(self._judge, calibration=calibration)
+        passed = self._reaches_min_kappa(calibration)
+        kappa = calibration.overall.kappa
+        value = "not defined" if kappa is None else f"{kappa:.3f}"
         report = Report(
             entries=[calibration_entry(self._path.stem, judge, calibration)],
             entry_word="labels",
-            passed=self._reaches_min_kappa(calibration),
+            passed=passed,
+            why=""
+            if passed
+            else f"Kappa is {value}; --min-kappa asks for at least {self.options.min_kappa:g}",
         )
         return Outcome(report, files)
 
@@ -260,11 +268,23 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
     @classmethod
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
         """Return every problem of a file with labels. Fields must have their usual names."""
+        return cls.examine(path, CheckOptions()).problems
+
+    @classmethod
+    def recognises(cls, path: Path) -> Match:
+        """Return LIKELY if the first row has a response and a label that is a vote."""
+        return Match.LIKELY if looks_like_labels(path) else Match.NO
+
+    @classmethod
+    def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
+        """Return the check of a file with labels. Fields must have their usual names."""
+        kind = "labelled answers (judge calibrate)"
         try:
-            read_labels(path, {})
+            labels = read_labels(path, {})
         except InputError as error:
-            return error.problems
-        return []
+            return FileCheck(kind=kind, problems=error.problems)
+        notes = [f"{count:,} rows left out: {reason}" for reason, count in labels.left_out.items()]
+        return FileCheck(kind=kind, contents=contents({"labelled row": len(labels.rows)}), notes=notes)
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:
@@ -399,6 +419,13 @@ def calibration_entry(name: str, judge: JudgeInfo, calibration: Calibration) -> 
     )
 
 
+def _no_kappa(result: Agreement) -> str:
+    if result.kappa is not None:
+        return ""
+    # Kappa divides by 0 if all are alike: chance agreement is 1.
+    return "labels and verdicts are all alike" if result.n else "no verdict is valid"
+
+
 def _metrics(result: Agreement) -> Iterator[Metric]:
     left_out = {"invalid": result.invalid} if result.invalid else {}
     # If every row is a cluster of its own, the interval is not a clustered one.
@@ -412,8 +439,7 @@ def _metrics(result: Agreement) -> Iterator[Metric]:
         interval=Interval(*result.interval) if result.interval else None,
         interval_method=result.interval_method if result.interval else "",
         clusters=result.clusters if clustered else None,
-        # Kappa divides by 0 then: chance agreement is 1.
-        reason="" if result.kappa is not None else "labels and verdicts are all alike",
+        reason=_no_kappa(result),
     )
     for name, label, value in (
         ("auc", "AUC", result.auc),

@@ -19,7 +19,7 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from assay.core.errors import InputError, MissingExtra, Problem, UsageError, unreadable
+from assay.core.errors import InputError, MissingExtra, Problem, UsageError, similar_file, unreadable
 from assay.core.hashing import RepeatFinder, Twins, row_key
 from assay.core.records import read_records
 from assay.core.registry import unknown
@@ -114,7 +114,7 @@ def _from_parquet(path: Path) -> Iterable[Mapping[str, Any]]:
     import duckdb
 
     if not path.is_file():
-        raise InputError(Problem(str(path), "there is no such file"))
+        raise InputError(Problem(str(path), f"there is no such file{similar_file(path)}"))
     try:
         with duckdb.connect() as connection:
             cursor = connection.execute("select * from read_parquet(?)", [str(path)])

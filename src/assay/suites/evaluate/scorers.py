@@ -36,6 +36,7 @@ from assay.core.function_identity import FunctionIdentity, identify
 from assay.core.function_source import definition_of
 from assay.core.hashing import fingerprint
 from assay.core.judges import JudgeInfo
+from assay.core.patterns import PatternStopped, apart
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Record, Score, ScoreStatus
 from assay.core.user_code import UserCodeError
@@ -299,7 +300,12 @@ class MetricScorer(EvaluateScorer):
         """Compare the answer with the target. If the target is a list of right answers, the best score counts."""
         target = self._target(number)
         targets = target if isinstance(target, list) and target else [target]
-        values = [user_code.call_here(self._measure, (each, _like(each, answer))) for each in targets]
+        try:
+            values = await apart(self._measure_all, targets, answer)
+        except UserCodeError as error:
+            if isinstance(error.error, PatternStopped):
+                return {self.name: Scored(None, "invalid", error.text)}
+            raise
         numbers = [value for value in values if isinstance(value, (int, float))]
         if len(numbers) == len(values):
             best = max(numbers) if self.about.higher_is_better is not False else min(numbers)
@@ -307,6 +313,9 @@ class MetricScorer(EvaluateScorer):
         # A corpus metric such as BLEU returns a pair of target and answer. Its aggregation computes the number
         # from the pairs of all cases.
         return {self.name: Scored(data={PAIRS: [values[0]]})}
+
+    def _measure_all(self, targets: list[Any], answer: Any) -> list[Any]:
+        return [user_code.call_here(self._measure, (each, _like(each, answer))) for each in targets]
 
     def without_answer(self) -> Mapping[str, Scored]:
         """Score 0 if the metric tells right from wrong. Other metrics leave the case out."""

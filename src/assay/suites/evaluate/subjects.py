@@ -18,6 +18,7 @@ from msgspec import Struct
 from assay.core import user_code
 from assay.core.connect import CHAT
 from assay.core.errors import CaseFailed, UsageError
+from assay.core.patterns import apart
 from assay.core.protocols import Context, Solver
 from assay.core.suite import MAIN
 from assay.core.templates import Template, TemplateProblem
@@ -122,7 +123,7 @@ class PromptSubject(Subject):
     async def answer(self, row: dict[str, Any], ctx: Context) -> str:
         """Build the prompt and ask the model."""
         try:
-            prompt = self._prompt(row)
+            prompt = await apart(self._prompt, row)
         except TemplateProblem as error:
             raise CaseFailed(Failure("user_code", f"prompt: {error}")) from None
         except UserCodeError as error:

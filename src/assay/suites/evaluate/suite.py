@@ -415,17 +415,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         entries = [
             make_entry(subject, results.of(subject), about, scorer_of, judges) for subject in self.subjects()
         ]
-        passed: bool | None = True
-        judged = {name for judge in judges for name in judge.metrics}
-        metrics = [metric for entry in entries for metric in entry.metrics]
-        answered = sum(entry.counts["ok"] for entry in entries)
-        failed = sum(entry.counts["subject_error"] for entry in entries)
-        if (metrics and not any(metric.denominator for metric in metrics)) or (failed and not answered):
-            # Nothing was measured, or no case has an answer: a truth scorer counts those as wrong, but nothing worked.
-            passed = False
-        elif any(metric.name in judged and metric.left_out.get("invalid") for metric in metrics):
-            passed = None
-        return Outcome(Report(entries=entries, entry_word="subject", passed=passed))
+        return Outcome(Report(entries=entries, entry_word="subject"))
 
     # Finished runs, read without the program
 

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.report import (
+    Answered,
     Entry,
     Example,
     Examples,
@@ -36,13 +37,15 @@ from assay.suites.hop.rows import DIFFICULTIES, UNTAGGED, HopRow
 from assay.suites.hop.scorer import METRIC, OUTSIDE, RowVerdict, audit_case, result_text
 
 NO_PROFILE = "(none)"
+_COMPLETION = "completion"
 _MAX_EXAMPLES = 50  # rows per profile that a report keeps
 _MAX_ERROR_KINDS = 20
 _MAX_QUOTE = 200  # characters of a result in an example
 
 
-# The place in the user's code at the end of an error message, such as `(hop.py:7: raise KeyError(name))`.
-_ERROR_PLACE = re.compile(r" \([^()\s]+:\d+: .*\)$", re.DOTALL)
+# The place in the user's code at the end of an error message, such as `(hop.py:7: raise KeyError(name))`. The line
+# itself is missing if the file cannot be read any more.
+_ERROR_PLACE = re.compile(r" \([^()\s]+:\d+(: .*)?\)$", re.DOTALL)
 
 
 class RowResult(Struct, frozen=True, kw_only=True):
@@ -119,7 +122,9 @@ class Analysis:
     def report(self) -> Report:
         """Return the report with one entry per profile, in order of appearance."""
         entries = [analysis.entry(name) for name, analysis in self.profiles.items()]
-        return Report(entries=entries, entry_word="profile")
+        total = sum(analysis.counts.total for analysis in self.profiles.values())
+        errors = sum(analysis.counts.errors for analysis in self.profiles.values())
+        return Report(entries=entries, entry_word="profile", answered=_answered(total, errors))
 
     def differences(self) -> list[PairedSubjects]:
         """Compare each profile with each earlier one on the rows they share.
@@ -165,7 +170,7 @@ class RowCounts:
             _rate(
                 "correct_of_completed", "right of completed", self.completed_correct, self.completed_expecting
             ),
-            _rate("completion", "completed", self.completed, self.total),
+            _rate(_COMPLETION, "completed", self.completed, self.total),
         ]
 
 
@@ -173,6 +178,11 @@ def error_kind(error: str) -> str:
     """Return an error without its details, so that similar errors are counted together: `[KeyError] 'gone'`."""
     without_place = _ERROR_PLACE.sub("", error)
     return without_place.partition(":")[0][:80]
+
+
+def _answered(total: int, errors: int) -> Answered:
+    # How many rows were completed is known without an answer.
+    return Answered(total - errors, total, "row", apart=(_COMPLETION,))
 
 
 def _rate(name: str, label: str, numerator: int, denominator: int) -> Metric:
@@ -218,7 +228,7 @@ class ProfileAnalysis:
     """Counts all rows of one profile."""
 
     def __init__(self, fields: Mapping[str, OutputField]) -> None:
-        self._all = RowCounts()
+        self.counts = RowCounts()
         self._tags: dict[str, RowCounts] = defaultdict(RowCounts)
         self._difficulties: dict[str, RowCounts] = defaultdict(RowCounts)
         self._bands = {name: BandCounts(list(field.bands)) for name, field in fields.items() if field.bands}
@@ -236,7 +246,7 @@ class ProfileAnalysis:
     def add(self, result: RowResult, verdict: RowVerdict) -> None:
         """Add a row."""
         correct = verdict.correct
-        self._all.add(result, correct)
+        self.counts.add(result, correct)
         self._tags[result.tag].add(result, correct)
         if result.difficulty:
             self._difficulties[result.difficulty].add(result, correct)
@@ -273,11 +283,12 @@ class ProfileAnalysis:
         return Entry(
             name=profile,
             subject=profile,
-            metrics=self._all.metrics(),
-            counts=self._all.counts(),
+            metrics=self.counts.metrics(),
+            counts=self.counts.counts(),
             slices=self._slices(),
             tables=self._tables(),
             examples=[Examples(title=f"{rows} or failed", total=self._differing, shown=self._examples)],
+            answered=_answered(self.counts.total, self.counts.errors),
         )
 
     def _slices(self) -> list[Slice]:

@@ -1,6 +1,6 @@
 """A Hoplet's contract: the inputs of its function, and how each output field is aggregated and compared.
 
-It is in the front matter or a YAML block of `metainfo.md`, or in a YAML file in the same folder:
+It is in `metainfo.md` (see `metainfo.py`), or in a YAML file in the same folder:
 
     name: Verify
     inputs: {claim: string, context: string?}
@@ -11,8 +11,7 @@ It is in the front matter or a YAML block of `metainfo.md`, or in a YAML file in
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -20,30 +19,20 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from assay.core.bounds import refuse_special_file
 from assay.core.errors import InputError, Problem
 from assay.core.json_compare import same
 from assay.core.registry import unknown
 from assay.core.schema import KeyPath, convert, refuse
-from assay.core.yamlfile import YamlFile, load_yaml, parse_yaml
+from assay.core.yamlfile import YamlFile, load_yaml
+from assay.suites.hop.field_types import TYPE_ALIASES, TYPES, fits
+from assay.suites.hop.metainfo import markdown_contract
 
 MARKDOWN = "metainfo.md"
 YAML_NAMES = ("contract.yaml", "contract.yml", "metainfo.yaml", "metainfo.yml")
 NUMBERS = ("int", "float")
 AGGREGATES = ("mean", "rate", "distribution", "non_null_rate")
 COMPARISONS = ("equal", "tolerance", "bands", "within")
-TYPES = ("int", "float", "bool", "string", "array", "object", "any")
-TYPE_ALIASES = {
-    "integer": "int",
-    "number": "float",
-    "double": "float",
-    "boolean": "bool",
-    "str": "string",
-    "text": "string",
-    "list": "array",
-    "dict": "object",
-    "mapping": "object",
-    "json": "any",
-}
 _DEFAULT_AGGREGATES = {
     "int": "mean",
     "float": "mean",
@@ -69,21 +58,6 @@ OUTPUT_ALIASES = {"field_type": "type", "agg_type": "aggregate", "display_label"
 MAX_FEEDBACK_ROUNDS = 5
 """The default of HOP's View."""
 _BOOLEANS = {"true": True, "false": False}
-
-_FITS: dict[str, Callable[[Any], bool]] = {
-    "int": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "float": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
-    "bool": lambda value: isinstance(value, bool),
-    "string": lambda value: isinstance(value, str),
-    "array": lambda value: isinstance(value, list),
-    "object": lambda value: isinstance(value, dict),
-    "any": lambda _: True,
-}
-
-
-def fits(value: Any, type_: str) -> bool:
-    """Return True if a JSON value has a type of the contract. An int is a float too; a bool is not a number."""
-    return _FITS[type_](value)
 
 
 def parse_bool(value: Any) -> Any:
@@ -170,7 +144,9 @@ def find_contract(folder: Path) -> Contract | None:
 
 
 def contract_file(folder: Path) -> YamlFile | None:
-    """Return the file of a folder's contract, or None. Raises InputError if there are two."""
+    """Return the file of a folder's contract, or None. Raises InputError if there are two, or for a pipe."""
+    for name in (MARKDOWN, *YAML_NAMES):
+        refuse_special_file(folder / name)
     files = []
     if (folder / MARKDOWN).is_file() and (yaml := markdown_contract(folder / MARKDOWN)) is not None:
         files.append(yaml)
@@ -409,56 +385,3 @@ def _overlap(first: list[Any], second: list[Any], *, touching: bool) -> bool:
     if is_range(first):
         return any(fits(value, "float") and first[0] <= value <= first[1] for value in second)
     return any(same(value, item) for value in first for item in second)
-
-
-# Contracts in Markdown
-
-
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})\s*(\w*)")
-_HAS_FIELDS = re.compile(r"^(inputs|outputs)\s*:", re.MULTILINE)
-_RULE = "---"
-
-
-def markdown_contract(path: Path) -> YamlFile | None:
-    """Return the contract in a Markdown file, or None if there is none. Line numbers are those of the file.
-
-    The first of these counts: front matter with `inputs` or `outputs`, a YAML block with them, any other
-    front matter.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(Problem(str(path), f"cannot be read: {error}")) from None
-    front = _front_matter(lines, path)
-    if front is not None and _HAS_FIELDS.search(front):
-        return parse_yaml(front, path)
-    for block in _yaml_blocks(lines):
-        if _HAS_FIELDS.search(block):
-            return parse_yaml(block, path)
-    return parse_yaml(front, path) if front is not None and front.strip() else None
-
-
-def _front_matter(lines: list[str], path: Path) -> str | None:
-    """Return the text between `---` on the first line and the next `---`, or None. Keeps the line numbers."""
-    if not lines or lines[0].rstrip() != _RULE:
-        return None
-    for end, line in enumerate(lines[1:], 1):
-        if line.rstrip() in (_RULE, "..."):
-            return "\n".join(["", *lines[1:end]])
-    raise InputError(Problem(f"{path}:1", "the front matter that starts here has no closing ---"))
-
-
-def _yaml_blocks(lines: list[str]) -> Iterator[str]:
-    """Yield every fenced block of YAML. Empty lines in front keep the line numbers of the file."""
-    position = 0
-    while position < len(lines):
-        fence = _FENCE.match(lines[position])
-        position += 1
-        if fence is None:
-            continue
-        start = position
-        while position < len(lines) and not lines[position].strip().startswith(fence[1]):
-            position += 1
-        if fence[2].lower() in ("yaml", "yml"):
-            yield "\n".join([""] * start + lines[start:position])
-        position += 1

@@ -19,9 +19,8 @@ from assay.suites.hop.contract import (
     INPUT_KEYS,
     OUTPUT_ALIASES,
     OUTPUT_KEYS,
-    TYPE_ALIASES,
-    TYPES,
 )
+from assay.suites.hop.field_types import TYPE_ALIASES, TYPES
 from assay.suites.hop.rows import DIFFICULTIES
 from assay.suites.hop.settings import LLM_KEYS, PROFILE_KEYS, SETTINGS_KEYS
 

@@ -7,33 +7,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
 import msgspec
-from msgspec.structs import replace
 
-from assay.core import jsonl
-from assay.core.errors import UsageError
-from assay.core.hop_records import expectations, view_record
-from assay.core.report import Report
+from assay.core.hop_records import view_record
 from assay.core.yamlfile import YamlFile
 from assay.store.hop import BaseDataStore
-from assay.store.hop.audit import Audit, read_audit, read_json
+from assay.store.hop.audit import Audit
 from assay.store.hop.data_store import Aggregation, FieldAggregation, ViewConfig
-from assay.suites.hop.analysis import NO_PROFILE, Analysis, RowResult, retry_count
+from assay.suites.hop.analysis import NO_PROFILE, RowResult, retry_count
 from assay.suites.hop.contract import Contract, contract_file, read_contract
 from assay.suites.hop.rows import UNTAGGED, HopRow
-from assay.suites.hop.scorer import RowVerdict, check_row
 from assay.suites.hop.settings import LlmSettings
 from assay.suites.hop.target import HOPLET, TEST_CASES, find_target
-
-RESULT_KEYS = ("hop_result", "hop_stats", "profile")
-"""Keys that a flat row has in addition to its input, in this order."""
-
-# File names are limited to 255 bytes. The time and the suffix follow the stem.
-_MAX_STEM_BYTES = 200
 
 _encode = msgspec.json.Encoder().encode
 
@@ -99,43 +88,17 @@ class ResultFile:
         self._file.write(msgspec.json.format(_encode(record), indent=0) + b"\n")
 
 
-def file_name(data: Path, started: float) -> str:
-    """Return `<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, with the time of the run's first start.
-
-    The names are unique, because no two runs of a folder start in the same second. A batch over its own
-    output has a longer stem each time, so a long stem is cut.
-    """
-    stem = data.stem
-    raw = os.fsencode(data.stem)
-    if len(raw) > _MAX_STEM_BYTES:
-        stem = raw[:_MAX_STEM_BYTES].decode(errors="ignore")
-    return f"{stem}_{time.strftime('%Y%m%d_%H%M%S', time.localtime(started))}.jsonl"
-
-
 # Reading result files
-
-
-def analyse(path: Path, target: str = "") -> Report:
-    """Return the report of a result file, or of all result files of a folder or a task's `TestCases/`.
-
-    `differences` compares each profile with each earlier one on the rows they share.
-    """
-    path = results_folder(path)
-    if not path.exists():
-        raise UsageError(f"there is no file or folder {str(path)!r}")
-    contract = _contract(path, target)
-    analysis = Analysis(contract.outputs)
-    for result, verdict in read_results(path, contract):
-        analysis.add(result, verdict)
-    if not analysis.profiles:
-        raise UsageError(f"{path} has no result rows")
-    return replace(analysis.report(), differences=analysis.differences())
 
 
 def data_store(path: Path | str, target: str = "") -> BaseDataStore:
     """Return a store for queries over the results of a folder or a task. The contract sets the aggregations."""
     path = results_folder(Path(path))
-    contract = _contract(path, target)
+    return store_of(path, contract_of(path, target))
+
+
+def store_of(folder: Path, contract: Contract, files: Sequence[Path] | None = None) -> BaseDataStore:
+    """Return a store over a folder, or over some of its files. The contract sets the aggregations."""
     fields = [
         FieldAggregation(name, field.type, cast("Aggregation", field.aggregate), field.label, field.sub_field)
         for name, field in contract.outputs.items()
@@ -147,7 +110,7 @@ def data_store(path: Path | str, target: str = "") -> BaseDataStore:
         output_fields=fields,
         audit_key_field=contract.audit_key,
     )
-    return BaseDataStore(path, config)
+    return BaseDataStore(folder, config, files)
 
 
 def results_folder(path: Path) -> Path:
@@ -155,7 +118,8 @@ def results_folder(path: Path) -> Path:
     return path / TEST_CASES if (path / TEST_CASES).is_dir() else path
 
 
-def _contract(path: Path, target: str) -> Contract:
+def contract_of(path: Path, target: str) -> Contract:
+    """Return the contract of a target, else of the task to which a file or folder belongs. It may be empty."""
     contract = find_target(target, path).contract if target else contract_beside(path)
     return contract or Contract()
 
@@ -173,22 +137,6 @@ def contract_file_beside(path: Path) -> YamlFile | None:
         if candidate.is_dir() and (yaml := contract_file(candidate)) is not None:
             return yaml
     return None
-
-
-def read_results(path: Path, contract: Contract) -> Iterator[tuple[RowResult, RowVerdict]]:
-    """Yield every result row with its verdict. Other lines, and lines that cannot be read, are skipped."""
-    files = [path] if path.is_file() else sorted(path.glob("*.jsonl"))
-    for file in files:
-        for line in jsonl.lines(file):
-            try:
-                value = read_json(line.raw)
-            except (ValueError, RecursionError):
-                continue
-            audit = read_audit(value, contract.audit_key) if isinstance(value, (dict, list)) else None
-            if audit is not None:
-                expected = expectations(audit.row, tuple(contract.inputs))
-                fields = None if audit.failed else audit.fields
-                yield file_result(audit), check_row(expected, fields, contract.outputs)
 
 
 def file_result(audit: Audit) -> RowResult:

@@ -19,13 +19,13 @@ from assay.core.errors import InputError, Problem
 from assay.core.exported import ExportedRun, Exporter
 from assay.core.foreign_json import decode_json, json_lines
 from assay.core.hashing import file_sha256
-from assay.core.hop_records import is_meta
+from assay.core.hop_records import RESULT_KEYS, is_meta, result_file_name
 from assay.core.hop_result import FAIL, OK
 from assay.core.suite import CaseView
 from assay.store.hop.audit import read_json
 from assay.suites.hop.analysis import RowResult, case_result
 from assay.suites.hop.contract import MARKDOWN, YAML_NAMES, Contract, contract_file, read_contract
-from assay.suites.hop.files import RESULT_KEYS, ResultFile, file_name
+from assay.suites.hop.files import ResultFile
 from assay.suites.hop.hop_results import ROW, row_number
 from assay.suites.hop.observer_log import FILE_NAME
 from assay.suites.hop.rows import HopRow, RowReader
@@ -75,7 +75,7 @@ class HopExporter(Exporter):
                 contract = read_contract(yaml)
         own = _OwnFile(run, contract)
         overwritten = [name for name in RESULT_KEYS if name in contract.inputs]
-        path = folder / file_name(Path(f"{facts['set']}.jsonl"), started)
+        path = folder / result_file_name(Path(f"{facts['set']}.jsonl"), started)
         result_file = ResultFile(path, "view" if overwritten else "flat", started)
         log_path = folder / FILE_NAME
         try:

@@ -39,7 +39,7 @@ ROW = "row"
 """The kind of the first record of an imported case: the row without its result, so that the run can be exported."""
 _SCORER = imported_scorer("hop")
 # assay names a result file after its data: `<data>_<YYYYmmdd_HHMMSS>.jsonl`.
-_FILE_NAME = re.compile(r"(?P<data>.+)_(?P<when>\d{8}_\d{6})\.jsonl")
+_FILE_NAME = re.compile(r"(?P<data>.+)_(?P<when>\d{8}_\d{6})(_view)?\.jsonl")
 _MAX_LISTED = 5
 _MAX_DIGITS = 18
 # As `core/hop_result.py` writes results.

@@ -4,7 +4,8 @@
     call = log.find({"question": "2+2?"}, {"answer": 4})
     call.seconds, call.steps
 
-A line of the log names neither the row nor the profile. A call belongs to a row if input and result are equal.
+A line of the log does not name the row. A call belongs to a row if input and result are equal, and the profile, if the
+log has one: assay writes it, HOP does not.
 """
 
 from __future__ import annotations
@@ -29,18 +30,23 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class ObservedCall(Struct):
-    """One call of the function. `began` is when it started."""
+    """One call of the function. `began` is when it started. `profile` is empty in logs of HOP."""
 
     input: bytes
     began: float
+    profile: str = ""
     seconds: float | None = None
+    is_taken: bool = False
     steps: list[dict[str, Any]] = msgspec.field(default_factory=list)
 
 
 class ObserverLog:
-    """The calls in a log, for the batch that began at `since`. Lines that cannot be read are skipped."""
+    """The calls in a log, for the batch that began at `since`. Lines that cannot be read are skipped.
 
-    def __init__(self, path: Path, since: float | None) -> None:
+    Calls that began at `until` or later belong to the next batch.
+    """
+
+    def __init__(self, path: Path, since: float | None, until: float | None = None) -> None:
         self._since = since or 0.0
         running: dict[str, ObservedCall] = {}
         self._calls: dict[tuple[bytes, bytes], list[ObservedCall]] = defaultdict(list)
@@ -54,8 +60,11 @@ class ObserverLog:
             run_id = str(record["run_id"])
             if record["type"] == "run_start":
                 began = _number(record.get("timestamp")) or self._since
-                if began >= self._since - _TOLERANCE:
-                    running[run_id] = ObservedCall(_encode(record.get("input")), began)
+                if began >= self._since - _TOLERANCE and (until is None or began < until):
+                    profile = record.get("profile")
+                    running[run_id] = ObservedCall(
+                        _encode(record.get("input")), began, profile if isinstance(profile, str) else ""
+                    )
             elif record["type"] == "step":
                 if run_id in running:
                     running[run_id].steps.append(_step(record))
@@ -70,6 +79,12 @@ class ObserverLog:
         """The number of calls that ended."""
         return sum(map(len, self._calls.values()))
 
+    @property
+    def seconds(self) -> list[float]:
+        """The durations of all calls that have one."""
+        calls = (call for calls in self._calls.values() for call in calls)
+        return [call.seconds for call in calls if call.seconds is not None]
+
     def find(self, fields: dict[str, Any], result: Any) -> ObservedCall | None:
         """Return the call of this batch with this input and result; None if there is none. An error is its message.
 
@@ -78,6 +93,21 @@ class ObserverLog:
         calls = self._calls.get((_encode(fields), _encode(result)), [])
         since = [call for call in calls if call.began >= self._since]
         return since[0] if since else calls[-1] if calls else None
+
+    def take(self, fields: dict[str, Any], result: Any, profile: str = "") -> ObservedCall | None:
+        """Do what `find` does, but return each call once, so that equal rows have their own times.
+
+        With `profile`, calls of other profiles do not count.
+        """
+        calls = self._calls.get((_encode(fields), _encode(result)), [])
+        calls = [
+            call for call in calls if not call.is_taken and (not profile or call.profile in ("", profile))
+        ]
+        since = [call for call in calls if call.began >= self._since]
+        call = since[0] if since else calls[-1] if calls else None
+        if call is not None:
+            call.is_taken = True
+        return call
 
 
 def _number(value: Any) -> float | None:

@@ -8,6 +8,8 @@ file.warnings              # problems that do not stop the batch
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,30 +18,52 @@ import msgspec
 from msgspec import Struct
 
 from assay.core import jsonl
-from assay.core.errors import InputError, Problem, unreadable
+from assay.core.errors import InputError, Problem, similar_names, unreadable
 from assay.core.hashing import row_key
 from assay.core.hop_records import is_meta, is_observer_line, is_pair, is_result_key, split_record, unwrap
 from assay.core.schema import refuse
 from assay.core.suite import Row
-from assay.suites.hop.contract import Contract, OutputField, fits, parse_bool
+from assay.suites.hop.contract import Contract, OutputField, parse_bool
+from assay.suites.hop.field_types import fits
 
 UNTAGGED = "(untagged)"
 DIFFICULTIES = ("easy", "medium", "hard")
 NO_ID = "the row has no id; its line number is used"
 NO_TAG = f"the row has no tag; it counts as {UNTAGGED}"
-META_LINES, REPEATED_ROWS, PAIRS = (
-    "meta or observer lines",
+META_LINES, OBSERVER_LINES, REPEATED_ROWS, PAIRS = (
+    "meta lines",
+    "lines of an observer's log",
     "repeated rows",
     "bare [status, result] pairs",
 )
 """Kinds of lines and rows that do not run."""
+# The message about each kind, for one line and for several, and its level. Meta lines are no loss.
+_LEFT_OUT = {
+    META_LINES: ("meta line describes a profile and was", "meta lines describe profiles and were", "note"),
+    OBSERVER_LINES: (
+        "line has the keys of an observer's log (`type`, `run_id`) and was",
+        "lines have the keys of an observer's log (`type`, `run_id`) and were",
+        "warning",
+    ),
+    REPEATED_ROWS: ("row equal to another was", "rows equal to others were", "warning"),
+    PAIRS: (
+        "bare [status, result] pair has no inputs to run and was",
+        "bare [status, result] pairs have no inputs to run and were",
+        "warning",
+    ),
+}
 
 _NOT_PASSED = "is not passed to the function; if it is an input, list it under `inputs` in the contract"
 _MAX_WARNINGS = 200  # different ones; a large file could have one on every line
-_MAX_LINE_NUMBERS = 5  # in a warning
+_MAX_LINE_NUMBERS = 10  # in a warning
 _INCOMPLETE = "the last line is incomplete and is skipped; the file was probably being written"
-# Messages of core/jsonl.py for a line that ends early, and for a list.
-_CUT = "not JSON: Input data was truncated"
+_HALF_CHARACTER = (
+    "a text has half of a surrogate pair ({}), which is no character; write the whole character, or remove it"
+)
+_HALF = re.compile(r"[\ud800-\udfff]")
+# Messages of core/jsonl.py for a line that is not JSON, for one that ends early, and for a list.
+_NOT_JSON = "not JSON: "
+_CUT = f"{_NOT_JSON}Input data was truncated"
 _LIST = "expected an object, found a list"
 # Sorted keys: rows with the same fields in another order must have the same key.
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -82,10 +106,10 @@ class HopRows:
 
 
 class RowFile(NamedTuple):
-    """The content of a file. Rows with equal id and inputs are one row. `skipped` counts the rest by kind."""
+    """The content of a file. Rows with equal id and inputs are one row. `skipped` has the other lines by kind."""
 
     rows: list[HopRow]
-    skipped: dict[str, int]
+    skipped: dict[str, list[int]]
     warnings: list[Problem]
 
     @property
@@ -119,8 +143,8 @@ class _FileReader:
         self._errors: list[Problem] = []
         self._warnings: dict[RowProblem, list[int]] = {}  # first line, and number of lines
         self._cut_line = 0
-        self._pair_lines: list[int] = []
-        self._skipped = {META_LINES: 0, REPEATED_ROWS: 0, PAIRS: 0}
+        self._more_warnings = 0
+        self._skipped: dict[str, list[int]] = {kind: [] for kind in _LEFT_OUT}
 
     def add_line(self, line: jsonl.Line) -> None:
         # Only the last line of a file may be incomplete. This line follows the incomplete one.
@@ -132,11 +156,12 @@ class _FileReader:
             value = jsonl.parse_object(line.raw, jsonl.Place(self._path, line.number), problems)
             if value is not None:
                 self._add_value(value, line.number)
+            elif half := _half_character(line.raw, problems[0].message):
+                self._error(line.number, _HALF_CHARACTER.format(half))
             elif problems[0].message == _CUT:
                 self._cut_line = line.number
             elif problems[0].message == _LIST and is_pair(msgspec.json.decode(line.raw)):
-                self._skipped[PAIRS] += 1
-                self._pair_lines.append(line.number)
+                self._skipped[PAIRS].append(line.number)
             else:
                 self._error(line.number, problems[0].message)
         except ValueError as error:
@@ -147,7 +172,8 @@ class _FileReader:
     def _add_value(self, value: dict[str, Any], line: int) -> None:
         record = self._reader.record(value)
         if record is None:
-            self._skipped[META_LINES] += 1
+            kind = META_LINES if is_meta(value) or is_meta(unwrap(value)) else OBSERVER_LINES
+            self._skipped[kind].append(line)
             return
         row = self._reader.row(record, line)
         failed = False
@@ -168,7 +194,7 @@ class _FileReader:
         if earlier is row:
             return
         if earlier.key == row.key:
-            self._skipped[REPEATED_ROWS] += 1
+            self._skipped[REPEATED_ROWS].append(row.line)
             if earlier.gold != row.gold:
                 message = (
                     "an earlier line has the same row with other expected values; the earlier ones count"
@@ -194,13 +220,18 @@ class _FileReader:
             self._warnings[problem][1] += 1
         elif len(self._warnings) < _MAX_WARNINGS:
             self._warnings[problem] = [line, 1]
+        else:
+            self._more_warnings += 1
 
     def file(self) -> RowFile:
+        # A program that is still writing has not written the line break. A complete line that ends early is broken.
+        if self._cut_line and _ends_with_line_break(self._path):
+            self._error(self._cut_line, _CUT)
         if not self._rows and not self._errors:
             message = "there is no row in this file"
             if self._skipped[PAIRS]:
                 message += f": {PAIRS} have no inputs; pass the file that the batch was run on"
-            elif self._skipped[META_LINES]:
+            elif self._skipped[META_LINES] or self._skipped[OBSERVER_LINES]:
                 message += ", only meta or observer lines"
             self._error(0, message)
         refuse(self._errors, self._path)
@@ -210,15 +241,38 @@ class _FileReader:
         for problem, (line, count) in self._warnings.items():
             message = problem.message if count == 1 else f"{problem.message} (on {count:,} lines)"
             yield Problem(_place(self._path, line, problem.key), message, "warning")
-        if count := self._skipped[PAIRS]:
-            message = "a bare [status, result] pair has no inputs to run; it is skipped"
-            if count > 1:
-                lines = ", ".join(map(str, self._pair_lines[:_MAX_LINE_NUMBERS]))
-                more = ", …" if count > _MAX_LINE_NUMBERS else ""
-                message = f"{PAIRS} have no inputs to run; {count:,} lines are skipped: {lines}{more}"
-            yield Problem(_place(self._path, self._pair_lines[0]), message, "warning")
+        if self._more_warnings:
+            yield Problem(str(self._path), f"and {self._more_warnings:,} more warnings", "warning")
+        for kind, lines in self._skipped.items():
+            if lines:
+                one, several, level = _LEFT_OUT[kind]
+                numbers = ", ".join(map(str, lines[:_MAX_LINE_NUMBERS]))
+                more = ", …" if len(lines) > _MAX_LINE_NUMBERS else ""
+                words = (
+                    f"1 {one} left out: line"
+                    if len(lines) == 1
+                    else f"{len(lines):,} {several} left out: lines"
+                )
+                yield Problem(_place(self._path, lines[0]), f"{words} {numbers}{more}", level)
         if self._cut_line:
             yield Problem(_place(self._path, self._cut_line), _INCOMPLETE, "warning")
+
+
+def _half_character(raw: bytes, message: str) -> str:
+    """Return the escape of a half of a surrogate pair, such as `\\ud83d`, or "" if the line has another fault."""
+    if not message.startswith(_NOT_JSON):
+        return ""
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        return ""
+    half = _HALF.search(json.dumps(value, ensure_ascii=False))
+    return f"\\u{ord(half[0]):04x}" if half else ""
+
+
+def _ends_with_line_break(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.seek(0, 2) > 0 and file.seek(-1, 2) >= 0 and file.read(1) == b"\n"
 
 
 def _place(path: Path, line: int, key: str = "") -> str:
@@ -257,18 +311,16 @@ class RowReader:
     def __init__(self, contract: Contract | None = None) -> None:
         self._contract = contract or Contract()
         self._inputs = tuple(self._contract.inputs)
+        # A row may have the keys of an observer's log, if the contract has them.
+        self._has_log_keys = {"type", "run_id"} <= self._contract.inputs.keys()
 
     def record(self, value: dict[str, Any]) -> dict[str, Any] | None:
         """Return the record inside its wrappers, or None for a line without a row.
 
         Raises ValueError if the wrappers are nested too deeply.
         """
-        if is_meta(value) or is_observer_line(value):
-            return None
-        record = unwrap(value, self._inputs)
-        if record is not value and (is_meta(record) or is_observer_line(record)):
-            return None
-        return record
+        record = value if is_meta(value) else unwrap(value, self._inputs)
+        return None if is_meta(record) or (is_observer_line(record) and not self._has_log_keys) else record
 
     def row(self, record: dict[str, Any], line: int) -> HopRow:
         """Return the row of a record. An invalid id, tag, difficulty or description counts as missing."""
@@ -323,7 +375,11 @@ class RowReader:
             if value is None and name in contract.optional:
                 continue
             if name not in record:
-                problems.append(RowProblem(name, "the contract requires this input, but the row lacks it"))
+                others = [key for key in record if key not in contract.inputs]
+                near = similar_names(name, others, least=0.75)
+                hint = f"; is {near[0]!r} meant?" if near else ""
+                message = f"the contract requires this input, but the row lacks it{hint}"
+                problems.append(RowProblem(name, message))
             elif not fits(value, kind):
                 problems.append(RowProblem(name, f"the contract requires {kind}, found {_short(value)}"))
         if contract.inputs:

@@ -17,7 +17,8 @@ from assay.core.protocols import Context, Scorer, View
 from assay.core.types import End, Record, Score
 from assay.scoring.expectations import MISSING, Check, Matching, compare, same_number
 from assay.store.hop.audit import Audit, read_audit
-from assay.suites.hop.contract import OutputField, fits, parse_bool, strip_texts
+from assay.suites.hop.contract import OutputField, parse_bool, strip_texts
+from assay.suites.hop.field_types import fits
 from assay.suites.hop.rows import HopRow
 
 METRIC = "correct"

@@ -23,7 +23,7 @@ from msgspec import Struct, field
 
 from assay.core.connect import split_urls, with_provider
 from assay.core.envfile import COMMON_KEY, NAME, OWN_KEY, normalised
-from assay.core.errors import InputError, Problem, UsageError
+from assay.core.errors import InputError, Problem, UsageError, similar_file
 from assay.core.registry import unknown
 from assay.core.schema import KeyPath, convert, refuse
 from assay.core.yamlfile import load_yaml
@@ -129,7 +129,7 @@ def find_settings(path: str | None, code_folder: Path, task: Path) -> Path | Non
     """
     if path is not None:
         if not Path(path).is_file():
-            raise UsageError(f"there is no settings file {path!r}")
+            raise UsageError(f"there is no settings file {path!r}{similar_file(Path(path))}")
         return Path(path)
     task = task.resolve()
     folders = [code_folder.resolve(), task, *list(task.parents)[:_FOLDERS_ABOVE], Path.cwd()]

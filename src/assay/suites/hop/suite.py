@@ -16,15 +16,18 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.case_details import CaseDetails, CheckDetail, StepDetail, TestDetail
+from assay.core.checked import CheckOptions, FileCheck
 from assay.core.connect import Role
 from assay.core.envfile import keys_in
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
 from assay.core.hashing import fingerprint
+from assay.core.hop_records import RESULT_KEYS, result_file_name
 from assay.core.hop_result import OK
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
 from assay.core.protocols import Scorer
+from assay.core.redact import Redactor, secrets_of
 from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit, split_names
 from assay.core.suite import (
@@ -53,8 +56,9 @@ from assay.solvers.hop.solver import HopInputs, HopSolver, ProfileModels
 from assay.solvers.hop.trace import HopletObserver
 from assay.suites.hop import check
 from assay.suites.hop.analysis import Analysis, case_result
+from assay.suites.hop.file_report import report_on_files
 from assay.suites.hop.file_schema import file_schemas
-from assay.suites.hop.files import RESULT_KEYS, ResultFile, analyse, file_name
+from assay.suites.hop.files import ResultFile
 from assay.suites.hop.hop_export import HopExporter
 from assay.suites.hop.hop_results import find_results
 from assay.suites.hop.options import HopOptions
@@ -67,7 +71,7 @@ from assay.suites.hop.settings import (
     find_settings,
     load_settings,
 )
-from assay.suites.hop.target import TEST_CASES, Target, find_target
+from assay.suites.hop.target import Target, find_data, find_target, find_task
 
 _NO_TARGET = "pass a function and a file of rows: assay hop FILE.py:function DATA.jsonl"
 
@@ -81,25 +85,35 @@ class HopSuite(Suite[HopOptions, HopRow]):
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """Split `--profiles a,b`, find the data in `TestCases/`, and make that folder the default output."""
+        """Find the task in `Tasks/` and the data in `TestCases/`, which is also the default output folder."""
         options = spec.options
         assert isinstance(options, HopOptions)
-        data, output_dir = options.data, spec.output_dir
-        if options.target and data:
-            in_task = Path(options.target) / TEST_CASES / data
-            if not Path(data).exists() and in_task.exists():
-                data = str(in_task)
+        target, data, output_dir = options.target, options.data, spec.output_dir
+        if target and data:
+            if (task := find_task(target)) is not None:
+                target = str(task)
+            data = str(find_data(data, task))
             if not output_dir:
-                output_dir = str(find_target(options.target, Path(data)).test_cases)
-        options = replace(options, profiles=split_names(options.profiles), data=data)
+                output_dir = str(find_target(target, Path(data)).test_cases)
+        options = replace(options, profiles=split_names(options.profiles), target=target, data=data)
         return replace(spec, options=options, output_dir=output_dir)
 
     @classmethod
-    def instead_of_run(cls, spec: RunSpec) -> Report | Sequence[Section] | None:
-        """With --analyse, return the report of existing result files."""
+    def instead_of_run(cls, spec: RunSpec) -> Report | Sequence[Section] | str | None:
+        """With --analyse, return the report of existing result files, or its JSON document."""
         options = spec.options
         assert isinstance(options, HopOptions)
-        return analyse(Path(options.analyse), options.target) if options.analyse else None
+        if not options.analyse:
+            if options.as_json or options.all_files:
+                raise UsageError("--json and --all belong to --analyse: assay hop --analyse TASK --json")
+            return None
+        found = report_on_files(
+            list(map(Path, options.analyse)),
+            options.target,
+            split_names(options.profiles),
+            all_files=options.all_files,
+        )
+        return found.as_json() if options.as_json else found.report
 
     def __init__(
         self, spec: RunSpec, *, feedback: Sequence[str] = (), observer: HopletObserver | None = None
@@ -121,7 +135,9 @@ class HopSuite(Suite[HopOptions, HopRow]):
         if (options.shared_endpoint or self._settings.shared_endpoint) and self.roles:
             self.shared_endpoint = next(iter(self.roles))
         self._observer = observer or HopletObserver(
-            Path(spec.output_dir) / "observer.jsonl", self._target.name
+            Path(spec.output_dir) / "observer.jsonl",
+            self._target.name,
+            Redactor(secrets_of(self.roles.values(), spec.gen_kwargs)),
         )
         models = {name: self._models_of(name) for name in self._profiles}
         self.solver = HopSolver(
@@ -246,7 +262,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
         """Write the result file, grouped by profile, and build the report."""
         folder = Path(self.spec.output_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / file_name(self._data, run.started)
+        path = folder / result_file_name(self._data, run.started, view=self.options.wrapper == "view")
         file = ResultFile(path, self.options.wrapper, run.started)
         analysis = Analysis(self._fields)
         for profile in self._profiles:
@@ -274,9 +290,9 @@ class HopSuite(Suite[HopOptions, HopRow]):
             "profiles": ", ".join(self._profiles),
             "calls of the function": f"{self.total(rows):,}",
         }
-        for what, count in self._file.skipped.items():
-            if count:
-                facts[f"not run, {what}"] = f"{count:,}"
+        for what, lines in self._file.skipped.items():
+            if lines:
+                facts[f"not run, {what}"] = f"{len(lines):,}"
         calls = [PlannedCalls(what=name, model=role.model) for name, role in self.roles.items()]
         return Overview(facts=facts, calls=calls)
 
@@ -301,6 +317,11 @@ class HopSuite(Suite[HopOptions, HopRow]):
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
         """Return every problem of a task folder, a contract, settings or a file of rows."""
         return check.check_file(path)
+
+    @classmethod
+    def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
+        """Return the check of a task folder, a contract, settings, rows, a result file or a log. No code is run."""
+        return check.examine(path)
 
     @classmethod
     def read_results(cls, path: Path) -> ImportedRun | None:

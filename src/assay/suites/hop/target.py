@@ -8,15 +8,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from assay.core.checked import python_problem
 from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import file_sha256, fingerprint
+from assay.core.registry import unknown
 from assay.core.user_code import UserCodeError, call_here, installed, load_module
 from assay.suites.hop.contract import Contract, find_contract
 
-HOPLET, CODE, TEST_CASES = "Hoplet", "Hop.py", "TestCases"
+HOPLET, CODE, TEST_CASES, TASKS = "Hoplet", "Hop.py", "TestCases", "Tasks"
 _INSTALLED = "site-packages"
-_USAGE = "pass FILE.py:FUNCTION, PACKAGE.MODULE:FUNCTION, or a task folder with Hoplet/Hop.py"
+_USAGE = (
+    "pass FILE.py:FUNCTION, PACKAGE.MODULE:FUNCTION, a task folder with Hoplet/Hop.py, or its name in Tasks/"
+)
 
 
 class Target(NamedTuple):
@@ -47,7 +51,7 @@ def find_target(name: str, data: Path) -> Target:
 
     Raises UsageError or InputError if there is no such function.
     """
-    folder = Path(name)
+    folder = find_task(name) or Path(name)
     if folder.is_dir():
         hoplet = folder / HOPLET if (folder / HOPLET / CODE).is_file() else folder
         if not (hoplet / CODE).is_file():
@@ -55,10 +59,74 @@ def find_target(name: str, data: Path) -> Target:
         return _target_in_file(hoplet / CODE, None, data)
     module, _, function = name.rpartition(":")
     if not module or not function:
+        if tasks := task_names():
+            raise UsageError(f"{unknown('task', name, tasks)}\n{_USAGE}")
         raise UsageError(f"{name!r} is not a target; {_USAGE}")
     if module.endswith(".py"):
         return _target_in_file(Path(module), function, data)
     return _target_in_module(module, function, data)
+
+
+def find_task(name: str) -> Path | None:
+    """Return the folder of a task, or None if `name` names none.
+
+    `name` is a path, or the name of a task in `Tasks/` of the current folder or of a folder above it.
+    """
+    path = Path(name)
+    if _has_hoplet(path):
+        return path
+    if ":" in name or path.name != name:
+        return None
+    for folder in _task_parents():
+        if _has_hoplet(folder / name):
+            return folder / name
+    return None
+
+
+def find_data(name: str, task: Path | None) -> Path:
+    """Return the data file: a path, or the name of a file in the task's `TestCases/`, also without `.jsonl`.
+
+    Raises UsageError with the nearest name if there is no such file.
+    """
+    if Path(name).exists() or task is None:
+        return Path(name)
+    folder = task / TEST_CASES
+    for path in (folder / name, folder / f"{name}.jsonl"):
+        if path.is_file():
+            return path
+    names = sorted(path.name for path in folder.glob("*.jsonl") if path.name != "observer.jsonl")
+    if not names:
+        raise UsageError(
+            f"there is no file {name!r}, neither here nor in {folder}, which has no *.jsonl file"
+        )
+    raise UsageError(f"{folder}: {unknown('file', name, names)}")
+
+
+def _has_hoplet(folder: Path) -> bool:
+    return (folder / HOPLET).is_dir() or (folder / CODE).is_file()
+
+
+def _task_parents() -> list[Path]:
+    """Return every `Tasks/` of the current folder and of the folders above it, the nearest first."""
+    folders = [Path(TASKS), *(folder / TASKS for folder in Path.cwd().parents)]
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def task_names() -> list[str]:
+    """Return the names of the tasks that `find_task` finds by their names."""
+    return [path.name for folder in _task_parents() for path in sorted(folder.iterdir()) if _has_hoplet(path)]
+
+
+def target_problem(name: str) -> str:
+    """Return why a target cannot be found, without importing it; empty if it seems to exist or is a module."""
+    folder = find_task(name) or Path(name)
+    if folder.is_dir():
+        hoplet = folder / HOPLET if (folder / HOPLET / CODE).is_file() else folder
+        return "" if (hoplet / CODE).is_file() else f"{name!r} has no {HOPLET}/{CODE}; {_USAGE}"
+    module, _, function = name.rpartition(":")
+    if not module or not function:
+        return f"{name!r} is not a target; {_USAGE}"
+    return python_problem(Path(module), function) if module.endswith(".py") else ""
 
 
 def _target_in_file(path: Path, function: str | None, data: Path) -> Target:

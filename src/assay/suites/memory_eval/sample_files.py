@@ -12,6 +12,7 @@ such as duplicate ids and unknown sessions, are Python code further down. `check
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta, Struct, field
 
+from assay.core.checked import FileCheck, contents
 from assay.core.errors import InputError, Problem
 from assay.core.records import FileRecord, read_records
 from assay.core.schema import Filled, KeyPath, Name, Scalar, convert, json_path, refuse, shorten
@@ -146,10 +148,20 @@ def load_samples(path: Path) -> LoadedSamples:
 
 def check_samples(path: Path) -> list[Problem]:
     """Return all problems of a file or folder. Errors are certainly wrong; warnings may be intended."""
+    return examine_samples(path).problems
+
+
+def examine_samples(path: Path) -> FileCheck:
+    """Return the check of a file or folder of samples."""
     problems: list[Problem] = []
+    counts = Counter({"sample": 0, "session": 0, "question": 0})
     for place, sample in _read(path, problems):
         _Inspection(place, sample, problems).run()
-    return shorten(problems, path)
+        questions = sum(len(checkpoint.questions) for checkpoint in sample.checkpoints)
+        counts.update(sample=1, session=len(sample.sessions), question=questions)
+    return FileCheck(
+        kind="samples (memory eval)", contents=contents(counts), problems=shorten(problems, path)
+    )
 
 
 def has_samples(path: Path) -> bool:

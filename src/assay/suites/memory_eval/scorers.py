@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Score
+from assay.core.user_loop import compute
 from assay.scoring.questions import (
     BOTH,
     CORRECT,
@@ -199,7 +200,7 @@ class EvalScorer(Scorer):
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Return the scores of all tasks. Judges equal questions once, and all questions concurrently."""
-        tasks = judge_tasks(self._rows_of(view))
+        tasks = await compute(lambda: judge_tasks(self._rows_of(view)))
         # Looked up once for each task, because hashing a question hashes all its texts.
         numbers: dict[JudgeQuestion, int] = {}
         places = [numbers.setdefault(task.question, len(numbers)) for task in tasks]
@@ -261,7 +262,7 @@ class LexicalScorer(Scorer):
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Return two scores for each question, with the same part as the judged answer."""
-        return lexical_scores((*view.case.head, self.id), self._answers_of(view))
+        return await compute(lambda: lexical_scores((*view.case.head, self.id), self._answers_of(view)))
 
 
 def lexical_scores(head: ScoreHead, answers: Iterable[AnswerRow]) -> list[Score]:

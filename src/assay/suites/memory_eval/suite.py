@@ -17,7 +17,9 @@ from msgspec.structs import replace
 
 from assay.core.addresses import OPENAI, same_vendor
 from assay.core.case_details import CaseDetails, HeldSession, QuestionDetail
+from assay.core.checked import CheckOptions, FileCheck
 from assay.core.connect import with_provider
+from assay.core.error_counts import ErrorCounts
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
 from assay.core.imported import ImportedRun
@@ -66,7 +68,7 @@ from assay.suites.memory_eval.recorded import (
 )
 from assay.suites.memory_eval.row_source import RowSource, SampleLines
 from assay.suites.memory_eval.rows import SampleRows
-from assay.suites.memory_eval.sample_files import check_samples, has_samples
+from assay.suites.memory_eval.sample_files import check_samples, examine_samples, has_samples
 from assay.suites.memory_eval.scorers import (
     ANSWER,
     EVIDENCE,
@@ -75,7 +77,7 @@ from assay.suites.memory_eval.scorers import (
     EvalScorer,
     LexicalScorer,
 )
-from assay.suites.memory_eval.tally import DIMENSIONS, BaselineTally
+from assay.suites.memory_eval.tally import DIMENSIONS, BaselineTally, answered_questions
 from assay.suites.memory_eval.views import question_sections, row_text, sample_sections
 
 NOT_JUDGED = "No judge: the report has only token F1 and BLEU-1."
@@ -91,6 +93,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     parts = "rows"
     case_word = "sample"
     has_questions = True
+    computes = True
     dimensions = tuple(DIMENSIONS)
 
     @classmethod
@@ -248,7 +251,10 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
             for each in files.values():
                 each.discard()
         judges = self._judges()
+        errors = ErrorCounts(error for tally in tallies.values() for error in tally.errors.all())
         report = Report(
+            answered=answered_questions(tallies.values()),
+            errors=errors.all(),
             entries=[tally.entry(judges) for tally in tallies.values()],
             entry_word="memory",
             notices=[] if judges else [NOT_JUDGED],
@@ -276,6 +282,11 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
         """Return all problems of a file or folder of samples, also those that a run accepts."""
         return check_samples(path)
+
+    @classmethod
+    def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
+        """Return the check of a file or folder of samples."""
+        return examine_samples(path)
 
     @classmethod
     def read_results(cls, path: Path) -> ImportedRun | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from assay.core.error_counts import ErrorCounts
 from assay.core.judges import JudgeInfo
-from assay.core.report import Cell, Entry, Example, Examples, Metric, Slice, Table
+from assay.core.report import Answered, Cell, Entry, Example, Examples, Metric, Slice, Table
 from assay.core.types import Record, Score
 from assay.scoring import questions
 from assay.scoring.metric_builders import ClusteredValues, ratio_metric
@@ -66,6 +67,8 @@ COUNTS = (
 # Session metrics are means over sessions. Pooled metrics are shares of all pieces of evidence, as the format has them.
 _SESSION_METRICS = (RECALL, UPDATE_RECALL, CORRECTNESS, HALLUCINATION)
 _POOLED_METRICS = (EVIDENCE, RETRIEVED)
+# What a memory stores and finds is judged without the model's answers.
+_OF_MEMORIES = (*_SESSION_METRICS, UPDATE, INTERFERENCE, RETRIEVED)
 _LOWER_IS_BETTER = (HALLUCINATION, ANSWER_MADE_UP, ANSWER_OMITTED)
 _ANSWER_LABELS = {ANSWER_MADE_UP: questions.HALLUCINATION, ANSWER_OMITTED: questions.OMISSION}
 _UNITS = {
@@ -88,6 +91,7 @@ class DimensionTally:
         self._numerator = 0.0
         self._denominator = 0
         self._invalid_units = 0
+        self._unasked = 0
         self._left_out: Counter[str] = Counter()
 
     def add(self, score: Score, cluster: int) -> None:
@@ -105,6 +109,8 @@ class DimensionTally:
         numerator = data.get("numerator", score.value)
         self._numerator += numerator
         self._denominator += denominator
+        if score.reason in questions.TRIVIAL_REASONS:
+            self._unasked += denominator if is_pooled else 1
         if is_pooled:
             # One value per piece of evidence, so that the interval is over pieces.
             for number in range(denominator):
@@ -130,7 +136,7 @@ class DimensionTally:
         }
         if self._name in _SESSION_METRICS:
             beside["pooled"] = ratio_metric(self._name, _without_dust(self._numerator), self._denominator)
-        return replace(metric, numerator=total, beside=beside)
+        return replace(metric, numerator=total, beside=beside, unasked=self._unasked)
 
 
 def _without_dust(total: float) -> float:
@@ -172,6 +178,8 @@ class BaselineTally:
         self._seconds = {stage: array("d") for stage in STAGES}
         self._tokens: dict[str, list[int]] = {}
         self.counts = dict.fromkeys(COUNTS, 0)
+        self.errors = ErrorCounts()
+        """Errors of answers. Failed samples are counted by the run."""
 
     def add_sample(
         self,
@@ -204,7 +212,9 @@ class BaselineTally:
         if record.kind == SESSION:
             self.add_use("storage", data["seconds"], None)
         elif record.kind == ANSWER_RECORD:
-            self.counts["errors"] += "error" in data
+            if "error" in data:
+                self.counts["errors"] += 1
+                self.errors.add(data["error"])
             self.counts["dropped_citations"] += data.get("dropped", 0)
             self.counts["replies_without_json"] += data.get("loose", False)
             self.add_use("retrieval", data["search_seconds"], None)
@@ -256,6 +266,8 @@ class BaselineTally:
             tables=[*self._usage_table(), *self._votes_table()],
             examples=self._failure_examples(),
             judges=list(judges),
+            answered=answered_questions([self]),
+            errors=self.errors.all(),
         )
 
     def _usage_table(self) -> list[Table]:
@@ -284,6 +296,13 @@ class BaselineTally:
             return []
         total, examples = len(self._failures), self._failures[:_MOST_FAILURES]
         return [Examples(title="failed samples", total=total, shown=examples)]
+
+
+def answered_questions(tallies: Collection[BaselineTally]) -> Answered:
+    """Return how many questions of all memories have an answer that is no error."""
+    asked = sum(tally.counts["questions"] for tally in tallies)
+    failed = sum(tally.counts["errors"] for tally in tallies)
+    return Answered(asked - failed, asked, "question", apart=_OF_MEMORIES)
 
 
 def _slices(by: str, tallies: Mapping[str, DimensionTallies], names: Sequence[str]) -> list[Slice]:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Record, Score
+from assay.core.user_loop import compute
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.questions import AnswerQuestion, Verdict
 from assay.scoring.text_overlap import abstains, exact_match, list_f1, recall, token_f1
@@ -68,7 +69,8 @@ class WordScorer(Scorer):
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Return a score for each answer and each metric that applies to it."""
-        return word_scores(view.case, view.records, self.id, answers=self._answers)
+        # A conversation has hundreds of answers.
+        return await compute(lambda: word_scores(view.case, view.records, self.id, answers=self._answers))
 
 
 def word_scores(
@@ -127,7 +129,7 @@ class ConversationJudge(Scorer):
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Return a score for each answer whose question has a reference."""
-        judged = _judged_answers(view.case.gold, view.records)
+        judged = await compute(lambda: _judged_answers(view.case.gold, view.records))
         questions = list(dict.fromkeys(each.question for each in judged))
 
         async def ask(question: AnswerQuestion) -> Verdict:

@@ -17,7 +17,9 @@ import msgspec
 from assay.core import registry
 from assay.core.case_details import CaseDetails, CurveValue, QuestionDetail
 from assay.core.chart import ChartPoint, svg
+from assay.core.checked import CheckOptions, FileCheck
 from assay.core.connect import Role
+from assay.core.error_counts import ErrorCounts
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.exported import Exporter
 from assay.core.files import write_json, write_whole
@@ -56,7 +58,13 @@ from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_test.case_page import curve_values, question_life, question_lines
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.file_schema import file_schemas
-from assay.suites.memory_test.loaders import check_file, find_loader, find_other_format, recognise_dataset
+from assay.suites.memory_test.loaders import (
+    check_file,
+    examine,
+    find_loader,
+    find_other_format,
+    recognise_dataset,
+)
 from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.pipeline_caller import PipelineCaller, conversation_inputs, row_bytes
 from assay.suites.memory_test.sage_export import SageExporter
@@ -72,7 +80,7 @@ from assay.suites.memory_test.scorers import (
     WordScorer,
 )
 from assay.suites.memory_test.sink import SUMMARY, ExperimentInfo, QuestionResult, Sink, output_folders
-from assay.suites.memory_test.tally import MemoryTally
+from assay.suites.memory_test.tally import MemoryTally, answered_questions
 from assay.suites.memory_test.views import conversation_sections, one_answer, question_sections
 
 # Memories that --references adds: lower and upper bounds, and two simple baselines.
@@ -91,6 +99,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     parts = "rows"
     case_word = "conversation"
     has_questions = True
+    computes = True
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
@@ -194,7 +203,9 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         try:
             conversations = list(self._loader.conversations(self._data))
         except InputError as error:
-            if hint := find_other_format(self._data, options.dataset):
+            # A loader of the user's own knows its format; what it did wrong is told by its error.
+            own = ":" in options.dataset
+            if not own and (hint := find_other_format(self._data, options.dataset)):
                 raise UsageError(
                     f"{self._data} is not in the format of {options.dataset!r}: {hint}"
                 ) from error
@@ -330,7 +341,14 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         present = {metric for tally in tallies.values() for metric in tally.metric_names}
         headline = next((metric for metric in METRICS if metric in present), None)
         entries = [tally.entry(headline, self._category_labels, judges) for tally in tallies.values()]
-        return Outcome(Report(entries=entries, entry_word="memory"), files)
+        errors = ErrorCounts(error for tally in tallies.values() for error in tally.errors.all())
+        report = Report(
+            entries=entries,
+            entry_word="memory",
+            answered=answered_questions(tallies.values()),
+            errors=errors.all(),
+        )
+        return Outcome(report, files)
 
     def _judges(self) -> list[JudgeInfo]:
         if self._panel is None:
@@ -444,6 +462,11 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
         """Return all problems of a file of conversations. The data set is recognised by its keys."""
         return check_file(path)
+
+    @classmethod
+    def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
+        """Return the check of a file of conversations."""
+        return examine(path)
 
     @classmethod
     def read_results(cls, path: Path) -> ImportedRun | None:

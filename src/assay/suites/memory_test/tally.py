@@ -11,15 +11,16 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from assay.core.error_counts import ErrorCounts
 from assay.core.judges import JudgeInfo
-from assay.core.report import Cell, Curve, Entry, Example, Examples, Metric, Point, Slice, Table
+from assay.core.report import Answered, Cell, Curve, Entry, Example, Examples, Metric, Point, Slice, Table
 from assay.core.types import Record, Score
 from assay.scoring.metric_builders import ClusteredValues
 from assay.scoring.statistics import percentiles
 from assay.solvers.memory.conversation import read_answers, read_insertion
 from assay.solvers.memory.timed_memory import RETRIEVAL, STORAGE
 from assay.store.category_curves import OF_TESTS
-from assay.suites.memory_test.scorers import JUDGED, METRICS
+from assay.suites.memory_test.scorers import JUDGED, METRICS, RECALL
 
 COUNTS = ("conversations", "failed", "answers", "errors", "without_evidence", "unknown_places")
 TOKEN_STAGES = {"insertion": STORAGE, "retrieval": RETRIEVAL, "answer": "answer"}
@@ -42,6 +43,8 @@ class MemoryTally:
         self._alias = alias or name
         self._reference = reference
         self.counts = dict.fromkeys(COUNTS, 0)
+        self.errors = ErrorCounts()
+        """Errors of answers. Failed conversations are counted by the run."""
         self._last: ValuesByMetric = _values_by_metric()
         self._tests: dict[int, ValuesByMetric] = defaultdict(_values_by_metric)
         self._categories: dict[str, ValuesByMetric] = defaultdict(_values_by_metric)
@@ -62,7 +65,9 @@ class MemoryTally:
             self._add_score(score, index, len(tests_after))
         for _, answer in read_answers(records):
             self.counts["answers"] += 1
-            self.counts["errors"] += answer.error is not None
+            if answer.error is not None:
+                self.counts["errors"] += 1
+                self.errors.add(answer.error)
             self._seconds["retrieval"].append(answer.search_seconds)
             # 0 seconds: no model was asked, as with --no-answer.
             if answer.answer_seconds:
@@ -213,6 +218,8 @@ class MemoryTally:
             curves=self._curves(headline) if headline else [],
             examples=self._failure_examples(),
             judges=list(judges),
+            answered=answered_questions([self]),
+            errors=self.errors.all(),
         )
 
     def _curves(self, metric: str) -> list[Curve]:
@@ -239,6 +246,14 @@ class MemoryTally:
             for failure in self._failures[:MOST_FAILURES]
         ]
         return [Examples(title="conversations without a file", total=len(self._failures), shown=examples)]
+
+
+def answered_questions(tallies: Collection[MemoryTally]) -> Answered:
+    """Return how many questions of all memories have an answer that is no error."""
+    asked = sum(tally.counts["answers"] for tally in tallies)
+    failed = sum(tally.counts["errors"] for tally in tallies)
+    # The evidence is what the memory found, whatever the model made of it.
+    return Answered(asked - failed, asked, "question", apart=(RECALL,))
 
 
 def curves_of(metric: str, all_points: list[Point], own_points: list[Point]) -> list[Curve]:

@@ -10,6 +10,7 @@ a problem gets a placeholder, such as an empty template; it never runs.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -17,14 +18,14 @@ from jinja2 import Environment, TemplateError, meta
 from msgspec import Meta, Struct, field
 
 from assay.core import registry
-from assay.core.errors import InputError, UsageError
+from assay.core.errors import InputError, MissingExtra, Problem, UsageError
 from assay.core.expressions import Expression, ExpressionProblem
 from assay.core.params import secret_problem
 from assay.core.registry import unknown
 from assay.core.schema import KeyPath, convert
 from assay.core.templates import Template, TemplateProblem
 from assay.scoring.expectations import Rule, rule_of, rule_problems
-from assay.solvers.code import Code, CodeRunner
+from assay.solvers.code import Code, CodeRunner, Language, javascript_problem, language_problem
 from assay.solvers.steps.aggregate_step import SETTINGS, AggregateSettings, AggregateStep, settings_problems
 from assay.solvers.steps.batch import BATCH_ITEMS, Batch, batch_problems
 from assay.solvers.steps.code_step import DEFAULT_TIMEOUT, CodeStep
@@ -32,8 +33,9 @@ from assay.solvers.steps.hop_step import HopStep, hop_step
 from assay.solvers.steps.pipeline import CODE, Pipeline, PipelineOutput, Step, ValuePath
 from assay.solvers.steps.prompt_step import Parser, PromptStep, parser
 from assay.solvers.steps.runner import StepRunner
-from assay.suites.hop.target import find_target
+from assay.suites.hop.target import find_target, target_problem
 from assay.suites.pipeline.pipeline_file import READER_KEYS, PipelineFile, output_key
+from assay.suites.pipeline.project import Agent, agent_home
 
 MAIN = "main"
 
@@ -138,7 +140,7 @@ STEP_KEYS = frozenset(key for keys in KEYS_BY_TYPE.values() for key in keys.__st
 
 
 class CodeRunners(NamedTuple):
-    """Runners of Python code: `runner` for code in the pipeline file, `sandbox` for code in a testset.
+    """Runners of code: `runner` for code in the pipeline file, `sandbox` for code in a testset.
 
     `sandbox` is None without --allow-code.
     """
@@ -166,6 +168,13 @@ class StepModels:
         self.roles.setdefault(role, full)
         return role
 
+    def problem(self, name: str) -> str:
+        """Return why a model that a test names cannot be reached, or "". Its provider must exist."""
+        provider, slash, _ = name.partition("/")
+        if not slash or provider in self._providers or self.main.partition("/")[0] in _PROVIDERS_OF_MANY:
+            return ""
+        return unknown("provider of models", provider, sorted(self._providers))
+
     def _full_name(self, name: str) -> str:
         if "/" in name and name.partition("/")[0] in self._providers:
             return name
@@ -182,14 +191,25 @@ class StepModels:
 class PipelineBuilder:
     """Builds the pipeline of one variant. Problems are added to the file's list.
 
-    `values` are the steps with the variant's overrides applied. They are part of the run's identity.
+    `values` are the steps with the variant's overrides applied. They are part of the run's identity. With `imports`
+    False no function of a hop step is imported, and the pipeline cannot run.
     """
 
-    def __init__(self, file: PipelineFile, variant: str, models: StepModels, runners: CodeRunners) -> None:
+    def __init__(
+        self,
+        file: PipelineFile,
+        variant: str,
+        models: StepModels,
+        runners: CodeRunners,
+        *,
+        imports: bool = True,
+    ) -> None:
         self._file = file
+        self._imports = imports
         self._models = models
         self._runners = runners
         self.values = file.variant(variant)
+        self._target = ""
         # The step that produces an output. The output may be named by its key or by the id of the step.
         self._producers = {output_key(step): step["id"] for step in self.values}
         self._producers |= {step["id"]: step["id"] for step in self.values}
@@ -198,13 +218,16 @@ class PipelineBuilder:
         """Build all steps, sorted so that each comes after the steps it needs."""
         steps = [self._step(step) for step in self.values]
         ordered = self._in_order(steps)
-        target = self._file.target or (ordered[-1].id if ordered else "")
+        target = self._target = self._file.target or (ordered[-1].id if ordered else "")
         optional = frozenset(field.name for field in self._file.inputs if not field.required)
         outputs = self._outputs(ordered, target)
         return Pipeline(steps=ordered, outputs=outputs, target=target, optional=optional)
 
     def rules(self) -> list[Rule]:
-        """Return the rules of the pipeline's outputs, which apply to every test."""
+        """Return the rules of the outputs and of the target step's agent, which apply to every test.
+
+        Call `build` first: it finds the target.
+        """
         all_rules: list[Rule] = []
         for position, output in enumerate(self._file.outputs):
             rules = output.get("rules") if isinstance(output, dict) else None
@@ -215,7 +238,34 @@ class PipelineBuilder:
                 self._add(("outputs", position, "rules"), f"{path}: {message}")
             if not problems and isinstance(output.get("key"), str):
                 all_rules += [rule_of({**rule, "target": output["key"]}) for rule in rules]
-        return all_rules
+        return [*all_rules, *self._agent_rules()]
+
+    def agents(self) -> dict[str, Agent]:
+        """Return the agents of the steps, by step id. Agents that do not exist are already reported."""
+        agents: dict[str, Agent] = {}
+        for step in self.values:
+            if isinstance(step.get("agent"), str) and "flow" in step:
+                with suppress(InputError):
+                    agents[step["id"]] = Agent(agent_home(self._file.path.resolve().parent, step["agent"]))
+        return agents
+
+    def _agent_rules(self) -> list[Rule]:
+        """Return the rules of the target step's agent. They apply to the step's output, as in Prompt Lab."""
+        target = self._target
+        agent = self.agents().get(target)
+        if agent is None or not agent.rules():
+            return []
+        problems = rule_problems(agent.rules())
+        for path, message in problems:
+            where = agent.yaml.where("evaluation", "rules")
+            self._file.problems.append(Problem(where, f"evaluation.rules{path}: {message}"))
+        if problems:
+            return []
+        # An output of the pipeline has its own name. `output` means the output of the target step.
+        key = next(output_key(step) for step in self.values if step["id"] == target)
+        names = [output.get("key") if isinstance(output, dict) else output for output in self._file.outputs]
+        name = key if not names or key in names else "output"
+        return [rule_of({**rule, "target": name}) for rule in agent.rules()]
 
     def _add(self, path: KeyPath, message: str, level: str = "error") -> None:
         self._file.add(path, message, level)
@@ -259,7 +309,7 @@ class PipelineBuilder:
                 sandbox=self._runners.sandbox,
                 timeout=timeout or DEFAULT_TIMEOUT,
             )
-        return self._prompt(step, keys, key_path)
+        return self._prompt(step, keys, key_path, timeout)
 
     def _hop(self, step: dict[str, Any], keys: HopKeys, key_path: KeyPath, timeout: float | None) -> HopStep:
         """Build a step that calls a user's function. If neither the step nor --model names a model, it gets none."""
@@ -272,6 +322,10 @@ class PipelineBuilder:
         # Paths are relative to the pipeline file. Anything else is the name of a module.
         if beside.is_dir() or ".py:" in target:
             target = str(beside)
+        if not self._imports:
+            if problem := target_problem(target):
+                self._add((*key_path, "target"), problem)
+            return hop_step(dict, role, frozenset(), timeout)
         try:
             hop_target = find_target(target, self._file.path)
         except (InputError, UsageError) as error:
@@ -282,7 +336,9 @@ class PipelineBuilder:
         inputs = frozenset(hop_target.contract.inputs) if hop_target.contract else frozenset[str]()
         return hop_step(hop_target.function, role, inputs, timeout)
 
-    def _prompt(self, step: dict[str, Any], keys: PromptKeys, key_path: KeyPath) -> PromptStep:
+    def _prompt(
+        self, step: dict[str, Any], keys: PromptKeys, key_path: KeyPath, timeout: float | None
+    ) -> PromptStep:
         template, system = step.get("template"), step.get("system")
         if not isinstance(template, str):
             self._add(key_path, "a prompt step needs a template, or an agent and a flow")
@@ -296,6 +352,16 @@ class PipelineBuilder:
             parse=self._parser(step, key_path),
             params=keys.params or {},
             defaults=keys.defaults or {},
+            timeout=timeout,
+            variables=frozenset(
+                {
+                    *template_names(template, str(system or "")),
+                    *map(str, keys.defaults or ()),
+                    *map(str, keys.input_mapping or ()),
+                    *self._file.declared,
+                }
+            ),
+            find_role=self._models.role,
         )
 
     def _template(self, text: str, key_path: KeyPath) -> Template:
@@ -345,6 +411,7 @@ class PipelineBuilder:
             items=self._items_name(step, keys),
             shape=shape,
             code=self._code(step, keys, key_path) if settings.strategy == "custom" else None,
+            language=step_language(step),
             runner=self._runners.runner,
             sandbox=self._runners.sandbox,
             timeout=timeout,
@@ -365,22 +432,52 @@ class PipelineBuilder:
         return output_key(batches[-1]) if batches else BATCH_ITEMS
 
     def _code(self, step: dict[str, Any], keys: CodeKeys, key_path: KeyPath) -> Code | None:
-        if keys.env_vars:
-            message = "they are not passed on; code reads the environment"
-            self._add((*key_path, "env_vars"), message, "warning")
-        if step.get("language", "python") != "python":
-            self._add((*key_path, "language"), f"only python runs here, not {step['language']!r}")
+        if problem := language_problem(step.get("language")):
+            self._add((*key_path, "language"), problem)
             return None
+        language = step_language(step)
+        if keys.env_vars:
+            reader = "code reads the environment" if language == "python" else "JavaScript has no environment"
+            self._add((*key_path, "env_vars"), f"they are not passed on; {reader}", "warning")
         if not isinstance(step.get("code"), str):
             if step["type"] == CODE:
                 self._add(key_path, "a code step needs code or code_file")
             return None
-        name = str(step.get("code_name") or self._file.yaml.where(*key_path, "code"))
+        code = self._located_code(step, key_path, language)
         try:
-            compile(step["code"], name, "exec")
+            if language == "python":
+                compile(code.source, code.name, "exec")
+            elif syntax_error := javascript_problem(code.source):
+                self._add_syntax_error(code, key_path, *syntax_error)
         except SyntaxError as error:
-            self._add((*key_path, "code"), f"line {error.lineno}: {error.msg}")
-        return Code(step["code"], name)
+            self._add_syntax_error(code, key_path, error.lineno, error.msg)
+        except (ValueError, RecursionError, MemoryError) as error:
+            self._add((*key_path, "code"), f"not Python: {error or 'nested too deeply'}")
+        except MissingExtra as error:
+            self._add((*key_path, "language"), str(error))
+        return code
+
+    def _located_code(self, step: dict[str, Any], key_path: KeyPath, language: Language) -> Code:
+        """Return the code of a step with its place: in its own file, or in the pipeline file."""
+        source, yaml = step["code"], self._file.yaml
+        if name := step.get("code_name"):
+            return Code(source, str(name), language, file=str(name))
+        in_file = yaml.value["steps"][step["at"]]
+        key = "code" if "code" in in_file else "aggregation_code"
+        code = Code(source, yaml.where(*key_path, key), language)
+        first_line = yaml.text_lines.get((*key_path, key))
+        # A variant may replace the code of the step.
+        if first_line is None or in_file.get(key) != source:
+            return code
+        return code._replace(file=str(yaml.path), first_line=first_line)
+
+    def _add_syntax_error(self, code: Code, key_path: KeyPath, line: int | None, message: str) -> None:
+        if not code.file:
+            self._add((*key_path, "code"), f"line {line}: {message}" if line else message)
+            return
+        # A file of its own has no keys.
+        keys = "" if code.file == code.name else ".".join(map(str, (*key_path, "code"))) + ": "
+        self._file.problems.append(Problem(code.place(line), f"{keys}{message}"))
 
     def _batch(self, step: dict[str, Any], keys: StepKeys, key_path: KeyPath) -> Batch | None:
         values = {key: step[key] for key in _BATCH_KEYS if key in step}
@@ -490,6 +587,11 @@ def template_names(*templates: str) -> set[str]:
         except TemplateError:
             continue
     return names
+
+
+def step_language(step: dict[str, Any]) -> Language:
+    """Return the language of a step's code. The language of a prompt, and an unknown one, is `python`."""
+    return "javascript" if step.get("language") == "javascript" else "python"
 
 
 def code_folder(file: PipelineFile) -> Path:

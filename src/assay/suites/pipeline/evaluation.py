@@ -66,7 +66,16 @@ class TestOutput(Struct):
     skipped: str = ""
     answered: bool = False
     seconds: float = 0.0
-    tokens: int = 0
+
+    @property
+    def ran(self) -> bool:
+        """Whether the test has a measured time. Results of other programs may have a time without steps."""
+        return bool(self.steps or self.seconds)
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of all steps; None if steps called models whose endpoints report none."""
+        return _tokens(self.steps.values())
 
 
 def read_output(records: Iterable[Record], test: str) -> TestOutput:
@@ -79,7 +88,6 @@ def read_output(records: Iterable[Record], test: str) -> TestOutput:
             if owner == test:
                 output.steps[step] = record.data
                 output.seconds += record.data.get("seconds", 0.0)
-                output.tokens += sum(record.data.get("tokens", ()))
         elif record.part == test and record.kind == "answer":
             output.answered = True
             output.outputs = record.data["outputs"]
@@ -124,7 +132,7 @@ class Evaluation:
             checks += self._check_final(test, output)
         checks += self._check_rules(test, output)
         checks += self._check_performance(test, output)
-        return checks
+        return [_locate_stopped(item, test) for item in checks]
 
     def first_wrong(self, output: TestOutput, checks: list[StepCheck]) -> dict[str, Any] | None:
         """Return the first step, in pipeline order, that failed or has a failed check; None if there is none.
@@ -224,7 +232,7 @@ class Evaluation:
             step = self._step(name)
             result = output.steps.get(step.id, {}) if step else {}
             if step is not None and result.get("status") != "skipped":
-                tokens = sum(result.get("tokens", ()))
+                tokens = _tokens([result])
                 yield from _check_limits(limits, step.id, result.get("seconds", 0.0), tokens)
                 continue
             why = "it did not run"
@@ -283,6 +291,18 @@ def _explain_missing(check: Check, why: str) -> Check:
     return check
 
 
+def is_stopped(check: Check) -> bool:
+    """Return whether the pattern of a check was stopped. A judge's check without a verdict is None too."""
+    return check.passed is None and check.kind != "judge"
+
+
+def _locate_stopped(item: StepCheck, test: TestCase) -> StepCheck:
+    """Add the test's place to the reason of a stopped pattern, which names only the output."""
+    if not is_stopped(item.check) or not test.where:
+        return item
+    return item._replace(check=replace(item.check, why=f"{test.where}: {item.check.why}"))
+
+
 def _root(path: str) -> str:
     return path.partition(".")[0].partition("[")[0]
 
@@ -298,10 +318,31 @@ def _difference(item: StepCheck) -> dict[str, Any]:
     return {**difference, "why": check.why}
 
 
-def _check_limits(limits: dict[str, Any], step: str, seconds: float, tokens: int) -> Iterator[StepCheck]:
+def _tokens(steps: Iterable[dict[str, Any]]) -> int | None:
+    """Return the tokens of steps. None if a step made calls without reported tokens: then the sum is not known."""
+    total = 0
+    for step in steps:
+        tokens = step.get("tokens")
+        if step.get("calls") and not tokens:
+            return None
+        total += sum(tokens or ())
+    return total
+
+
+def _check_limits(
+    limits: dict[str, Any], step: str, seconds: float, tokens: int | None
+) -> Iterator[StepCheck]:
     for kind, actual in (("max_seconds", seconds), ("max_tokens", tokens)):
-        if kind in limits:
+        # Tokens that the endpoint does not report cannot be checked; the report counts these tests.
+        if kind in limits and actual is not None:
             limit = limits[kind]
             why = "" if actual <= limit else f"{actual:g} is more than {limit:g}"
-            check = Check(path=step, kind=kind, passed=not why, expected=limit, actual=actual, why=why)
+            check = Check(
+                path=f"{step}.{kind}" if step else kind,
+                kind=kind,
+                passed=not why,
+                expected=limit,
+                actual=actual,
+                why=why,
+            )
             yield StepCheck(PERFORMANCE, step, check)

@@ -22,6 +22,7 @@ from assay.core.json_schema import (
     struct_properties,
 )
 from assay.scoring.expectations import RULE_KINDS
+from assay.solvers.code import LANGUAGES
 from assay.solvers.steps.aggregate_step import STRATEGIES, SUMMARY_FIELDS, AggregateSettings
 from assay.solvers.steps.batch import Batch
 from assay.solvers.steps.prompt_step import PARSERS
@@ -37,7 +38,7 @@ from assay.suites.pipeline.pipeline_file import (
     OverrideShape,
     VariantShape,
 )
-from assay.suites.pipeline.testset.validation import RecordShape
+from assay.suites.pipeline.testset.validation import V2_KEYS, RecordShape
 
 _NAME: JsonSchema = {"type": "string", "pattern": r"^[\w-]+$"}
 _SOURCES: JsonSchema = {"type": ["object", "null"]}
@@ -105,10 +106,10 @@ _STEP_TEXTS = {
     "agent": "Prompt Lab's agent, whose flow is the prompt.",
     "flow": "A flow of the agent: agents/AGENT/prompts/FLOW.yaml.",
     "defaults": "Values of template variables that nothing else sets.",
-    "code": "Python with transform(...), or aggregate(items) for the strategy custom.",
-    "code_file": "Python file beside the pipeline, in place of code.",
+    "code": "Python or JavaScript with transform(...), or aggregate(items) for the strategy custom.",
+    "code_file": "File with the code beside the pipeline, in place of code. A .js file is JavaScript.",
     "code_config": "The keys of code, in a mapping.",
-    "language": "python.",
+    "language": "python or javascript. Default: python.",
     "env_vars": "Accepted, has no effect.",
     "strategy": "How a list becomes one value.",
     "aggregation_strategy": "Another name for strategy.",
@@ -167,6 +168,7 @@ def pipeline_schema() -> JsonSchema:
             "FileShape.id": "Names the folder of results. Default: the name of the file.",
             "FileShape.name": "Name for people.",
             "FileShape.description": "For people.",
+            "FileShape.version": "For people. Accepted, has no effect.",
             "FileShape.default_testset": "Testset that runs without --testset.",
             "FileShape.inputs": "Names of the inputs that tests give. Other sources are then refused.",
             "FileShape.steps": "The steps. Independent steps run side by side.",
@@ -230,7 +232,7 @@ def _step_properties() -> dict[str, JsonSchema]:
         "agent": TEXT,
         "flow": TEXT,
         "code": TEXT,
-        "language": one_of(["python"]),
+        "language": one_of(LANGUAGES),
         **{key: aggregate[key] for key in AggregateSettings.__struct_fields__},
         "strategy": one_of(STRATEGIES),
         "aggregation_strategy": one_of(STRATEGIES),
@@ -295,7 +297,9 @@ def testset_schema() -> JsonSchema:
     record["patternProperties"] = {
         "^expected_.": described({}, "Expected output of this name. It never reaches the pipeline.")
     }
-    record["required"] = ["id"]
+    # A v1 record without an id gets its line number.
+    record["if"] = {"anyOf": [{"required": [key]} for key in sorted(V2_KEYS)]}
+    record["then"] = {"required": ["id"]}
     return schema
 
 

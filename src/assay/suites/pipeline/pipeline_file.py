@@ -18,13 +18,25 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.registry import unknown
 from assay.core.schema import KeyPath, convert
-from assay.core.yamlfile import load_yaml
+from assay.core.yamlfile import YamlFile, load_yaml
+from assay.suites.pipeline.project import Agent, agent_home, find_testset, missing_testset
 
 BASELINE = "baseline"
 ALL = "all"
 """Stands for every variant on the command line."""
 TYPES = ("prompt", "code", "aggregate", "hop")
-OVERRIDES = ("flow", "model", "template", "system", "params", "output_parser", "code", "code_file", "target")
+OVERRIDES = (
+    "flow",
+    "model",
+    "template",
+    "system",
+    "params",
+    "output_parser",
+    "code",
+    "code_file",
+    "language",
+    "target",
+)
 READER_KEYS = frozenset({"at", "code_name"})
 """Keys that the reader adds to a step: its position in the file, and the name of its code for tracebacks.
 
@@ -42,13 +54,12 @@ _FOLDER_NAME = re.compile(r"\w[\w.-]*")
 _STEP_ID = re.compile(r"[\w-]+")
 # Names in templates and mappings that hold values of the test. No output may have such a name.
 _RESERVED = ("inputs", "batch_items", "item")
-# The number of folders, from that of the pipeline file upwards, in which `agents/` is looked for.
-_AGENT_LEVELS = 6
-_AGENT_NAME = re.compile(r"[\w.-]+")
 # Flows use str.format templates: `{name}` is a field, `{{` and `}}` are braces. Some use Jinja, so `{{ name }}`
 # is accepted as a field too.
 _FLOW_FIELD = re.compile(r"\{\{\s*(\w+)\s*\}\}|\{\{|\}\}|\{(\w+)\}")
 _FLOW_FIELD_IN_JINJA = re.compile(r"(?<![{%])\{(\w+)\}(?!\})")
+
+_JAVASCRIPT_FILES = (".js", ".cjs")
 
 _Mapping = dict[Any, Any]
 
@@ -59,6 +70,7 @@ class FileShape(Struct, forbid_unknown_fields=True):
     id: str | None = None
     name: str | None = None
     description: Any = None
+    version: Any = None
     default_testset: str | None = None
     inputs: list[Any] | None = None
     steps: list[Any] | None = None
@@ -105,6 +117,7 @@ class OverrideShape(Struct, forbid_unknown_fields=True):
     output_parser: Any = None
     code: Any = None
     code_file: Any = None
+    language: Any = None
     target: Any = None
 
 
@@ -129,11 +142,14 @@ class InputField(Struct, frozen=True):
 
 
 class PipelineFile:
-    """A pipeline file with its structure checked. Problems are collected in `problems`, not raised."""
+    """A pipeline file with its structure checked. Problems are collected in `problems`, not raised.
 
-    def __init__(self, path: Path) -> None:
+    `yaml` has the content of a pipeline that is not in a file of its own, see `agent_pipeline`.
+    """
+
+    def __init__(self, path: Path, yaml: YamlFile | None = None) -> None:
         self.path = path
-        self.yaml = load_yaml(path)
+        self.yaml = yaml or load_yaml(path)
         self.problems: list[Problem] = []
         shape = convert(self.yaml.value, FileShape, self.yaml, self.problems) or FileShape()
         self.id = shape.id or path.stem
@@ -315,7 +331,10 @@ class PipelineFile:
             return {**step, "template": ""}
 
     def _read_code(self, step: dict[str, Any]) -> dict[str, Any]:
-        """Replace `code_file` by the file's content. The path is relative to the pipeline or the working folder."""
+        """Replace `code_file` by the file's content. Its path is relative to the pipeline, or to the project.
+
+        A file `.js` without a `language` is JavaScript.
+        """
         name = step.pop("code_file", None)
         if "aggregation_code" in step:
             step.setdefault("code", step.pop("aggregation_code"))
@@ -323,7 +342,8 @@ class PipelineFile:
             return step
         key_path = ("steps", step["at"], "code_file")
         code = ""
-        files = [folder / str(name) for folder in (self.path.parent, Path())]
+        # Prompt Lab's paths are relative to the project, the folder above `pipelines`.
+        files = [folder / str(name) for folder in (self.path.parent, Path(), self.path.parent.parent)]
         file = next((file for file in files if file.is_file()), None)
         if file is None:
             self.add(key_path, f"there is no file {name!r}")
@@ -332,6 +352,8 @@ class PipelineFile:
             code = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             self.add(key_path, f"{file} cannot be read: {error}")
+        if file.suffix in _JAVASCRIPT_FILES:
+            step.setdefault("language", "javascript")
         return {**step, "code": code, "code_name": str(name)}
 
 
@@ -346,17 +368,13 @@ def read_flow(pipeline: Path, agent: str, flow: str) -> dict[str, Any]:
     The flow is the file `agents/<agent>/prompts/<flow>.yaml`. The folder `agents` is in the pipeline file's
     folder or in one above it.
     """
-    for name in (agent, flow):
-        if not _AGENT_NAME.fullmatch(name) or set(name) == {"."}:
-            # The names become parts of a path, so they must not lead out of the folder.
-            raise InputError(Problem(str(pipeline), f"{name!r} is not a valid name of an agent or flow"))
-    folder = pipeline.resolve().parent
-    homes = [above / "agents" / agent for above in [folder, *folder.parents][:_AGENT_LEVELS]]
-    home = next((home for home in homes if home.is_dir()), None)
-    if home is None:
-        message = f"there is no folder agents/{agent} in this file's folder or the folders above it"
-        raise InputError(Problem(str(pipeline), message))
-    yaml = load_yaml(_flow_file(home, flow))
+    home = agent_home(pipeline.resolve().parent, agent, flow, where=str(pipeline))
+    return flow_keys(Agent(home).flow_file(flow))
+
+
+def flow_keys(path: Path) -> dict[str, Any]:
+    """Return the step keys of a flow's file. Raises InputError if it has no template."""
+    yaml = load_yaml(path)
     value = yaml.value
     if not isinstance(value.get("user_template"), str):
         raise InputError(Problem(yaml.where("user_template"), "a flow needs a user_template"))
@@ -371,14 +389,14 @@ def read_flow(pipeline: Path, agent: str, flow: str) -> dict[str, Any]:
     return keys
 
 
-def _flow_file(home: Path, flow: str) -> Path:
-    """Return the flow's file: the one that `agent.yaml` lists for it, else `prompts/<flow>.yaml`."""
-    agent_file = home / "agent.yaml"
-    entries = load_yaml(agent_file).value.get("flows") if agent_file.is_file() else None
-    for entry in entries if isinstance(entries, list) else []:
-        if isinstance(entry, dict) and entry.get("name") == flow and isinstance(entry.get("file"), str):
-            return home / "prompts" / Path(entry["file"]).name
-    return home / "prompts" / f"{flow}.yaml"
+def default_testset(file: PipelineFile) -> str:
+    """Return the path of the pipeline's `default_testset`, in its folder or in a folder of testsets."""
+    name = file.default_testset
+    if name is None:
+        raise UsageError(f"{file.path} has no default_testset; pass --testset")
+    if message := missing_testset(name, file.path, file.id):
+        raise UsageError(f"{file.yaml.where('default_testset')}: {message}")
+    return find_testset(name, file.path, file.id)
 
 
 def as_jinja(text: str) -> str:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from assay.core.errors import InputError, Problem
 from assay.core.foreign_json import ForeignLine, convert_json, decode_json, json_lines
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
+from assay.core.records import first_record
 from assay.core.report import Metric, Report
 from assay.core.result_lines import ResultLines
 from assay.core.types import Failure, Record, Score, Usage
@@ -94,7 +95,7 @@ class ResultFields(Struct):
     batch_items: list[dict[str, Any]] | None = None
     outputs: dict[str, Any] = field(default_factory=dict)
     first_wrong: FirstWrong | None = None
-    seconds: _Seconds = 0.0
+    seconds: _Seconds | None = None
     depends_on: list[str] = field(default_factory=list)
     gold: str | None = None
     overall_score: _Points | None = None
@@ -167,6 +168,17 @@ def find_results(path: Path) -> ImportedRun | None:
             return PipelineRun(path) if b'"first_wrong"' in line.raw else None
         return PipelineRun(path) if isinstance(value, dict) and value.keys() >= _KEYS else None
     return None
+
+
+def has_results(path: Path) -> bool:
+    """Return whether the first line of a `.jsonl` file is a result of a test. It has keys of a test too."""
+    if path.suffix != ".jsonl" or not path.is_file():
+        return False
+    try:
+        first = first_record(path)
+    except InputError:
+        return False
+    return first is not None and first.value.keys() >= _KEYS
 
 
 class PipelineRun(ImportedRun):
@@ -366,7 +378,7 @@ def _read_line(line: ForeignLine, where: str) -> _TestLine:
         batch_items=fields.batch_items,
     )
     # Files of Prompt Lab have the time of a test, and none of its steps.
-    seconds = sum(step.seconds for step in fields.steps.values()) if fields.steps else fields.seconds
+    seconds = sum(step.seconds for step in fields.steps.values()) if fields.steps else fields.seconds or 0.0
     return _TestLine(
         fields, value, test, TestOutput(steps=value["steps"], outputs=fields.outputs, seconds=seconds)
     )

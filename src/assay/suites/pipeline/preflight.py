@@ -1,26 +1,44 @@
-"""Checks each test before the run starts: invalid expectations, code without permission, a missing judge."""
+"""Checks each test before the run starts: invalid expectations, settings of steps, code without permission."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from assay.core.errors import Problem
-from assay.core.schema import ValueSource
+from assay.core.errors import Problem, UsageError
+from assay.core.params import check_params
+from assay.core.schema import KeyPath, ValueSource, convert
 from assay.scoring.expectations import expectation_problems, rule_problems
+from assay.solvers.code import language_problem
+from assay.solvers.steps.pipeline import Pipeline
+from assay.solvers.steps.prompt_step import PromptSettings, PromptStep
 from assay.suites.pipeline.testset.case import TestCase
 
 
 class Preflight:
-    """Checks tests one by one, and records whether a judge is needed and for how many checks.
+    """Checks tests one by one. Records whether a judge is needed, for how many checks, and whether JavaScript is.
 
-    Code without --allow-code and an expectation `judge:…` without --judge are errors.
+    Code without --allow-code and an expectation `judge:…` without --judge are errors. Code of a test is in the language
+    of its step, unless the test names one. With `pipelines`, the variants of the pipeline, the settings of prompt steps
+    are checked too. `model_problem` returns why a model cannot be reached, or "".
     """
 
-    def __init__(self, *, allow_code: bool, judge: bool) -> None:
+    def __init__(
+        self,
+        *,
+        allow_code: bool,
+        judge: bool,
+        javascript_steps: Collection[str] = (),
+        pipelines: Mapping[str, Pipeline] | None = None,
+        model_problem: Callable[[str], str] | None = None,
+    ) -> None:
         self._allow_code = allow_code
         self._judge = judge
+        self._javascript_steps = javascript_steps
+        self._pipelines = list((pipelines or {}).values())
+        self._model_problem = model_problem
         self.needs_judge = False
+        self.needs_javascript = False
         # The number of judge calls per variant, for the estimate of --dry-run.
         self.judged_checks = 0
         # Numbers of tests with expectations that this run does not evaluate.
@@ -45,6 +63,9 @@ class Preflight:
             for place in test.code_paths():
                 message = f"{place} is code; code in a testset needs --allow-code"
                 problems.append(source.problem((), message))
+        self._check_languages(test, source, problems)
+        if test.step_inputs:
+            self._check_settings(test, source, problems)
         judged = _count_judged(list(expected.values()))
         self.judged_checks += judged
         if judged:
@@ -59,6 +80,53 @@ class Preflight:
             self.judged_checks += 1
         elif test.reference is not None:
             self._without_judge += 1
+
+    def _check_languages(self, test: TestCase, source: ValueSource, problems: list[Problem]) -> None:
+        for step, values in test.step_inputs.items():
+            if "code" not in values and "aggregation_code" not in values:
+                continue
+            # Without code, `language` is an input of the step.
+            language = values.get("language")
+            if problem := language_problem(language):
+                problems.append(source.problem(("step_inputs", step, "language"), problem))
+            elif language == "javascript" or (language is None and step in self._javascript_steps):
+                self.needs_javascript = True
+
+    def _check_settings(self, test: TestCase, source: ValueSource, problems: list[Problem]) -> None:
+        """Check the model, timeout and parameters that the test sets for prompt steps, in every variant."""
+        for pipeline in self._pipelines:
+            for step in pipeline.steps:
+                if not isinstance(step.runner, PromptStep):
+                    continue
+                for name in dict.fromkeys((step.output_key, step.id)):
+                    settings = step.runner.settings_in(test.step_inputs.get(name) or {})
+                    if not settings:
+                        continue
+                    path: KeyPath = ("step_inputs", name)
+                    if convert(settings, PromptSettings, source, problems, path) is None:
+                        continue
+                    for key, message in self._setting_problems(settings):
+                        problems.append(source.problem((*path, key), message))
+
+    def _setting_problems(self, settings: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        params = settings.get("params")
+        if isinstance(params, dict):
+            if "headers" in params:
+                # They may name environment variables, and testsets come from others.
+                yield "params", "a test must not set headers; put them into the pipeline or --gen-kwargs"
+            else:
+                try:
+                    check_params(params, "step_inputs")
+                except UsageError as error:
+                    yield "params", str(error).removeprefix("step_inputs: ")
+        for key in ("model", "model_override"):
+            name = settings.get(key)
+            if not isinstance(name, str):
+                continue
+            if name.startswith("python/") and not self._allow_code:
+                yield key, "this model is a Python function; code that a testset names needs --allow-code"
+            elif problem := self._model_problem(name) if self._model_problem else "":
+                yield key, problem
 
     def notices(self) -> Iterator[str]:
         """Yield sentences about expectations that this run does not evaluate."""

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 import msgspec
 
 from assay.core.types import End, Score
-from assay.suites.pipeline.evaluation import TestOutput
+from assay.suites.pipeline.evaluation import RULES, TestOutput
 from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, NOT_EVALUATED, PASSED, SKIPPED
 from assay.suites.pipeline.tally import NO_ANSWER
 from assay.suites.pipeline.testset.case import TestCase
@@ -27,6 +27,16 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Messages may contain whole replies. CI systems show them in one line.
 _LONGEST_ATTRIBUTE = 2000
 _COPY_BYTES = 1 << 16
+PROMPT_LAB_COLUMNS = (
+    "id",
+    "variant",
+    "overall_score",
+    "must_have_pass",
+    "execution_time",
+    "judge_feedback",
+    "rule_violations",
+)
+JUDGE = "judge"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -61,7 +71,8 @@ class TestResult(msgspec.Struct, frozen=True):
         """Return the test's line of results.jsonl."""
         test, output = self.test, self.output
         data = self.score.data if self.score else {}
-        tokens = [step.get("tokens") or [0, 0] for step in output.steps.values()]
+        # Null if no endpoint reported tokens: 0 would be a measured number.
+        tokens = [step["tokens"] for step in output.steps.values() if step.get("tokens")]
         return {
             "id": test.id,
             "set": self.set,
@@ -76,8 +87,11 @@ class TestResult(msgspec.Struct, frozen=True):
             "outputs": output.outputs,
             "checks": data.get("checks", []),
             "first_wrong": data.get("first_wrong"),
-            "seconds": round(output.seconds, 6),
-            "tokens": {"input": sum(pair[0] for pair in tokens), "output": sum(pair[1] for pair in tokens)},
+            "seconds": round(output.seconds, 6) if output.ran else None,
+            "tokens": {
+                "input": sum(pair[0] for pair in tokens) if tokens else None,
+                "output": sum(pair[1] for pair in tokens) if tokens else None,
+            },
             # For `assay import`: tests that depend on each other are one case, and `assay compare` leaves out tests
             # that expect something else.
             "depends_on": self.depends_on,
@@ -104,7 +118,11 @@ class ResultFiles:
         for result in results:
             self._jsonl.write(_encode(result.record()) + b"\n")
             wrong = (result.score.data.get("first_wrong") or {}) if result.score else {}
-            cells += [result.verdict, _safe(wrong.get("step", "")), f"{result.output.seconds:.3f}"]
+            cells += [
+                result.verdict,
+                _safe(wrong.get("step", "")),
+                f"{result.output.seconds:.3f}" if result.output.ran else "",
+            ]
             cells += [_cell(result.output.outputs, key) for key in self._outputs]
         test = results[0].test
         tags = ";".join(test.tags)
@@ -113,6 +131,49 @@ class ResultFiles:
     def close(self) -> None:
         """Flush both files."""
         self._jsonl.close()
+        self._csv.close()
+
+
+class PromptLabCsv:
+    """Writes the CSV file of Prompt Lab's `eval --pipeline`: one row per test and variant.
+
+    `overall_score` is empty, because assay has no points from 0 to 10. `must_have_pass` is 1 or 0; it is empty for a
+    test without a verdict.
+    """
+
+    def __init__(self, path: Path, outputs: Sequence[str]) -> None:
+        self.path = path
+        self._outputs = outputs
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._csv: IO[str] = path.open("w", encoding="utf-8", newline="")
+        self._table = csv.writer(self._csv)
+        self._table.writerow([*PROMPT_LAB_COLUMNS, *(f"output__{key}" for key in outputs)])
+
+    def write(self, result: TestResult) -> None:
+        """Write one test with one variant."""
+        passed = {PASSED: "1", FAILED: "0", ERRORED: "0"}.get(result.verdict, "")
+        checks = result.score.data.get("checks", []) if result.score else []
+        judged = [check["why"] for check in checks if check["kind"] == JUDGE and check.get("why")]
+        violated = [
+            str(check.get("rule") or check["kind"])
+            for check in checks
+            if check["of"] == RULES and check.get("passed") is False
+        ]
+        self._table.writerow(
+            [
+                _safe(str(result.test.id)),
+                _safe(result.variant),
+                "",
+                passed,
+                f"{result.output.seconds:.3f}",
+                _safe("; ".join(judged) or result.reason),
+                _safe(",".join(violated)),
+                *(_cell(result.output.outputs, key) for key in self._outputs),
+            ]
+        )
+
+    def close(self) -> None:
+        """Flush the file."""
         self._csv.close()
 
 
@@ -132,9 +193,10 @@ class JunitFile:
 
     def add(self, result: TestResult) -> None:
         """Add one test. All tests of a testset must be added before those of the next."""
-        suite, seconds = suite_name(result.set, result.variant), result.output.seconds
+        suite = suite_name(result.set, result.variant)
         head = f"    <testcase classname={_attribute(suite)} name={_attribute(result.test.key)}"
-        head += f' time="{seconds:.3f}"'
+        if result.output.ran:  # a test that did not run took no measured time
+            head += f' time="{result.output.seconds:.3f}"'
         inside = _testcase_content(result.score, result.reason)
         line = f"{head}>{inside}</testcase>\n" if inside else f"{head}/>\n"
         self._sizes[result.set, result.variant] += self._parts[result.variant].write(line.encode())

@@ -10,11 +10,19 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.hashing import fingerprint
+from assay.core.patterns import apart
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Record, Score, ScoreStatus
 from assay.scoring.expectations import verdict
 from assay.scoring.judges.rubric import RubricJudge
-from assay.suites.pipeline.evaluation import Evaluation, StepCheck, TestOutput, read_output, records_by_test
+from assay.suites.pipeline.evaluation import (
+    Evaluation,
+    StepCheck,
+    TestOutput,
+    is_stopped,
+    read_output,
+    records_by_test,
+)
 from assay.suites.pipeline.testset.case import TestCase
 
 METRIC = "passed"
@@ -34,7 +42,8 @@ _VALUES = {PASSED: 1.0, FAILED: 0.0, ERRORED: 0.0}
 class PipelineScorer(Scorer):
     """Returns one score per test: 1 if all checks pass, 0 if a check or a required step failed, else None.
 
-    None means that the test was skipped, expects nothing, or has no valid verdict of the judge.
+    None means that the test was skipped, expects nothing, has no valid verdict of the judge, or a pattern that was
+    stopped.
     """
 
     def __init__(
@@ -55,7 +64,7 @@ class PipelineScorer(Scorer):
         evaluation = self._evaluations[view.case.subject]
         if output.skipped:
             return self._score(view.case, test, SKIPPED, output.skipped, {})
-        checks = evaluation.checks(test, output)
+        checks = await apart(evaluation.checks, test, output)
         if self._judge is None:
             # Only a judge can compare a reference text (`expected`). Without a judge these checks are dropped.
             checks = [item for item in checks if item.check.passed is not None or item.reference is None]
@@ -91,7 +100,7 @@ class PipelineScorer(Scorer):
     async def _ask_judge(self, item: StepCheck, ctx: Context) -> StepCheck:
         """Return the check with the judge's verdict, if it needs one. An unreadable reply leaves it None."""
         check = item.check
-        if check.passed is not None:
+        if check.passed is not None or is_stopped(check):
             return item
         if self._judge is None:
             return item._replace(check=replace(check, why="this check needs a judge; pass --judge"))
@@ -108,8 +117,8 @@ class PipelineScorer(Scorer):
             expected=next((value for value in expected if value), None),
         )
 
-    def passed(self, case: Case, records: Sequence[Record], part: str) -> bool:
-        """Return whether a test has no error and no failed check. Checks that need a judge are ignored.
+    async def passed(self, case: Case, records: Sequence[Record], part: str) -> bool:
+        """Return whether a test has no error, no failed check and no stopped pattern. A judge's checks are ignored.
 
         This decides whether dependent tests run, before any judge is called. A test without expectations passes.
         """
@@ -117,7 +126,8 @@ class PipelineScorer(Scorer):
         evaluation, output = self._evaluations[case.subject], read_output(records, part)
         if evaluation.error(output):
             return False
-        return all(item.check.passed is not False for item in evaluation.checks(test, output))
+        checks = await apart(evaluation.checks, test, output)
+        return not any(item.check.passed is False or is_stopped(item.check) for item in checks)
 
 
 def verdict_score(

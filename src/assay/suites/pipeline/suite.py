@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -13,14 +13,16 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.case_details import CaseDetails
+from assay.core.checked import CheckOptions, FileCheck
 from assay.core.code import imported_sha256
 from assay.core.connect import CHAT, Role
-from assay.core.errors import InputError, Problem, UsageError
+from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
 from assay.core.hashing import fingerprint
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
 from assay.core.judges import JudgeInfo
+from assay.core.registry import unknown
 from assay.core.schema import refuse
 from assay.core.spec import RunSpec
 from assay.core.suite import (
@@ -43,35 +45,42 @@ from assay.core.suite import (
     graded_answers,
 )
 from assay.core.types import Case, Record, Score
-from assay.core.yamlfile import load_yaml
 from assay.scoring.judges.rubric import RubricJudge
-from assay.solvers.code import ProcessRunner, Sandbox
+from assay.solvers.code import (
+    JavaScriptRunner,
+    ProcessRunner,
+    RunnerByLanguage,
+    Sandbox,
+    require_engine,
+)
 from assay.solvers.steps.batch import BATCH_ITEMS
 from assay.solvers.steps.hop_step import HopStep
 from assay.solvers.steps.pipeline import Step, StepsInputs, TestInputs
 from assay.solvers.steps.prompt_step import PromptStep
 from assay.solvers.steps.solver import StepsSolver
 from assay.store.judges import require_kappa, rubric_judge, with_calibration
-from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, StepModels, code_folder
+from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, StepModels, code_folder, step_language
 from assay.suites.pipeline.case_page import test_details
+from assay.suites.pipeline.check import examine, is_default_testset, is_pipeline
 from assay.suites.pipeline.evaluation import Evaluation, read_output, records_by_test
 from assay.suites.pipeline.file_schema import file_schemas
 from assay.suites.pipeline.options import PipelineOptions, split_names
 from assay.suites.pipeline.pipeline_export import PipelineExporter
-from assay.suites.pipeline.pipeline_file import ALL, BASELINE, PipelineFile
-from assay.suites.pipeline.pipeline_results import find_results
+from assay.suites.pipeline.pipeline_file import ALL, BASELINE, PipelineFile, default_testset, output_key
+from assay.suites.pipeline.pipeline_results import find_results, has_results
 from assay.suites.pipeline.preflight import Preflight
+from assay.suites.pipeline.project import agent_pipeline, find_pipeline, find_testset, is_agent, is_flow
 from assay.suites.pipeline.prompt_lab_results import find_prompt_lab_results
-from assay.suites.pipeline.result_files import JunitFile, ResultFiles, TestResult
+from assay.suites.pipeline.result_files import JUDGE, JunitFile, PromptLabCsv, ResultFiles, TestResult
 from assay.suites.pipeline.scorer import METRIC, PipelineScorer
 from assay.suites.pipeline.tally import VariantTally, build_report
-from assay.suites.pipeline.testset.scan import check_testset, is_testset
+from assay.suites.pipeline.testset.scan import is_testset
 from assay.suites.pipeline.testset.testsets import CaseGroup, CaseSelection, LoadedTests, Testsets
-
-JUDGE = "judge"
 
 # Worker processes for the code steps of the pipeline.
 _CODE_WORKERS = 4
+# Most seconds of one call of a testset's JavaScript. The sandbox for Python has the same limit.
+_TEST_SECONDS = 10
 # English text has about four characters per token.
 _CHARACTERS_A_TOKEN = 4
 # `assay show` cuts a step's output and a failed check's values to this many characters.
@@ -95,6 +104,15 @@ class GroupRows:
                 yield Row(group.index, group.key, group.set, group)
 
 
+class _CallCount(msgspec.Struct):
+    """The calls of one step to one model, for `--dry-run`. `output_tokens` is None if a call has no limit."""
+
+    calls: int = 0
+    characters: int = 0
+    output_tokens: int | None = 0
+    is_known: bool = True
+
+
 class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
     """The suite of `assay pipeline`: runs every test with every variant of a pipeline.
 
@@ -109,11 +127,13 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """Split options that are written `a,b` into lists."""
+        """Find the pipeline of an id, and split options that are written `a,b` into lists."""
         options = spec.options
         assert isinstance(options, PipelineOptions)
-        changes = {
+        changes: dict[str, Any] = {
+            "pipeline": str(find_pipeline(options.pipeline)) if options.pipeline else "",
             "variant": split_names(options.variant),
+            "flows": split_names(options.flows),
             "include_tags": split_names(options.include_tags),
             "exclude_tags": split_names(options.exclude_tags),
             "ids": split_names(options.ids),
@@ -122,31 +142,48 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
 
     def __init__(self, spec: RunSpec) -> None:
         super().__init__(spec)
-        if not self.options.pipeline:
-            raise UsageError("no pipeline given; use: assay pipeline FILE.yaml --testset TESTS.jsonl")
+        _check_subject(self.options)
+        if self.options.outfile and Path(self.options.outfile).is_dir():
+            raise UsageError(
+                f"--outfile {self.options.outfile} is a folder; name a file, such as results.csv"
+            )
         if spec.votes > 1:
             raise UsageError("--votes does not apply to pipelines: the judge is asked once. Remove --votes")
-        self.file = PipelineFile(Path(self.options.pipeline))
-        self.variants = _select_variants(self.file, self.options.variant)
-        sandbox = Sandbox() if self.options.allow_code else None
-        runners = CodeRunners(ProcessRunner(_CODE_WORKERS, code_folder(self.file)), sandbox)
-        models = StepModels(spec.model)
+        if self.options.agent:
+            pipeline = agent_pipeline(self.options.agent)
+            self.file = PipelineFile(pipeline.path, pipeline)
+            self.variants = _select_flows(self.file, list(pipeline.value["variants"]), self.options.flows)
+        else:
+            self.file = PipelineFile(Path(self.options.pipeline))
+            self.variants = _select_variants(self.file, self.options.variant)
+        python = ProcessRunner(_CODE_WORKERS, code_folder(self.file))
+        runner = RunnerByLanguage(python, JavaScriptRunner(_CODE_WORKERS))
+        sandbox = (
+            RunnerByLanguage(Sandbox(), JavaScriptRunner(seconds=_TEST_SECONDS))
+            if self.options.allow_code
+            else None
+        )
+        runners = CodeRunners(runner, sandbox)
+        self._models = models = StepModels(spec.model)
         builders = {name: PipelineBuilder(self.file, name, models, runners) for name in self.variants}
         self.pipelines = {name: builder.build() for name, builder in builders.items()}
         rules = builders[self.variants[0]].rules()
+        self._agents = builders[self.variants[0]].agents()
         refuse(self.file.problems, self.file.path)
         self._step_values = {name: builder.values for name, builder in builders.items()}
         self._evaluations = {name: Evaluation(built, rules) for name, built in self.pipelines.items()}
         self._file_notices = [*models.notices, *map(str, dict.fromkeys(self.file.problems))]
         self.solver = StepsSolver(self.pipelines, [runner for runner in runners if runner is not None])
-        self.roles = {
+        roles = {
             role: Role(model=model, params=spec.gen_kwargs if role == MAIN else {}, needs=frozenset({CHAT}))
             for role, model in models.roles.items()
         }
         if spec.judge is not None:
-            self.roles[JUDGE] = Role(
+            roles[JUDGE] = Role(
                 model=spec.judge, params=spec.judge_kwargs, needs=frozenset({CHAT}), mark="score"
             )
+        # The tests may name further models, which are connected before the first request.
+        self.roles = {**roles, **self._roles_of_tests(self._tests, roles)}
 
     # Identity of the run
 
@@ -160,8 +197,9 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
             },
             "optional": sorted(self.pipelines[self.variants[0]].optional),
         }
-        codes = [step.get("code") for steps in self._step_values.values() for step in steps]
-        texts = [code for code in codes if isinstance(code, str)]
+        steps = [step for steps in self._step_values.values() for step in steps]
+        python = [step.get("code") for step in steps if step.get("language") != "javascript"]
+        texts = [code for code in python if isinstance(code, str)]
         imports = imported_sha256(texts, code_folder(self.file))
         if imports:
             identity["imports"] = imports
@@ -178,14 +216,31 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
 
     @cached_property
     def _preflight(self) -> Preflight:
-        return Preflight(allow_code=self.options.allow_code, judge=self.spec.judge is not None)
+        javascript = {
+            name
+            for steps in self._step_values.values()
+            for step in steps
+            if step_language(step) == "javascript"
+            for name in (step["id"], output_key(step))
+        }
+        return Preflight(
+            allow_code=self.options.allow_code,
+            judge=self.spec.judge is not None,
+            javascript_steps=javascript,
+            pipelines=self.pipelines,
+            model_problem=self._models.problem,
+        )
 
     @cached_property
     def _tests(self) -> LoadedTests:
         """All tests, read and checked on first use. Raises InputError with the problems of all files."""
         options = self.options
+        names = [
+            name if Path(name).exists() else find_testset(name, self.file.path, self.file.id)
+            for name in options.testset
+        ]
         testsets = Testsets(
-            options.testset or [default_testset(self.file)],
+            names or [default_testset(self.file)],
             CaseSelection.of(options.include_tags, options.exclude_tags, options.ids),
             self.file.declared,
             self.file.known_steps,
@@ -193,10 +248,43 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
             self._preflight.check,
         )
         loaded = testsets.load()
+        if self._preflight.needs_javascript:
+            require_engine()
         warnings = [str(note) for note in loaded.notes if note.level == "warning"]
-        self.notices = (*self._file_notices, *self._preflight.notices(), *warnings)
+        self.notices = (*self._file_notices, *self._agent_notices(), *self._preflight.notices(), *warnings)
         self._make_scorer(loaded)
         return loaded
+
+    def _agent_notices(self) -> Iterator[str]:
+        """Yield a sentence about expectations of agents, which only Prompt Lab's judge agent reads."""
+        if self.spec.judge is not None:
+            for path in dict.fromkeys(
+                agent.yaml.path for agent in self._agents.values() if agent.must_have()
+            ):
+                yield (
+                    f"not judged: expectations.must_have of {path}; write them into tests, as "
+                    'expected_output: "judge:…"'
+                )
+
+    def _roles_of_tests(self, loaded: LoadedTests, known: Mapping[str, Role]) -> dict[str, Role]:
+        """Return a role for each further model that a test names in `step_inputs`."""
+        roles: dict[str, Role] = {}
+        for test in (test for group in loaded.groups for test in group.cases if test.step_inputs):
+            for step in (step for pipeline in self.pipelines.values() for step in pipeline.steps):
+                settings = step.inputs_in(test.step_inputs)
+                if not settings or not isinstance(step.runner, PromptStep):
+                    continue
+                runner = step.runner.with_settings(settings)
+                assert isinstance(runner, PromptStep)
+                if runner.role not in known and runner.role not in roles:
+                    roles[runner.role] = Role(
+                        model=self._models.roles[runner.role],
+                        params=self.spec.gen_kwargs if runner.role == MAIN else {},
+                        needs=frozenset({CHAT}),
+                        where=f"{test.where} $.step_inputs.{step.id}.model",
+                    )
+        self.notices = tuple(dict.fromkeys((*self._models.notices, *self.notices)))
+        return roles
 
     def _make_scorer(self, loaded: LoadedTests) -> None:
         """Create the scorer. Its id contains the expectations, so that a changed one is scored again."""
@@ -210,6 +298,9 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
                 require_kappa(self._judge, self.options.min_kappa)
             parts["judge"] = self._judge.fingerprint
         parts["outputs"] = self.file.outputs
+        agent = self._agents.get(self.pipelines[self.variants[0]].target)
+        if agent is not None and agent.rules():
+            parts["agent_rules"] = agent.rules()
         self._score_parts = parts
         model = self.spec.judge if judge is not None else None
         self._scorer = PipelineScorer(f"pipeline@{fingerprint([parts, model])}", self._evaluations, judge)
@@ -246,7 +337,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
 
     async def passed(self, case: Case, records: Sequence[Record], part: str) -> bool:
         """Return whether tests that depend on this one may run: no error, and no failed check without a judge."""
-        return self._scorer.passed(case, records, part)
+        return await self._scorer.passed(case, records, part)
 
     # Results
 
@@ -255,6 +346,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         outputs = {output.key: None for built in self.pipelines.values() for output in built.outputs}
         files = ResultFiles(run.folder, list(outputs), self.variants)
         junit = JunitFile(run.folder, self.file.id, self.variants)
+        outfile = PromptLabCsv(Path(self.options.outfile), list(outputs)) if self.options.outfile else None
         tallies = {
             name: VariantTally([step.id for step in built.steps]) for name, built in self.pipelines.items()
         }
@@ -265,12 +357,16 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
                 for result in test_results:
                     tallies[result.variant].add(result.set, result.test, result.output, result.score)
                     junit.add(result)
+                    if outfile is not None:
+                        outfile.write(result)
+        if outfile is not None:
+            outfile.close()
         files.close()
         junit.close({name: tally.sets for name, tally in tallies.items()})
         judges = [with_calibration(self._judge)] if self._judge else []
         return Outcome(
             build_report(tallies, judges),
-            [*files.paths, junit.path],
+            [*files.paths, junit.path, *([outfile.path] if outfile else [])],
             Path(self.spec.output_dir) / self.file.id,
         )
 
@@ -289,73 +385,82 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
             "tests": f"{tests:,}",
             "cases": f"{self.total(rows):,}",
         }
-        calls = [
-            self._planned_calls(variant, step)
-            for variant, built in self.pipelines.items()
-            for step in built.steps
-            if isinstance(step.runner, (PromptStep, HopStep))
-        ]
+        calls: list[PlannedCalls] = []
+        for variant, built in self.pipelines.items():
+            for step in built.steps:
+                calls += self._planned_calls(variant, step)
         if self._preflight.needs_judge:
             judged = self._preflight.judged_checks * len(self.variants)
             calls.append(PlannedCalls(what="judge", model=self.spec.judge or "", calls=judged))
         return Overview(facts=facts, calls=calls)
 
-    def _planned_calls(self, variant: str, step: Step) -> PlannedCalls:
+    def _planned_calls(self, variant: str, step: Step) -> list[PlannedCalls]:
+        """Return the calls of one step for each model that answers it: tests may name other models."""
         what = f"step {step.id}" if len(self.variants) == 1 else f"step {step.id} of {variant}"
-        runner = step.runner
-        assert isinstance(runner, (PromptStep, HopStep))
-        model = self.roles[runner.role].model if runner.role in self.roles else ""
-        if isinstance(runner, HopStep):
+        if isinstance(step.runner, HopStep):
             # The number of calls is unknown: a function may call a model any number of times.
-            return PlannedCalls(what=what, model=model)
-        calls = characters = 0
-        fixed = len(runner.template.source) + (len(runner.system.source) if runner.system else 0)
+            role = step.runner.role
+            return [PlannedCalls(what=what, model=self.roles[role].model if role in self.roles else "")]
+        if not isinstance(step.runner, PromptStep):
+            return []
+        fixed = len(step.runner.template.source) + len(
+            step.runner.system.source if step.runner.system else ""
+        )
+        mapped_elsewhere = any(path.root != BATCH_ITEMS for path in step.sources.values())
+        by_role: dict[str, _CallCount] = {}
         for group in self._tests.groups:
             for test in group.cases:
+                runner = step.runner.with_settings(step.inputs_in(test.step_inputs))
+                assert isinstance(runner, PromptStep)
+                count = by_role.setdefault(runner.role, _CallCount())
                 items = 1
                 if step.batch is not None:
-                    mapped_elsewhere = any(path.root != BATCH_ITEMS for path in step.sources.values())
-                    if test.batch_items is None or mapped_elsewhere:
-                        # The number of items is unknown: the batch is the output of an earlier step.
-                        return PlannedCalls(what=what, model=model)
-                    items = len(test.batch_items)
-                calls += items
-                characters += items * fixed + len(msgspec.json.encode([test.inputs, test.batch_items]))
-        max_tokens = runner.params.get("max_tokens") or runner.params.get("max_completion_tokens")
-        return PlannedCalls(
-            what=what,
-            model=model,
-            calls=calls,
-            input_tokens=characters // _CHARACTERS_A_TOKEN,
-            output_tokens=calls * max_tokens if isinstance(max_tokens, int) else None,
-        )
+                    # With other sources the batch is the output of an earlier step, and its length is unknown.
+                    count.is_known &= test.batch_items is not None and not mapped_elsewhere
+                    items = len(test.batch_items or ())
+                count.calls += items
+                count.characters += items * fixed + len(msgspec.json.encode([test.inputs, test.batch_items]))
+                limit = runner.params.get("max_tokens") or runner.params.get("max_completion_tokens")
+                if count.output_tokens is not None:
+                    count.output_tokens = (
+                        count.output_tokens + items * limit if isinstance(limit, int) else None
+                    )
+        return [
+            PlannedCalls(
+                what=what,
+                model=self.roles[role].model,
+                calls=count.calls,
+                input_tokens=count.characters // _CHARACTERS_A_TOKEN,
+                output_tokens=count.output_tokens,
+            )
+            if count.is_known
+            else PlannedCalls(what=what, model=self.roles[role].model)
+            for role, count in by_role.items()
+        ]
 
     # `assay check` and `assay show`
 
     @classmethod
     def recognises(cls, path: Path) -> Match:
-        """Recognise a pipeline by its list of steps, and a testset by its folder or its keys."""
-        if is_pipeline(path):
+        """Recognise a pipeline by its steps, a testset by its folder, keys or pipeline, Prompt Lab's files by keys."""
+        if is_pipeline(path) or is_agent(path) or is_flow(path):
             return Match.SURE
-        return Match.LIKELY if is_testset(path) else Match.NO
+        if has_results(path):
+            return Match.NO
+        return Match.LIKELY if is_testset(path) or is_default_testset(path) else Match.NO
 
     @classmethod
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        """Return every problem of a pipeline with all its variants, or of a testset.
+        """Return every problem of a pipeline with all its variants, of a testset, or of an agent or one of its flows.
 
         With the pipeline file `beside`, a testset is also checked against the pipeline's inputs and steps.
         """
-        if path.suffix in _YAML:
-            return _check_pipeline(path)
-        # Whether code is allowed and a judge is named is up to the run, so neither is a problem of the file.
-        preflight = Preflight(allow_code=True, judge=True)
-        if beside is None:
-            return check_testset(path, check=preflight.check)
-        try:
-            file = PipelineFile(beside)
-        except InputError as error:
-            return error.problems
-        return check_testset(path, file.known_steps, file.declared, preflight.check)
+        return examine(path, CheckOptions(beside=beside)).problems
+
+    @classmethod
+    def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
+        """Return the check of a pipeline with all its variants, a testset, or an agent or a flow of Prompt Lab."""
+        return examine(path, options)
 
     @classmethod
     def read_results(cls, path: Path) -> ImportedRun | None:
@@ -415,28 +520,16 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         return answers
 
 
-def is_pipeline(path: Path) -> bool:
-    """Return whether a file is YAML with a list `steps`."""
-    if path.suffix not in _YAML or not path.is_file():
-        return False
-    try:
-        return isinstance(load_yaml(path).value.get("steps"), list)
-    except InputError:
-        return False
-
-
-def default_testset(file: PipelineFile) -> str:
-    """Return the path of the pipeline's `default_testset`, in its folder or in a folder `testsets`."""
-    name = file.default_testset
-    if name is None:
-        raise UsageError(f"{file.path} has no default_testset; pass --testset")
-    beside = file.path.parent
-    for folder in (beside, beside / "testsets", beside.parent / "testsets", Path()):
-        if (folder / name).exists():
-            return str(folder / name)
-    raise UsageError(
-        f"{file.yaml.where('default_testset')}: there is no testset {name!r} in the pipeline's folder"
-    )
+def _check_subject(options: PipelineOptions) -> None:
+    """Raise UsageError unless the options name a pipeline, or an agent with flows."""
+    if options.agent and options.pipeline:
+        raise UsageError(f"--agent {options.agent} and {options.pipeline}: pass one of them")
+    if options.agent and options.variant:
+        raise UsageError("an agent has flows instead of variants; pass --flows, not --variant")
+    if options.flows and not options.agent:
+        raise UsageError("--flows are those of an agent; pass --agent NAME, or --variant for a pipeline")
+    if not options.agent and not options.pipeline:
+        raise UsageError("no pipeline given; use: assay pipeline FILE.yaml --testset TESTS.jsonl")
 
 
 def _select_variants(file: PipelineFile, names: list[str]) -> list[str]:
@@ -446,18 +539,12 @@ def _select_variants(file: PipelineFile, names: list[str]) -> list[str]:
     return list(dict.fromkeys(selected)) or [BASELINE]
 
 
-def _check_pipeline(path: Path) -> list[Problem]:
-    """Return the problems of a pipeline file over all its variants, each once."""
-    try:
-        file = PipelineFile(path)
-        runners = CodeRunners(ProcessRunner(1), None)
-        builders = [PipelineBuilder(file, name, StepModels(""), runners) for name in file.variants]
-        for builder in builders:
-            builder.build()
-        builders[0].rules()
-    except InputError as error:
-        return error.problems
-    return list(dict.fromkeys(file.problems))
+def _select_flows(file: PipelineFile, flows: list[str], names: list[str]) -> list[str]:
+    """Return the flows of an agent to run, each once. Without names they are all of its flows."""
+    for name in names:
+        if name not in flows and name != ALL:
+            raise UsageError(f"{file.path}: {unknown('flow', name, flows)}")
+    return flows if ALL in names else list(dict.fromkeys(names)) or flows
 
 
 def _test_results(result: CaseResult[CaseGroup]) -> list[TestResult]:

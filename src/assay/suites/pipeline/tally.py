@@ -11,12 +11,23 @@ from typing import Any
 from msgspec import UNSET
 
 from assay.core.judges import JudgeInfo
-from assay.core.report import Cell, Difference, Entry, Example, Examples, Metric, Report, Slice, Table
+from assay.core.report import (
+    Answered,
+    Cell,
+    Difference,
+    Entry,
+    Example,
+    Examples,
+    Metric,
+    Report,
+    Slice,
+    Table,
+)
 from assay.core.types import Score
 from assay.scoring.metric_builders import proportion_metric
 from assay.scoring.statistics import percentile
 from assay.suites.pipeline.evaluation import TestOutput
-from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, PASSED, VERDICTS
+from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, NOT_EVALUATED, PASSED, SKIPPED, VERDICTS
 from assay.suites.pipeline.testset.case import TestCase
 
 NO_ANSWER = "no_answer"
@@ -29,17 +40,48 @@ _STEP_COLUMNS = [
 
 
 def build_report(tallies: Mapping[str, VariantTally], judges: list[JudgeInfo]) -> Report:
-    """Return the report of a run. It has not passed if a check failed; None if a judge's verdict is missing."""
+    """Return the report of a run. It has not passed if a test failed or errored; None if a verdict is missing."""
+    counts: Counter[str] = Counter()
+    for tally in tallies.values():
+        counts += tally.counts
+    answered = _answered(counts)
+    ran = answered.total
+    tests = f"{ran:,} {'test' if ran == 1 else 'tests'}"
     passed: bool | None = True
-    if any(tally.check_failed for tally in tallies.values()):
+    why = ""
+    if counts[FAILED] or counts[ERRORED]:
         passed = False
-    elif any(tally.counts[INVALID] for tally in tallies.values()):
+        bad = {name: counts[name] for name in (FAILED, ERRORED) if counts[name]}
+        why = f"{' and '.join(f'{count:,} {name}' for name, count in bad.items())} of {tests}"
+    elif counts[INVALID]:
         passed = None
+        why = f"Undecided: there is no valid verdict in {counts[INVALID]:,} of {tests}"
+    elif counts and not ran:
+        passed = False
+        first = next((tally.first_skipped for tally in tallies.values() if tally.first_skipped), "")
+        why = f"No test ran: {counts.total():,} skipped{f'; the first: {first}' if first else ''}"
     return Report(
         entries=[tally.entry(name, judges) for name, tally in tallies.items()],
         entry_word="variant",
         passed=passed,
+        why=why,
+        answered=answered,
+        # A testset without expectations asks for outputs only.
+        wants_scores=counts[NOT_EVALUATED] < ran,
+        notices=_notices(sum(tally.without_tokens for tally in tallies.values())),
     )
+
+
+def _answered(counts: Counter[str]) -> Answered:
+    ran = counts.total() - counts[SKIPPED]
+    return Answered(ran - counts[ERRORED] - counts[NO_ANSWER], ran, "test")
+
+
+def _notices(without_tokens: int) -> list[str]:
+    if not without_tokens:
+        return []
+    tests = f"{without_tokens:,} {'test' if without_tokens == 1 else 'tests'}"
+    return [f"max_tokens was not checked in {tests}: the endpoint reports no tokens"]
 
 
 class VariantTally:
@@ -52,8 +94,10 @@ class VariantTally:
         self._steps = {step: StepTally() for step in steps}
         self._worst: list[tuple[float, int, Example]] = []
         self._failures = 0
-        # True if a check failed; then the exit code is 1. A failed step without an expectation does not count.
-        self.check_failed = False
+        self.without_tokens = 0
+        """Tests with a limit of tokens whose tokens are not known."""
+        self.first_skipped = ""
+        """File and line of the first test that was skipped, and why."""
 
     def add(self, set_name: str, test: TestCase, output: TestOutput, score: Score | None) -> None:
         """Add one test. A test without a score counts as `no_answer`."""
@@ -61,12 +105,13 @@ class VariantTally:
         result = data.get("verdict", NO_ANSWER)
         self.counts[result] += 1
         self.sets[set_name][result] += 1
+        if output.skipped and not self.first_skipped:
+            self.first_skipped = f"{test.where}: {output.skipped}" if test.where else output.skipped
         for tag in dict.fromkeys(test.tags):
             self._tags[tag][result] += 1
-        checks = data.get("checks", ())
-        self.check_failed |= any(check.get("passed") is False for check in checks)
         for step, step_data in output.steps.items():
             self._steps[step].add(step_data)
+        self.without_tokens += output.tokens is None and _limits_tokens(test)
         first_wrong = data.get("first_wrong")
         if first_wrong and first_wrong["step"] in self._steps:
             self._steps[first_wrong["step"]].first_wrong += 1
@@ -90,6 +135,7 @@ class VariantTally:
             tables=[self._step_table()] if self._steps else [],
             examples=[examples] if self._failures else [],
             judges=judges,
+            answered=_answered(self.counts),
         )
 
     def _add_example(self, set_name: str, test: TestCase, score: Score) -> None:
@@ -148,7 +194,10 @@ class StepTally:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.seconds = array("d")
-        self.calls = self.input_tokens = self.output_tokens = 0
+        self.calls = 0
+        # None until an endpoint reports tokens.
+        self.input_tokens: int | None = None
+        self.output_tokens: int | None = None
         self.items = self.failed_items = self.first_wrong = 0
 
     def add(self, result: dict[str, Any]) -> None:
@@ -157,9 +206,9 @@ class StepTally:
         if result["status"] != "skipped":
             self.seconds.append(result.get("seconds", 0.0))
         self.calls += result.get("calls", 0)
-        tokens = result.get("tokens") or (0, 0)
-        self.input_tokens += tokens[0]
-        self.output_tokens += tokens[1]
+        if tokens := result.get("tokens"):
+            self.input_tokens = (self.input_tokens or 0) + tokens[0]
+            self.output_tokens = (self.output_tokens or 0) + tokens[1]
         self.items += result.get("items") or 0
         self.failed_items += len(result.get("failed_items", ()))
 
@@ -200,3 +249,9 @@ def _pass_rate(counts: Counter[str]) -> Metric:
 
 def _nonzero_counts(counts: Counter[str]) -> dict[str, int]:
     return {name: counts[name] for name in (*VERDICTS, NO_ANSWER) if counts[name]}
+
+
+def _limits_tokens(test: TestCase) -> bool:
+    baseline = test.performance_baseline or {}
+    steps = baseline.get("steps") or {}
+    return "max_tokens" in baseline or any("max_tokens" in limits for limits in steps.values())

@@ -22,9 +22,10 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from assay.core.errors import InputError, Problem, UsageError
+from assay.core.bounds import read_file
+from assay.core.errors import InputError, Problem, UsageError, similar_file
 from assay.core.registry import unknown
-from assay.core.yamlfile import FunctionRef
+from assay.core.yamlfile import MAX_YAML_BYTES, FunctionRef
 from assay.suites.task.config import KeyOrigin, TaskConfig, TaskFiles, TaskSettings, read_task
 
 # An unindented key, the rest of its line, and the lines below that belong to its value: list items, indented
@@ -154,8 +155,8 @@ class TaskFolder:
 
 def _read_header(path: Path) -> TaskHeader:
     try:
-        raw = path.read_bytes()
-    except OSError:
+        raw = read_file(path, MAX_YAML_BYTES)
+    except (OSError, InputError):  # a pipe, a device or no task at all; naming it tells what it is
         return TaskHeader("", "", [], [])
     texts = {}
     for key, value, more in _HEADER.findall(raw.removeprefix(codecs.BOM_UTF8)):
@@ -424,7 +425,7 @@ class TaskSelection:
     def _read_path(self, path: Path) -> TaskNode:
         """Read a file that is named by its path."""
         if not path.is_file():
-            raise UsageError(f"there is no task file {str(path)!r}")
+            raise UsageError(f"there is no task file {str(path)!r}{similar_file(path)}")
         # The member tasks of a group are usually in the same folder, which needs no --include-path then.
         if "group" in self._files.read(path).values:
             self._catalog.add_folder(path.parent)

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from assay.core.checked import NOT_RUN, CheckOptions, FileCheck, contents, nearest, python_problem
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError
+from assay.core.schema import shorten
 from assay.core.spec import build
 from assay.core.templates import TemplateProblem, check_template
+from assay.core.yamlfile import FunctionRef, load_yaml
 from assay.suites.task.catalog import Catalog, TaskFolder, TaskSelection, read_group, tasks_of
-from assay.suites.task.config import KeyOrigin, TaskConfig, TaskFiles, read_task
+from assay.suites.task.config import (
+    KeyOrigin,
+    TaskConfig,
+    TaskFiles,
+    find_functions,
+    function_file,
+    read_task,
+)
 from assay.suites.task.dataset.documents import Documents
+from assay.suites.task.dataset.formats import open_data
 from assay.suites.task.filters import read_filters
 from assay.suites.task.metrics import find_repeated_metrics, read_metrics, refuse_lists
-from assay.suites.task.options import TaskOptions
-from assay.suites.task.task import Task, problem_of
+from assay.suites.task.options import Seeds, TaskOptions, seeds_of
+from assay.suites.task.task import Task, TaskData, problem_of
 
 _DATA_FORMATS = {
     ".jsonl": "json",
@@ -27,65 +40,273 @@ _DATA_FORMATS = {
     ".arrow": "arrow",
     ".txt": "text",
 }
+_YAML = (".yaml", ".yml")
+_COMPRESSED = (".gz", ".bz2", ".xz")
+# Keys of task files. One of them tells a task file that lacks the key `task`, or has it misspelled.
+_TASK_KEYS = frozenset(
+    {"dataset_path", "doc_to_text", "doc_to_target", "doc_to_choice", "output_type", "metric_list"}
+)
+_TASK_KIND, _ROWS_KIND = "task of lm-evaluation-harness (task)", "rows of data (task)"
 # A wrong template fails on every document. Beyond this number the report only counts them.
 _MAX_DOCUMENTS = 100
+# A field that a template prints as it is.
+_PRINTED = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+# Usual parameters of requests. Endpoints have others, so only a key that is nearly one of these is a mistake.
+_GENERATION_KEYS = [
+    "until",
+    "stop",
+    "seed",
+    "do_sample",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "max_gen_toks",
+    "max_tokens",
+    "min_tokens",
+    "max_completion_tokens",
+    "max_new_tokens",
+    "min_new_tokens",
+    "max_length",
+    "min_length",
+    "num_beams",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "length_penalty",
+    "reasoning_effort",
+]
 _TEMPLATE_KEYS = ("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix")
 
 
-def check_file(path: Path) -> list[Problem]:
-    """Return the problems of one file, or of all task files below a folder. Duplicates are warnings."""
+def examine(path: Path, options: CheckOptions) -> FileCheck:
+    """Return the check of a task file, of all task files below a folder, or of a data file."""
     if path.is_dir():
-        return list(FolderCheck(path))
-    if not path.is_file():
-        raise UsageError(f"there is no file {str(path)!r}")
-    if path.suffix in (".yaml", ".yml"):
+        *problems, summary = FolderCheck(path)
+        return FileCheck(kind="folder of tasks (task)", contents=summary.message, problems=problems)
+    if path.suffix in _YAML:
         # The file of a group is checked together with every task in the group.
         try:
             (node,) = TaskSelection(Catalog([])).select([str(path)])
         except InputError as error:
-            return error.problems
-        return [problem for config in tasks_of(node) for problem in check_task(config)]
-    kind = _DATA_FORMATS.get(path.suffix)
+            return FileCheck(kind=_TASK_KIND, problems=error.problems)
+        checks = [TaskCheck(config, options) for config in tasks_of(node)]
+        return FileCheck(
+            kind=_TASK_KIND,
+            contents=contents({"task": len(checks), "document": sum(check.documents for check in checks)}),
+            problems=[problem for check in checks for problem in check.problems],
+            notes=list(dict.fromkeys(note for check in checks for note in check.notes)),
+        )
+    kind = _data_format(path)
     if kind is None:
         suffixes = ", ".join(_DATA_FORMATS)
         raise UsageError(f"{path}: expected a task file (.yaml), a folder of them, or data ({suffixes})")
-    return check_documents(Documents(kind, [path]))
+    documents = Documents(kind, [path])
+    problems = check_documents(documents)
+    if not problems and kind == "json":
+        problems = _repeated_ids(documents)
+    return FileCheck(
+        kind=_ROWS_KIND, contents=contents({"document": documents.facts.total}), problems=problems
+    )
+
+
+def _repeated_ids(documents: Documents) -> list[Problem]:
+    """Return a warning for each document whose `id` another one has. A task does not mind; a testset would."""
+    if "id" not in documents.facts.columns:
+        return []
+    first: dict[str, str] = {}
+    problems: list[Problem] = []
+    for document in documents.rows():
+        name = documents.parse(document)["id"]
+        if name is None:
+            continue
+        if (place := first.setdefault(str(name), document.where)) != document.where:
+            problems.append(Problem(document.where, f"the id {name!r} is that of {place} too", "warning"))
+    return shorten(problems, documents.files[0])
+
+
+def _data_format(path: Path) -> str | None:
+    """Return the format of a data file by its name, such as `rows.jsonl.gz`."""
+    return _DATA_FORMATS.get(_unpacked_name(path).suffix)
+
+
+def _unpacked_name(path: Path) -> Path:
+    return path.with_suffix("") if path.suffix in _COMPRESSED else path
 
 
 def looks_like_task_file(path: Path) -> bool:
     """Return whether a YAML file has an unindented key `task` or `group`. The file is not parsed."""
-    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+    if path.suffix not in _YAML or not path.is_file():
         return False
     return bool(TaskFolder(path.parent, strict=False).header(path).name)
 
 
-def check_task(config: TaskConfig) -> list[Problem]:
-    """Return the problems of a task and its data. Builds the prompt and target of every document."""
-    # The check sends no request, so the model is a placeholder, and there is no code of a model to run.
-    spec = build("task", TaskOptions, {"model": "check/check", "confirm_run_unsafe_code": True})
-    problems = list(parsed_problems(config))
-    if problems:
-        return problems
-    warnings = find_repeated_metrics(config)
+def may_be_task_file(path: Path) -> bool:
+    """Return whether a YAML file has a key of tasks, or cannot be read: then the check says why."""
+    if path.suffix not in _YAML or not path.is_file():
+        return False
     try:
-        task = Task(config, spec)
-        problems = warnings + check_documents(task.data.documents)
-        if any(problem.level == "error" for problem in problems):
-            return problems
+        return bool(_TASK_KEYS & load_yaml(path).value.keys())
+    except InputError:
+        return True
+
+
+def has_rows(path: Path) -> bool:
+    """Return whether a file may have rows of data: a table, or JSON objects. A text file may be anything."""
+    kind = _data_format(path) if path.is_file() else None
+    if kind != "json":
+        return kind not in (None, "text")
+    try:
+        with open_data(path) as file:
+            start = file.read(1 << 16).removeprefix(b"\xef\xbb\xbf").strip()
+    except (OSError, InputError, EOFError):
+        return False
+    if _unpacked_name(path).suffix in (".jsonl", ".ndjson"):
+        # A file that is broken from its first line on is read as rows too: then the check names the line.
+        return not start.startswith((b"[", b"{}"))
+    if not start.startswith(b"["):
+        return False
+    return start[1:].lstrip().startswith(b"{") and not start[1:].lstrip()[1:].lstrip().startswith(b"}")
+
+
+class TaskCheck:
+    """The problems of a task and of its data. The prompt and the target of every document are built.
+
+    Without `run_code` no `!function` is imported and no data set is downloaded. Then the functions are only looked
+    for, and the prompts of a task that uses them are not built.
+    """
+
+    def __init__(self, config: TaskConfig, options: CheckOptions) -> None:
+        self._config = config
+        self.problems = list(parsed_problems(config))
+        self.notes: list[str] = []
+        self.documents = 0
+        if self.problems:
+            return
+        self.problems = [*find_repeated_metrics(config), *_misspelled_parameters(config)]
+        # The check sends no request, so the model is a placeholder, and there is no code of a model to run.
+        spec = build("task", TaskOptions, {"model": "check/check", "confirm_run_unsafe_code": True})
+        if not options.run_code and self._has_code():
+            self.notes.append(NOT_RUN)
+            self._check_without_code(seeds_of(spec))
+            return
+        try:
+            self._check_documents(Task(config, spec), options)
+        except InputError as error:
+            self.problems += error.problems
+        except MissingExtra as error:
+            self._not_all_checked(error)
+
+    def _has_code(self) -> bool:
+        """Return whether the task has Python that reading the task would run, and report functions that are missing."""
+        has_code = False
+        seen: set[FunctionRef] = set()
+        for keys, ref in find_functions(self._config.values):
+            has_code = True
+            # `fewshot_config` repeats functions of the task.
+            if ref not in seen and (message := _function_problem(ref)):
+                self.problems.append(Problem(self._config.where(*map(str, keys[:1]), *keys[1:]), message))
+            seen.add(ref)
+        for path, name in plugin_files(self._config.values):
+            has_code = True
+            if message := python_problem(path, name):
+                self.problems.append(Problem(str(self._config.path), message))
+        return has_code
+
+    def _check_without_code(self, seeds: Seeds) -> None:
+        values = self._config.values
+        if values.get("custom_dataset") is not None:
+            return
+        try:
+            data = TaskData(self._config, seeds, {})
+            if data.is_local:
+                self._add_documents(data.evaluated)
+            else:
+                self._not_loaded()
+        except InputError as error:
+            self.problems += error.problems
+        except MissingExtra as error:
+            self._not_all_checked(error)
+
+    def _check_documents(self, task: Task, options: CheckOptions) -> None:
+        if not options.run_code and not task.data.is_local:
+            self._not_loaded()
+            return
+        self._add_documents(task.data.documents)
+        self.problems += self._empty_fields(task.data.documents)
+        if any(problem.level == "error" for problem in self.problems):
+            return
         task.prepare(None)
-    except InputError as error:
-        return [*warnings, *error.problems]
-    except MissingExtra as error:
-        return [*warnings, Problem(str(config.path), f"not all of it could be checked: {error}", "warning")]
-    bad = []
-    for row in task.rows():
-        failure = task.build(row)[2]
-        if failure:
-            bad.append(problem_of(failure))
-    if len(bad) > _MAX_DOCUMENTS:
-        more = f"and {len(bad) - _MAX_DOCUMENTS} more documents like these"
-        bad = [*bad[:_MAX_DOCUMENTS], Problem(str(task.config.path), more)]
-    return problems + bad
+        bad = []
+        for row in task.rows():
+            failure = task.build(row)[2]
+            if failure:
+                bad.append(problem_of(failure))
+        if len(bad) > _MAX_DOCUMENTS:
+            more = f"and {len(bad) - _MAX_DOCUMENTS} more documents like these"
+            bad = [*bad[:_MAX_DOCUMENTS], Problem(str(task.config.path), more)]
+        self.problems += bad
+
+    def _add_documents(self, documents: Documents) -> None:
+        self.problems += check_documents(documents)
+        self.documents = documents.facts.total
+
+    def _empty_fields(self, documents: Documents) -> list[Problem]:
+        """Return a warning for each document without a value of a field that a template prints: it prints `None`.
+
+        A field that no document has is an error of the template, which building the prompts finds.
+        """
+        templates = [self._config.values.get(key) for key in ("doc_to_text", "doc_to_target")]
+        names = {name for text in templates if isinstance(text, str) for name in _PRINTED.findall(text)}
+        columns = set(documents.facts.columns)
+        printed = sorted(names & columns)
+        problems: list[Problem] = []
+        for document in documents.rows() if printed else ():
+            row = documents.parse(document)
+            for name in printed:
+                if row.get(name) is None:
+                    near = nearest(name, [key for key in columns - names if row.get(key) is not None])
+                    hint = f"; is {near!r} meant?" if near else ""
+                    message = f"the document has no {name!r}, which the template prints as 'None'{hint}"
+                    problems.append(Problem(document.where, message, "warning"))
+        return shorten(problems, self._config.path)
+
+    def _not_loaded(self) -> None:
+        name = self._config.values.get("dataset_path")
+        self.notes.append(
+            f"the data set {name!r} was not loaded; --run-code loads it with the package datasets"
+        )
+
+    def _not_all_checked(self, error: MissingExtra) -> None:
+        message = f"not all of it could be checked: {error}"
+        self.problems.append(Problem(str(self._config.path), message, "warning"))
+
+
+def plugin_files(values: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    """Yield the file and the name of every filter and metric that is given as `path/file.py:name`."""
+    steps = [step for chain in values.get("filter_list") or () for step in chain["filter"]]
+    names = [step.get("function") for step in steps] + [
+        each.get("metric") for each in values.get("metric_list") or ()
+    ]
+    for name in names:
+        if isinstance(name, str) and ".py:" in name:
+            file, _, attribute = name.rpartition(":")
+            yield Path(file), attribute
+
+
+def _function_problem(ref: FunctionRef) -> str:
+    """Return why a `!function` cannot be imported, found without importing it; empty if it seems to exist."""
+    module, _, name = ref.name.rpartition(".")
+    if not module:
+        return f"!function {ref.name}: expected module.name"
+    path = function_file(ref)
+    if path.is_file():
+        problem = python_problem(path, name)
+    else:
+        # Of a module in a package the package would be imported to find it.
+        found = "." in module or importlib.util.find_spec(module) is not None
+        problem = "" if found else f"there is no file {path} and no module {module!r}"
+    return f"!function {ref.name}: {problem}" if problem else ""
 
 
 def check_documents(documents: Documents) -> list[Problem]:
@@ -121,11 +342,20 @@ def parsed_problems(config: TaskConfig) -> Iterator[Problem]:
     except MissingExtra as error:
         yield Problem(str(config.path), f"to run it: {error}", "warning")
     values, fewshot = config.values, config.values["fewshot_config"]
+    if values.get("metric_list") == [] and values.get("process_results") is None:
+        yield Problem(config.where("metric_list"), "there is no metric, so no document would get a score")
     for key in _TEMPLATE_KEYS:
         if problem := _template_problem(values.get(key)):
             yield Problem(config.where(key), problem)
         if fewshot.get(key) != values.get(key) and (problem := _template_problem(fewshot.get(key))):
             yield Problem(config.where("fewshot_config", key), problem)
+
+
+def _misspelled_parameters(config: TaskConfig) -> Iterator[Problem]:
+    for key in config.values.get("generation_kwargs") or ():
+        if key not in _GENERATION_KEYS and (near := nearest(str(key), _GENERATION_KEYS)):
+            message = f"{key!r} is sent to the endpoint as it is; did you mean {near!r}?"
+            yield Problem(config.where("generation_kwargs", str(key)), message, "warning")
 
 
 def _template_problem(value: Any) -> str:
@@ -155,13 +385,15 @@ class FolderCheck:
 
     def __iter__(self) -> Iterator[Problem]:
         fine = 0
-        for path in self._folder.files:
+        # Files without a name belong to other suites, or are included by tasks.
+        paths = [path for path in self._folder.files if self._folder.header(path).name]
+        for path in paths:
             problems = list(self._check_file(path))
             fine += not any(problem.level == "error" for problem in problems)
             yield from problems
         for name, paths in self._folder.duplicates().items():
             yield Problem(str(paths[1]), f"{paths[0]} has the name {name!r} too", "warning")
-        files = f"{fine:,} of {len(self._folder.files):,} files are fine"
+        files = f"{fine:,} of {len(paths):,} files are fine"
         message = f"{self._tasks:,} tasks and {self._groups:,} groups, {files}"
         yield Problem(str(self._folder.root), message, "note")
 

@@ -421,7 +421,10 @@ def import_function(value: Any, where: str) -> Any:
     module_name, _, name = value.name.rpartition(".")
     if not module_name:
         raise InputError(Problem(where, f"!function {value.name}: expected module.name"))
-    path = _function_file(value)
+    if any(not part or "/" in part or "\\" in part for part in value.name.split(".")):
+        message = "a path is not allowed. Put the function into a Python file beside this file, and write module.name"
+        raise InputError(Problem(where, f"!function {value.name}: {message}"))
+    path = function_file(value)
     if path.is_file():
         try:
             with datasets_stand_in():
@@ -440,7 +443,7 @@ def import_function(value: Any, where: str) -> Any:
     return function
 
 
-def _function_file(ref: FunctionRef) -> Path:
+def function_file(ref: FunctionRef) -> Path:
     """Return the file in which the function is looked for. It may not exist."""
     return ref.folder / (ref.name.rpartition(".")[0].replace(".", "/") + ".py")
 
@@ -448,7 +451,7 @@ def _function_file(ref: FunctionRef) -> Path:
 def setting_identity(value: Any) -> Any:
     """Return a setting for a fingerprint. A function is identified by its file and the files that it imports."""
     if isinstance(value, FunctionRef):
-        path = _function_file(value)
+        path = function_file(value)
         return f"{value.name}@{code_sha256(path) if path.is_file() else 'installed'}"
     if isinstance(value, dict):
         return {key: setting_identity(item) for key, item in value.items()}

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from assay.core import registry
-from assay.core.errors import InputError, Problem, UsageError
-from assay.core.registry import unknown
+from assay.core.errors import InputError, Problem, UsageError, similar_names
+from assay.core.patterns import PatternStopped
 from assay.core.user_code import UserCodeError, call_here
 from assay.core.yamlfile import FunctionRef
 from assay.scoring.filters import takes_doc
@@ -75,7 +75,7 @@ def read_filters(config: TaskConfig, *, imports: bool = True) -> list[FilterChai
     entries = config.values.get("filter_list")
     if not entries:
         # The harness names its default chain "none".
-        return [FilterChain("none", [("take_first", _build_step("take_first", {}))], ends_in_list=False)]
+        return [FilterChain("none", [("take_first", _build_step("take_first", {}, ""))], ends_in_list=False)]
     problems: list[Problem] = []
     chains: list[FilterChain] = []
     for position, entry in enumerate(entries):
@@ -119,6 +119,8 @@ def _read_step(
     name = step["function"]
     options = {key: value for key, value in step.items() if key != "function"}
     try:
+        if not imports and ".py:" in str(name):
+            return _not_imported
         if isinstance(name, FunctionRef):
             return _build_user_filter(name, options, where) if imports else _not_imported
         if not imports and any(isinstance(value, FunctionRef) for value in options.values()):
@@ -126,7 +128,7 @@ def _read_step(
             registry.find("filter", name)
             return _not_imported
         imported = {key: import_function(value, where) for key, value in options.items()}
-        return _build_step(str(name), imported)
+        return _build_step(str(name), imported, where)
     except InputError as error:
         problems.extend(error.problems)
     except (UsageError, ValueError, TypeError) as error:
@@ -140,13 +142,26 @@ def _not_imported(_replies: Any, _document: dict[str, Any]) -> Any:
     raise UsageError("this filter cannot run: its file was read with imports=False")
 
 
-def _build_step(name: str, options: dict[str, Any]) -> FilterFunction:
+def _build_step(name: str, options: dict[str, Any], where: str) -> FilterFunction:
     module = registry.find("filter", name)
     built = build_with_options(module.build, options)
     if takes_doc(module):
-        step: FilterFunction = built
-        return step
-    return lambda replies, _document: built(replies)
+
+        def step(replies: Any, document: dict[str, Any]) -> Any:
+            try:
+                return built(replies, document)
+            except PatternStopped as error:
+                raise error.at(where) from None
+
+    else:
+
+        def step(replies: Any, document: dict[str, Any]) -> Any:
+            try:
+                return built(replies)
+            except PatternStopped as error:
+                raise error.at(where) from None
+
+    return step
 
 
 def _build_user_filter(ref: FunctionRef, options: dict[str, Any], where: str) -> FilterFunction:
@@ -160,12 +175,20 @@ def _build_user_filter(ref: FunctionRef, options: dict[str, Any], where: str) ->
     return lambda replies, document: next(iter(instance.apply([replies], [document])))
 
 
-def build_with_options(build: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """Call `build(**options)`. Raises UsageError for unknown options and for missing ones."""
+def build_with_options(
+    build: Callable[..., Any], options: dict[str, Any], other_keys: Iterable[str] = ()
+) -> Any:
+    """Call `build(**options)`. Raises UsageError for unknown options and for missing ones.
+
+    `other_keys` stand beside the options in the file. An unknown option may be one of them, misspelled.
+    """
     parameters = inspect.signature(build).parameters
     for option in options:
         if option not in parameters:
-            raise UsageError(unknown("option", str(option), sorted(parameters) or ["(none)"]))
+            near = similar_names(str(option), [*parameters, *other_keys])
+            known = f"known: {', '.join(sorted(parameters)) or '(none)'}"
+            hint = f"did you mean {near[0]!r}?" if near else known
+            raise UsageError(f"there is no option named {str(option)!r}; {hint}")
     for name, parameter in parameters.items():
         if parameter.default is parameter.empty and name not in options:
             raise UsageError(f"the option {name!r} is missing")

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from assay.core import registry
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError
+from assay.core.patterns import PatternStopped
 from assay.core.registry import unknown
 from assay.core.yamlfile import FunctionRef
 from assay.scoring import statistics
@@ -132,6 +133,8 @@ class _MetricReader:
         name = entry["metric"]
         if isinstance(name, FunctionRef):
             return self._read_function(name, entry)
+        if not self._imports and ".py:" in name:
+            return TaskMetric(name, None, "mean", statistics.mean, entry.get("higher_is_better"))
         options = {key: value for key, value in entry.items() if key not in _ENTRY_KEYS}
         module = self._find_module(name)
         aggregation, aggregate = self._read_aggregation(entry, module)
@@ -166,8 +169,17 @@ class _MetricReader:
         build_options = {key: value for key, value in options.items() if key not in ignored}
         if self._quirks and "quirks" in parameters:
             build_options["quirks"] = True
-        measure: Measure = build_with_options(build, build_options)
-        return measure
+        measure: Measure = build_with_options(build, build_options, sorted(_ENTRY_KEYS))
+        if "regexes_to_ignore" not in build_options:
+            return measure
+
+        def measure_with_patterns(target: Any, answer: Any) -> Any:
+            try:
+                return measure(target, answer)
+            except PatternStopped as error:
+                raise error.at(self._where) from None
+
+        return measure_with_patterns
 
     def _read_function(self, ref: FunctionRef, entry: dict[str, Any]) -> TaskMetric:
         """Read `metric: !function`. The metric has the function's name; its options are passed with each call."""

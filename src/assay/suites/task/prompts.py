@@ -371,7 +371,8 @@ def _template_field(template: Template, where: str, read: Callable[[str], Any] |
         try:
             text = render(document)
         except TemplateProblem as problem:
-            raise BadDocument(f"{where}: {problem}") from None
+            columns = f"; the document has {', '.join(document)}" if problem.undefined else ""
+            raise BadDocument(f"{where}: {problem}{columns}") from None
         return read(text) if read else text
 
     return field

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from sys import float_info
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from assay.core import user_code
 from assay.core.judges import JudgeInfo
+from assay.core.patterns import PatternStopped, apart
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score, ScoreStatus
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
@@ -61,6 +62,9 @@ class TaskScorer(Scorer):
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Return a score for each filter and metric, ordered by filter."""
+        return await apart(self._scores, view)
+
+    def _scores(self, view: View) -> list[Score]:
         scoring = self._tasks[view.case.set]
         scores: list[Score] = []
         for chain in scoring.chains:
@@ -73,30 +77,32 @@ class TaskScorer(Scorer):
 
     def _score_chain(
         self, case: Case, chain: FilterChain, scoring: TaskScoring, replies: list[list[Any]]
-    ) -> Iterator[Score]:
+    ) -> list[Score]:
         gold: TaskGold = case.gold
         try:
             filtered = [chain.run(repeats, gold.doc) for repeats in replies]
             values = measure(scoring, gold, [result.value for result in filtered])
+            data = _score_data(filtered, scoring, chain, gold, replies)
         except BaseException as error:
             # The task's own code failed on this document. Its scores are invalid; the run continues.
             if not isinstance(error, Exception) and not user_code.is_failure(error):
                 raise
-            reason = f"{chain.name}: {type(error).__name__}: {user_code.message_of(error)}"
+            kind = "" if isinstance(error, PatternStopped) else f"{type(error).__name__}: "
+            reason = f"{chain.name}: {kind}{user_code.message_of(error)}"
             traceback = user_code.traceback_of(error)
             invalid = ScoredValue("invalid", None, {"traceback": traceback} if traceback else None, reason)
-            for metric in scoring.metrics.values():
-                yield self._score(case, chain, metric, invalid)
-            return
-        data = _score_data(filtered, scoring, chain, gold, replies)
+            return [self._score(case, chain, metric, invalid) for metric in scoring.metrics.values()]
         # The target of `loglikelihood_rolling` is the whole text, which may be a book, so it is not stored.
         expected = None if scoring.output == ROLLING else plain(gold.target)
+        scores = []
         for name, (value, of) in values.items():
             metric = scoring.metric(name, of)
             metric_data = {**data, "of": of} if of else data
-            yield self._score(case, chain, metric, scored_value(metric, plain(value), metric_data), expected)
+            scored = scored_value(metric, plain(value), metric_data)
+            scores.append(self._score(case, chain, metric, scored, expected))
             # Only the first score of a filter stores the filtered answers and the target, to keep them once.
             data, expected = {}, None
+        return scores
 
     def _score_without_answer(self, case: Case, chain: FilterChain, metric: TaskMetric) -> Score:
         """Return 0 for metrics of right and wrong answers. Other metrics leave the document out."""
@@ -250,7 +256,9 @@ def scored_value(metric: TaskMetric, value: Any, data: dict[str, Any]) -> Scored
     if metric.aggregation == "nanmean" and value != value:  # noqa: PLR0124 - NaN, which nanmean leaves out
         return ScoredValue("scored", None, data)
     if metric.aggregation in OF_NUMBERS and metric.aggregate is not None:
-        return ScoredValue("invalid", None, data, f"the metric returned {value!r}, expected a number")
+        place = user_code.definition_of(metric.user_function) if metric.user_function else ""
+        reason = f"the metric{place} returned {value!r}, expected a number"
+        return ScoredValue("invalid", None, data, reason)
     return ScoredValue("scored", None, {**data, "value": value})
 
 
@@ -305,7 +313,7 @@ class TaskJudge(Scorer):
         references = reference_texts(case.gold.label)
         if not references:
             return [self._score(case, chain, status="not_applicable", reason="the document has no target")]
-        answer = answer_to_judge(chain, view.records[0].data[0], case.gold.doc)
+        answer = await apart(answer_to_judge, chain, view.records[0].data[0], case.gold.doc)
         verdict = await judge_answer(self._panel, case.gold.question, references, answer, ctx)
         status, value = answer_value(verdict)
         reason = verdict.reason if verdict.valid else f"judge: {verdict.reason}"

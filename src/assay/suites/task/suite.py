@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.case_details import AnswerPair, AnswerVotes, CaseDetails, PromptPiece, verdict_details
+from assay.core.checked import CheckOptions, FileCheck
 from assay.core.connect import CHAT, LIKELIHOOD
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
@@ -24,7 +25,7 @@ from assay.core.files import write_whole
 from assay.core.hashing import fingerprint
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
-from assay.core.report import Curve, Entry, Metric, Point, Report, Table
+from assay.core.report import Answered, Curve, Entry, Metric, Point, Report, Table
 from assay.core.spec import RunSpec
 from assay.core.suite import (
     MAIN,
@@ -59,7 +60,7 @@ from assay.suites.task.catalog import (
     list_tasks,
     tasks_of,
 )
-from assay.suites.task.check import check_file, looks_like_task_file
+from assay.suites.task.check import examine, has_rows, looks_like_task_file, may_be_task_file
 from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
 from assay.suites.task.dataset.documents import DataFacts
 from assay.suites.task.file_schema import file_schemas
@@ -285,7 +286,16 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         groups = [group for group in all_groups(self._nodes) if group.metrics]
         shares = share_names([result for task in numbers.values() for result in task.metrics])
         entries += [self._group_entry(group, content.groups[group.name], shares) for group in groups]
-        return Outcome(Report(entries=entries, entry_word="task"), [target, *files])
+        report = Report(entries=entries, entry_word="task")
+        if not any(report.metrics()) and (empty := self._without_metrics()):
+            report.passed, report.why = False, f"No case has a score: metric_list of {empty} is empty"
+        return Outcome(report, [target, *files])
+
+    def _without_metrics(self) -> str:
+        """Return the names of the tasks that ask for no metric."""
+        return ", ".join(
+            task.name for task in self.tasks if not task.scoring.metrics and task.scoring.process is None
+        )
 
     def _finish_task(
         self, task: Task, results: Iterator[CaseResult[TaskRow]], path: Path | None, quirks: Counter[str]
@@ -343,6 +353,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             alias=task.values.get("task_alias") or "",
             metrics=[report_metric(result) for result in numbers.metrics],
             counts={status: count for status, count in numbers.counts.items() if count},
+            answered=Answered(numbers.counts["ok"], sum(numbers.counts.values())),
             curves=curves,
             judges=judges,
         )
@@ -383,13 +394,20 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
 
     @classmethod
     def recognises(cls, path: Path) -> Match:
-        """Recognise a task file by its keys. A folder or data file may belong to any suite."""
-        return Match.LIKELY if looks_like_task_file(path) else Match.MAYBE
+        """Recognise a task file by its keys. A folder of YAML files and a file of rows may belong to any suite."""
+        if looks_like_task_file(path):
+            return Match.LIKELY
+        return Match.MAYBE if path.is_dir() or may_be_task_file(path) or has_rows(path) else Match.NO
 
     @classmethod
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
         """Return every problem of a task file, a folder of task files, or a data file."""
-        return check_file(path)
+        return examine(path, CheckOptions()).problems
+
+    @classmethod
+    def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
+        """Return the check of a task file, a folder of task files, or a data file."""
+        return examine(path, options)
 
     @classmethod
     def read_results(cls, path: Path) -> ImportedRun | None:
@@ -582,8 +600,7 @@ def _replace_tasks(spec: RunSpec, files: Sequence[str], names: list[str]) -> Run
         missing += [folder for folder in options.include_path if not Path(folder).is_dir()]
         if missing:
             raise UsageError(
-                f"there is no {missing[0]!r} in the current folder; the run was started in another folder. "
-                "Change to that folder, or pass the file of every task with --task"
+                f"there is no {missing[0]!r} in the current folder; pass the file of every task with --task"
             )
         tasks = options.tasks
         if new_files:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from assay.core import user_code
 from assay.core.errors import AssayError
+from assay.core.function_source import place_of
 from assay.core.report import Interval, Metric
 from assay.core.types import End, Score
 from assay.scoring.intervals import statistic_interval, wilson
@@ -26,13 +27,16 @@ from assay.suites.task.metrics import TaskMetric
 from assay.suites.task.samples import sample_value
 from assay.suites.task.scorer import TaskScoring
 
+# Why a document that has an answer is left out: there is no score of it.
+_NOT_SCORED = "not scored"
+
 
 class MetricResult(Struct, kw_only=True):
     """One number of a task, for one filter and metric.
 
     `value` is the return value of the aggregation. It may be any object; results files show it unchanged.
-    None with a `reason` means that the aggregation raised an exception. None without a reason means that no
-    document was scored.
+    None with a `reason` means that the aggregation raised an exception, or that `process_results` never returned the
+    metric. None without a reason means that no document was scored.
     """
 
     filter: str
@@ -94,7 +98,8 @@ class MetricScores:
             if isinstance(problem, AssayError) or not user_code.is_failure(problem):
                 raise
             message = user_code.message_of(problem)
-            result.reason = f"{metric.aggregation} raised {type(problem).__name__}: {message}"
+            place = user_code.last_line(problem).partition(": ")[0]
+            result.reason = f"{metric.aggregation} raised {type(problem).__name__}: {message}{_at(place)}"
             return result
         result.value, result.stderr = value, error
         result.is_share = metric.aggregation == "mean" and all(0 <= number <= 1 for number in values)
@@ -105,7 +110,21 @@ class MetricScores:
         else:
             bounds = statistic_interval(value, error, len(values), is_share=result.is_share)
             result.interval, result.interval_method = bounds
+        if not _is_finite(value):
+            place = _at(place_of(metric.aggregate)) if metric.aggregation.startswith("!function") else ""
+            comma = "," if place else ""
+            result.reason = (
+                f"{metric.aggregation} returned {value!r:.200}, which is not a finite number{comma}{place}"
+            )
         return result
+
+
+def _at(place: str) -> str:
+    return f" at {place}" if place else ""
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and abs(value) <= float_info.max
 
 
 class RepeatMeans(Struct):
@@ -125,6 +144,11 @@ class RepeatTally:
         self._right_votes: list[int] = []
         self._documents = 0
         self._metric = ""
+        self._unanswered: Counter[str] = Counter()
+
+    def add_unanswered(self, metric: str) -> None:
+        """Add a document without an answer that the metric counts as wrong: all its repeats are wrong."""
+        self._unanswered[metric] += 1
 
     def add(self, repeats: dict[str, Any]) -> None:
         """Add one document. It is ignored if it has another number of repeats than the first document."""
@@ -139,20 +163,23 @@ class RepeatTally:
             self._right_votes[position] += vote == "1"
 
     def result(self) -> RepeatMeans | None:
-        """Return the means for every k; None without documents."""
+        """Return the means for every k; None if no document has an answer.
+
+        The denominator is that of the metric: a document without an answer counts as wrong in both.
+        """
         if not self._documents:
             return None
+        documents = self._documents + self._unanswered[self._metric]
         repeats = len(self._right_votes)
         passed = []
         for k in range(1, repeats + 1):
             # pass@k depends only on the number of correct repeats, so it is computed once per number.
             chances = [
-                pass_at_k(repeats, right, k) * documents
-                for right, documents in self._documents_by_right.items()
+                pass_at_k(repeats, right, k) * count for right, count in self._documents_by_right.items()
             ]
-            passed.append(sum(chances) / self._documents)
-        majority = [count / self._documents for count in self._right_votes]
-        return RepeatMeans(self._metric, self._documents, passed, majority)
+            passed.append(sum(chances) / documents)
+        majority = [count / documents for count in self._right_votes]
+        return RepeatMeans(self._metric, documents, passed, majority)
 
 
 class TaskNumbers(Struct):
@@ -206,7 +233,7 @@ class TaskTally:
                 reason = "not judged" if status in ("ok", "subject_error") else status
                 self._judge_scores.left_out[reason] += 1
         if not scores:
-            self._without_scores["not scored" if status == "ok" else status] += 1
+            self._without_scores[_NOT_SCORED if status == "ok" else status] += 1
             return
         for score in self._with_names(scores) if self._learns_names else scores:
             tallies = self._tallies[score.part]
@@ -218,6 +245,8 @@ class TaskTally:
             tally.add(score)
             if score.data and "repeats" in score.data:
                 self._repeats[score.part].add(score.data["repeats"])
+            elif status == "subject_error" and score.status == "scored":
+                self._repeats[score.part].add_unanswered(score.metric)
 
     def _with_names(self, scores: list[Score]) -> Iterator[Score]:
         """Yield the scores of filters with at least one value. Other filters are counted in `_without_names`."""
@@ -233,11 +262,19 @@ class TaskTally:
         metrics = []
         for part, tallies in self._tallies.items():
             part_tallies = list(tallies.values())
-            if not part_tallies and self._without_names[part]:
+            without = self._without_scores + self._without_names[part]
+            reason = ""
+            if not part_tallies and (self._without_names[part] or without[_NOT_SCORED]):
                 # No document was scored, so no metric name is known. Show the task file's metrics without values.
                 part_tallies = [MetricScores(part, metric) for metric in self._scoring.metrics.values()]
-            without = self._without_scores + self._without_names[part]
-            metrics += [tally.result(draws, without) for tally in part_tallies]
+                if self._scoring.process is not None and without[_NOT_SCORED]:
+                    place = place_of(self._scoring.process)
+                    reason = f"process_results{f' ({place})' if place else ''} never returned "
+            for tally in part_tallies:
+                result = tally.result(draws, without)
+                if reason:
+                    result.reason = f"{reason}{tally.metric.name!r}"
+                metrics.append(result)
         if self._judge_scores is not None:
             metrics.append(self._judge_scores.result(draws, Counter()))
         repeats = {}
@@ -302,11 +339,7 @@ def report_metric(result: MetricResult) -> Metric:
     The results file shows the value unchanged.
     """
     value, reason = result.value, result.reason
-    if isinstance(value, (int, float)) and abs(value) <= float_info.max:
-        value = float(value)
-    elif value is not None:
-        reason = f"{result.aggregation} returned {value!r:.200}, which is not a finite number"
-        value = None
+    value = float(value) if _is_finite(value) else None
     return Metric(
         name=result.metric,
         value=value,

@@ -399,11 +399,16 @@ class TaskData:
     @cached_property
     def documents(self) -> Documents:
         """The evaluated documents, after `process_docs`."""
-        return self._process(self._evaluated, ("process_docs",))
+        return self._process(self.evaluated, ("process_docs",))
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the documents are in files that assay reads itself, without code and the package `datasets`."""
+        return self._source is not None and self._source.is_local
 
     def identity(self) -> list[str]:
         """Return the hashes of the evaluated data, before `process_docs`."""
-        return self._evaluated.identity()
+        return self.evaluated.identity()
 
     def pool_identity(self) -> Any:
         """Return the hashes of the pool of examples, or the examples themselves if the task file lists them."""
@@ -424,7 +429,7 @@ class TaskData:
     def overlaps(self) -> bool:
         """Whether the few-shot examples come from the evaluated documents."""
         source = self._pool_source
-        return isinstance(source, Documents) and source.identity() == self._evaluated.identity()
+        return isinstance(source, Documents) and source.identity() == self.evaluated.identity()
 
     def pool(self, first: int | None) -> list[Document]:
         """Return the documents that examples are taken from. With `first`, only that many are read."""
@@ -450,7 +455,8 @@ class TaskData:
         return DataSource(str(values["dataset_path"]), name, options, config.path.parent, config.where)
 
     @cached_property
-    def _evaluated(self) -> Documents:
+    def evaluated(self) -> Documents:
+        """The evaluated documents, before `process_docs`."""
         source = self._source
         for key in _EVALUATED_SPLITS:
             if split := self._config.values.get(key):

@@ -19,13 +19,14 @@ from msgspec import Struct
 
 from assay.core.errors import AssayError, UsageError
 from assay.hop import HopTask
+from assay.own_command import continue_command
 from assay.store.open_run import OpenRun, RunProgress
 from assay.store.runs import is_locked, run_folders
 from assay.view.hop_site import TaskFile, TaskHead, may_write, open_task, task_files, task_head
 from assay.view.live import send_fragments
 from assay.view.open_runs import RunIsRead
 from assay.view.pages.hop_run import ProfileChoice, profile_choices
-from assay.view.processes import Start, continue_command
+from assay.view.processes import Start
 from assay.view.site import SITE, Site
 
 WORKERS, MAX_WORKERS = 5, 20

@@ -12,6 +12,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from assay import api
+from assay.core.error_counts import ErrorCount
 from assay.core.errors import UsageError
 from assay.core.report import Report
 from assay.core.suite import Suite
@@ -96,7 +97,11 @@ class RunPage(Struct, kw_only=True):
     report: Report | None
     failures: list[tuple[str, int, str]]
     """Kind, number and first message of the failures of cases."""
+    errors: list[ErrorCount]
+    """The most frequent errors with their place in the user's code."""
     files: list[str]
+    earlier: list[str]
+    """A line for each earlier scoring: its folder and its first numbers."""
     notes: RunNotes
     warnings: list[str]
     progress: RunProgress
@@ -143,6 +148,8 @@ def read_page(run: OpenRun, rows: RowsReader) -> RunPage:
     info, summary, state = run.info, run.summary(), run.state()
     is_over = summary is not None and state != "running"
     warnings = summary.reply_problems if summary and is_over else []
+    if summary and is_over and summary.exit_reason:
+        warnings.insert(0, summary.end_sentence)
     options = info.spec.get("options") or {}
     return RunPage(
         name=name,
@@ -160,7 +167,11 @@ def read_page(run: OpenRun, rows: RowsReader) -> RunPage:
         ]
         if summary
         else [],
+        errors=[error for error in summary.report.errors if error.place]
+        if summary and summary.report
+        else [],
         files=summary.files if summary else [],
+        earlier=run.earlier_scorings(),
         notes=notes_or_warning(run.folder, warnings.append),
         warnings=warnings,
         progress=run.progress(),

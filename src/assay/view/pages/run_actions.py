@@ -10,10 +10,11 @@ from msgspec import Struct
 
 from assay import api
 from assay.core.errors import AssayError, UsageError
+from assay.own_command import continue_command
 from assay.store.notes import change_notes
 from assay.store.open_run import OpenRun
 from assay.view.pages.start import go_to_run
-from assay.view.processes import LOG, continue_command, may_write, read_end
+from assay.view.processes import LOG, may_write, read_end
 from assay.view.site import SITE, Site
 from assay.view.text import Preview, preview
 

@@ -19,7 +19,7 @@ def test_thirty_faults_in_one_file_are_all_reported(monkeypatch: pytest.MonkeyPa
     """Each with its line and path."""
     monkeypatch.chdir(GOLDEN)
     wanted = (GOLDEN / "thirty_faults.expected").read_text().splitlines()
-    wanted = [line.strip() for line in wanted if line.startswith("  ")]
+    wanted = [line.strip() for line in wanted if line.startswith("  thirty_faults")]
     assert sorted(map(str, check_testset(Path("thirty_faults.jsonl")))) == sorted(wanted)
     assert len(wanted) >= 30
 
@@ -115,7 +115,7 @@ def test_a_file_without_a_case_is_an_error(tmp_path: Path, text: str) -> None:
 def test_very_many_problems_are_counted(tmp_path: Path) -> None:
     """A file of ten thousand faults fills neither the memory nor the screen."""
     path = tmp_path / "a_b.jsonl"
-    path.write_text('{"tags": []}\n' * 1500)
+    path.write_text('{"inputs": {}}\n' * 1500)
     result = check_testset(path)
     assert len(result) == 1001
     assert result[-1].message == "and 500 more errors"

@@ -138,7 +138,7 @@ BROKEN: list[tuple[str, bytes, dict[str, Any], str]] = [
     ("json", b'[{"a":1},2]', {}, " $[1]: expected an object, found a number"),
     ("json", b'[{"a":1}', {}, ": not JSON: Input data was truncated"),
     ("json", b'{"a":\n1', {}, ":2: not JSON: Expecting ',' delimiter"),
-    ("json", b'{\n"a": "\xff"\n}', {}, ": not UTF-8: 'utf-8' codec can't decode byte 0xff"),
+    ("json", b'{\n"a": "\xff"\n}', {}, ": not UTF-8: byte 0xff"),
     ("json", b'{"a":1}', {"field": "d"}, ": there is no field 'd'; there are 'a'"),
     ("json", b'{"d":5}', {"field": "d"}, " $.d: expected a list of rows or lists of one length under 'd'"),
     ("json", b'{"d":{"a":[1],"b":[]}}', {"field": "d"}, " $.d: expected a list of rows or lists"),

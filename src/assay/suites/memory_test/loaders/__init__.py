@@ -21,11 +21,12 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core import user_code
+from assay.core.checked import FileCheck, contents
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.records import FileRecord, read_records
+from assay.core.records import FileRecord, first_record, read_records
 from assay.core.registry import load_from_file, short, unknown
-from assay.core.schema import refuse
-from assay.suites.memory_test.conversation import Conversation
+from assay.core.schema import refuse, shorten
+from assay.suites.memory_test.conversation import NO_EVIDENCE, UNPARSABLE, Conversation
 from assay.suites.memory_test.pipeline_caller import PipelineCaller
 
 # Keys by which `assay check` recognises the data set of a file. The first conversation must have two of them, because
@@ -36,6 +37,10 @@ _MARKS = {
     "plain": frozenset({"id", "sessions", "questions"}),
 }
 _MIN_MARKS = 2
+_WHY_NOT_ASKED = {
+    NO_EVIDENCE: "evidence: is missing, so the question is never asked; write the ids of messages, such as D1:3",
+    UNPARSABLE: "evidence: names no message, so the question is never asked; write ids of messages, such as D1:3",
+}
 
 # Builds a conversation from its position in the file and its record. Appends to the list of problems, and returns None
 # if the record is too broken to build anything.
@@ -137,11 +142,13 @@ def find_other_format(path: Path, dataset: str) -> str:
 
 def recognise_dataset(path: Path) -> str | None:
     """Return the name of the data set that a file belongs to; None for any other file. Reads one conversation."""
-    if path.suffix != ".json" or not path.is_file():
+    if path.suffix not in (".json", ".jsonl") or not path.is_file():
         return None
     problems: list[Problem] = []
     try:
-        first = next(iter(read_records(path, problems)), None)
+        first = (
+            next(iter(read_records(path, problems)), None) if path.suffix == ".json" else first_record(path)
+        )
     except InputError:
         return None
     if first is None or problems:
@@ -152,14 +159,21 @@ def recognise_dataset(path: Path) -> str | None:
 
 
 def check_file(path: Path) -> list[Problem]:
-    """Return all problems of a file of conversations, with their places. An unknown file is read as LoCoMo.
+    """Return all problems of a file of conversations, with their places. An unknown file is read as LoCoMo."""
+    return examine(path).problems
 
-    Evidence that names missing messages is a warning: LoCoMo has some, and a run counts it as `unknown places`.
+
+def examine(path: Path) -> FileCheck:
+    """Return the check of a file of conversations. An unknown file is read as LoCoMo.
+
+    Bad evidence is a warning: LoCoMo has some, and a run counts it. A file without any question to ask is an error.
     """
+    dataset = recognise_dataset(path) or "locomo"
+    kind = f"conversations with questions, format {dataset} (memory test)"
     try:
-        conversations = list(find_loader(recognise_dataset(path) or "locomo").conversations(path))
+        conversations = list(find_loader(dataset).conversations(path))
     except InputError as error:
-        return error.problems
+        return FileCheck(kind=kind, problems=error.problems)
     problems: list[Problem] = []
     for conversation in conversations:
         message_ids = {message.id for session in conversation.sessions for message in session.messages}
@@ -168,7 +182,15 @@ def check_file(path: Path) -> list[Problem]:
                 where = f"{path} {conversation.sample_id}, question {question.source_index + 1}"
                 message = f"evidence: there is no message {', '.join(missing)}"
                 problems.append(Problem(where, message, "warning"))
-    return problems
+        for invalid in conversation.invalid:
+            where = f"{path} {conversation.sample_id}, question {invalid.question_index}"
+            problems.append(Problem(where, _WHY_NOT_ASKED[invalid.reason], "warning"))
+    asked = sum(len(conversation.questions) for conversation in conversations)
+    invalid_questions = sum(len(conversation.invalid) for conversation in conversations)
+    if not asked:
+        problems.append(Problem(str(path), "no question can be asked, so a run would measure nothing"))
+    counts = {"conversation": len(conversations), "question": asked + invalid_questions}
+    return FileCheck(kind=kind, contents=contents(counts), problems=shorten(problems, path))
 
 
 def text_list(value: str | list[str] | None) -> list[str]:

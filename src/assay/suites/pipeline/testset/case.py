@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from assay.core.errors import InputError, Problem
+from assay.core.errors import InvalidTestset, Problem
 from assay.core.schema import json_path
 from assay.suites.pipeline.testset.validation import (
     BESIDE,
@@ -112,7 +112,7 @@ class TestCase:
 
     @classmethod
     def from_dict(cls, data: JsonObject, declared: frozenset[str] = frozenset()) -> Self:
-        """Build the case of a record, v1 or v2. Raises InputError with every error in the record.
+        """Build the case of a record, v1 or v2. Raises InvalidTestset, a ValueError, with every error in the record.
 
         `declared` are the names of the pipeline's inputs. In a v1 record, even `description` is an input if the
         pipeline declares one of this name.
@@ -121,7 +121,7 @@ class TestCase:
         check_record(data, declared, MemoryRecord(), problems)
         errors = [problem for problem in problems if problem.level == "error"]
         if errors:
-            raise InputError(errors)
+            raise InvalidTestset(errors)
         return cls.of(data, "", declared)
 
     @classmethod
@@ -157,6 +157,50 @@ class TestCase:
             self.performance_baseline,
             self.reference,
         ]
+
+    def get_input(self, key: str, default: Any = None) -> Any:
+        """Return an input, else the value of this key in the record, else the default."""
+        return self.inputs[key] if key in self.inputs else self.raw_data.get(key, default)
+
+    def get_step_input(self, step_id: str, key: str, default: Any = None) -> Any:
+        """Return a value of `step_inputs` for one step, else the default."""
+        return self.step_inputs.get(step_id, {}).get(key, default)
+
+    def get_intermediate_expectation(self, step_id: str) -> Any:
+        """Return the expected output of a step; None if there is none."""
+        return self.intermediate_expectations.get(step_id)
+
+    def get_all_step_ids(self) -> list[str]:
+        """Return the steps in `step_inputs` and `intermediate_expectations`, sorted."""
+        return sorted({*self.step_inputs, *self.intermediate_expectations})
+
+    def get_batch_size(self) -> int:
+        """Return the number of batch items; 0 without any."""
+        return len(self.batch_items or ())
+
+    def get_tolerance(self) -> float:
+        """Return the allowed difference of numbers. Default: 0."""
+        return float(self.evaluation_config.get("tolerance", 0.0))
+
+    def get_ignore_fields(self) -> list[str]:
+        """Return the names of the fields that are not compared."""
+        return list(self.evaluation_config.get("ignore_fields", ()))
+
+    def is_strict_mode(self) -> bool:
+        """Return whether outputs must have exactly the expected keys. By default they may have more."""
+        return bool(self.evaluation_config.get("strict_mode", False))
+
+    def has_step_inputs(self) -> bool:
+        """Return whether the case has values for single steps."""
+        return bool(self.step_inputs)
+
+    def has_expected_aggregation(self) -> bool:
+        """Return whether the case expects an aggregation."""
+        return self.expected_aggregation is not None
+
+    def has_intermediate_expectations(self) -> bool:
+        """Return whether the case expects outputs of single steps."""
+        return bool(self.intermediate_expectations)
 
     def has_batch_data(self) -> bool:
         """Return whether the case has batch items. An empty list counts, as a batch without items."""

@@ -23,6 +23,7 @@ from assay.suites.pipeline.testset.validation import (
     check_steps,
     has_hop_tag,
     inputs_beside,
+    is_v2,
 )
 
 _REPEATED_KEY = "duplicate key in one object; the last value is used"
@@ -63,11 +64,15 @@ def scan_file(
     `declared` and `steps` are the names of the pipeline's inputs and steps, if the pipeline is known.
     """
     records: list[ScannedRecord] = []
+    without_id: list[FileRecord] = []
     count = 0
     problems_before = len(problems)
     try:
-        for record in read_records(path, problems):
+        for found in read_records(path, problems):
             count += 1
+            record = with_line_as_id(found)
+            if record is not found:
+                without_id.append(record)
             try:
                 checked = _check(record, declared, steps, problems)
             except RecursionError:
@@ -77,6 +82,11 @@ def scan_file(
                 records.append(checked)
     except InputError as error:
         problems += error.problems
+    if without_id:
+        # One warning for the file: in a testset without ids every line would have one.
+        further = f", here and in {len(without_id) - 1:,} more" if len(without_id) > 1 else ""
+        message = f"the id is missing{further}; the line number is used. With ids, runs stay comparable"
+        problems.append(without_id[0].problem((), message, "warning"))
     if not count and len(problems) == problems_before:
         problems.append(Problem(str(path), "there is no test case in this file"))
     if "_" not in path.stem or any(character.isspace() for character in path.name):
@@ -87,6 +97,16 @@ def scan_file(
     dependencies = Dependencies([record.ids for record in records], [record.needs for record in records])
     _check_dependencies(dependencies, records, problems)
     return ScannedFile(path, records, dependencies)
+
+
+def with_line_as_id(record: FileRecord) -> FileRecord:
+    """Return a v1 record without an id with its line number as the id. Prompt Lab's agents have such testsets.
+
+    Other records are returned as they are: v2 requires an id.
+    """
+    if "id" in record.value or is_v2(record.value) or not record.line:
+        return record
+    return record._replace(value={"id": record.line, **record.value})
 
 
 def check_testset(

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.core.errors import InputError, Problem, UsageError
+from assay.core.errors import InputError, Problem, UsageError, similar_file
 from assay.core.hashing import row_key
 from assay.core.registry import unknown
 from assay.core.spec import apply_limit
@@ -272,7 +272,9 @@ def find_files(names: list[str]) -> list[Path]:
             matches = [Path(match) for match in sorted(glob.glob(name, recursive=True))]  # noqa: PTH207
             matches = [match for match in matches if match.is_file()]
             if not matches:
-                raise UsageError(f"there is no testset {name!r}; pass a .jsonl file, a pattern or a folder")
+                raise UsageError(
+                    f"there is no testset {name!r}; pass a .jsonl file, a pattern or a folder{similar_file(path)}"
+                )
         for match in matches:
             files.setdefault(match.resolve(), match)
     if not files:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct, field
 
-from assay.core.errors import Problem
+from assay.core.errors import Problem, similar
 from assay.core.expressions import Expression, ExpressionProblem
 from assay.core.schema import JSON_WORDING, KeyPath, ValueSource, Wording, convert, json_path, kind_of
 
@@ -239,7 +239,8 @@ def _check_rules(record: _Object, source: ValueSource, problems: list[Problem]) 
     if isinstance(config, dict):
         for key in config:
             if key not in _SETTINGS:
-                message = f"unknown setting, ignored; the settings are {', '.join(_SETTINGS)}"
+                hint = similar(str(key), _SETTINGS) or f"; the settings are {', '.join(_SETTINGS)}"
+                message = f"unknown setting, ignored{hint}"
                 add(("evaluation_config", key), message, "warning")
         tolerance = config.get("tolerance")
         # JSON has no infinity, but a case that is built in Python can have one.

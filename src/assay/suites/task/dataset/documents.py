@@ -26,6 +26,7 @@ from typing import Any
 import msgspec
 
 from assay.core import jsonl
+from assay.core.bounds import is_too_deep
 from assay.core.errors import InputError, Problem, cannot_write
 from assay.core.hashing import RepeatFinder, Twins, file_sha256, row_key
 from assay.suites.task.dataset.column_types import ColumnTypes, convert_value
@@ -130,9 +131,9 @@ class Documents:
             for place, raw in rows:
                 try:
                     value = _decode(raw)
-                except (msgspec.DecodeError, UnicodeDecodeError):
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                     value = None
-                if type(value) is dict:
+                if type(value) is dict and not is_too_deep(raw, value):
                     see(value)
                     add(document_key(value))
                     row_count += 1

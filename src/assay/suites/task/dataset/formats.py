@@ -27,6 +27,8 @@ from uuid import UUID
 import msgspec
 
 from assay.core import jsonl
+from assay.core.bounds import MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, read_lines, refuse_special_file
+from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_utf8
 from assay.core.errors import InputError, MissingExtra, Problem
 
 Rows = Iterator[tuple[int, bytes]]
@@ -41,15 +43,60 @@ _COMPRESSED: dict[bytes, Callable[[Path], Any]] = {
 }
 
 
+# A compressed file may unfold to this many times its size, and any file to the bytes below. Text rarely reaches
+# twenty times; an archive that is made to fill the memory has a thousand times and more.
+_MAX_RATIO = 100
+_UNFOLDED_BYTES = 1 << 25
+
+
 def open_data(path: Path) -> IO[bytes]:
-    """Open a file for reading bytes. A compressed file is decompressed."""
+    """Open a file for reading bytes. A compressed file is decompressed.
+
+    Raises InputError for a pipe or a device. Reading raises it if an archive unfolds to far more than its own size.
+    """
+    refuse_special_file(path)
     file = path.open("rb", buffering=1 << 18)
     start = file.peek(6)  # type: ignore[attr-defined]
     for magic, unpack in _COMPRESSED.items():
         if start.startswith(magic):
             file.close()
-            return io.BufferedReader(unpack(path), 1 << 18)
+            return io.BufferedReader(_Unfolded(path, unpack(path)), 1 << 18)
     return file
+
+
+class _Unfolded(io.RawIOBase):
+    """The content of an archive. Counts what it unfolds to."""
+
+    def __init__(self, path: Path, archive: IO[bytes]) -> None:
+        self._path = path
+        self._archive = archive
+        self._rest = max(_UNFOLDED_BYTES, path.stat().st_size * _MAX_RATIO)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._archive.read(len(buffer))
+        self._rest -= len(data)
+        if self._rest < 0:
+            message = (
+                f"unfolds to more than {_MAX_RATIO} times its size; unpack it to a file if it is meant so"
+            )
+            raise InputError(Problem(str(self._path), message))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._archive.close()
+        super().close()
+
+
+def _read_all(file: IO[bytes], path: Path) -> bytes:
+    """Return the content of a file that is decoded as a whole."""
+    if path.stat().st_size > MAX_DOCUMENT_BYTES:
+        message = f"has more than {MAX_DOCUMENT_BYTES:,} bytes; write JSON lines, which are read one by one"
+        raise InputError(Problem(str(path), message))
+    return file.read()
 
 
 @contextmanager
@@ -142,9 +189,14 @@ def json_layout(path: Path, options: dict[str, Any]) -> str:
     """
     if options.get("field") is not None:
         return "field"
-    first = next((raw for _, raw in _json_lines(path)), b"")
-    if first[:1] == b"[":
+    # A list of all rows may be one line of any length, so its first character is looked at before the whole line.
+    with open_checked(path) as file:
+        start = file.read(1 << 16).removeprefix(_BOM).lstrip()
+    if start[:1] == b"[":
         return "list"
+    if not start:
+        return "lines"  # blank so far, and perhaps for millions of lines
+    first = next((raw for _, raw in _json_lines(path)), b"")
     return "objects" if first[:1] == b"{" and first[-1:] != b"}" else "lines"
 
 
@@ -167,9 +219,11 @@ def _json_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> 
 
 
 def _json_lines(path: Path) -> Rows:
-    """Yield every line that is not blank."""
+    """Yield every line that is not blank. Raises InputError for a file in UTF-16, which JSON never is."""
     with open_checked(path) as file:
-        for number, raw in enumerate(file, 1):
+        for number, raw in enumerate(read_lines(file, path), 1):
+            if number == 1 and raw.startswith(UTF16_MARKS):
+                raise InputError(Problem(f"{path}:1", IS_UTF16))
             if text := jsonl.body(raw, number):
                 yield number, text
 
@@ -184,7 +238,7 @@ def _json_items(items: list[msgspec.Raw]) -> Rows:
 def _json_objects(path: Path, problems: list[Problem]) -> Rows:
     """Yield objects that span several lines. The place of an object is its first line."""
     with open_checked(path) as file:
-        content = file.read()
+        content = _read_all(file, path)
     try:
         text = content.decode("utf-8-sig")
         decode = json.JSONDecoder().raw_decode
@@ -195,9 +249,11 @@ def _json_objects(path: Path, problems: list[Problem]) -> Rows:
             yield line, text[start:end].encode()
             line += text.count("\n", start, end)
     except UnicodeDecodeError as error:
-        problems.append(Problem(str(path), f"not UTF-8: {error}"))
+        problems.append(Problem(str(path), not_utf8(error)))
     except json.JSONDecodeError as error:
         problems.append(Problem(f"{path}:{error.lineno}", f"not JSON: {error.msg}"))
+    except RecursionError:
+        problems.append(Problem(f"{path}:{line}", jsonl.TOO_DEEP))
 
 
 def _skip_space(text: str, start: int) -> int:
@@ -231,12 +287,18 @@ def _json_field(path: Path, field: str, problems: list[Problem]) -> Rows:
 
 def _read_json(path: Path, into: Any, problems: list[Problem]) -> Any:
     with open_checked(path) as file:
-        content = file.read().removeprefix(_BOM)
+        content = _read_all(file, path).removeprefix(_BOM)
+    if content.startswith(UTF16_MARKS):
+        raise InputError(Problem(f"{path}:1", IS_UTF16))
     try:
         return msgspec.json.decode(content, type=into)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        problems.append(Problem(str(path), jsonl.TOO_DEEP))
+    except UnicodeDecodeError as error:
+        problems.append(Problem(str(path), not_utf8(error)))
+    except msgspec.DecodeError as error:
         problems.append(Problem(str(path), f"not JSON: {error}"))
-        return None
+    return None
 
 
 # Text
@@ -259,13 +321,25 @@ def _text_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> 
             elif by == "paragraph":
                 parts = (part for part in text.read().split("\n\n") if part)
             elif options.get("keep_linebreaks"):
-                parts = text
+                parts = _text_lines(text, path)
             else:
-                parts = (line.removesuffix("\n") for line in text)
+                parts = (line.removesuffix("\n") for line in _text_lines(text, path))
             for number, part in enumerate(parts, 1):
                 yield number, _encode({"text": part})
         except UnicodeDecodeError as error:
             raise InputError(Problem(str(path), f"not text in UTF-8: {error}")) from None
+
+
+def _text_lines(text: io.TextIOWrapper, path: Path) -> Iterator[str]:
+    """Yield the lines of a text. Raises InputError for a line without end."""
+    number = 0
+    while line := text.readline(MAX_LINE_BYTES):
+        number += 1
+        if len(line) == MAX_LINE_BYTES and not line.endswith("\n"):
+            raise InputError(
+                Problem(f"{path}:{number}", f"the line is longer than {MAX_LINE_BYTES:,} characters")
+            )
+        yield line
 
 
 # Parquet and Arrow
@@ -422,7 +496,8 @@ class _CsvTable:
         # The default limit of 128 KiB per field is too small for documents.
         csv.field_size_limit(1 << 31)
         with open_checked(self._path) as file:
-            lines = _CsvLines(io.TextIOWrapper(file, options.encoding or "utf-8-sig", newline=""))
+            text = io.TextIOWrapper(file, options.encoding or "utf-8-sig", newline="")
+            lines = _CsvLines(_text_lines(text, self._path))
             for _ in range(skipped):
                 next(lines, None)
             reader = csv.reader(

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 import yaml
 
-from assay.core.errors import InputError, MissingExtra, Problem
+from assay.core.errors import InputError, MissingExtra, Problem, similar_file
 from assay.suites.task.dataset.documents import Documents, spool_rows
 from assay.suites.task.dataset.formats import FORMATS, CsvOptions, find_files, glob_files
 
@@ -64,6 +64,11 @@ class DataSource:
         self._where = where
         self._loaded: Mapping[str, Any] | None = None
         self._layout = self._find_layout()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the documents are in local files. Others are loaded by the package `datasets`, which may run code."""
+        return self._layout is not None
 
     def splits(self) -> list[str]:
         """Return the names of the splits. A data set of the Hub is downloaded for this."""
@@ -160,7 +165,11 @@ class DataSource:
             files[split] = find_files(paths, self._beside)
             if not files[split]:
                 missing = names[0] if len(names) == 1 else names
-                raise InputError(Problem(place, f"there is no data file {missing!r}"))
+                raise InputError(
+                    Problem(
+                        place, f"there is no data file {missing!r}{similar_file(self._beside / names[0])}"
+                    )
+                )
         return DataLayout(self.path, options, files)
 
     def _data_dir(self) -> Path | None:

@@ -1,0 +1,82 @@
+"""Bounds for reading users' files: no file may block a reader, fill the memory, or overflow the stack.
+
+    data = read_file(path, MAX_DOCUMENT_BYTES)      # refuses pipes, devices and larger files
+    for raw in read_lines(file, path):              # refuses an endless line
+
+Everything that is refused is an InputError with one sentence. A run and `assay check` use the same readers.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from assay.core.errors import InputError, Problem
+
+MAX_LINE_BYTES = 1 << 26
+"""One row of a data file. The longest rows of published data sets, whole books, have a few megabytes."""
+MAX_DOCUMENT_BYTES = 1 << 32
+"""A JSON document is decoded as a whole. The largest published one, LongMemEval's M set, has 2.7 GB."""
+MAX_DEPTH = 300
+"""Deeper values overflow the stack of recursive code that reads them later. Real data has about ten levels."""
+
+_SPECIAL_FILES = {
+    stat.S_ISFIFO: "a named pipe",
+    stat.S_ISCHR: "a device",
+    stat.S_ISBLK: "a device",
+    stat.S_ISSOCK: "a socket",
+}
+
+
+def refuse_special_file(path: Path) -> None:
+    """Raise InputError for a pipe, device or socket: reading one may wait for ever or never end.
+
+    Says nothing about a missing file or a folder. Opening them raises an OSError that explains itself.
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    for is_kind, name in _SPECIAL_FILES.items():
+        if is_kind(mode):
+            message = f"is {name}, not a file; write its content to a file first"
+            raise InputError(Problem(str(path), message))
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """Return the bytes of a file. Raises InputError if it has more than `most`, and OSError as `open` does."""
+    refuse_special_file(path)
+    if path.stat().st_size > most:
+        raise InputError(Problem(str(path), f"has more than {most:,} bytes, the most that is read at once"))
+    return path.read_bytes()
+
+
+def read_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    """Yield the lines of an open file with their line breaks. Raises InputError for a line without end."""
+    readline, number = file.readline, 0
+    while raw := readline(MAX_LINE_BYTES):
+        number += 1
+        if len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n"):
+            message = f"the line is longer than {MAX_LINE_BYTES:,} bytes; is this a file of JSON lines?"
+            raise InputError(Problem(f"{path}:{number}", message))
+        yield raw
+
+
+def is_too_deep(raw: bytes, value: Any) -> bool:
+    """Return whether a decoded JSON value has more than MAX_DEPTH levels. `raw` is its text."""
+    # Counting brackets is a cheap upper bound of the depth. Nearly every value needs no walk.
+    if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
+        return False
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True

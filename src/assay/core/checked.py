@@ -1,0 +1,96 @@
+"""What `assay check` returns of a file: as what it was checked, what is in it, and every problem.
+
+FileCheck(kind="conversations with questions (memory test)", contents=contents({"conversation": 2}), problems=[])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from assay.core.bounds import read_file
+from assay.core.errors import InputError, Problem, similar_names, unreadable
+
+PRICES, REPLIES, RESULTS = "prices", "replies", "results"
+"""What `--as` takes besides the name of a suite, for files that belong to no suite."""
+FOLDER = "folder"
+"""The kind of the check that sums up a folder."""
+NOT_RUN = "Python of this file was not run; --run-code runs it and checks what it returns"
+# A Python file that is larger was not written by a person.
+MAX_CODE_BYTES = 1 << 24
+
+
+class CheckOptions(Struct, frozen=True, kw_only=True):
+    """How a file is checked. `beside` is a second file that it belongs to, such as the pipeline of a testset.
+
+    Without `run_code` no Python of the user is run, and nothing is downloaded.
+    """
+
+    beside: Path | None = None
+    run_code: bool = False
+
+
+class FileCheck(Struct, frozen=True, kw_only=True):
+    """The check of one file or folder.
+
+    `kind` names the format and, in brackets, the command that reads it. `contents` counts what is in the file.
+    `notes` say what was not checked, and how to choose another format.
+    """
+
+    kind: str
+    contents: str = ""
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def contents(counts: Mapping[str, int]) -> str:
+    """Return `2 conversations, 1 question` for counts by singular noun."""
+    return ", ".join(f"{count:,} {noun}{'s' * (count != 1)}" for noun, count in counts.items())
+
+
+def nearest(name: str, names: list[str]) -> str:
+    """Return the name that `name` is probably a misspelling of; empty if none is near."""
+    return next(iter(similar_names(name, names, least=0.75)), "")
+
+
+def did_you_mean(name: str, names: list[str]) -> str:
+    """Return `; did you mean 'x'?` for a misspelled name, else a list of the right ones."""
+    near = nearest(name, names)
+    if near:
+        return f"; did you mean {near!r}?"
+    return f"; known: {', '.join(names)}" if names else ""
+
+
+def python_problem(path: Path, name: str) -> str:
+    """Return why a Python file has no usable definition of `name`; empty if it seems to have one.
+
+    The file is parsed and not run, so a name that the code creates in another way than by `def`, `class`, `=` or
+    `import` is not found. A file with `from x import *` may have any name.
+    """
+    import ast  # imported here because only `assay check` needs it
+
+    try:
+        tree = ast.parse(read_file(path, MAX_CODE_BYTES), str(path))
+    except OSError as error:
+        return str(unreadable(path, error))
+    except InputError as error:
+        return str(error)
+    except SyntaxError as error:
+        return f"{path}:{error.lineno}: not Python: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"{path}: not Python: {error or 'nested too deeply'}"
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            names.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    if name in names or "*" in names:
+        return ""
+    near = nearest(name, sorted(names))
+    hint = f"; did you mean {near!r}?" if near else ""
+    return f"{path} has no function {name!r}{hint}"

@@ -1,0 +1,16 @@
+"""Messages about text files in other encodings than UTF-8."""
+
+from __future__ import annotations
+
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+"""A file that begins with one of these bytes is UTF-16."""
+
+IS_UTF16 = "this is UTF-16; save the file as UTF-8"
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """Return why bytes are not UTF-8: the first wrong byte, and what to do."""
+    if error.object[:2] in UTF16_MARKS:
+        return IS_UTF16
+    byte = error.object[error.start]
+    return f"not UTF-8: byte 0x{byte:02x}, perhaps Latin-1 or Windows-1252; save the file as UTF-8"

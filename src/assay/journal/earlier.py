@@ -1,0 +1,82 @@
+"""Earlier scorings of a run: their numbers and result files stay readable after the run was scored again.
+
+A run that is scored again, by `assay rescore` or because a metric or a judge has changed, gets new scores in the
+journal, which also keeps the old ones, and new result files. Before these are written, the old files are copied:
+
+    RUN/earlier/<score fingerprint>/summary.json       state, report and scorers, as they were
+    RUN/earlier/<score fingerprint>/files/...           the result files
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from assay.core.errors import DamagedRun, cannot_write
+from assay.core.hashing import file_sha256
+from assay.journal.folder import Summary, read_summary_at, write_summary_at
+from assay.journal.lines import run_id
+
+EARLIER = "earlier"
+
+
+class EarlierScoring(NamedTuple):
+    """One earlier scoring: its folder, and its summary with the report."""
+
+    folder: Path
+    summary: Summary
+
+    @property
+    def numbers(self) -> str:
+        """`exact_match 1.000 3/3; …`, the first metric of each entry."""
+        entries = self.summary.report.entries if self.summary.report else []
+        numbers = [str(metric) for entry in entries for metric in entry.metrics[:1]]
+        return "; ".join(numbers) or "no numbers"
+
+
+def keep_scoring(run: Path, summary: Summary) -> None:
+    """Copy the result files and the summary of a scoring that is about to be replaced. Raises StopRun on a full disk.
+
+    A result file that was changed or overwritten since is left out: it no longer has these scores.
+    """
+    target = run / EARLIER / summary.score
+    kept = []
+    try:
+        for name in summary.files:
+            path = Path(name)
+            if not path.is_file() or summary.digests.get(name) not in (None, file_sha256(path)):
+                continue
+            copy = target / "files" / _relative(path, run)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+            kept.append(str(copy))
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_write(error.filename2 or error.filename or target, error) from error
+    # Written last: a folder without it is the rest of a start that was killed.
+    write_summary_at(target, replace(summary, files=kept, digests={}, newest=""), run_id(run))
+
+
+def earlier_scorings(run: Path, score: str) -> list[EarlierScoring]:
+    """Return the scorings of a run before the one with the fingerprint `score`, the oldest first."""
+    scorings = []
+    summaries = sorted((run / EARLIER).glob("*/summary.json"), key=lambda path: path.stat().st_mtime_ns)
+    for path in summaries:
+        with suppress(DamagedRun):
+            summary = read_summary_at(path.parent, run_id(run))
+            # After a change back and forth, a kept scoring is the present one again.
+            if summary is not None and summary.score != score:
+                scorings.append(EarlierScoring(path.parent, summary))
+    return scorings
+
+
+def _relative(path: Path, run: Path) -> Path:
+    """Return a result file's path below the run folder or below the output folder, which is OUTPUT/assay/RUN."""
+    for base in (run, run.parent.parent):
+        with suppress(ValueError):
+            return path.absolute().relative_to(base.absolute())
+    return Path(path.name)

@@ -1,0 +1,80 @@
+"""Reserves room on the disk before a run sends its first request.
+
+    room = Room(folder)       # raises StopRun if the disk is full
+    room.give_up(error)       # at the first write that fails: frees the reserve, so that the lines in flight fit
+    room.close()
+
+Requests are paid for, so a run on a full disk must not send any. The reserve is a file without a name: nothing of it
+stays if the process is killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+from assay.core.errors import DiskFull, StopRun
+
+# Enough for the replies of hundreds of calls in flight, and for summary.json.
+RESERVED_BYTES = 1 << 20
+# What a write says on a full disk, and where the user's quota is used up.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class Room:
+    """Room on the disk of a run folder. `stop` is None until a write failed; then it is why the run must stop."""
+
+    def __init__(self, folder: Path, output: Path | None = None) -> None:
+        """Reserve the room. Also try the disk of `output`, the folder of the result files, if it is another one."""
+        self.stop: DiskFull | None = None
+        self._fd = _reserve(folder)
+        if output is not None and output.is_dir() and output.stat().st_dev != folder.stat().st_dev:
+            try:
+                os.close(_reserve(output))
+            except StopRun:
+                self.close()
+                raise
+
+    def give_up(self, path: Path, error: OSError) -> bool:
+        """Free the room after a write to `path` failed. Returns whether it may succeed now."""
+        if self._fd < 0 or error.errno not in _FULL:
+            return False
+        self.stop = DiskFull(
+            f"cannot write {path}: {error.strerror}. All replies so far are saved, also those that were in flight, in "
+            "room that was kept for them. Make room and run the same command again"
+        )
+        self.close()
+        return True
+
+    def close(self) -> None:
+        """Free the room. A second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _reserve(folder: Path) -> int:
+    """Return the descriptor of an unnamed file that occupies the room. Raises StopRun if there is none."""
+    fd = -1
+    try:
+        fd, name = tempfile.mkstemp(prefix=".room-", dir=folder)
+        Path(name).unlink()
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(fd, 0, RESERVED_BYTES)
+        else:  # macOS
+            with open(fd, "wb", closefd=False) as file:
+                file.write(bytes(RESERVED_BYTES))
+            os.fsync(fd)
+    except OSError as error:
+        # Where a limit of this process or the file system forbids the reserve, the run can do without it.
+        if error.errno not in _FULL | {errno.EROFS, errno.EACCES, errno.EIO}:
+            return fd
+        if fd >= 0:
+            os.close(fd)
+        raise StopRun(
+            f"there is no room for the run in {folder}: {error.strerror}. A run needs {RESERVED_BYTES >> 20} MB at "
+            "least. No request was sent. Make room and run the same command again"
+        ) from error
+    return fd

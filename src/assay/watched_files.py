@@ -1,0 +1,96 @@
+"""The files that a process reads, and whether they have changed: for `--watch`.
+
+files = FilesRead()     # before the work begins
+…
+before = files.look()
+changed(before, look(before))   # the names of files that were saved since they were read
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import sysconfig
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import assay
+from assay.journal.folder import HOME
+
+# Only such files of a folder count, so that swap files of editors start nothing.
+_ENDINGS = frozenset({".csv", ".js", ".json", ".jsonl", ".md", ".parquet", ".py", ".txt", ".yaml", ".yml"})
+# Python, its packages and assay itself do not change while somebody works on a prompt.
+_SYSTEM = [str(Path(assay.__file__).parent), "/proc", "/dev", "/sys", "/etc"]
+_OTHERS = [Path(folder).resolve() for folder in (*sysconfig.get_paths().values(), *_SYSTEM)]
+# Folders in which a file is no source: those of all runs, and of Python's compiled files.
+_OUTPUTS = frozenset({HOME, "__pycache__"})
+
+Look = dict[str, object]
+"""What is known of files and folders, by name. Two looks are equal if nothing was saved between them."""
+
+
+class FilesRead:
+    """Notes every file that this process opens for reading from now on, and every folder whose files it lists.
+
+    It uses Python's audit events, so that the prompt which a user's function reads counts as well as the pipeline file.
+    A hook cannot be removed again: use it in a process of its own.
+    """
+
+    def __init__(self) -> None:
+        self._read: Look = {}
+        self._listed: set[str] = set()
+        self._written: set[str] = set()
+        sys.addaudithook(self._note)
+
+    def look(self) -> Look:
+        """Return the files as they were when they were read, and the listed folders as they are now.
+
+        Files that the process wrote itself are left out, and what it wrote into a folder is no change of the folder.
+        """
+        written = {Path(name).resolve() for name in self._written}
+        # Python lists the folders in which it looks for modules.
+        listed = self._listed - {str(Path(folder).absolute()) for folder in sys.path}
+        seen = self._read | look(listed)
+        files = {Path(name).resolve(): found for name, found in seen.items()}
+        return {str(file): found for file, found in files.items() if file not in written and _counts(file)}
+
+    def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in ("open", "os.scandir", "os.listdir"):
+            return
+        if not isinstance(arguments[0], (str, os.PathLike)):
+            return  # the number of an open file
+        name = str(Path(arguments[0]).absolute())
+        if event != "open":
+            self._listed.add(name)
+        elif isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR):
+            self._written.add(name)
+        elif name not in self._read:
+            self._read[name] = _look_at(Path(name))
+
+
+def _counts(file: Path) -> bool:
+    if not _OUTPUTS.isdisjoint(file.parts) or any(file.is_relative_to(folder) for folder in _OTHERS):
+        return False
+    return file.is_file() or file.is_dir()
+
+
+def look(names: Iterable[str]) -> Look:
+    """Return time, size and number of each file, and the names in each folder. A file that is gone is None."""
+    return {name: _look_at(Path(name)) for name in names}
+
+
+def changed(before: Look, now: Look) -> list[str]:
+    """Return the names of what was saved, added or removed between two looks."""
+    return [name for name, seen in now.items() if before.get(name) != seen]
+
+
+def _look_at(file: Path) -> object:
+    try:
+        found = file.stat()
+        if stat.S_ISDIR(found.st_mode):
+            return sorted(entry.name for entry in file.iterdir() if entry.suffix in _ENDINGS)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

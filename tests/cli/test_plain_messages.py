@@ -1,0 +1,104 @@
+"""Messages that name the real cause of a mistake and the next step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conftest import TASK, write_docs
+from support.commands import run_here
+from support.memory_talks import talk
+
+HOP = "async def hop(session, fields):\n    return {'said': session.model.chat(fields['note'])}\n"
+ROW = {"id": 1, "tag": "a", "note": "caf\u00e9", "question": "1+1?", "answer": "2"}
+LATIN_1 = "not UTF-8: byte 0xe9, perhaps Latin-1 or Windows-1252; save the file as UTF-8"
+UTF_16 = "this is UTF-16; save the file as UTF-8"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with a hop function, its rows, a task, a conversation and a model."""
+    (tmp_path / "hop.py").write_text(HOP)
+    (tmp_path / "model.py").write_text("def answer(prompt, params):\n    return '2'\n")
+    (tmp_path / "sums.yaml").write_text(TASK)
+    write_docs(tmp_path / "rows.jsonl", [ROW])
+    write_docs(tmp_path / "sums.jsonl", [ROW])
+    write_docs(tmp_path / "talks.json", [talk(words="likes caf\u00e9 and")])
+    return tmp_path
+
+
+MODEL = ("--model", "python/model.py:answer", "--output-dir", "out")
+HOP_COMMAND = ("hop", "hop.py:hop", "rows.jsonl", *MODEL)
+MEMORY_COMMAND = ("memory", "test", "--dataset", "plain", "--data", "talks.json", *MODEL, "--memory")
+
+
+def test_a_wrong_value_of_an_option_gets_the_nearest_one_and_all_of_them(place: Path) -> None:
+    ended = run_here([*HOP_COMMAND, "--wrapper", "vew"], place)
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "there is no --wrapper value named 'vew'; did you mean 'view'? Choose one of: flat, view\n"
+    )
+    assert "`view`" in run_here(["hop", "--help"], place).stdout
+
+
+def test_a_call_without_await_is_named(place: Path) -> None:
+    ended = run_here(HOP_COMMAND, place)
+    assert ended.returncode == 1
+    assert "the result is chat(…), a call without `await`" in ended.stdout
+    assert "never awaited" not in ended.stderr
+
+
+def test_a_memory_that_needs_a_model_does_not_advise_the_flag_that_is_there(place: Path) -> None:
+    words = [word for word in MEMORY_COMMAND if word not in ("--model", "python/model.py:answer")]
+    ended = run_here([*words, "GAMemory", "--no-answer"], place)
+    assert ended.returncode == 2
+    assert ended.stderr == "--model is missing: GAMemory calls a model even without answers.\n"
+
+
+def test_a_memory_in_other_letters_is_the_only_suggestion(place: Path) -> None:
+    ended = run_here([*MEMORY_COMMAND, "fumemory"], place)
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "there is no memory named 'fumemory'; did you mean 'FUMemory'?\n",
+    )
+
+
+@pytest.mark.parametrize(("encoding", "message"), [("utf-16", UTF_16), ("latin-1", LATIN_1)])
+@pytest.mark.parametrize(
+    ("command", "file"),
+    [
+        (HOP_COMMAND, "rows.jsonl"),
+        (("task", "sums.yaml", *MODEL), "sums.jsonl"),
+        (("task", "sums.yaml", *MODEL), "sums.yaml"),
+        ((*MEMORY_COMMAND, "bm25"), "talks.json"),
+    ],
+)
+def test_a_file_in_another_encoding_is_refused_with_its_name(
+    place: Path, command: tuple[str, ...], file: str, encoding: str, message: str
+) -> None:
+    text = (place / file).read_text()
+    (place / file).write_text(f"{text}# caf\u00e9\n" if file == "sums.yaml" else text, encoding=encoding)
+    ended = run_here(command, place)
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(file)
+    assert line.endswith(message)
+
+
+def test_a_failed_performance_check_is_labelled_so(place: Path) -> None:
+    """A limit of tokens is left out where the endpoint reports none, and the report says so."""
+    (place / "p.yaml").write_text(
+        "id: p\nname: P\ninputs: [note]\nsteps:\n  - {id: say, template: '{{ note }}'}\n"
+        "outputs: [{key: said, from: say}]\n"
+    )
+    limits = {"max_seconds": 1e-9, "max_tokens": 5}
+    write_docs(place / "t.jsonl", [{"id": "a", "inputs": {"note": "x"}, "performance_baseline": limits}])
+    ended = run_here(["pipeline", "p.yaml", "--testset", "t.jsonl", *MODEL], place)
+    assert ended.returncode == 1
+    assert "\n    max_seconds: " in ended.stdout
+    shown = run_here(["show", "out", "--position", "0"], place).stdout
+    assert (
+        "max_tokens was not checked in 1 test: the endpoint reports no tokens" in ended.stdout + ended.stderr
+    )
+    assert "output: " not in ended.stdout + shown

@@ -1,0 +1,138 @@
+"""Files that are made to hurt: each is answered with a sentence, in bounded memory. Runs use the same readers."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from assay.core import bounds
+from assay.core.errors import InputError
+from assay.core.jsonl import rows
+from assay.core.records import read_records
+from assay.core.yamlfile import load_yaml
+
+DEEP = 100_000
+# An archive and its unfolded content are never both in memory, so this is far more than is needed.
+_MEMORY = 700 << 20
+
+
+def hostile_files(folder: Path) -> dict[str, str]:
+    """Write the files. Returns a part of the message about each."""
+    aliases = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+    aliases += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30))
+    merges = "a0: &a0 {x: 1}\n"
+    merges += "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}\n" for n in range(1, 30))
+    # Members of an archive can be repeated, which is faster than compressing gigabytes.
+    blank, letters = gzip.compress(b" " * 50_000_000, 1), gzip.compress(b"a" * 50_000_000, 1)
+    contents: dict[str, tuple[bytes, str]] = {
+        "deep.json": (b"[" * DEEP + b"]" * DEEP, "nested more than"),
+        "deep.jsonl": (b'{"a":' * DEEP + b"1" + b"}" * DEEP, "nested more than"),
+        "deep.yaml": (b"a: " + b"[" * DEEP + b"]" * DEEP, "nested more than 40 levels deep"),
+        "dashes.yaml": (b"a:\n  " + b"- " * DEEP, "nested more than 40 levels deep"),
+        "aliases.yaml": (f"task: t\n{aliases}".encode(), "values, counting those that aliases"),
+        "many.yaml": (b"a: [" + b"1," * 1_000_000 + b"]", "has more than 300,000 values"),
+        "merges.yaml": (f"task: t\n{merges}".encode(), "values, counting those that aliases"),
+        "list.json.gz": (
+            gzip.compress(b'[{"a": 1},') + blank * 30,
+            "unfolds to more than 100 times its size",
+        ),
+        "line.jsonl.gz": (letters * 30, "the line is longer than"),
+    }
+    for name, (content, _) in contents.items():
+        (folder / name).write_bytes(content)
+    os.mkfifo(folder / "pipe.jsonl")
+    messages = {name: message for name, (_, message) in contents.items()}
+    return messages | {"pipe.jsonl": "is a named pipe", "/dev/zero": "is a device"}
+
+
+def bounded(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run `assay` with little memory. It must not crash, and not hang."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+
+    return subprocess.run(
+        [sys.executable, "-m", "assay", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        preexec_fn=limit,
+    )
+
+
+def test_hostile_files_are_checked_within_bounds(tmp_path: Path) -> None:
+    """One process checks them all: none ends it, and each has its sentence."""
+    messages = hostile_files(tmp_path)
+    done = bounded(tmp_path, "check", *messages, "--json")
+    assert (done.returncode, done.stderr) == (1, "")
+    problems = {
+        file["path"]: [each["message"] for each in file["problems"]] for file in json.loads(done.stdout)
+    }
+    for name, message in messages.items():
+        assert any(message in each for each in problems[name]), (name, problems[name])
+
+
+def test_a_run_over_hostile_files_is_refused(tmp_path: Path) -> None:
+    hostile_files(tmp_path)
+    (tmp_path / "none.jsonl").touch()
+    model = ("--model", "script/none.jsonl")
+    for words in (
+        ("task", "--tasks", "aliases.yaml", *model),
+        ("pipeline", "deep.yaml", *model),
+        ("memory", "test", "--data", "deep.json", "--memory", "none", *model),
+    ):
+        done = bounded(tmp_path, *words)
+        assert done.returncode == 2, done.stderr
+        assert "Traceback" not in done.stderr
+        assert any(word in done.stderr for word in ("nested more than", "aliases")), done.stderr
+
+
+def test_values_of_ordinary_depth_are_read_and_deeper_ones_refused(tmp_path: Path) -> None:
+    """The limit is exact, whichever reader reads the file."""
+    path = tmp_path / "x.jsonl"
+    for levels, count in ((bounds.MAX_DEPTH, 1), (bounds.MAX_DEPTH + 1, 0)):
+        path.write_text('{"a":' * levels + "1" + "}" * levels)
+        problems: list[object] = []
+        assert len(list(rows(path, problems))) == count  # type: ignore[arg-type]
+        assert len(list(read_records(path, problems))) == count  # type: ignore[arg-type]
+        assert len(problems) == 2 * (1 - count)
+
+
+def test_a_long_line_is_read_and_an_endless_one_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "MAX_LINE_BYTES", 100)
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"a": "' + "x" * 80 + '"}\n{}\n')
+    assert len(list(rows(path))) == 2
+    path.write_text('{}\n{"a": "' + "x" * 100 + '"}\n')
+    with pytest.raises(InputError, match="x.jsonl:2: the line is longer than 100 bytes"):
+        list(rows(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: 2024-13-45\n", "a value cannot be read"),
+        ("? [a, b]\n: 1\n", "a key is a list or mapping"),
+        ("a: &a [*a]\n", "nested too deeply, or an alias of itself"),
+    ],
+)
+def test_odd_yaml_is_a_sentence(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    with pytest.raises(InputError, match=message):
+        load_yaml(tmp_path / "x.yaml")
+
+
+def test_yaml_with_many_brackets_side_by_side_is_read(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("a:\n" + "- [1, {b: [2]}]\n" * 200)
+    assert len(load_yaml(tmp_path / "x.yaml").value["a"]) == 200

@@ -1,0 +1,400 @@
+"""Patterns that take for ever are stopped in every place that takes a pattern from a file, and signals are heard."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.core.patterns import MAX_STOPS, PatternStopped, compile_pattern
+from assay.core.templates import Template, TemplateProblem
+from assay.scoring.expectations import Matching, Rule, apply_rules, compare
+from assay.scoring.filters import multi_choice_regex, regex
+from assay.scoring.metrics import exact_match
+from assay.solvers.steps.prompt_step import parser
+
+from support.commands import Job, Started, run_here
+from support.lab import Lab
+from support.pipelines import PipelineLab, case, read_lines, says
+
+A, X, SPACE, WORD = "a" * 40, "x" * 40, " " * 60_000, "word" * 20_000
+EXPLODING = [
+    (r"(a+)+$", A + "!"),
+    (r"(a*)*$", A + "!"),
+    (r"(a+)*$", A + "!"),
+    (r"(a|a)+$", A + "!"),
+    (r"(?:a|aa)+$", A * 2 + "!"),
+    (r"(a|a?)+$", A + "!"),
+    (r"(a?a?)+$", A + "!"),
+    (r"([a-z]+)+$", A + "!"),
+    (r"([a-zA-Z0-9]+\s?)+$", A + "!"),
+    (r"(\w+\s?)*$", A + "!"),
+    (r"(\w|\w\w)+$", A * 2 + "!"),
+    (r"(.*a){20}$", A + "!"),
+    (r"(.+)+x", A),
+    (r"(x+x+)+y", X),
+    (r"(x*)*y", X),
+    (r"(x+)*y", X),
+    (r"((x+)+)+y", X),
+    (r"(?:(?:x+)+)+y", X),
+    (r"(?i)(X+)+Y", X),
+    (r"(?s)(.+)*\n", X),
+    (r"(x{1,20}){1,20}y", X),
+    (r"(?P<word>x+)+(?P<end>y)", X),
+    (r"(x+?)+?y", X),
+    (r"(?=(x+)+y)x", X),
+    (r"(x|xx|xxx)+y", X * 2),
+    (r"^(([a-z])+.)+[A-Z]([a-z])+$", A + "1"),
+    (r"^(\d+)+$", "1" * 40 + "a"),
+    (r"(\d+,?)+;", "1" * 40),
+    (r"^([0-9]+|[0-9]+[0-9]+)*$", "1" * 40 + "a"),
+    (r"([漢字]+)+。", "漢字" * 20),
+    (r"(\(?\w+\)?)+\.", "(" + A),
+    (r"^(?:\s*\w+\s*)+:$", A + " " + A),
+    (r"(<[^>]*>|<.*>)*;", "<a>" * 40),
+    (r"(\".*\"|'.*'|[^'\"]+)*;", A + '"'),
+    (r"\s+$", SPACE + "x"),
+    (r"\s*\s*\s*;", SPACE),
+    (r"a+b", "a" * 100_000),
+    (r"(.*)(.*)(.*)(.*)(.*)(.*)=", "a" * 3_000),
+    (r"\w*\w*\w*\w*\w*!", "a" * 3_000),
+    (r"[a-z]+[a-z]+[a-z]+\d", WORD),
+]
+"""Forty patterns, each with a text on which it takes from many seconds to longer than the universe is old."""
+
+
+@pytest.fixture(autouse=True)
+def short_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop slow matches soon, as people may set it."""
+    monkeypatch.setenv("ASSAY_PATTERN_SECONDS", "0.01")
+
+
+def filter_regex(pattern: str, text: str) -> Any:
+    """The filter `regex`."""
+    return regex.build(regex_pattern=pattern)([text])
+
+
+def filter_multi_choice(pattern: str, text: str) -> Any:
+    """The pattern of the filter `multi_choice_regex`."""
+    return multi_choice_regex.build(regex_pattern=pattern)([text], {"choices": ["one", "two"]})
+
+
+def filter_ignored(pattern: str, text: str) -> Any:
+    """The option `regexes_to_ignore` of the filter `multi_choice_regex`."""
+    return multi_choice_regex.build(regexes_to_ignore=[pattern])([text], {"choices": ["one", "two"]})
+
+
+def metric_ignored(pattern: str, text: str) -> Any:
+    """The option `regexes_to_ignore` of the metric `exact_match`."""
+    return exact_match.build(regexes_to_ignore=[pattern])("one", text)
+
+
+def output_parser(pattern: str, text: str) -> Any:
+    """The `output_parser` of a pipeline step."""
+    return parser({"type": "regex", "pattern": pattern})(text)
+
+
+def template(pattern: str, text: str) -> Any:
+    """The filter `regex_replace` of a template."""
+    try:
+        return Template("{{ text | regex_replace(pattern, '-') }}").render({"text": text, "pattern": pattern})
+    except TemplateProblem as problem:
+        if str(problem).startswith("the template is refused: the pattern "):
+            raise PatternStopped(pattern, len(text), 0.01) from None
+        raise
+
+
+def rule(pattern: str, text: str) -> Any:
+    """The rule `regex_match` of a pipeline file."""
+    (check,) = apply_rules([Rule("regex_match", pattern)], {"output": text})
+    assert check.passed is not None or check.why.startswith("output: the pattern ")
+    return stopped_if_none(check.passed, pattern, text)
+
+
+def expectation(pattern: str, text: str) -> Any:
+    """An expectation `regex:` of a testset."""
+    (check,) = compare({"mood": f"regex:{pattern}"}, {"mood": text}, Matching())
+    assert check.passed is not None or check.why.startswith("mood: the pattern ")
+    return stopped_if_none(check.passed, pattern, text)
+
+
+def stopped_if_none(passed: bool | None, pattern: str, text: str) -> bool:
+    """A check whose pattern was stopped is neither passed nor failed."""
+    if passed is None:
+        raise PatternStopped(pattern, len(text), 0.01)
+    return passed
+
+
+PLACES = [
+    filter_regex,
+    filter_multi_choice,
+    filter_ignored,
+    metric_ignored,
+    output_parser,
+    template,
+    rule,
+    expectation,
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_forty_exploding_patterns_are_stopped(place: Callable[[str, str], Any]) -> None:
+    assert len(dict(EXPLODING)) == 40
+    for pattern, text in EXPLODING:
+        with pytest.raises(PatternStopped):
+            pytest.fail(f"{pattern} returned {place(pattern, text)}")
+
+
+# Whole runs
+
+
+MANY = [EXPLODING[number] for number in (0, 5, 15, 33, 35)]
+"""Exponential and polynomial patterns, of which one has a long text."""
+
+
+def test_a_task_scores_all_documents_but_those_on_which_its_filter_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lab = Lab(tmp_path)
+    filters = [
+        {
+            "name": f"f{number}",
+            "filter": [{"function": "regex", "regex_pattern": pattern}, {"function": "take_first"}],
+        }
+        for number, (pattern, _) in enumerate(MANY)
+    ]
+    docs = [{"q": "plain", "a": "[invalid]"}, *({"q": text.replace("\n", " "), "a": "x"} for _, text in MANY)]
+    lab.task(docs=docs, filter_list=filters, metric_list=[{"metric": "exact_match"}])
+    done = run_here(["task", "t.yaml", "--model", "python/model.py:echo", "--output-dir", "out"], tmp_path)
+    scores = scores_of(tmp_path)
+    for number in range(len(MANY)):
+        by_document = {score["index"]: score for score in scores if score["part"] == f"f{number}"}
+        reason = by_document[number + 1]["reason"]
+        assert by_document[number + 1]["status"] == "invalid"
+        assert reason.startswith(f"f{number}: t.yaml:")
+        assert f"the pattern {MANY[number][0]!r} was stopped after 0.01 s, on a text of " in reason
+        assert by_document[number + 1].get("value") is None
+        assert by_document[0]["status"] == "scored"
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_stopped_pattern_of_a_metric_makes_the_score_invalid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lab = Lab(tmp_path)
+    pattern, text = EXPLODING[1]
+    docs = [{"q": "plain", "a": "plain"}, {"q": text, "a": "x"}]
+    lab.task(docs=docs, metric_list=[{"metric": "exact_match", "regexes_to_ignore": [pattern]}])
+    run_here(["task", "t.yaml", "--model", "python/model.py:echo", "--output-dir", "out"], tmp_path)
+    first, second = sorted(scores_of(tmp_path), key=lambda score: int(score["index"]))
+    assert (first["status"], first["value"]) == ("scored", 1.0)
+    assert second["status"] == "invalid"
+    assert "metric_list" in second["reason"]
+    assert "was stopped after" in second["reason"]
+
+
+def test_a_stopped_pattern_of_a_template_fails_its_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lab = Lab(tmp_path)
+    pattern, text = EXPLODING[2]
+    docs = [{"q": "ab", "a": "b"}, {"q": text, "a": "x"}]
+    lab.task(docs=docs, doc_to_text=f"{{{{ q | regex_replace('{pattern}|a', '') }}}}")
+    run_here(["task", "t.yaml", "--model", "python/model.py:echo", "--output-dir", "out"], tmp_path)
+    (end,) = [line for line in read_lines(one(tmp_path, "records.jsonl"))[1:] if line["index"] == 1]
+    assert end["failure"]["message"].startswith("t.yaml:")
+    assert (
+        "doc_to_text: the template is refused: the pattern '(a+)*$|a' was stopped after"
+        in end["failure"]["message"]
+    )
+    assert scores_of(tmp_path)[0]["value"] == 1.0
+
+
+def test_a_pipeline_says_of_each_place_that_its_pattern_was_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expectations and rules are undecided. A step whose parser or template is stopped fails."""
+    monkeypatch.chdir(tmp_path)
+    lab = PipelineLab(tmp_path)
+    pattern, text = EXPLODING[0]
+    steps = {
+        "plain": says("s"),
+        "parser": says("s", output_parser={"type": "regex", "pattern": pattern}),
+        "template": says("s", f"{{{{ text | regex_replace('{pattern}', '') }}}}"),
+    }
+    expected = {"inputs": {"text": text}, "expected_outputs": {"output": f"regex:{pattern}"}}
+    ruled = {
+        "inputs": {"text": text},
+        "evaluation_config": {"rules": [{"kind": "regex_match", "pattern": pattern}]},
+    }
+    passing = {"inputs": {"text": "aaa"}, "expected_outputs": {"output": f"regex:{pattern}"}}
+    tests = [case("expected", **expected), case("ruled", **ruled), case("passing", **passing)]
+    tests.append(case("after", inputs={"text": "x"}, depends_on=["expected"]))
+    lab.tests(*tests)
+    lab.pipeline(steps["plain"])
+    result = lab.run()
+    assert result.verdicts == {
+        "expected": "invalid",
+        "ruled": "invalid",
+        "passing": "passed",
+        "after": "skipped",
+    }
+    reasons = {score["part"]: score["reason"] for score in scores_of(tmp_path)}
+    assert reasons["expected"].startswith(
+        f"tests.jsonl:1: output: the pattern {pattern!r} was stopped after 0.01 s"
+    )
+    assert reasons["ruled"].startswith(f"tests.jsonl:2: output: the pattern {pattern!r} was stopped")
+    for name in ("parser", "template"):
+        lab.pipeline(steps[name])
+        lab.tests(case(inputs={"text": text}, expected_outputs={"output": "x"}))
+        failed = lab.run(output_dir=name)
+        assert failed.verdicts == {"t": "errored"}
+        assert "was stopped after 0.01 s" in json.dumps(failed.row)
+
+
+def test_an_evaluation_scores_all_rows_but_those_whose_pattern_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import assay
+
+    monkeypatch.chdir(tmp_path)
+    pattern, text = EXPLODING[3]
+
+    def say(row: dict[str, str]) -> str:
+        return row["text"]
+
+    run = assay.evaluate(
+        [{"text": "one", "answer": "one"}, {"text": text, "answer": "two"}],
+        answer=say,
+        target="answer",
+        score=assay.exact_match(regexes_to_ignore=[pattern]),
+        version="1",
+        output_dir="out",
+    )
+    first, second = scores_of(tmp_path)
+    assert (first["status"], second["status"]) == ("scored", "invalid"), run
+    assert second["reason"].startswith(f"the pattern {pattern!r} was stopped after 0.01 s")
+
+
+def test_stops_before_a_run_do_not_lower_the_time_of_its_patterns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a notebook, where many runs share a process."""
+    import assay
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ASSAY_PATTERN_SECONDS", "0.03")
+    for number in range(MAX_STOPS):
+        with pytest.raises(PatternStopped):
+            compile_pattern("(m+)+$").sub("", "m" * (40 + number) + "!")
+    assay.evaluate(
+        [{"text": "m" * 39 + "!", "answer": "two"}],
+        answer=lambda row: str(row["text"]),
+        target="answer",
+        score=assay.exact_match(regexes_to_ignore=["(m+)+$"]),
+        version="1",
+        output_dir="out",
+    )
+    (score,) = scores_of(tmp_path)
+    assert "was stopped after 0.03 s, on a text of 40 characters" in score["reason"]
+
+
+def one(folder: Path, name: str) -> Path:
+    """The only file of this name in the run folders."""
+    (found,) = folder.glob(f"*/assay/*/{name}")
+    return found
+
+
+def scores_of(folder: Path) -> list[dict[str, Any]]:
+    """The scores in the journal, in data order."""
+    lines = read_lines(one(folder, "scores.jsonl"))[1:]
+    scores = [{"status": "scored", "reason": "", **line} for line in lines if line["type"] == "score"]
+    return sorted(scores, key=lambda score: int(score["index"]))
+
+
+# Signals
+
+
+def task_command(folder: Path, **changes: Any) -> list[str]:
+    """A task of 60 documents on which `(a+)+$` explodes."""
+    Lab(folder).task(docs=[{"q": A + f"! {number}", "a": "x"} for number in range(60)], **changes)
+    return ["task", str(folder / "t.yaml"), "--model", f"python/{folder}/model.py:echo"]
+
+
+def filter_command(folder: Path) -> list[str]:
+    """A filter of a task, which runs apart from the event loop."""
+    chain = [{"function": "regex", "regex_pattern": "(a+)+$"}, {"function": "take_first"}]
+    return task_command(folder, filter_list=[{"name": "f", "filter": chain}])
+
+
+def template_command(folder: Path) -> list[str]:
+    """A template of a task. It blocks the event loop until it is stopped, once for each row."""
+    return task_command(folder, doc_to_text="{{ q | regex_replace('(a+)+$', '') }}")
+
+
+def pipeline_command(folder: Path, step: dict[str, Any], **fields: Any) -> list[str]:
+    """A pipeline of one step with 60 tests."""
+    lab = PipelineLab(folder)
+    lab.pipeline(step)
+    lab.tests(*(case(number, inputs={"text": f"{A}! {number}"}, **fields) for number in range(60)))
+    files = ["pipeline", str(folder / "p.yaml"), "--testset", str(folder / "tests.jsonl")]
+    return [*files, "--model", f"python/{folder}/model.py:answer"]
+
+
+def expectation_command(folder: Path) -> list[str]:
+    """An expectation of a testset."""
+    return pipeline_command(folder, says("s"), expected_outputs={"output": "regex:(a+)+$"})
+
+
+def parser_command(folder: Path) -> list[str]:
+    """The output_parser of a step."""
+    return pipeline_command(folder, says("s", output_parser={"type": "regex", "pattern": "(a+)+$"}))
+
+
+def worker_of(process: int) -> bool:
+    """Whether a process has started another for a slow pattern, so that one runs."""
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+            command = (status.parent / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if parent == process and b"pattern_worker.py" in command:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("command", [filter_command, template_command, expectation_command, parser_command])
+def test_a_signal_ends_a_run_whose_pattern_explodes(
+    tmp_path: Path,
+    number: signal.Signals,
+    command: Callable[[Path], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The run ends with 130 before all rows are done, though a match may take a minute apart from the loop."""
+    in_loop = command is template_command
+    monkeypatch.setenv("ASSAY_PATTERN_SECONDS", "1" if in_loop else "60")
+    job = Job(["-m", "assay", *command(tmp_path), "--output-dir", str(tmp_path / "out")], tmp_path / "out")
+    with job.started() as started:
+        assert started.wait_for(lambda: worker_of(started.process.pid))
+        finished = end_by(started, number)
+    # SIGTERM before the first case: nothing is there to be stopped kindly.
+    assert finished in (130, -signal.SIGTERM)
+    assert job.count("scores") < 60
+
+
+def end_by(started: Started, number: signal.Signals) -> int:
+    """Send the signal twice: the first lets open cases finish, the second does not. Returns the exit code."""
+    started.process.send_signal(number)
+    time.sleep(0.1)  # two equal signals at once are one
+    started.process.send_signal(number)
+    return started.end().code
