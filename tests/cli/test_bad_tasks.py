@@ -234,12 +234,12 @@ USE: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "samples that are no JSON": (
         ("sums.yaml", *PYTHON, "--samples", "{sums: [1]}"),
-        "option 'samples': not a JSON",
+        "--samples: not a JSON",
     ),
     "samples that are no lists": (("sums.yaml", *PYTHON, "--samples", '{"sums": "x"}'), "option 'samples"),
     "a samples file that is not there": (
         ("sums.yaml", *PYTHON, "--samples", "gone.json"),
-        "option 'samples': 'gone.json' cannot be read",
+        "--samples: 'gone.json' cannot be read",
     ),
     "samples and a limit": (
         ("sums.yaml", *PYTHON, "--samples", '{"sums": [1]}', "--limit", "2"),
@@ -257,7 +257,7 @@ USE: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "a parameter without a value": (
         ("sums.yaml", *PYTHON, "--gen-kwargs", "top_p"),
-        "option 'gen_kwargs': expected",
+        "--gen-kwargs: expected",
     ),
     "turns without a template": (
         ("sums.yaml", *PYTHON, "--fewshot-as-multiturn"),
@@ -315,7 +315,10 @@ def test_a_function_that_raises_costs_its_document_and_is_named(folder: Path, as
     assert "1 document cannot be run" in done.stderr
     assert list((folder / "out").glob("*/results_*.json"))
     assert [row["error"] for row in rows(folder) if "error" in row] == [
-        "bad_case: sums.yaml:5 doc_to_text: !function own.question raised KeyError: 'this one' (sums.jsonl:3)"
+        (
+            "bad_case: sums.yaml:5 doc_to_text: !function own.question raised KeyError: 'this one' "
+            '(own.py:3: raise KeyError("this one")) (sums.jsonl:3)'
+        )
     ]
     shown = assay_in("show", "out", "2").stdout
     assert "!function own.question raised KeyError: 'this one'" in shown
@@ -330,7 +333,7 @@ def test_process_results_that_raises_is_left_out_of_every_metric(folder: Path, a
     assert re.search(r"none +other +0.5000 .* 5 +1 invalid", done.stdout)
     assert "exact_match" not in done.stdout
     assert "assay show out/assay/" in done.stdout, "says where the reasons are"
-    assert [row["error"] for row in rows(folder) if "error" in row] == ["none: ValueError: cannot read it"]
+    assert [row["error"] for row in rows(folder) if "error" in row] == ["ValueError: cannot read it"]
 
 
 def test_an_aggregation_that_raises_leaves_its_number_out(folder: Path, assay_in: Assay) -> None:

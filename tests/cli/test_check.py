@@ -246,7 +246,7 @@ def test_a_testset_is_checked_for_the_pipeline_beside_it(
         "error a_b.jsonl:6 $.inputs.lagn: is no input of the pipeline; did you mean 'lang'?",
         "warning a_b.jsonl:9 $.author: is no input of the pipeline; it has lang, text",
     ]
-    assert check.files[0]["notes"] == ["checked for the pipeline flow.yaml; --pipeline names another one"]
+    assert check.files[0]["notes"] == ["checked for the pipeline flow.yaml; for another one: --pipeline FILE"]
 
 
 def test_a_testset_without_a_pipeline_gets_warnings(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -232,7 +232,7 @@ def test_one_task_of_several_without_a_score_is_named_and_the_code_stays_0(lab: 
     tasks = ("t.yaml", "t_pr.yaml")
     ended = run_here(command("right", tasks=tasks), lab)
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    told = f"t_pr has no score: none: ValueError: no at u.py:{line_of('raise ValueError', CODE)}. Exit code 0"
+    told = f"t_pr has no score: ValueError: no at u.py:{line_of('raise ValueError', CODE)}. Exit code 0"
     assert ended.stderr.splitlines()[-1] == told
     assert run_here(command("right", "--quiet", tasks=tasks), lab).stderr.splitlines() == [told]
 

@@ -217,8 +217,11 @@ class CommandResult(NamedTuple):
 def typed(capsys: pytest.CaptureFixture[str], *arguments: str) -> CommandResult:
     """Run `assay ...` in this process."""
     capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        main(list(arguments))
+    with pytest.MonkeyPatch.context() as patch:
+        # A run that did not finish prints the command that continues it.
+        patch.setattr("sys.argv", ["assay", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
     said = capsys.readouterr()
     assert isinstance(ended.value.code, int)
     return CommandResult(ended.value.code, said.out, said.err)

@@ -35,14 +35,16 @@ def print_footer(run: Run) -> None:
     for sentence in summary.reply_problems:
         click.echo(f"  {sentence}")
     failures = [f"{count:,} × {kind}{_first_message(run, kind)}" for kind, count in summary.failures.items()]
-    for line in failures:
+    # Failures of the infrastructure are over if all cases have their answers and scores.
+    are_over = not summary.infra_error and not summary.unscored
+    failed_calls = [
+        f"{counted(count, 'call')} failed, {kind}{_first_message(run, kind)}"
+        for kind, count in summary.failed_calls.items()
+        if kind not in summary.failures and (kind in SUBJECT_KINDS or not are_over)
+    ]
+    for line in [*failures, *failed_calls]:
         click.echo(f"  {line}")
-    for kind, count in summary.failed_calls.items():
-        # Failures of the infrastructure are over if all cases have their answers and scores.
-        is_over = kind not in SUBJECT_KINDS and not summary.infra_error and not summary.unscored
-        if kind not in summary.failures and not is_over:
-            click.echo(f"  {counted(count, 'call')} failed, {kind}{_first_message(run, kind)}")
-    for error in _located_errors(run, failures):
+    for error in _located_errors(run, [*failures, *failed_calls, summary.end_sentence]):
         click.echo(f"  {error.count:,} × {error}")
     if summary.failures:
         click.echo(f"  list them with: assay show {run.folder} --failed")
@@ -91,10 +93,11 @@ def print_errors(run: Run) -> None:
     tell(f"{told} ({'; '.join(causes)}). Continue with: {_continue_command(run)}")
 
 
-def _located_errors(run: Run, failures: list[str]) -> list[ErrorCount]:
-    """Return the most frequent errors with their place in the user's code, unless a line of `failures` names it."""
+def _located_errors(run: Run, lines: list[str]) -> list[ErrorCount]:
+    """Return the most frequent errors with their place in the user's code, but for one that a line names already."""
     errors = [error for error in (run.report.errors if run.report else []) if error.place]
-    if len(errors) == 1 and any(errors[0].place in line for line in failures):
+    # One of several errors stays: the lines do not say how often it came.
+    if len(errors) == 1 and any(errors[0].place in line for line in lines):
         return []
     return errors[:MOST_ERRORS]
 

@@ -1,4 +1,4 @@
-"""Messages about text files in other encodings than UTF-8."""
+"""Messages about files that are not UTF-8 or not JSON."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ def not_utf8(error: UnicodeDecodeError) -> str:
         return IS_UTF16
     byte = error.object[error.start]
     return f"not UTF-8: byte 0x{byte:02x}, perhaps Latin-1 or Windows-1252; save the file as UTF-8"
+
+
+def not_json(error: Exception) -> str:
+    """Return why a text is not JSON, without msgspec's own words for that."""
+    return f"not JSON: {str(error).removeprefix('JSON is malformed: ')}"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from assay.core.bounds import MAX_DEPTH, is_too_deep, read_lines, refuse_special_file
-from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_utf8
+from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.core.errors import InputError, Problem
 
 _BOM = b"\xef\xbb\xbf"
@@ -87,7 +87,7 @@ def parse_object(raw: bytes, place: Located, problems: list[Problem] | None = No
     except UnicodeDecodeError as error:
         problem = Problem(place.where, not_utf8(error))
     except msgspec.DecodeError as error:
-        problem = Problem(place.where, f"not JSON: {error}")
+        problem = Problem(place.where, not_json(error))
     except RecursionError:
         problem = Problem(place.where, TOO_DEEP)
     else:

@@ -32,7 +32,7 @@ from assay.core.bounds import (
     read_file,
     refuse_special_file,
 )
-from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_utf8
+from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.core.errors import InputError, Problem, unreadable
 from assay.core.schema import JSON_WORDING, KeyPath, Wording, convert, json_path, kind_of
 
@@ -218,7 +218,7 @@ def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> I
         if position is not None:
             line = data.count(b"\n", 0, int(position[1])) + 1
             where = f"{path}:{line}"
-        why = not_utf8(error) if isinstance(error, UnicodeDecodeError) else f"not JSON: {error}"
+        why = not_utf8(error) if isinstance(error, UnicodeDecodeError) else not_json(error)
         problems.append(Problem(where, why))
         return
     if not raws:
@@ -230,7 +230,7 @@ def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> I
             problems.append(Problem(f"{path} {root}", _TOO_DEEP))
             continue
         except _DECODE_ERRORS as error:
-            why = not_utf8(error) if isinstance(error, UnicodeDecodeError) else f"not JSON: {error}"
+            why = not_utf8(error) if isinstance(error, UnicodeDecodeError) else not_json(error)
             problems.append(Problem(f"{path} {root}", why))
             continue
         if isinstance(value, dict) and is_too_deep(bytes(raw), value):
@@ -429,7 +429,7 @@ def _why_unusable(raw: bytes, line: int, error: Exception) -> str:
         return f"{constants[0]} is not JSON; write null or leave it out"
     if b"\\ud" in raw.lower():
         return "not JSON: half of a pair of \\ud escapes stands alone"
-    return f"not JSON: {error}"
+    return not_json(error)
 
 
 def _indent(data: bytes, position: int) -> int:

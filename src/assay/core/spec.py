@@ -321,7 +321,9 @@ def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where
                 message = unknown(f"--{name.replace('_', '-')} value", str(value), choices)
                 message += f" Choose one of: {', '.join(choices)}" if "did you mean" in message else ""
             elif bound := _BOUND.fullmatch(message):
-                flag = f"--{name.replace('_', '-')} {(own_values | common_values)[name]}"
+                value = (own_values | common_values)[name]
+                shown = f"{value:g}" if isinstance(value, float) else value
+                flag = f"--{name.replace('_', '-')} {shown}"
                 kind = "a whole number" if bound[1] == "int" else "a number"
                 message = f"{flag}: expected {kind} {_BOUNDS[bound[2]]} {bound[3].removesuffix('.0')}"
             else:
@@ -343,7 +345,7 @@ def _mapping_value(option: Field, value: Any) -> Any:
         try:
             value = parse_pairs(value)
         except UsageError as error:
-            raise UsageError(f"option {option.name!r}: {error}") from None
+            raise UsageError(f"{option.flags[0]}: {error}") from None
     if option.extra.get("params") and isinstance(value, dict):
         from assay.core.params import check_params  # imports the request's type, which `--help` does not need
 
@@ -365,12 +367,14 @@ def parse_pairs(text: str) -> dict[str, Any]:
         try:
             return msgspec.json.decode(text, type=dict[str, Any])
         except msgspec.DecodeError as error:
-            raise UsageError(f"not a JSON object: {error}: {text!r}") from None
+            reason = str(error).removeprefix("JSON is malformed: ")
+            raise UsageError(f"not a JSON object: {reason}: {text!r}") from None
     pairs = {}
     for item in filter(None, _split_pairs(text)):
         key, equals, value = item.partition("=")
         if not equals:
-            raise UsageError(f"expected key=value, found {item!r} in {text!r}")
+            found = repr(item) if item == text else f"{item!r} in {text!r}"
+            raise UsageError(f"expected key=value, found {found}")
         pairs[key.strip()] = _literal(value.strip())
     return pairs
 

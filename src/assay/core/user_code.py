@@ -127,6 +127,12 @@ class UserCodeError(Exception):
         """`[KeyError] 'gone'`. Only the text for a time limit and for an invalid value."""
         return self.text if self.kind in ("timeout", "bad_result") else f"[{self.type_name}] {self.text}"
 
+    @property
+    def raised(self) -> str:
+        """`KeyError: 'gone' (hop.py:7: raise KeyError('gone'))`, after "it raised"."""
+        text = f"{self.type_name}: {self.text}"
+        return f"{text} ({self.where})" if self.where else text
+
     @cached_property
     def where(self) -> str:
         """`file.py:12: the line` of the innermost frame in the user's own files; empty if there is none."""
@@ -378,17 +384,11 @@ def items_of(function: Callable[..., Any], args: tuple[Any, ...], item: type[T],
                 )
             yield value
     except UserCodeError as error:
-        raise InputError(Problem(name, f"it raised {_raised(error)}")) from error
+        raise InputError(Problem(name, f"it raised {error.raised}")) from error
 
 
 def _described(value: Any) -> str:
     return "None" if value is None else f"a {type(value).__name__}"
-
-
-def _raised(error: UserCodeError) -> str:
-    """`KeyError: 'gone' (loader.py:7: raise KeyError('gone'))`."""
-    text = f"{error.type_name}: {error.text}"
-    return f"{text} ({error.where})" if error.where else text
 
 
 # What an exception means
@@ -610,7 +610,7 @@ def load_module(path: Path) -> ModuleType:
             call_here(loader.exec_module, (module,))
     except UserCodeError as error:
         del sys.modules[name]
-        raise InputError(Problem(str(path), f"importing it raised {_raised(error)}")) from error
+        raise InputError(Problem(str(path), f"importing it raised {error.raised}")) from error
     except BaseException:
         del sys.modules[name]
         raise

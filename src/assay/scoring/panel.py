@@ -20,7 +20,7 @@ from typing import Any
 from assay.core import registry
 from assay.core.addresses import OPENAI, same_vendor
 from assay.core.connect import CHAT, SCHEMA, Role, response_format, with_provider
-from assay.core.errors import ModelError, UsageError
+from assay.core.errors import ModelError, UsageError, similar_names
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.protocols import Asker, Context
 from assay.core.spec import RunSpec
@@ -146,9 +146,13 @@ def _length(question: AnswerQuestion) -> int:
 def judge_name(flag: str | None, environ: Mapping[str, str] = os.environ) -> str:
     """Return the judge's name: --judge, else an environment variable, else `offline`.
 
-    A name without a provider is a model of the provider `openai`.
+    A name without a provider is a model of the provider `openai`. Raises UsageError for a misspelled `offline`.
     """
     if flag:
+        if flag != OFFLINE and similar_names(flag, [OFFLINE], least=0.75):
+            raise UsageError(
+                f"--judge {flag}: did you mean {OFFLINE!r}? For a model of this name: --judge openai/{flag}"
+            )
         return flag if "/" in flag or flag == OFFLINE else f"openai/{flag}"
     for variable in _MODEL_VARIABLES:
         if name := environ.get(variable):

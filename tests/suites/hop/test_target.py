@@ -161,7 +161,7 @@ def test_imported_functions_are_not_meant(task: Path) -> None:
 @pytest.mark.parametrize(
     ("target_name", "message"),
     [
-        ("sums.py", "is not a target; pass FILE.py:FUNCTION"),
+        ("gone.py", "there is no file 'gone.py'"),
         ("sums.py:", "is not a target"),
         (":hop", "is not a target"),
         ("sums.py:gone", "has no function 'gone'; it has hop_sum, later"),

@@ -45,14 +45,14 @@ def test_code_that_raises_names_the_line_of_the_file(lab: PipelineLab, step: str
 @pytest.mark.parametrize(
     ("step", "problem"),
     [
-        (block("x = 1\ny = = 2"), "p.yaml:7: steps.0.code: invalid syntax"),
+        (block("x = 1\ny = = 2"), "p.yaml:7: steps.0.code: it is not Python: invalid syntax"),
         (
             block("let a = 1\nlet b = ;") + "    language: javascript\n",
             "p.yaml:7: steps.0.code: it is not JavaScript",
         ),
-        ("    code: 'x = = 1'\n", "p.yaml:5: steps.0.code: invalid syntax"),
-        ('    code: "x = 1\\ny = = 2"\n', "p.yaml:5: steps.0.code: line 2: invalid syntax"),
-        ("    code_file: nodes/topics.py\n", "nodes/topics.py:2: invalid syntax"),
+        ("    code: 'x = = 1'\n", "p.yaml:5: steps.0.code: it is not Python: invalid syntax"),
+        ('    code: "x = 1\\ny = = 2"\n', "p.yaml:5: steps.0.code: line 2: it is not Python: invalid syntax"),
+        ("    code_file: nodes/topics.py\n", "nodes/topics.py:2: it is not Python: invalid syntax"),
         ("    code_file: nodes/topics.js\n", "nodes/topics.js:2: it is not JavaScript"),
     ],
 )

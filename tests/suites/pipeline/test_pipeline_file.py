@@ -95,7 +95,7 @@ EXPECTED = {
     ],
     16: ["steps.3.depends_on: there is no step named 'thre'; did you mean 'three'", "named \"{'a': 'b'}\""],
     17: ["steps.3.output_parser: '(' is not a regular expression"],
-    21: ["steps.4.code: expected ':'"],
+    21: ["steps.4.code: it is not Python: expected ':'"],
     23: ["steps.4.timeout: expected seconds, more than 0, found -1"],
     24: ["steps.4.retry: expected a whole number from 0 on"],
     27: ["steps.5.language: there is no language of code named 'javascipt'; did you mean 'javascript'"],

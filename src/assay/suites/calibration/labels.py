@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from assay.core import jsonl
 from assay.core.bounds import MAX_DOCUMENT_BYTES, read_file
+from assay.core.encoding import not_json
 from assay.core.errors import InputError, Problem, unreadable
 from assay.core.records import first_record
 
@@ -212,7 +213,7 @@ class _LabelReader:
             if byte := _BYTE_IN_MESSAGE.search(str(error)):
                 newline_count = data[: int(byte[1])].count(b"\n")
                 where = f"{where}:{newline_count + 1}"
-            raise InputError(Problem(where, f"not JSON: {error}")) from None
+            raise InputError(Problem(where, not_json(error))) from None
         lists = list(self._lists_of_rows(document, "$", ""))
         for place, name, values in lists:
             for number, value in enumerate(values):

@@ -46,6 +46,8 @@ _MAX_QUOTE = 200  # characters of a result in an example
 # The place in the user's code at the end of an error message, such as `(hop.py:7: raise KeyError(name))`. The line
 # itself is missing if the file cannot be read any more.
 _ERROR_PLACE = re.compile(r" \([^()\s]+:\d+(: .*)?\)$", re.DOTALL)
+# Characters of an error in the table of errors.
+_MAX_KIND = 80
 
 
 class RowResult(Struct, frozen=True, kw_only=True):
@@ -177,7 +179,8 @@ class RowCounts:
 def error_kind(error: str) -> str:
     """Return an error without its details, so that similar errors are counted together: `[KeyError] 'gone'`."""
     without_place = _ERROR_PLACE.sub("", error)
-    return without_place.partition(":")[0][:80]
+    kind = without_place.partition(":")[0]
+    return kind if len(kind) <= _MAX_KIND else kind[: _MAX_KIND - 1] + "…"
 
 
 def _answered(total: int, errors: int) -> Answered:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from assay.core.checked import python_problem
 from assay.core.code import code_sha256
-from assay.core.errors import InputError, Problem, UsageError
+from assay.core.errors import InputError, Problem, UsageError, similar_file
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.registry import unknown
 from assay.core.user_code import UserCodeError, call_here, installed, load_module
@@ -57,6 +57,8 @@ def find_target(name: str, data: Path) -> Target:
         if not (hoplet / CODE).is_file():
             raise UsageError(f"{name!r} has no {HOPLET}/{CODE}; {_USAGE}")
         return _target_in_file(hoplet / CODE, None, data)
+    if name.endswith(".py"):
+        return _target_in_file(Path(name), None, data)
     module, _, function = name.rpartition(":")
     if not module or not function:
         if tasks := task_names():
@@ -123,6 +125,8 @@ def target_problem(name: str) -> str:
     if folder.is_dir():
         hoplet = folder / HOPLET if (folder / HOPLET / CODE).is_file() else folder
         return "" if (hoplet / CODE).is_file() else f"{name!r} has no {HOPLET}/{CODE}; {_USAGE}"
+    if name.endswith(".py"):
+        return "" if Path(name).is_file() else f"there is no file {name!r}{similar_file(Path(name))}"
     module, _, function = name.rpartition(":")
     if not module or not function:
         return f"{name!r} is not a target; {_USAGE}"
@@ -176,7 +180,7 @@ def _import(name: str) -> ModuleType | None:
     try:
         return call_here(installed, (name,))
     except UserCodeError as error:
-        raise InputError(Problem(name, f"importing it raised {error.type_name}: {error.text}")) from error
+        raise InputError(Problem(name, f"importing it raised {error.raised}")) from error
 
 
 def _target(code: _TargetCode, function: str, contract: Contract | None, data: Path) -> Target:

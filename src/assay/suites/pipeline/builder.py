@@ -450,9 +450,9 @@ class PipelineBuilder:
             elif syntax_error := javascript_problem(code.source):
                 self._add_syntax_error(code, key_path, *syntax_error)
         except SyntaxError as error:
-            self._add_syntax_error(code, key_path, error.lineno, error.msg)
+            self._add_syntax_error(code, key_path, error.lineno, f"it is not Python: {error.msg}")
         except (ValueError, RecursionError, MemoryError) as error:
-            self._add((*key_path, "code"), f"not Python: {error or 'nested too deeply'}")
+            self._add((*key_path, "code"), f"it is not Python: {error or 'nested too deeply'}")
         except MissingExtra as error:
             self._add((*key_path, "language"), str(error))
         return code

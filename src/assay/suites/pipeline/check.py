@@ -108,7 +108,7 @@ def _examine_testset(path: Path, options: CheckOptions) -> FileCheck:
     if pipeline is None:
         pipeline = pipeline_of(path)
         notes.append(
-            f"checked for the pipeline {pipeline}; --pipeline names another one"
+            f"checked for the pipeline {pipeline}; for another one: --pipeline FILE"
             if pipeline
             else "checked without a pipeline; --pipeline FILE also finds missing inputs and unknown outputs"
         )

@@ -23,6 +23,8 @@ from assay.core.yamlfile import FunctionRef
 from assay.scoring.filters import takes_doc
 from assay.suites.task.config import TaskConfig, import_function
 
+NO_FILTER = "none"
+"""The harness's name for its default chain."""
 # `take_first` ignores the other answers, so the journal keeps only the most frequent ones. A majority vote
 # depends on all of them, so all are kept.
 _MAX_VOTES_OF_TAKE_FIRST = 20
@@ -74,8 +76,9 @@ def read_filters(config: TaskConfig, *, imports: bool = True) -> list[FilterChai
     """
     entries = config.values.get("filter_list")
     if not entries:
-        # The harness names its default chain "none".
-        return [FilterChain("none", [("take_first", _build_step("take_first", {}, ""))], ends_in_list=False)]
+        return [
+            FilterChain(NO_FILTER, [("take_first", _build_step("take_first", {}, ""))], ends_in_list=False)
+        ]
     problems: list[Problem] = []
     chains: list[FilterChain] = []
     for position, entry in enumerate(entries):

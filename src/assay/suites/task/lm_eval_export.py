@@ -25,12 +25,11 @@ from assay.core.report import Entry, Metric
 from assay.core.suite import CaseView
 from assay.core.types import ASK, Record
 from assay.solvers.prompt import PromptInputs
+from assay.suites.task.filters import NO_FILTER
 from assay.suites.task.lm_eval_results import DOCUMENT, FORMAT
 from assay.suites.task.outputs import TaskGold
 from assay.suites.task.results import sanitise
 from assay.suites.task.samples import SamplesWriter
-
-_NO_FILTER = "none"  # the harness's name for answers that went through no filter
 
 
 class LmEvalExporter(Exporter):
@@ -118,7 +117,7 @@ class _HarnessFiles:
                 if task not in writers:
                     path = self._folder(task.subject) / f"samples_{sanitise(task.name)}_{self._when}.jsonl"
                     generation = next((call.request.params for call in view.calls if call.request), None)
-                    names = self._filters[task] or [_NO_FILTER]
+                    names = self._filters[task] or [NO_FILTER]
                     writers[task] = stack.enter_context(SamplesWriter(path, names, generation))
                     files.append(path)
                 self._write_case(writers[task], task, view)
@@ -159,7 +158,7 @@ class _HarnessFiles:
             named = {score.metric: score for score in reversed(scores)}
             filtered = {"filtered": texts}
             placed = [
-                replace(score, part=score.part if self._parts == "filters" else _NO_FILTER, data=filtered)
+                replace(score, part=score.part if self._parts == "filters" else NO_FILTER, data=filtered)
                 for score in reversed(named.values())
             ]
             writer.write(self._sizes[task], inputs, gold, view.end, replies, placed)
@@ -221,7 +220,7 @@ def _numbers(entry: Entry) -> dict[str, Any]:
     numbers: dict[str, Any] = {"alias": entry.alias or entry.name}
     counts: dict[str, int] = {}
     for metric in entry.metrics:
-        part = metric.filter or _NO_FILTER
+        part = metric.filter or NO_FILTER
         numbers[f"{metric.name},{part}"] = "N/A" if metric.value is None else metric.value
         numbers[f"{metric.name}_stderr,{part}"] = "N/A" if metric.stderr is None else metric.stderr
         counts[f"{metric.name},{part}"] = metric.denominator

@@ -33,7 +33,7 @@ from assay.scoring import statistics
 from assay.scoring.intervals import statistic_interval, wilson
 from assay.scoring.statistics import BOOTSTRAP_DRAWS
 from assay.suites.task.dataset.documents import document_key
-from assay.suites.task.filters import FilterChain
+from assay.suites.task.filters import NO_FILTER, FilterChain
 from assay.suites.task.metrics import TaskMetric
 from assay.suites.task.results import sanitise
 from assay.suites.task.scorer import TaskScoring, scored_value
@@ -57,7 +57,6 @@ _ROW_KEYS = frozenset(
         *("doc_hash", "prompt_hash", "target_hash", "schema_version", "task_name", "repeats"),
     }
 )
-_DEFAULT_FILTER = "none"
 # Relative difference between a results file and its samples that is more than rounding.
 _TOLERANCE = 1e-6
 _MAX_LISTED = 5
@@ -89,7 +88,7 @@ class _RowPlace(Struct, gc=False):
 
     doc_id: int
     doc: Any = None
-    filter: str = _DEFAULT_FILTER
+    filter: str = NO_FILTER
 
 
 def find_results(path: Path) -> ImportedRun | None:
@@ -456,7 +455,7 @@ def _is_proportion(value: float, error: float | None, count: int) -> bool:
 
 def _keys_in_file(numbers: Mapping[str, Any], metric: str, part: str) -> tuple[str, str]:
     """Return the keys of a value and of its standard error. Versions before 0.4 had no filters in their keys."""
-    if part and f"{metric},{part}" not in numbers and part == _DEFAULT_FILTER and metric in numbers:
+    if part and f"{metric},{part}" not in numbers and part == NO_FILTER and metric in numbers:
         return metric, f"{metric}_stderr"
     return (f"{metric},{part}", f"{metric}_stderr,{part}") if part else (metric, f"{metric}_stderr")
 

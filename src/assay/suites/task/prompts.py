@@ -345,7 +345,7 @@ def _call_field(function: FieldFunction, name: str, where: str) -> FieldFunction
         try:
             return call_here(function, (document,))
         except UserCodeError as error:
-            message = f"{where}: !function {name} raised {error.type_name}: {error.text}"
+            message = f"{where}: !function {name} raised {error.raised}"
             raise BadDocument(message, error.traceback) from error
 
     return field

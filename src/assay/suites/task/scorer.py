@@ -16,7 +16,7 @@ from assay.core.types import Case, Score, ScoreStatus
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.statistics import OF_NUMBERS, first_votes
 from assay.suites.task.config import GENERATE, ROLLING
-from assay.suites.task.filters import FilterChain, FilterResult
+from assay.suites.task.filters import NO_FILTER, FilterChain, FilterResult
 from assay.suites.task.metrics import TaskMetric, measure_likelihoods
 from assay.suites.task.outputs import TaskGold
 
@@ -88,7 +88,8 @@ class TaskScorer(Scorer):
             if not isinstance(error, Exception) and not user_code.is_failure(error):
                 raise
             kind = "" if isinstance(error, PatternStopped) else f"{type(error).__name__}: "
-            reason = f"{chain.name}: {kind}{user_code.message_of(error)}"
+            chain_name = "" if chain.name == NO_FILTER else f"filter {chain.name}: "
+            reason = f"{chain_name}{kind}{user_code.message_of(error)}"
             traceback = user_code.traceback_of(error)
             invalid = ScoredValue("invalid", None, {"traceback": traceback} if traceback else None, reason)
             return [self._score(case, chain, metric, invalid) for metric in scoring.metrics.values()]

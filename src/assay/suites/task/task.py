@@ -523,4 +523,4 @@ def _call(function: Callable[..., Any], where: str, **arguments: Any) -> Any:
     try:
         return call_here(function, (), arguments)
     except UserCodeError as error:
-        raise InputError(Problem(where, f"it raised {error.type_name}: {error.text}")) from error
+        raise InputError(Problem(where, f"it raised {error.raised}")) from error

@@ -28,7 +28,7 @@ import msgspec
 
 from assay.core import jsonl
 from assay.core.bounds import MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, read_lines, refuse_special_file
-from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_utf8
+from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.core.errors import InputError, MissingExtra, Problem
 
 Rows = Iterator[tuple[int, bytes]]
@@ -251,7 +251,8 @@ def _json_objects(path: Path, problems: list[Problem]) -> Rows:
     except UnicodeDecodeError as error:
         problems.append(Problem(str(path), not_utf8(error)))
     except json.JSONDecodeError as error:
-        problems.append(Problem(f"{path}:{error.lineno}", f"not JSON: {error.msg}"))
+        message = f"not JSON: {error.msg.removesuffix(' starting at').lower()} (column {error.colno})"
+        problems.append(Problem(f"{path}:{error.lineno}", message))
     except RecursionError:
         problems.append(Problem(f"{path}:{line}", jsonl.TOO_DEEP))
 
@@ -297,7 +298,7 @@ def _read_json(path: Path, into: Any, problems: list[Problem]) -> Any:
     except UnicodeDecodeError as error:
         problems.append(Problem(str(path), not_utf8(error)))
     except msgspec.DecodeError as error:
-        problems.append(Problem(str(path), f"not JSON: {error}"))
+        problems.append(Problem(str(path), not_json(error)))
     return None
 
 

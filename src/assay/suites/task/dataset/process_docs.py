@@ -49,7 +49,7 @@ def run_process_docs(
         if isinstance(error.error, AssayError):
             raise error.error from None
         name = getattr(function, "__qualname__", repr(function))
-        raise InputError(Problem(where, f"{name}: {error.type_name}: {error.text}")) from error
+        raise InputError(Problem(where, f"{name}: {error.raised}")) from error
 
 
 def seed_user_code(seed: int | str, numpy_seed: int) -> None:
