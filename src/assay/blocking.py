@@ -156,7 +156,9 @@ class _RunThread:
             self._error = error
         finally:
             self._ended.set()
-            with suppress(RuntimeError):  # the waiting loop is closed: two Ctrl-C have ended the wait before the run
+            with suppress(
+                RuntimeError
+            ):  # the waiting loop is closed: two Ctrl-C have ended the wait before the run
                 self._on_end()
             # After Ctrl-C, a coroutine of user code that blocks the main thread must not keep the process alive.
             while self._requests and self._user_loop and not self._left.wait(_LAST_SECONDS):

@@ -217,6 +217,7 @@ def test_a_wrong_call_is_the_functions_failure(tmp_path: Path) -> None:
     """A parameter that no field is for."""
     error = failed(tmp_path, lambda a, b, c: a)
     assert "missing 1 required positional argument: 'c'" in error.message
+    assert "It is called with fields of the row by name" in error.message
 
 
 def test_a_field_that_it_does_not_take_is_not_passed(tmp_path: Path) -> None:

@@ -141,6 +141,13 @@ async def call_function(
     try:
         value = await user_code.call(function, args, kwargs, timeout=timeout, pool=pool, close=session.close)
         return read_result(value)
+    except UserCodeError as error:
+        if error.type_name != "TypeError" or error.where:
+            raise
+        # No line of the user's code ran: the parameters do not fit the row.
+        names = ", ".join(fields)
+        text = f"{error.text}. It is called with fields of the row by name ({names}), or as f(session, row)"
+        raise UserCodeError(text, type_name=error.type_name) from None
     except BadResult as error:
         raise UserCodeError(f"{error}{user_code.definition_of(function)}", "bad_result") from None
 
