@@ -165,7 +165,10 @@ def test_an_endpoint_that_fails_is_not_the_rows_fault(tmp_path: Path, workers: i
             assert first.summary.infra_error >= 1
             run = await started(tmp_path, endpoint, workers=workers, max_retries=0, cases=4)
             assert (run.exit_code, run.summary.ok) == (0, 4)
-            assert len(endpoint.asked) == run.summary.spent["calls"] == 9
+            # The rows' first question is the same. If the second of the equal calls was the one that failed, the failed
+            # row gets the saved reply to the first.
+            assert len(endpoint.asked) == run.summary.spent["calls"]
+            assert len(endpoint.asked) in ([9] if workers == 1 else [8, 9])
 
     asyncio.run(main())
 
