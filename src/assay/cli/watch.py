@@ -141,7 +141,9 @@ def _wait(files: Look) -> Look | None:
     """Wait until files change and then stay as they are. Returns how they are then, or None after Ctrl-C."""
     last = files
     try:
-        click.echo(f"\nwatching {_names(files)}; Ctrl-C ends", err=True)
+        # Folders are watched for new files. People know the files.
+        known = [file for file in files if not Path(file).is_dir()]
+        click.echo(f"\nwatching {_names(known or files)}; Ctrl-C ends", err=True)
         while True:
             now = look(files)
             if now != files and now == last:
