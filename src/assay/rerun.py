@@ -61,7 +61,9 @@ class Rerun:
         summary = usable_summary(self._folder)
         if summary is not None and summary.state == "finished":
             count = summary.subject_error
-            say(f"asked again: {count:,} of {summary.total:,} cases" if count else self._nothing_failed())
+            # A step that failed after its replies came, as by a pattern that does not match, finds them in the log.
+            cases = f"run again: {count:,} of {summary.total:,} cases; only requests without a saved reply are sent"
+            say(cases if count else self._nothing_failed())
         return runner
 
     def _nothing_failed(self) -> str:

@@ -63,7 +63,7 @@ def test_only_the_refused_questions_are_asked_again_in_the_same_run(sums: Path, 
         moody.refused = {"4"}
         again = assay_in("rerun", "out", "--failed")
         assert asked(server) == ["1", "4"]
-        assert "asked again: 2 of 6 cases" in again.stdout
+        assert "run again: 2 of 6 cases; only requests without a saved reply are sent" in again.stdout
         assert RUN.findall(again.stdout) == RUN.findall(first.stdout)
         moody.refused = set()
         server.bodies.clear()
