@@ -35,7 +35,7 @@ from assay.core.hop_records import (
     without_results,
 )
 from assay.core.hop_result import BadResult, read_result
-from assay.core.user_code import UserCodeError
+from assay.core.user_code_errors import UserCodeError
 
 _TEST_CASES = "TestCases"
 _BUSY = "a batch is already running. Wait until it ends"

@@ -38,7 +38,7 @@ from assay.core.memory import (
 from assay.core.protocols import Asker, Context
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request
-from assay.core.user_code import UserCodeError
+from assay.core.user_code_errors import UserCodeError, definition_of
 from assay.core.user_loop import LoopTurn, run_here, run_there
 from assay.solvers.memory.roles import BUILD_ROLE, EMBEDDER_ROLE
 
@@ -141,7 +141,7 @@ class TimedMemory:
         message = str(error)
         if error.error is not None and not error.where:
             # No line of the user raised: the method returned an invalid value.
-            message += user_code.definition_of(function)
+            message += definition_of(function)
         # Awaiting a coroutine has a shorter limit (see _call). The message names the limit that the user set.
         if error.kind == "timeout" and error.error is None:
             message = f"it took longer than {self._timeout:g} s"

@@ -48,7 +48,7 @@ from assay.core.suite import (
     score_sections,
 )
 from assay.core.types import Record
-from assay.core.user_code import USER_MODULE
+from assay.core.user_modules import USER_MODULE
 from assay.scoring.expectations import MISSING, Check
 from assay.solvers.hop import messages
 from assay.solvers.hop.session import ModelSide

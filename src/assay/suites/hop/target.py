@@ -13,7 +13,9 @@ from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.registry import unknown
-from assay.core.user_code import UserCodeError, call_here, installed, load_module
+from assay.core.user_code import call_here
+from assay.core.user_code_errors import UserCodeError
+from assay.core.user_modules import installed, load_module
 from assay.suites.hop.contract import Contract, find_contract
 
 HOPLET, CODE, TEST_CASES, TASKS = "Hoplet", "Hop.py", "TestCases", "Tasks"
