@@ -22,10 +22,11 @@ from assay.solvers.code.process_runner import ProcessRunner
 from assay.solvers.steps.batch import BATCH_ITEMS
 from assay.solvers.steps.pipeline import AGGREGATE, Pipeline
 from assay.suites.pipeline.agent_check import check_agent, check_flow
-from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, StepModels, template_names
+from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, template_names
 from assay.suites.pipeline.pipeline_file import PipelineFile, default_testset
 from assay.suites.pipeline.preflight import Preflight
 from assay.suites.pipeline.project import is_agent, is_flow, missing_testset, pipeline_folders
+from assay.suites.pipeline.step_models import StepModels
 from assay.suites.pipeline.template_check import unprovided_variables
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.scan import in_file_order, scan_file
