@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from assay.blocking import run_blocking
 from assay.core import registry
 from assay.core.checked import PRICES, REPLIES, RESULTS, CheckOptions
 from assay.core.connect import About, describe_provider
@@ -37,7 +36,8 @@ from assay.models.calling.prices import (
 from assay.rerun import Rerun
 from assay.rescore import Rescore
 from assay.results import Run, RunCase
-from assay.runner import open_run
+from assay.run_loop import run_blocking
+from assay.run_setup import open_run
 from assay.store.runs import find_run, state_of
 from assay.suites import BUILT_IN, SuiteCommand, command_table, find_options, find_suite, is_path, suite_names
 

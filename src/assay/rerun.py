@@ -16,7 +16,8 @@ from assay.core.diff import differences
 from assay.core.events import Notify
 from assay.core.spec import RunSpec
 from assay.journal.folder import read_info, usable_summary
-from assay.runner import Runner, open_run
+from assay.run_setup import open_run
+from assay.runner import Runner
 
 # So many places in which a run differs are named. A changed prompt differs in hundreds.
 _MAX_DIFFERENCES = 3
