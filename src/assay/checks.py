@@ -31,7 +31,7 @@ from assay.core.checked import (
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError, similar_file, unreadable
 from assay.core.foreign_json import read_json
 from assay.core.suite import Match
-from assay.core.yamlfile import load_yaml
+from assay.core.yamlfile import YAML_SUFFIXES, load_yaml
 from assay.imports import FORMATS
 from assay.journal.folder import HOME, is_run_folder
 from assay.models.calling.prices import is_price_table, price_problems
@@ -44,7 +44,6 @@ EXPECTED = (
 )
 _CHECKED_SUFFIXES = frozenset({".yaml", ".yml", ".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".arrow"})
 _CONTRACT = "metainfo.md"
-_YAML = (".yaml", ".yml")
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "site-packages"})
 # Names of files that are listed in a sentence. The rest is counted.
 _MOST_NAMES = 5
@@ -151,7 +150,7 @@ def _unrecognised(path: Path) -> FileCheck:
     """Return the check of a file in no format of ours. The message says what is wrong with it, if that is certain."""
     hint = ""
     try:
-        if path.suffix in _YAML:
+        if path.suffix in YAML_SUFFIXES:
             keys = list(map(str, load_yaml(path).value))
             near = [f"{key!r}{did_you_mean(key, _YAML_KEYS)}" for key in keys]
             hint = next((text for text in near if "did you mean" in text), "")
@@ -251,7 +250,7 @@ def _check_folder(root: Path, options: CheckOptions) -> Iterator[CheckedFile]:
         checks.append(CheckedFile(root, "task", tasks.examine(root, options)))
         yield checks[-1]
     for path in [*units, *sorted(set(files).difference(task_files))]:
-        if task_files and path.suffix in _YAML and _is_part_of_tasks(path):
+        if task_files and path.suffix in YAML_SUFFIXES and _is_part_of_tasks(path):
             continue
         try:
             each = check_file(path, options)
@@ -276,7 +275,7 @@ def _is_broken(path: Path) -> bool:
     try:
         if path.suffix == ".json":
             read_json(path)
-        elif path.suffix in _YAML:
+        elif path.suffix in YAML_SUFFIXES:
             load_yaml(path)
     except InputError:
         return True

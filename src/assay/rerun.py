@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from assay.core.diff import differences
 from assay.core.events import Notify
+from assay.core.files import path_from_here
 from assay.core.spec import RunSpec
 from assay.journal.folder import read_info, usable_summary
 from assay.run_setup import open_run
@@ -41,7 +42,7 @@ class Rerun:
 
     def __init__(self, folder: Path, spec: RunSpec, *, failed: bool) -> None:
         # As the run itself names it, in the folder in which its command was typed.
-        self._folder = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+        self._folder = path_from_here(folder)
         self._info = read_info(folder)
         self._spec = replace(spec, retry_failed=failed, fresh=not failed)
         self._failed = failed

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from assay.cli.suite_command import SuiteCommandLine, run_and_print, suite_command
 from assay.core.errors import AssayError
+from assay.core.files import path_from_here
 from assay.screen import block, heading, rule, safe, tell
 from assay.watched_files import FilesRead, Look, changed, look
 
@@ -154,10 +155,7 @@ def _wait(files: Look) -> Look | None:
 
 
 def _names(files: Iterable[str]) -> str:
-    here = Path.cwd()
-    names = [
-        safe(str(Path(file).relative_to(here) if Path(file).is_relative_to(here) else file)) for file in files
-    ]
+    names = [safe(str(path_from_here(Path(file)))) for file in files]
     names.sort(key=len)  # the files that people know come first
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     return ", ".join(names[:_MAX_NAMES]) + more

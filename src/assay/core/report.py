@@ -323,6 +323,10 @@ class Report(Struct, kw_only=True, omit_defaults=True):
     """Sentences to print on stderr, once for the whole report."""
     differences: list[PairedSubjects] = field(default_factory=list)
 
+    def answers(self, cases: CaseCounts) -> Answered:
+        """Return how many answers the report stands on: as the suite counts them, else the cases that ended well."""
+        return self.answered or Answered(cases.ok, cases.total)
+
     def metrics(self) -> Iterator[tuple[Entry, Metric]]:
         """Yield every metric with its entry, in order."""
         for entry in self.entries:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from assay.core.report import Answered, CaseCounts, Entry, Metric, Report
+from assay.core.report import CaseCounts, Entry, Metric, Report
 
 # The exit code of a run that Ctrl-C or SIGTERM stopped, as shells have it.
 INTERRUPTED = 130
@@ -43,7 +43,7 @@ def end_of_report(report: Report, cases: CaseCounts) -> RunEnd:
     if cases.unanswered:
         are = "case has" if cases.unanswered == 1 else "cases have"
         return RunEnd(STOPPED, f"{cases.unanswered:,} of {cases.total:,} {are} no answer or no score")
-    answered = report.answered or Answered(cases.ok, cases.total)
+    answered = report.answers(cases)
     if answered.total and not answered.count:
         return RunEnd(
             FAILED,

@@ -23,7 +23,7 @@ def leave_out_unanswered(report: Report, cases: CaseCounts) -> None:
 
     Metrics in `Answered.apart` stay: they measure something else than answers.
     """
-    whole = report.answered or Answered(cases.ok, cases.total)
+    whole = report.answers(cases)
     for entry in report.entries:
         answered = entry.answered or whole
         if answered.total and not answered.count:
@@ -43,7 +43,7 @@ def is_measured(report: Report, set_: str, subject: str, metric: str) -> bool:
 
 def has_no_answer(report: Report, cases: CaseCounts) -> Answered | None:
     """Return the counts of a run without any answer; None if it has one, or no cases."""
-    whole = report.answered or Answered(cases.ok, cases.total)
+    whole = report.answers(cases)
     return whole if whole.total and not whole.count else None
 
 

@@ -15,7 +15,7 @@ from assay.core.bounds import read_file
 from assay.core.checked import MAX_CODE_BYTES, FileCheck, contents, python_problem
 from assay.core.errors import InputError, Problem, unreadable
 from assay.core.hop_records import is_meta, is_observer_line, is_pair, normalize_input
-from assay.core.yamlfile import load_yaml
+from assay.core.yamlfile import YAML_SUFFIXES, load_yaml
 from assay.suites.hop.contract import (
     MARKDOWN,
     YAML_NAMES,
@@ -30,7 +30,6 @@ from assay.suites.hop.settings import NAMES, settings_problems
 from assay.suites.hop.target import CODE, HOPLET, TEST_CASES
 
 _ROWS_KIND, _CONTRACT_KIND, _SETTINGS_KIND = "rows of a batch (hop)", "contract (hop)", "settings (hop)"
-_YAML_SUFFIXES = (".yaml", ".yml")
 _SETTINGS_KEYS = frozenset({"llms", "profiles"})
 _CONTRACT_KEYS = frozenset({"inputs", "outputs"})
 # Keys of testsets, whose rows may have a `tag` too.
@@ -43,7 +42,7 @@ def is_hop(path: Path) -> bool:
     """Return True if the path certainly belongs to this suite: a task folder, its files, or a result file."""
     if path.is_dir():
         return (path / HOPLET).is_dir() or (path / CODE).is_file() or (path / MARKDOWN).is_file()
-    if path.suffix in _YAML_SUFFIXES:
+    if path.suffix in YAML_SUFFIXES:
         return _yaml_check(path) is not None
     return path.name == MARKDOWN or (path.suffix == ".jsonl" and _is_output(_first_value(path)))
 
@@ -72,9 +71,9 @@ def examine(path: Path) -> FileCheck:
     try:
         if path.is_dir():
             return _check_task(path)
-        if path.suffix in _YAML_SUFFIXES and _yaml_check(path) is settings_problems:
+        if path.suffix in YAML_SUFFIXES and _yaml_check(path) is settings_problems:
             return FileCheck(kind=_SETTINGS_KIND, problems=settings_problems(path))
-        if path.suffix in _YAML_SUFFIXES or path.name == MARKDOWN:
+        if path.suffix in YAML_SUFFIXES or path.name == MARKDOWN:
             return FileCheck(kind=_CONTRACT_KIND, problems=_check_contract(path))
         return _check_lines(path)
     except InputError as error:
@@ -83,7 +82,7 @@ def examine(path: Path) -> FileCheck:
 
 def _kind_of(path: Path) -> str:
     """Return the kind of a file whose reader raised: it is named as what it was read."""
-    if path.suffix in _YAML_SUFFIXES:
+    if path.suffix in YAML_SUFFIXES:
         return _SETTINGS_KIND if _yaml_check(path) is settings_problems else _CONTRACT_KIND
     return _CONTRACT_KIND if path.name == MARKDOWN else _ROWS_KIND
 

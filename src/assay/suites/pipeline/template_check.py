@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from assay.core.checked import nearest
 from assay.core.errors import InputError, Problem
+from assay.core.files import path_from_here
 from assay.core.templates import TemplateProblem, names_in
 from assay.core.yamlfile import YamlFile, load_yaml
 from assay.solvers.steps.batch import BATCH_ITEMS
@@ -83,8 +83,7 @@ def _where(file: PipelineFile, variant: str, step: dict[str, Any], key: str, nam
         with suppress(InputError):
             home = agent_home(file.path.resolve().parent, str(step.get("agent")), str(step["flow"]))
             path = Agent(home).flow_file(str(step["flow"]))
-            shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-            return _line(load_yaml(shown), (_TEMPLATES[key],), name)
+            return _line(load_yaml(path_from_here(path)), (_TEMPLATES[key],), name)
     return _line(file.yaml, ("steps", at, key), name)
 
 
