@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from assay.core import registry
-from assay.core.checked import PRICES, REPLIES, RESULTS, CheckOptions
 from assay.core.connect import About, describe_provider
 from assay.core.errors import AssayError, Problem, UsageError
 from assay.core.events import Notify
+from assay.core.file_check import PRICES, REPLIES, RESULTS, CheckOptions
 from assay.core.json_schema import FileSchema, JsonSchema, config_schema
 from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, build

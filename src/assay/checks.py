@@ -18,7 +18,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from assay.core.bounds import refuse_special_file
-from assay.core.checked import (
+from assay.core.errors import InputError, MissingExtra, Problem, UsageError, similar_file, unreadable
+from assay.core.file_check import (
     FOLDER,
     PRICES,
     REPLIES,
@@ -28,7 +29,6 @@ from assay.core.checked import (
     contents,
     did_you_mean,
 )
-from assay.core.errors import InputError, MissingExtra, Problem, UsageError, similar_file, unreadable
 from assay.core.foreign_json import read_json
 from assay.core.suite import Match
 from assay.core.yamlfile import YAML_SUFFIXES, load_yaml
@@ -70,7 +70,7 @@ class CheckedFile(Struct, frozen=True):
     check: FileCheck
 
 
-class Recognised(Struct, frozen=True):
+class FormatMatch(Struct, frozen=True):
     """The name for `--as` that fits a file. `note` says which others fit too."""
 
     name: str
@@ -96,10 +96,10 @@ def check_file(path: Path, options: CheckOptions, name: str = "") -> CheckedFile
     try:
         refuse_special_file(path)
         if not name:
-            found = recognise(path, options)
-            if found is None:
+            match = recognise(path, options)
+            if match is None:
                 return CheckedFile(path, "", _unrecognised(path))
-            name, note = found.name, found.note
+            name, note = match.name, match.note
         check = _CHECKS[name](path) if name in _CHECKS else find_suite(name).examine(path, options)
     except InputError as error:
         check = FileCheck(kind=f"file of {name}" if name else "", problems=error.problems)
@@ -121,29 +121,29 @@ def check_file(path: Path, options: CheckOptions, name: str = "") -> CheckedFile
     return CheckedFile(path, name, check)
 
 
-def recognise(path: Path, options: CheckOptions) -> Recognised | None:
+def recognise(path: Path, options: CheckOptions) -> FormatMatch | None:
     """Return what reads a file; None if nothing does. Raises UsageError if two suites match equally."""
     if options.beside is not None:
-        return Recognised("pipeline")
+        return FormatMatch("pipeline")
     if is_price_table(path):
-        return Recognised(PRICES)
+        return FormatMatch(PRICES)
     matches = {name: find_suite(name).recognises(path) for name in suite_names()}
     best = max(matches.values())
     names = [name for name, match in matches.items() if match == best]
     if best > Match.MAYBE:
         if len(names) > 1:
             raise UsageError(f"{path} could be read by {' or '.join(names)}. Choose one with --as SUITE")
-        return Recognised(names[0])
+        return FormatMatch(names[0])
     if path.is_file() and looks_like_replies(path):
-        return Recognised(REPLIES, "with --as task it is checked as rows of data")
+        return FormatMatch(REPLIES, "with --as task it is checked as rows of data")
     if path.is_file() and _result_format(path):
-        return Recognised(RESULTS)
+        return FormatMatch(RESULTS)
     if best == Match.NO:
         return None
     note = ""
     if path.suffix == ".jsonl":
         note = "rows of data fit several commands; --as pipeline checks them as a testset, --as hop as rows of a batch"
-    return Recognised(names[0], note)
+    return FormatMatch(names[0], note)
 
 
 def _unrecognised(path: Path) -> FileCheck:

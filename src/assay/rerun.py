@@ -63,11 +63,9 @@ class Rerun:
         summary = usable_summary(self._folder)
         if summary is not None and summary.state == "finished":
             count = summary.subject_error
-            say(f"asked again: {count:,} of {summary.total:,} cases" if count else self._nothing_failed())
+            nothing = NOTHING_FAILED.format(run=self._folder.name)
+            say(f"asked again: {count:,} of {summary.total:,} cases" if count else nothing)
         return runner
-
-    def _nothing_failed(self) -> str:
-        return NOTHING_FAILED.format(run=self._folder.name)
 
     def _changed(self, runner: Runner) -> str:
         """Return in plain words what the command would ask otherwise than the run asked."""

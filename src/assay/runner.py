@@ -32,6 +32,7 @@ from assay.core.errors import AssayError, DamagedRun, ModelRefused, Problem, Sto
 from assay.core.events import Event, Noted, Notify, halt, notify
 from assay.core.files import close_to_others
 from assay.core.hashing import fingerprint
+from assay.core.no_answer import leave_out_unanswered
 from assay.core.patterns import forget_stops
 from assay.core.protocols import Model, Upstream
 from assay.core.redact import Redactor, secrets_of
@@ -39,7 +40,6 @@ from assay.core.report import CaseCounts
 from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
 from assay.core.spec import values_marked
 from assay.core.suite import Outcome, RunFacts, Suite
-from assay.core.unanswered import leave_out_unanswered
 from assay.core.user_code import hide_task
 from assay.engine.cases import Cases
 from assay.engine.context import SharedEndpoint

@@ -165,8 +165,8 @@ def last_line(error: BaseException) -> str:
     return f"{Path(file).name}:{number}: {line}" if line else f"{file}:{number}"
 
 
-def definition_of(function: Callable[..., Any]) -> str:
-    """Return ` (file.py:12)` for a function of the user, for messages about its result; empty for any other."""
+def place_note(function: Callable[..., Any]) -> str:
+    """Return ` (file.py:12)`, the end of a message about the result of a user's function; empty for other functions."""
     plain = inspect.unwrap(function.__func__ if inspect.ismethod(function) else function)
     if not inspect.isfunction(plain) or not _is_user_file(plain.__code__.co_filename):
         return ""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from assay.core.judges import JudgeInfo
-from assay.core.report import Answered, Curve, Difference, Entry, Example, Examples, Metric, Point, Slice
+from assay.core.report import AnswerCount, Curve, Difference, Entry, Example, Examples, Metric, Point, Slice
 from assay.core.suite import CaseResult
 from assay.core.types import Score
 from assay.core.user_code_errors import message_of
@@ -166,7 +166,7 @@ def make_entry(
         subject=subject,
         metrics=whole.metrics(),
         counts=whole.counts,
-        answered=Answered(whole.counts["ok"], sum(whole.counts.values())),
+        answered=AnswerCount(whole.counts["ok"], sum(whole.counts.values())),
         slices=[Slice(by="tag", name=tag, metrics=tally.metrics()) for tag, tally in by_tag.items()],
         curves=curves,
         examples=[Examples(title="failed cases", total=total_failed, shown=failed)] if failed else [],

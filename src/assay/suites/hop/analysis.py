@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.report import (
-    Answered,
+    AnswerCount,
     Entry,
     Example,
     Examples,
@@ -180,9 +180,9 @@ def error_kind(error: str) -> str:
     return without_place.partition(":")[0][:80]
 
 
-def _answered(total: int, errors: int) -> Answered:
+def _answered(total: int, errors: int) -> AnswerCount:
     # How many rows were completed is known without an answer.
-    return Answered(total - errors, total, "row", apart=(_COMPLETION,))
+    return AnswerCount(total - errors, total, "row", apart=(_COMPLETION,))
 
 
 def _rate(name: str, label: str, numerator: int, denominator: int) -> Metric:

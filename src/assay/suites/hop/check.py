@@ -12,8 +12,8 @@ import msgspec
 
 from assay.core import jsonl
 from assay.core.bounds import read_file
-from assay.core.checked import MAX_CODE_BYTES, FileCheck, contents, python_problem
 from assay.core.errors import InputError, Problem, unreadable
+from assay.core.file_check import MAX_CODE_BYTES, FileCheck, contents, python_problem
 from assay.core.hop_records import is_meta, is_observer_line, is_pair, normalize_input
 from assay.core.yamlfile import YAML_SUFFIXES, load_yaml
 from assay.suites.hop.contract import (
@@ -201,14 +201,14 @@ def _check_function(path: Path, contract: Contract | None) -> list[Problem]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name[0] != "_"
     ]
     wanted = contract.name if contract else ""
-    if wanted in functions or any("hop" in name.lower() for name in functions) or _is_assigned(tree):
+    if wanted in functions or any("hop" in name.lower() for name in functions) or _assigns_hop(tree):
         return []
     names = f"; it has {', '.join(functions)}" if functions else ""
     message = f'has no function with "hop" in its name{names}; write `function: NAME` in the contract'
     return [Problem(str(path), message)]
 
 
-def _is_assigned(tree: ast.Module) -> bool:
+def _assigns_hop(tree: ast.Module) -> bool:
     """Return whether a module assigns a name with "hop" in it: the result of a call may be a function."""
     return any(
         isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and "hop" in node.id.lower()

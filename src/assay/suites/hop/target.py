@@ -8,9 +8,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from assay.core.checked import python_problem
 from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
+from assay.core.file_check import python_problem
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.registry import unknown
 from assay.core.user_code import call_here

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from assay.core.checked import NOT_RUN, CheckOptions, FileCheck, contents, did_you_mean, nearest
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.expressions import Expression, ExpressionProblem
+from assay.core.file_check import NOT_RUN, CheckOptions, FileCheck, contents, did_you_mean, nearest
 from assay.core.files import path_from_here
 from assay.core.records import FileRecord
 from assay.core.schema import ValueSource

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from assay.core.case_details import CaseDetails
-from assay.core.checked import CheckOptions, FileCheck
 from assay.core.code import imported_sha256
 from assay.core.connect import CHAT, Role
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
+from assay.core.file_check import CheckOptions, FileCheck
 from assay.core.hashing import fingerprint
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema

@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from assay.core.checked import NOT_RUN, CheckOptions, FileCheck, contents, nearest, python_problem
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError
+from assay.core.file_check import NOT_RUN, CheckOptions, FileCheck, contents, nearest, python_problem
 from assay.core.schema import shorten
 from assay.core.spec import build
 from assay.core.templates import TemplateProblem, check_template
@@ -303,8 +303,8 @@ def _function_problem(ref: FunctionRef) -> str:
         problem = python_problem(path, name)
     else:
         # Of a module in a package the package would be imported to find it.
-        found = "." in module or importlib.util.find_spec(module) is not None
-        problem = "" if found else f"there is no file {path} and no module {module!r}"
+        exists = "." in module or importlib.util.find_spec(module) is not None
+        problem = "" if exists else f"there is no file {path} and no module {module!r}"
     return f"!function {ref.name}: {problem}" if problem else ""
 
 

@@ -12,7 +12,7 @@ from assay.core.judges import JudgeInfo
 from assay.core.patterns import PatternStopped, apart
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score, ScoreStatus
-from assay.core.user_code_errors import definition_of, is_failure, message_of, traceback_of
+from assay.core.user_code_errors import is_failure, message_of, place_note, traceback_of
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.statistics import OF_NUMBERS, first_votes
 from assay.suites.task.config import GENERATE, ROLLING
@@ -256,7 +256,7 @@ def scored_value(metric: TaskMetric, value: Any, data: dict[str, Any]) -> Scored
     if metric.aggregation == "nanmean" and value != value:  # noqa: PLR0124 - NaN, which nanmean leaves out
         return ScoredValue("scored", None, data)
     if metric.aggregation in OF_NUMBERS and metric.aggregate is not None:
-        place = definition_of(metric.user_function) if metric.user_function else ""
+        place = place_note(metric.user_function) if metric.user_function else ""
         reason = f"the metric{place} returned {value!r}, expected a number"
         return ScoredValue("invalid", None, data, reason)
     return ScoredValue("scored", None, {**data, "value": value})
