@@ -54,16 +54,16 @@ def watch_suite(command: SuiteCommandLine, flags: dict[str, Any], config: Path |
     files: FileStates = {}
     earlier = ""
     while True:
-        done = _run_round(command, flags, config, earlier)
-        files |= done.files
-        if done.run and earlier and done.run != earlier:
-            _print_changes(earlier, done.run)
-        earlier = done.run or earlier
-        if done.exit_code == _INTERRUPTED or not files:
-            return done.exit_code
+        last_round = _run_round(command, flags, config, earlier)
+        files |= last_round.files
+        if last_round.run and earlier and last_round.run != earlier:
+            _print_changes(earlier, last_round.run)
+        earlier = last_round.run or earlier
+        if last_round.exit_code == _INTERRUPTED or not files:
+            return last_round.exit_code
         now = _wait(files)
         if now is None:
-            return done.exit_code
+            return last_round.exit_code
         click.echo()
         rule()
         click.echo(f"{time.strftime('%H:%M:%S')}  {_names(changed_files(files, now))} changed")
@@ -91,16 +91,16 @@ def _run_round(command: SuiteCommandLine, flags: dict[str, Any], config: Path | 
     before = [signal.signal(number, pass_on) for number in numbers]
     try:
         sender.close()
-        done: Round | None = receiver.recv()
+        result: Round | None = receiver.recv()
     except EOFError:
-        done = None
+        result = None
     finally:
         receiver.close()
         process.join()
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
-    if done is not None:
-        return done
+    if result is not None:
+        return result
     if process.exitcode in (_INTERRUPTED, -signal.SIGINT, -signal.SIGTERM):
         return Round(_INTERRUPTED, "", {})
     code = process.exitcode or 0

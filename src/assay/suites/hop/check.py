@@ -200,8 +200,8 @@ def _check_function(path: Path, contract: Contract | None) -> list[Problem]:
         for node in ast.walk(tree)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name[0] != "_"
     ]
-    wanted = contract.name if contract else ""
-    if wanted in functions or any("hop" in name.lower() for name in functions) or _assigns_hop(tree):
+    task_name = contract.name if contract else ""
+    if task_name in functions or any("hop" in name.lower() for name in functions) or _assigns_hop(tree):
         return []
     names = f"; it has {', '.join(functions)}" if functions else ""
     message = f'has no function with "hop" in its name{names}; write `function: NAME` in the contract'

@@ -211,8 +211,8 @@ def _field_table(fields: Sequence[FieldStats]) -> Table:
     for stats in fields:
         value: str | float | None = stats.value
         if stats.field.agg_type == "distribution":
-            shown = [f"{_short(each)} {count:,}" for each, count in stats.counts[:_MAX_LISTED]]
-            value = ", ".join([*shown, "…"] if len(stats.counts) > _MAX_LISTED else shown)
+            counts = [f"{_short(each)} {count:,}" for each, count in stats.counts[:_MAX_LISTED]]
+            value = ", ".join([*counts, "…"] if len(stats.counts) > _MAX_LISTED else counts)
         rows.append([stats.field.field_name, stats.field.agg_type.replace("_", " "), value, stats.of])
     return Table(
         name="fields",

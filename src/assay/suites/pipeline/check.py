@@ -186,9 +186,9 @@ class PipelineNeeds:
 
     def problems(self, test: TestCase, record: FileRecord) -> Iterator[Problem]:
         """Yield the problems of one test. Errors would stop or falsify a run; the rest are warnings."""
-        given = _given_names(test)
+        names = _given_names(test)
         for name in self._required:
-            if name not in given:
+            if name not in names:
                 yield record.problem((), f"the input {name!r} is missing; the pipeline requires it")
         yield from self._unknown_keys(test, record)
         if test.should_evaluate_final():
@@ -196,7 +196,7 @@ class PipelineNeeds:
         if test.batch_items is not None and not self._takes_items:
             message = "no step of the pipeline reads them: none has batch_mode, and none aggregates"
             yield record.problem((BATCH_ITEMS,), message)
-        known = sorted({*given, *self._file.declared, *_CONDITION_NAMES})
+        known = sorted({*names, *self._file.declared, *_CONDITION_NAMES})
         yield from _unknown_condition_names(test, known, record, "error")
 
     def _unknown_keys(self, test: TestCase, record: FileRecord) -> Iterator[Problem]:
@@ -226,8 +226,8 @@ class PipelineNeeds:
         for name in test.expected_outputs:
             if name in self._outputs or name == "output" or name in ignored:
                 continue
-            written = isinstance(explicit, dict) and name in explicit
-            path = ("expected_outputs", name) if written else (f"expected_{name}",)
+            in_outputs = isinstance(explicit, dict) and name in explicit
+            path = ("expected_outputs", name) if in_outputs else (f"expected_{name}",)
             hint = did_you_mean(name, [*self._outputs, "output"])
             yield record.problem(path, f"the pipeline has no output {name!r}{hint}")
 
