@@ -19,11 +19,12 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from benchmarks import tasks
 from benchmarks.figures import Figure
 from benchmarks.measure import REPOSITORY, environment, python
+from benchmarks.server import HttpRequests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,6 @@ STEP = 0.1
 # A reply takes 20 to 150 ms, so that replies arrive at any moment of a computation.
 _LATENCY = (0.02, 0.15)
 _LOOK_SECONDS = 0.001
-_LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _REPLY = re.compile(rb"reply (\d+) ends")
 _MEMORY = '''\
 """A memory whose every step computes for {seconds} seconds."""
@@ -154,11 +154,11 @@ def _talks(path: Path, sizes: list[tuple[int, int]]) -> Path:
 
 def _samples(folder: Path, count: int) -> Path:
     """Samples for `memory eval` with long lists of memories, which the judge compares with each memory point."""
-    from benchmarks.sessions import _sample
+    from benchmarks.sessions import sample
 
     folder.mkdir()
     for number in range(count):
-        (folder / f"{number:04d}.json").write_text(json.dumps(_sample(number, 20 + number)), encoding="utf-8")
+        (folder / f"{number:04d}.json").write_text(json.dumps(sample(number, 20 + number)), encoding="utf-8")
     return folder
 
 
@@ -197,38 +197,22 @@ def _endpoint(output: Path, report: Path) -> Iterator[str]:
         child.communicate(timeout=30)
 
 
-class _Endpoint(asyncio.Protocol):
+class _Endpoint(HttpRequests):
     """Replies with `reply NUMBER ends` after a drawn time, and keeps the moment of the last byte."""
 
     sent: ClassVar[dict[int, float]] = {}
     draw: ClassVar[random.Random] = random.Random(11)
 
-    def __init__(self) -> None:
-        self._buffer = b""
-        self._transport: Any = None
+    def answer(self, request: bytes, head: int) -> None:
+        """Reply after a drawn time."""
+        asyncio.get_running_loop().call_later(self.draw.uniform(*_LATENCY), self._reply)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        buffer = self._buffer + data
-        while (head := buffer.find(b"\r\n\r\n")) >= 0:
-            length = _LENGTH.search(buffer, 0, head)
-            end = head + 4 + (int(length.group(1)) if length else 0)
-            if len(buffer) < end:
-                break
-            buffer = buffer[end:]
-            asyncio.get_running_loop().call_later(self.draw.uniform(*_LATENCY), self._answer)
-        self._buffer = buffer
-
-    def _answer(self) -> None:
+    def _reply(self) -> None:
         number = len(self.sent)
         message = {"role": "assistant", "content": f"reply {number} ends"}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         usage = {"prompt_tokens": 7, "completion_tokens": 5}
-        body = json.dumps({"choices": [choice], "usage": usage}).encode()
-        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
-        self._transport.write(head + body)
+        self.send(json.dumps({"choices": [choice], "usage": usage}).encode())
         self.sent[number] = time.monotonic()
 
 
@@ -238,8 +222,8 @@ def _watch(output: Path, seen: dict[int, float], ended: threading.Event) -> None
     while not last:
         last = ended.is_set()
         if file is None:
-            found = list(output.glob("assay/*/calls.jsonl"))
-            file = found[0].open("rb", buffering=0) if found else None
+            logs = list(output.glob("assay/*/calls.jsonl"))
+            file = logs[0].open("rb", buffering=0) if logs else None
         if file is not None and (data := file.read()):
             now = time.monotonic()
             rest += data

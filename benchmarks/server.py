@@ -13,6 +13,7 @@ import os
 import re
 import sys
 import time
+from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 try:
@@ -32,11 +33,8 @@ _BODY = (
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
 
 
-class Endpoint(asyncio.Protocol):
-    """One connection; the counters are everybody's."""
-
-    asked: ClassVar[int] = 0
-    first: ClassVar[float] = 0.0
+class HttpRequests(asyncio.Protocol, ABC):
+    """One connection of a client. Calls `answer` for every whole request."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -54,25 +52,38 @@ class Endpoint(asyncio.Protocol):
             end = head + 4 + (int(length.group(1)) if length else 0)
             if len(buffer) < end:
                 break
-            self._answer(buffer[:end], head)
+            self.answer(buffer[:end], head)
             buffer = buffer[end:]
         self._buffer = buffer
 
-    def _answer(self, request: bytes, head: int) -> None:
+    @abstractmethod
+    def answer(self, request: bytes, head: int) -> None:
+        """Answer a request, now or later. `head` is the length of its head."""
+
+    def send(self, body: bytes) -> None:
+        """Send a JSON body with status 200."""
+        self._transport.write(_HEAD % len(body) + body)
+
+
+class Endpoint(HttpRequests):
+    """One connection; the counters are everybody's."""
+
+    asked: ClassVar[int] = 0
+    first: ClassVar[float] = 0.0
+
+    def answer(self, request: bytes, head: int) -> None:
+        """Answer a question, or a request about the counters."""
         if request.startswith(b"GET /__stats"):
-            self._send(json.dumps({"asked": Endpoint.asked, "first": Endpoint.first}).encode())
+            self.send(json.dumps({"asked": Endpoint.asked, "first": Endpoint.first}).encode())
         elif request.startswith(b"POST /__reset"):
             Endpoint.asked, Endpoint.first = 0, 0.0
-            self._send(b"{}")
+            self.send(b"{}")
         else:
             Endpoint.first = Endpoint.first or time.time()
             Endpoint.asked += 1
             found = _QUESTION.findall(request, head)
             number = int(found[-1]) if found else 1
-            self._send(_BODY % (number, given_answer(number)))
-
-    def _send(self, body: bytes) -> None:
-        self._transport.write(_HEAD % len(body) + body)
+            self.send(_BODY % (number, given_answer(number)))
 
 
 async def serve() -> None:

@@ -67,11 +67,12 @@ def _work(folder: Path, samples: int, count: int) -> Work:
     if not data.exists():
         data.mkdir()
         for number in range(samples):
-            (data / f"{number:04d}.json").write_text(json.dumps(_sample(number, count)), encoding="utf-8")
+            (data / f"{number:04d}.json").write_text(json.dumps(sample(number, count)), encoding="utf-8")
     return Work(data, samples, count)
 
 
-def _sample(number: int, count: int) -> dict[str, Any]:
+def sample(number: int, count: int) -> dict[str, Any]:
+    """Return a sample of `memory eval` with `count` sessions."""
     return {
         "sample_id": f"sample-{number:04d}",
         "sessions": [

@@ -28,7 +28,7 @@ from assay.solvers.hop.verifiers import VERIFIERS
 from assay.solvers.steps import aggregate_step, prompt_step
 from assay.suites import find_suite, suite_names
 from assay.suites.hop import contract, field_types, rows, settings
-from assay.suites.pipeline import builder, pipeline_file, scorer, tally
+from assay.suites.pipeline import pipeline_file, scorer, step_keys, tally
 from assay.suites.pipeline.testset import validation
 
 from conftest import Assay
@@ -127,7 +127,7 @@ def in_code(text: str) -> set[str]:
             "keys of a file": pipeline_file.KEYS,
             "changes of a variant": pipeline_file.OVERRIDES,
             "types of steps": pipeline_file.TYPES,
-            "keys of a step": builder.STEP_KEYS,
+            "keys of a step": step_keys.STEP_KEYS,
             "settings of aggregates": aggregate_step.SETTINGS,
             "strategies": (*aggregate_step.STRATEGIES, *aggregate_step.SUMMARY_FIELDS),
             "parsers": prompt_step.PARSERS,

@@ -16,12 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from assay.blocking import run_blocking
 from assay.core import registry
-from assay.core.checked import PRICES, REPLIES, RESULTS, CheckOptions
 from assay.core.connect import About, describe_provider
 from assay.core.errors import AssayError, Problem, UsageError
 from assay.core.events import Notify
+from assay.core.file_check import PRICES, REPLIES, RESULTS, CheckOptions
 from assay.core.json_schema import FileSchema, JsonSchema, config_schema
 from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, build
@@ -37,7 +36,8 @@ from assay.models.calling.prices import (
 from assay.rerun import Rerun
 from assay.rescore import Rescore
 from assay.results import Run, RunCase
-from assay.runner import open_run
+from assay.run_loop import run_blocking
+from assay.run_setup import open_run
 from assay.store.runs import find_run, state_of
 from assay.suites import BUILT_IN, SuiteCommand, command_table, find_options, find_suite, is_path, suite_names
 

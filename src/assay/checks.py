@@ -18,7 +18,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from assay.core.bounds import refuse_special_file
-from assay.core.checked import (
+from assay.core.errors import InputError, MissingExtra, Problem, UsageError, similar_file, unreadable
+from assay.core.file_check import (
     FOLDER,
     PRICES,
     REPLIES,
@@ -28,10 +29,9 @@ from assay.core.checked import (
     contents,
     did_you_mean,
 )
-from assay.core.errors import InputError, MissingExtra, Problem, UsageError, similar_file, unreadable
 from assay.core.foreign_json import read_json
 from assay.core.suite import Match
-from assay.core.yamlfile import load_yaml
+from assay.core.yamlfile import YAML_SUFFIXES, load_yaml
 from assay.imports import FORMATS
 from assay.journal.folder import HOME, is_run_folder
 from assay.models.calling.prices import is_price_table, price_problems
@@ -44,7 +44,6 @@ EXPECTED = (
 )
 _CHECKED_SUFFIXES = frozenset({".yaml", ".yml", ".json", ".jsonl", ".ndjson", ".csv", ".parquet", ".arrow"})
 _CONTRACT = "metainfo.md"
-_YAML = (".yaml", ".yml")
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "site-packages"})
 # Names of files that are listed in a sentence. The rest is counted.
 _MOST_NAMES = 5
@@ -71,7 +70,7 @@ class CheckedFile(Struct, frozen=True):
     check: FileCheck
 
 
-class Recognised(Struct, frozen=True):
+class FormatMatch(Struct, frozen=True):
     """The name for `--as` that fits a file. `note` says which others fit too."""
 
     name: str
@@ -97,10 +96,10 @@ def check_file(path: Path, options: CheckOptions, name: str = "") -> CheckedFile
     try:
         refuse_special_file(path)
         if not name:
-            found = recognise(path, options)
-            if found is None:
+            match = recognise(path, options)
+            if match is None:
                 return CheckedFile(path, "", _unrecognised(path))
-            name, note = found.name, found.note
+            name, note = match.name, match.note
         check = _CHECKS[name](path) if name in _CHECKS else find_suite(name).examine(path, options)
     except InputError as error:
         check = FileCheck(kind=f"file of {name}" if name else "", problems=error.problems)
@@ -122,36 +121,36 @@ def check_file(path: Path, options: CheckOptions, name: str = "") -> CheckedFile
     return CheckedFile(path, name, check)
 
 
-def recognise(path: Path, options: CheckOptions) -> Recognised | None:
+def recognise(path: Path, options: CheckOptions) -> FormatMatch | None:
     """Return what reads a file; None if nothing does. Raises UsageError if two suites match equally."""
     if options.beside is not None:
-        return Recognised("pipeline")
+        return FormatMatch("pipeline")
     if is_price_table(path):
-        return Recognised(PRICES)
+        return FormatMatch(PRICES)
     matches = {name: find_suite(name).recognises(path) for name in suite_names()}
     best = max(matches.values())
     names = [name for name, match in matches.items() if match == best]
     if best > Match.MAYBE:
         if len(names) > 1:
             raise UsageError(f"{path} could be read by {' or '.join(names)}. Choose one with --as SUITE")
-        return Recognised(names[0])
+        return FormatMatch(names[0])
     if path.is_file() and looks_like_replies(path):
-        return Recognised(REPLIES, "with --as task it is checked as rows of data")
+        return FormatMatch(REPLIES, "with --as task it is checked as rows of data")
     if path.is_file() and _result_format(path):
-        return Recognised(RESULTS)
+        return FormatMatch(RESULTS)
     if best == Match.NO:
         return None
     note = ""
     if path.suffix == ".jsonl":
         note = "rows of data fit several commands; --as pipeline checks them as a testset, --as hop as rows of a batch"
-    return Recognised(names[0], note)
+    return FormatMatch(names[0], note)
 
 
 def _unrecognised(path: Path) -> FileCheck:
     """Return the check of a file in no format of ours. The message says what is wrong with it, if that is certain."""
     hint = ""
     try:
-        if path.suffix in _YAML:
+        if path.suffix in YAML_SUFFIXES:
             keys = list(map(str, load_yaml(path).value))
             near = [f"{key!r}{did_you_mean(key, _YAML_KEYS)}" for key in keys]
             hint = next((text for text in near if "did you mean" in text), "")
@@ -251,7 +250,7 @@ def _check_folder(root: Path, options: CheckOptions) -> Iterator[CheckedFile]:
         checks.append(CheckedFile(root, "task", tasks.examine(root, options)))
         yield checks[-1]
     for path in [*units, *sorted(set(files).difference(task_files))]:
-        if task_files and path.suffix in _YAML and _is_part_of_tasks(path):
+        if task_files and path.suffix in YAML_SUFFIXES and _is_part_of_tasks(path):
             continue
         try:
             each = check_file(path, options)
@@ -276,7 +275,7 @@ def _is_broken(path: Path) -> bool:
     try:
         if path.suffix == ".json":
             read_json(path)
-        elif path.suffix in _YAML:
+        elif path.suffix in YAML_SUFFIXES:
             load_yaml(path)
     except InputError:
         return True

@@ -20,7 +20,6 @@ from typing import Any
 import msgspec
 
 from assay import progress
-from assay.blocking import run_blocking
 from assay.core import user_code
 from assay.core.arguments import with_options_of_arguments
 from assay.core.connect import SEVERAL, split_urls
@@ -34,6 +33,7 @@ from assay.core.spec import DEFAULT_SEED, RunSpec, build
 from assay.models.calling.connect import Connections
 from assay.models.python import PythonModel
 from assay.results import Run
+from assay.run_loop import run_blocking
 from assay.runner import Runner
 from assay.suites.evaluate.options import EvaluateOptions
 from assay.suites.evaluate.rows import RowSource, read_rows

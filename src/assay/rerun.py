@@ -14,9 +14,11 @@ from msgspec.structs import replace
 
 from assay.core.diff import differences
 from assay.core.events import Notify
+from assay.core.files import path_from_here
 from assay.core.spec import RunSpec
 from assay.journal.folder import read_info, usable_summary
-from assay.runner import Runner, open_run
+from assay.run_setup import open_run
+from assay.runner import Runner
 
 # So many places in which a run differs are named. A changed prompt differs in hundreds.
 _MAX_DIFFERENCES = 3
@@ -40,7 +42,7 @@ class Rerun:
 
     def __init__(self, folder: Path, spec: RunSpec, *, failed: bool) -> None:
         # As the run itself names it, in the folder in which its command was typed.
-        self._folder = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+        self._folder = path_from_here(folder)
         self._info = read_info(folder)
         self._spec = replace(spec, retry_failed=failed, fresh=not failed)
         self._failed = failed
@@ -63,11 +65,8 @@ class Rerun:
             count = summary.subject_error
             # A step that failed after its replies came, as by a pattern that does not match, finds them in the log.
             cases = f"run again: {count:,} of {summary.total:,} cases; only requests without a saved reply are sent"
-            say(cases if count else self._nothing_failed())
+            say(cases if count else NOTHING_FAILED.format(run=self._folder.name))
         return runner
-
-    def _nothing_failed(self) -> str:
-        return NOTHING_FAILED.format(run=self._folder.name)
 
     def _changed(self, runner: Runner) -> str:
         """Return in plain words what the command would ask otherwise than the run asked."""

@@ -1,11 +1,11 @@
 """Starts or continues a run: puts suite, engine, journal and models together.
 
-    runner = open_run(spec, observers)          # knows which run this is; no file is written yet
+    runner = Runner(suite, models, observers)   # knows which run this is; no file is written yet
     run = runner.finished() or await runner.run()
     await runner.close()
 
-`open_run` resolves the spec, connects the models and builds the suite. Runner takes a suite object instead of a
-suite's name, so that code can run a suite that is not registered.
+`open_run` in run_setup.py makes the suite and the models of a spec. Runner takes a suite object instead of a suite's
+name, so that code can run a suite that is not registered.
 """
 
 from __future__ import annotations
@@ -21,26 +21,25 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 import assay
-from assay.core.arguments import argument_notices, ask_arguments, with_options_of_arguments
+from assay.core.arguments import argument_notices, ask_arguments
 from assay.core.code import code_sha256
-from assay.core.connect import SEVERAL, lacks
+from assay.core.connect import lacks
 from assay.core.diff import differences
 from assay.core.error_counts import ErrorCounts
 from assay.core.errors import AssayError, DamagedRun, ModelRefused, Problem, StopRun, UsageError, cannot_write
-from assay.core.events import Event, Noted, Notify, halt, notify, observed
+from assay.core.events import Event, Noted, Notify, halt, notify
 from assay.core.files import close_to_others
 from assay.core.hashing import fingerprint
+from assay.core.no_answer import leave_out_unanswered
 from assay.core.patterns import forget_stops
 from assay.core.protocols import Model, Upstream
 from assay.core.redact import Redactor, secrets_of
 from assay.core.report import CaseCounts
 from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
-from assay.core.spec import RunSpec, fields, values_marked
-from assay.core.suite import MAIN, Outcome, RunFacts, Suite
-from assay.core.unanswered import leave_out_unanswered
+from assay.core.spec import values_marked
+from assay.core.suite import Outcome, RunFacts, Suite
 from assay.core.user_code import hide_task
 from assay.engine.cases import Cases
 from assay.engine.context import SharedEndpoint
@@ -55,103 +54,18 @@ from assay.journal.lines import forget_sidecars
 from assay.journal.repair import repair_notices
 from assay.journal.room import Room
 from assay.models.calling.caller import Caller, CallLedger
-from assay.models.calling.connect import Connections, ReplayOnlyModel, addresses_of, permits_of
+from assay.models.calling.connect import ReplayOnlyModel, addresses_of, permits_of
 from assay.models.calling.gateway import Gateway, sdk_environment
 from assay.models.calling.permits import Permits
 from assay.models.calling.prices import read_prices, reports_prices
 from assay.models.calling.waiting import waiting_reports
 from assay.results import Run
-from assay.stopping import StopRequest
+from assay.stop_request import StopRequest
 from assay.store.runs import find_run
-from assay.suites import BUILT_IN, find_suite
+from assay.suites import BUILT_IN
 
 # Errors that a report keeps, the most frequent ones.
 _MAX_ERRORS = 10
-
-
-def open_run(
-    spec: RunSpec,
-    observers: Sequence[Notify] = (),
-    *,
-    asks: bool = True,
-    command: Sequence[str] | None = None,
-) -> Runner:
-    """Connect the models and build the suite of a spec. Raises UsageError or InputError for bad options.
-
-    Writes no file. With `asks=False` it connects no model, which is enough for `--dry-run`. `command` is the command
-    line for run.json; the default is that of this process.
-    """
-    with observed(observers):
-        return _open_run(spec, observers, asks=asks, command=command)
-
-
-def _open_run(
-    spec: RunSpec, observers: Sequence[Notify], *, asks: bool, command: Sequence[str] | None
-) -> Runner:
-    suite_class = find_suite(spec.suite)
-    spec = with_options_of_arguments(suite_class.resolve(spec))
-    if not spec.output_dir:
-        spec = replace(spec, output_dir=spec.options.default_output)
-    adopted = suite_class.adopt(spec)
-    if adopted is not None:
-        return _open_adopted(spec, adopted, observers)
-    models: dict[str, Model] = {}
-    connections = Connections(spec)
-    if not asks:
-        models[MAIN] = ReplayOnlyModel(spec.base_url or "")
-    elif spec.model:
-        models[MAIN] = connections.connect(spec.model)
-    # Requests contain the endpoint. The provider chooses it, so the suite is built after the model is connected.
-    connected_spec = replace(spec, base_url=models[MAIN].endpoint or None) if models else spec
-    suite = suite_class(connected_spec)
-    for name, role in suite.roles.items():
-        # A role with its own endpoint or key needs its own connection, even if its name is `main`.
-        if name not in models or role.base_url or role.key:
-            models[name] = (
-                connections.connect(role, suite.roles.values())
-                if asks
-                else ReplayOnlyModel(spec.base_url or "")
-            )
-    if not asks:
-        # With models, the runner checks them.
-        argument_notices(spec, suite.roles.values())
-    return Runner(suite, models, observers, asks=asks, command=command)
-
-
-def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> Runner:
-    """Open an existing run to score it again. Only its judges are connected; other models send no requests."""
-    info = folders.read_info(folder)
-    if info.imported is not None:
-        raise UsageError(f"{folder} was imported; only runs that assay made can be scored again")
-    endpoints: dict[str, str] = {name: asked[1] for name, asked in info.parts["ask"]["models"].items()}
-    spec = _with_ask_options_of(info, spec)
-    suite = find_suite(spec.suite)(replace(spec, base_url=info.spec["base_url"]))
-    models: dict[str, Model] = {}
-    connections = Connections(spec)
-    for name, role in suite.roles.items():
-        if role.mark == "ask":
-            models[name] = ReplayOnlyModel(endpoints.get(name, info.spec["base_url"] or ""))
-        else:
-            models[name] = connections.connect(role, suite.roles.values())
-    return Runner(suite, models, observers, asks=False, folder=folder)
-
-
-def _with_ask_options_of(info: RunInfo, spec: RunSpec) -> RunSpec:
-    """Return the spec with the `ask` options of an existing run. `score` and `how` options stay those of the spec."""
-    common = {field.name for field in fields(RunSpec) if field.mark == "ask"} - {"suite", "options"}
-    own = {field.name for field in fields(type(spec.options)) if field.mark == "ask"}
-    before = info.spec["options"]
-    options = msgspec.to_builtins(spec.options) | {name: before[name] for name in own & before.keys()}
-    # Runs of earlier versions have some options of all suites among those of their suite.
-    stored = before | info.spec
-    values = {name: stored[name] for name in common & stored.keys()}
-    # The endpoint of a Python function or of embedded weights is no URL, and a judge cannot use it as a base URL.
-    address = info.spec["base_url"]
-    if address == SEVERAL:
-        values["base_url"] = spec.base_url
-    else:
-        values["base_url"] = address if address and address.startswith(("http://", "https://")) else None
-    return replace(spec, **values, options=msgspec.convert(options, type(spec.options)))
 
 
 class Runner:

@@ -2,8 +2,8 @@
 
 files = FilesRead()     # before the work begins
 …
-before = files.look()
-changed(before, look(before))   # the names of files that were saved since they were read
+before = files.states()
+changed_files(before, file_states(before))   # the files that were saved since they were read
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _OTHERS = [Path(folder).resolve() for folder in (*sysconfig.get_paths().values()
 # Folders in which a file is no source: those of all runs, and of Python's compiled files.
 _OUTPUTS = frozenset({HOME, "__pycache__"})
 
-Look = dict[str, object]
-"""What is known of files and folders, by name. Two looks are equal if nothing was saved between them."""
+FileStates = dict[str, object]
+"""The state of files and folders, by name. Two of them are equal if nothing was saved between them."""
 
 
 class FilesRead:
@@ -39,12 +39,12 @@ class FilesRead:
     """
 
     def __init__(self) -> None:
-        self._read: Look = {}
+        self._read: FileStates = {}
         self._listed: set[str] = set()
         self._written: set[str] = set()
-        sys.addaudithook(self._note)
+        sys.addaudithook(self._on_audit_event)
 
-    def look(self) -> Look:
+    def states(self) -> FileStates:
         """Return the files as they were when they were read, and the listed folders as they are now.
 
         Files that the process wrote itself are left out, and what it wrote into a folder is no change of the folder.
@@ -52,11 +52,13 @@ class FilesRead:
         written = {Path(name).resolve() for name in self._written}
         # Python lists the folders in which it looks for modules.
         listed = self._listed - {str(Path(folder).absolute()) for folder in sys.path}
-        seen = self._read | look(listed)
-        files = {Path(name).resolve(): found for name, found in seen.items()}
-        return {str(file): found for file, found in files.items() if file not in written and _counts(file)}
+        states = self._read | file_states(listed)
+        by_path = {Path(name).resolve(): state for name, state in states.items()}
+        return {
+            str(path): state for path, state in by_path.items() if path not in written and _is_source(path)
+        }
 
-    def _note(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _on_audit_event(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event not in ("open", "os.scandir", "os.listdir"):
             return
         if not isinstance(arguments[0], (str, os.PathLike)):
@@ -67,30 +69,30 @@ class FilesRead:
         elif isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR):
             self._written.add(name)
         elif name not in self._read:
-            self._read[name] = _look_at(Path(name))
+            self._read[name] = _state_of(Path(name))
 
 
-def _counts(file: Path) -> bool:
+def _is_source(file: Path) -> bool:
     if not _OUTPUTS.isdisjoint(file.parts) or any(file.is_relative_to(folder) for folder in _OTHERS):
         return False
     return file.is_file() or file.is_dir()
 
 
-def look(names: Iterable[str]) -> Look:
+def file_states(names: Iterable[str]) -> FileStates:
     """Return time, size and number of each file, and the names in each folder. A file that is gone is None."""
-    return {name: _look_at(Path(name)) for name in names}
+    return {name: _state_of(Path(name)) for name in names}
 
 
-def changed(before: Look, now: Look) -> list[str]:
-    """Return the names of what was saved, added or removed between two looks."""
-    return [name for name, seen in now.items() if before.get(name) != seen]
+def changed_files(before: FileStates, now: FileStates) -> list[str]:
+    """Return the names of what was saved, added or removed in between."""
+    return [name for name, state in now.items() if before.get(name) != state]
 
 
-def _look_at(file: Path) -> object:
+def _state_of(file: Path) -> object:
     try:
-        found = file.stat()
-        if stat.S_ISDIR(found.st_mode):
+        status = file.stat()
+        if stat.S_ISDIR(status.st_mode):
             return sorted(entry.name for entry in file.iterdir() if entry.suffix in _ENDINGS)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

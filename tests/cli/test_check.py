@@ -12,6 +12,7 @@ import pytest
 from assay.cli.main import main
 
 from conftest import Assay
+from support.small_files import small_task
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -22,15 +23,7 @@ steps:
 - {id: s, template: "{{ text }} {{ lang }}"}
 outputs: [{key: answer, from: s}]
 """
-TASK = """\
-task: t
-dataset_path: json
-dataset_kwargs: {data_files: {test: rows.jsonl}}
-test_split: test
-doc_to_text: "{{q}}"
-doc_to_target: "{{a}}"
-output_type: generate_until
-"""
+TASK = small_task("t", "rows.jsonl", prompt="{{q}}", target="{{a}}")
 ROWS = '{"q": "1", "a": "2"}\n{"q": "2", "a": "3"}\n'
 
 

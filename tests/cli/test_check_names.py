@@ -9,15 +9,9 @@ import pytest
 
 from assay.cli.main import main
 
-TASK = """\
-task: t
-dataset_path: json
-dataset_kwargs: {data_files: {test: rows.jsonl}}
-test_split: test
-doc_to_text: "{{q}}"
-doc_to_target: "{{a}}"
-output_type: generate_until
-"""
+from support.small_files import small_task
+
+TASK = small_task("t", "rows.jsonl", prompt="{{q}}", target="{{a}}")
 FLOW = """\
 id: flow
 inputs: [text]

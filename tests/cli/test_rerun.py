@@ -41,21 +41,17 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-nobody-in-particular")
 
 
+def sums_at(server: LoopbackServer) -> list[str]:
+    """The command of a run with the model of this server."""
+    return ["task", "sums.yaml", "--model", "openai/m", "--base-url", server.url, "--output-dir", "out"]
+
+
 @pytest.mark.usefixtures("key")
 def test_only_the_refused_questions_are_asked_again_in_the_same_run(sums: Path, assay_in: Assay) -> None:
     """The other four have answers. A second time nothing is left to ask."""
     moody = Moody()
     with LoopbackServer(moody) as server:
-        command = (
-            "task",
-            "sums.yaml",
-            "--model",
-            "openai/m",
-            "--base-url",
-            server.url,
-            "--output-dir",
-            "out",
-        )
+        command = sums_at(server)
         first = assay_in(*command)
         assert first.returncode == 0, first.stderr
         assert asked(server) == list("012345")
@@ -82,16 +78,7 @@ def test_without_failed_all_is_asked_again_in_a_new_run(
 ) -> None:
     """Typed anywhere: the command runs in its own folder, and the new run stands beside the first one."""
     with LoopbackServer(lambda body: (200, chat("4"))) as server:
-        command = (
-            "task",
-            "sums.yaml",
-            "--model",
-            "openai/m",
-            "--base-url",
-            server.url,
-            "--output-dir",
-            "out",
-        )
+        command = sums_at(server)
         assert assay_in(*command).returncode == 0
         elsewhere = tmp_path_factory.mktemp("elsewhere")
         again = assay_in("rerun", str(sums / "out"), cwd=elsewhere)

@@ -118,6 +118,18 @@ METHODS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
+def run_program(program: str) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a process of its own, with a short limit for patterns."""
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment() | {"ASSAY_PATTERN_SECONDS": "0.2"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
 def test_harmless_patterns_return_in_place_what_re_returns() -> None:
     """Every method, for 10,000 pairs of pattern and text."""
     for pattern, flags, text in pairs(PAIRS):
@@ -263,14 +275,7 @@ def test_a_match_is_interrupted_although_garbage_is_collected_inside_it() -> Non
         except PatternStopped:
             print("stopped", gc.get_stats()[0]["collections"] > 0)
     """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment() | {"ASSAY_PATTERN_SECONDS": "0.2"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = run_program(program)
     assert (done.stdout, done.stderr) == ("stopped True\n", "")
 
 
@@ -348,13 +353,7 @@ def test_a_taken_signal_sends_patterns_to_the_other_process() -> None:
         os.kill(os.getpid(), signal.SIGVTALRM)
         assert heard == [1]
     """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment() | {"ASSAY_PATTERN_SECONDS": "0.2"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_program(program)
     assert done.returncode == 0, done.stderr
     assert "was stopped after" in done.stdout
 
@@ -376,13 +375,7 @@ def test_a_forked_process_has_a_timer_and_a_process_of_its_own() -> None:
         assert os.waitpid(child, 0)[1] == 0
         assert stopped() and pattern.findall("aa") == ["aa"]
     """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment() | {"ASSAY_PATTERN_SECONDS": "0.2"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_program(program)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from assay.core.threads import DetachedThreads
-from assay.core.user_code import UserCodeError
+from assay.core.user_code_errors import UserCodeError
 from assay.core.watchdog import Blocked, can_watch, watched
 
 from support.hop_lab import HopLab, Telling, result

@@ -225,7 +225,7 @@ def test_interrupt_spoils_no_case_of_careless_code(tmp_path: Path) -> None:
 AFTERWARDS = """if True:
     import asyncio, os, signal, sys, threading
     from assay.engine.loop import Loop
-    from assay.stopping import StopRequest
+    from assay.stop_request import StopRequest
 
     async def run():
         # The signal comes with the end of the run: the event loop does not hear it any more.

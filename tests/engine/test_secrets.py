@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.commands import TIMEOUT, Finished, environment
+from support.small_files import ECHO_PIPELINE, small_task
 
 SECRET = 'sk-0f8fad5b"d9cb'
 MODEL = f"""
@@ -23,22 +24,7 @@ def answer(prompt, params):
         raise ValueError(f"cannot use {{SECRET}}")
     return {{"text": f"the response: {{SECRET}}", "reasoning": f"I saw {{SECRET}}"}}
 """
-TASK = """
-task: echo
-dataset_path: json
-dataset_kwargs: {data_files: {test: docs.jsonl}}
-test_split: test
-doc_to_text: "{{question}}"
-doc_to_target: "{{answer}}"
-metric_list: [{metric: exact_match}]
-"""
-PIPELINE = """
-id: p
-inputs: [text]
-steps:
-  - {id: one, template: "{{ text }}"}
-outputs: [{key: said, from: one}]
-"""
+TASK = small_task("echo", "docs.jsonl") + "metric_list: [{metric: exact_match}]\n"
 HOP = """
 async def hop_check(session, fields):
     status, found = await session.hop_get(fields["text"], fields["text"], str, verifier=None)
@@ -65,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
     docs = [{"question": f"say {SECRET}", "answer": right}, {"question": "raise", "answer": "-"}]
     docs.append({"question": "plain", "answer": right})
     (tmp_path / "docs.jsonl").write_text("".join(json.dumps(doc) + "\n" for doc in docs))
-    (tmp_path / "p.yaml").write_text(PIPELINE)
+    (tmp_path / "p.yaml").write_text(ECHO_PIPELINE)
     tests = [
         {"id": f"t{number}", "inputs": {"text": doc["question"]}, "expected_outputs": {"said": right}}
         for number, doc in enumerate(docs)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.commands import TIMEOUT, environment
+from support.small_files import ECHO_PIPELINE, small_task
 
 MODEL = '''
 import asyncio
@@ -64,22 +65,7 @@ async def forks_in_the_loop(prompt, params):
     await asyncio.sleep(0)
     return "x"
 '''
-TASK = """
-task: short
-dataset_path: json
-dataset_kwargs: {data_files: {test: docs.jsonl}}
-test_split: test
-doc_to_text: "{{question}}"
-doc_to_target: "x"
-metric_list: [{metric: exact_match}]
-"""
-PIPELINE = """
-id: p
-inputs: [text]
-steps:
-  - {id: one, template: "{{ text }}"}
-outputs: [{key: said, from: one}]
-"""
+TASK = small_task("short", "docs.jsonl", target="x") + "metric_list: [{metric: exact_match}]\n"
 TEST = {"id": "a", "inputs": {"text": "?"}, "expected_outputs": {"said": "x"}}
 READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
 
@@ -90,15 +76,20 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "model.py").write_text(MODEL)
     (tmp_path / "short.yaml").write_text(TASK)
     (tmp_path / "docs.jsonl").write_text("".join(f'{{"question": "{n}?"}}\n' for n in range(6)))
-    (tmp_path / "p.yaml").write_text(PIPELINE)
+    (tmp_path / "p.yaml").write_text(ECHO_PIPELINE)
     (tmp_path / "tests.jsonl").write_text(json.dumps(TEST) + "\n")
     return tmp_path
 
 
 def assay_by_shell(folder: Path, words: str, redirection: str = "") -> subprocess.CompletedProcess[str]:
     """Type a command in a shell, with redirections of its streams."""
+    return run_in(folder, "sh", "-c", f'exec "$0" -m assay {words} {redirection}', sys.executable)
+
+
+def run_in(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder."""
     return subprocess.run(
-        ["sh", "-c", f'exec "$0" -m assay {words} {redirection}', sys.executable],
+        command,
         cwd=folder,
         env=environment(),
         capture_output=True,
@@ -166,15 +157,7 @@ def test_a_finished_run_is_shown_on_a_read_only_disk(folder: Path) -> None:
         (words, 0, ""),
         (short("plain"), 3, "Read-only file system. All replies so far are saved. Make the folder writable"),
     ):
-        done = subprocess.run(
-            [*unshare, sys.executable, "-m", "assay", *command.split()],
-            cwd=folder,
-            env=environment(),
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
-            check=False,
-        )
+        done = run_in(folder, *unshare, sys.executable, "-m", "assay", *command.split())
         assert done.returncode == code
         assert message in done.stderr
         assert "Traceback" not in done.stderr

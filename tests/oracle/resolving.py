@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from assay.checks import check_path
-from assay.core.checked import CheckOptions
+from assay.core.file_check import CheckOptions
 
 
 def main() -> None:

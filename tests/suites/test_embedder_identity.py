@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import assay
-from assay.runner import open_run
+from assay.run_setup import open_run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SUITES: dict[str, dict[str, Any]] = {

@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from assay.cli.completion import complete_suites
-from assay.core.checked import FOLDER, PRICES, REPLIES, RESULTS, CheckOptions
 from assay.core.errors import Problem
+from assay.core.file_check import FOLDER, PRICES, REPLIES, RESULTS, CheckOptions
 from assay.screen import block, counted
 from assay.store.check import RunCheck, check_run, find_run_folders
 from assay.suites import absolute

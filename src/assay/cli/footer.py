@@ -86,11 +86,11 @@ def print_errors(run: Run) -> None:
     if not kinds:
         kinds = {kind: count for kind, count in summary.failed_calls.items() if kind not in SUBJECT_KINDS}
     causes = [f"{count:,} × {kind}{_first_message(run, kind)}" for kind, count in kinds.items()]
-    told = f"{failed:,} of {counted(summary.total, 'case')} failed"
+    failures = f"{failed:,} of {counted(summary.total, 'case')} failed"
     if problem := _judge_problem(run):
-        tell(f"{told}. {problem}. Correct it, then continue with: {_continue_command(run)}")
+        tell(f"{failures}. {problem}. Correct it, then continue with: {_continue_command(run)}")
         return
-    tell(f"{told} ({'; '.join(causes)}). Continue with: {_continue_command(run)}")
+    tell(f"{failures} ({'; '.join(causes)}). Continue with: {_continue_command(run)}")
 
 
 def _located_errors(run: Run, lines: list[str]) -> list[ErrorCount]:

@@ -53,9 +53,9 @@ def command(run: str, failed: bool, quiet: bool) -> int:
         line = suite_command(api.load(folder).info.suite)
         spec = line.spec_of_words(words[len(line.words.split()) :])
         say = (lambda _: None) if quiet else click.echo
-        done = api.rerun(folder, spec, failed=failed, observers=observers(quiet=quiet), say=say)
+        result = api.rerun(folder, spec, failed=failed, observers=observers(quiet=quiet), say=say)
         if quiet:
-            print_errors(done)
+            print_errors(result)
         else:
-            print_run(done)
-    return done.exit_code
+            print_run(result)
+    return result.exit_code

@@ -21,14 +21,15 @@ from msgspec.structs import replace
 
 from assay.cli.suite_command import SuiteCommandLine, run_and_print, suite_command
 from assay.core.errors import AssayError
+from assay.core.files import path_from_here
 from assay.screen import block, heading, rule, safe, tell
-from assay.watched_files import FilesRead, Look, changed, look
+from assay.watched_files import FilesRead, FileStates, changed_files, file_states
 
 if TYPE_CHECKING:
     from assay.results import Run
 
 # Seconds between two looks at the files, and how long they must stay as they are: editors write in several steps.
-_LOOK_SECONDS = 0.3
+_POLL_SECONDS = 0.3
 _INTERRUPTED, _STOPPED = 130, 3
 # So many tests that now pass or fail are named.
 _MAX_NAMES = 5
@@ -42,7 +43,7 @@ class Round(NamedTuple):
 
     exit_code: int
     run: str
-    files: Look
+    files: FileStates
 
 
 def watch_suite(command: SuiteCommandLine, flags: dict[str, Any], config: Path | None) -> int:
@@ -50,31 +51,34 @@ def watch_suite(command: SuiteCommandLine, flags: dict[str, Any], config: Path |
 
     Files that a round read stay watched if a later one fails before it reads them, as after a typing error in YAML.
     """
-    files: Look = {}
+    files: FileStates = {}
     earlier = ""
     while True:
-        done = _play(command, flags, config, earlier)
-        files |= done.files
-        if done.run and earlier and done.run != earlier:
-            _print_changes(earlier, done.run)
-        earlier = done.run or earlier
-        if done.exit_code == _INTERRUPTED or not files:
-            return done.exit_code
+        last_round = _run_round(command, flags, config, earlier)
+        files |= last_round.files
+        if last_round.run and earlier and last_round.run != earlier:
+            _print_changes(earlier, last_round.run)
+        earlier = last_round.run or earlier
+        if last_round.exit_code == _INTERRUPTED or not files:
+            return last_round.exit_code
         now = _wait(files)
         if now is None:
-            return done.exit_code
+            return last_round.exit_code
         click.echo()
         rule()
-        click.echo(f"{time.strftime('%H:%M:%S')}  {_names(changed(files, now))} changed")
+        click.echo(f"{time.strftime('%H:%M:%S')}  {_names(changed_files(files, now))} changed")
         files = now
 
 
-def _play(command: SuiteCommandLine, flags: dict[str, Any], config: Path | None, earlier: str) -> Round:
-    """Play one round in a process of its own. A process that ended without a word, as after a kill, is told."""
+def _run_round(command: SuiteCommandLine, flags: dict[str, Any], config: Path | None, earlier: str) -> Round:
+    """Run one round in a process of its own, and return what it sends back.
+
+    Prints a sentence about a process that ended without sending anything, as after a kill.
+    """
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(
-        target=_round, args=(command.suite, command.words, flags, config, earlier, sender)
+        target=_run_and_send, args=(command.suite, command.words, flags, config, earlier, sender)
     )
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
@@ -87,16 +91,16 @@ def _play(command: SuiteCommandLine, flags: dict[str, Any], config: Path | None,
     before = [signal.signal(number, pass_on) for number in numbers]
     try:
         sender.close()
-        done: Round | None = receiver.recv()
+        result: Round | None = receiver.recv()
     except EOFError:
-        done = None
+        result = None
     finally:
         receiver.close()
         process.join()
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
-    if done is not None:
-        return done
+    if result is not None:
+        return result
     if process.exitcode in (_INTERRUPTED, -signal.SIGINT, -signal.SIGTERM):
         return Round(_INTERRUPTED, "", {})
     code = process.exitcode or 0
@@ -105,10 +109,10 @@ def _play(command: SuiteCommandLine, flags: dict[str, Any], config: Path | None,
     return Round(_STOPPED, "", {})
 
 
-def _round(
+def _run_and_send(
     suite: str, words: str, flags: dict[str, Any], config: Path | None, earlier: str, sender: Connection
 ) -> None:
-    """Run the suite in this process, which is the child, and send what came of it."""
+    """Run the suite in this process, the child, and send its Round to the parent."""
     files = FilesRead()
     code, folder = 0, ""
     outputs: set[str] = set()
@@ -124,7 +128,7 @@ def _round(
     except KeyboardInterrupt:
         code = _INTERRUPTED
     # A finished run looks whether its result files are still there. They are no reason for another round.
-    read = {name: seen for name, seen in files.look().items() if name not in outputs}
+    read = {name: state for name, state in files.states().items() if name not in outputs}
     sender.send(Round(code, folder, read))
 
 
@@ -137,7 +141,7 @@ def _outputs(run: Run) -> set[str]:
     return {str(file.resolve()) for file in files}
 
 
-def _wait(files: Look) -> Look | None:
+def _wait(files: FileStates) -> FileStates | None:
     """Wait until files change and then stay as they are. Returns how they are then, or None after Ctrl-C."""
     last = files
     try:
@@ -145,21 +149,18 @@ def _wait(files: Look) -> Look | None:
         known = [file for file in files if not Path(file).is_dir()]
         click.echo(f"\nwatching {_names(known or files)}; Ctrl-C ends", err=True)
         while True:
-            now = look(files)
+            now = file_states(files)
             if now != files and now == last:
                 return now
             last = now
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
     except KeyboardInterrupt:
         click.echo()
         return None
 
 
 def _names(files: Iterable[str]) -> str:
-    here = Path.cwd()
-    names = [
-        safe(str(Path(file).relative_to(here) if Path(file).is_relative_to(here) else file)) for file in files
-    ]
+    names = [safe(str(path_from_here(Path(file)))) for file in files]
     names.sort(key=len)  # the files that people know come first
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     return ", ".join(names[:_MAX_NAMES]) + more

@@ -19,6 +19,12 @@ def close_to_others(path: Path) -> None:
         path.chmod(mode & ~0o007)
 
 
+def path_from_here(path: Path) -> Path:
+    """Return a path relative to the working folder if it is below that folder, as people type it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
 def write_whole(path: Path, data: bytes) -> Path:
     """Write a file atomically: readers, also those after a crash, see the old content or the new one."""
     temporary = path.with_name(f".{path.name}.tmp")

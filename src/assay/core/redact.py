@@ -85,10 +85,10 @@ def secrets_of(roles: Collection[Role], params: dict[str, Any]) -> list[str]:
 
     `params` are the run's parameters. Their headers may name further variables.
     """
-    named = {role.key for role in roles if role.key}.union(
+    key_names = {role.key for role in roles if role.key}.union(
         header_variables(params), *(header_variables(role.params) for role in roles)
     )
-    secrets = secrets_from_environment(named)
+    secrets = secrets_from_environment(key_names)
     for file in {role.env_file for role in roles if role.env_file}:
         secrets += keys_in(file).values()
     return secrets
@@ -201,19 +201,19 @@ class Redactor:
         shortest = [text for text in texts if not any(other in text for other in texts - {text})]
         ordered = sorted(texts, key=len, reverse=True)
         pattern = re.compile(b"|".join(map(re.escape, ordered)))
-        done = 0
+        last_end = 0
         # Pieces overlap, so that a secret on the border is seen whole.
         for offset in range(0, os.fstat(fd).st_size, _PIECE):
             piece = os.pread(fd, _PIECE + len(ordered[0]) - 1, offset)
             # `in` is many times faster than the pattern, and nearly all pieces have no secret.
             if not any(text in piece for text in shortest):
                 continue
-            for match in pattern.finditer(piece, max(0, done - offset)):
+            for match in pattern.finditer(piece, max(0, last_end - offset)):
                 if match.start() >= _PIECE:
                     break
-                start, done = offset + match.start(), offset + match.end()
-                if not (is_json and _is_plain_key(fd, start, done)):
-                    yield start, done
+                start, last_end = offset + match.start(), offset + match.end()
+                if not (is_json and _is_plain_key(fd, start, last_end)):
+                    yield start, last_end
 
 
 def _is_plain_key(fd: int, start: int, end: int) -> bool:

@@ -109,7 +109,7 @@ def unknown(kind: str, name: str, choices: list[str]) -> str:
 
 def load_from_file(reference: str) -> Any:
     """Import a user's file and return the object that `path/to/file.py:Name` names."""
-    from assay.core.user_code import load_module  # imports asyncio, which `--help` does not need
+    from assay.core.user_modules import load_module  # imports asyncio, which `--help` does not need
 
     path, _, attribute = reference.rpartition(":")
     module = load_module(Path(path))

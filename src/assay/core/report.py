@@ -176,7 +176,7 @@ class Examples(Struct, kw_only=True, omit_defaults=True):
     shown: list[Example]
 
 
-class Answered(Struct, frozen=True, omit_defaults=True):
+class AnswerCount(Struct, frozen=True, omit_defaults=True):
     """How many of the tests, rows or questions of a run have an answer that is no error."""
 
     count: int
@@ -207,7 +207,7 @@ class Entry(Struct, kw_only=True, omit_defaults=True):
     curves: list[Curve] = field(default_factory=list)
     examples: list[Examples] = field(default_factory=list)
     judges: list[JudgeInfo] = field(default_factory=list)
-    answered: Answered | None = None
+    answered: AnswerCount | None = None
     """How many answers these numbers stand on. Without it, a run without any answer has no numbers."""
     errors: list[ErrorCount] = field(default_factory=list)
     """The most frequent errors of these cases, the most frequent one first. Only if there is no score."""
@@ -313,7 +313,7 @@ class Report(Struct, kw_only=True, omit_defaults=True):
     """False if a check failed, None if a verdict is missing. `core/run_end.py` makes the exit code of it."""
     why: str = ""
     """A sentence about `passed`, if it is not True."""
-    answered: Answered | None = None
+    answered: AnswerCount | None = None
     """Set by a suite whose cases end well although their answers are errors. A run without any answer has failed."""
     wants_scores: bool = True
     """False if nothing in the data asks for a score, as in a testset without expectations."""
@@ -322,6 +322,10 @@ class Report(Struct, kw_only=True, omit_defaults=True):
     notices: list[str] = field(default_factory=list)
     """Sentences to print on stderr, once for the whole report."""
     differences: list[PairedSubjects] = field(default_factory=list)
+
+    def answers(self, cases: CaseCounts) -> AnswerCount:
+        """Return how many answers the report stands on: as the suite counts them, else the cases that ended well."""
+        return self.answered or AnswerCount(cases.ok, cases.total)
 
     def metrics(self) -> Iterator[tuple[Entry, Metric]]:
         """Yield every metric with its entry, in order."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from assay.core.report import Answered, CaseCounts, Entry, Metric, Report
+from assay.core.report import CaseCounts, Entry, Metric, Report
 
 # The exit code of a run that Ctrl-C or SIGTERM stopped, as shells have it.
 INTERRUPTED = 130
@@ -43,7 +43,7 @@ def end_of_report(report: Report, cases: CaseCounts) -> RunEnd:
     if cases.unanswered:
         are = "case has" if cases.unanswered == 1 else "cases have"
         return RunEnd(STOPPED, f"{cases.unanswered:,} of {cases.total:,} {are} no answer or no score")
-    answered = report.answered or Answered(cases.ok, cases.total)
+    answered = report.answers(cases)
     if answered.total and not answered.count:
         return RunEnd(
             FAILED,
@@ -76,7 +76,7 @@ def end_of_report(report: Report, cases: CaseCounts) -> RunEnd:
 
 
 def has_score(entry: Entry) -> bool:
-    """Whether any metric of an entry has a value that stands on an answer."""
+    """Return whether any metric of an entry has a value that stands on an answer."""
     apart = entry.answered.apart if entry.answered and not entry.answered.count else ()
     return any(metric.value is not None and metric.name not in apart for metric in entry.metrics)
 
@@ -86,13 +86,13 @@ def _without_score(report: Report) -> str:
     entries = [entry for entry in report.entries if not entry.members]
     if not report.wants_scores or not any(map(has_score, entries)):
         return ""
-    told = []
+    sentences = []
     for entry in entries:
         if has_score(entry):
             continue
         why = f": {entry.errors[0]}" if entry.errors else _why_no_score(entry.metrics)
-        told.append(f"{entry.title} has no score{why}")
-    return "; ".join(told)
+        sentences.append(f"{entry.title} has no score{why}")
+    return "; ".join(sentences)
 
 
 def _judged_metrics(report: Report) -> list[Metric]:
@@ -124,9 +124,9 @@ def _often(report: Report, total: int = 0) -> str:
 
 def _why_no_score(metrics: list[Metric]) -> str:
     """`: 6 invalid, 2 not judged`, of the metric that leaves out most; without invalid scores, a metric's reason."""
-    reasons_told = [metric.reason for metric in metrics if metric.reason]
-    if reasons_told and not any("invalid" in metric.left_out for metric in metrics):
-        return f": {reasons_told[0]}"
+    own_reasons = [metric.reason for metric in metrics if metric.reason]
+    if own_reasons and not any("invalid" in metric.left_out for metric in metrics):
+        return f": {own_reasons[0]}"
     most = max(
         (metric.left_out for metric in metrics), key=lambda left_out: sum(left_out.values()), default={}
     )

@@ -62,10 +62,10 @@ from assay.core.case_details import (
     QuestionDetail,
     verdict_details,
 )
-from assay.core.checked import CheckOptions, FileCheck
 from assay.core.connect import Role
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
+from assay.core.file_check import CheckOptions, FileCheck
 from assay.core.hashing import RepeatFinder, Twins, row_key
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema

@@ -7,7 +7,7 @@ and writes calls.jsonl must never wait for a computation. Three tools:
     verdict = await compute(lambda: offline.verdict(question))  # a long computation of assay, in a thread
     await turn.give_way()                                     # before each of many short computations
 
-`run_blocking` in blocking.py starts the two loops. The run has a thread of its own, and the main thread has the loop
+`run_blocking` in run_loop.py starts the two loops. The run has a thread of its own, and the main thread has the loop
 for user code, because only there the watchdog can interrupt a coroutine that blocks (core/watchdog.py).
 """
 

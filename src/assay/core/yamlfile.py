@@ -21,6 +21,7 @@ from assay.core.schema import YAML_WORDING, KeyPath, Wording
 # The C loader is much faster. PyYAML may be installed without it.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+YAML_SUFFIXES = (".yaml", ".yml")
 MAX_YAML_BYTES = 1 << 25
 """YAML is read about a hundred times more slowly than JSON: a file of this size takes half a minute."""
 # Limits against files whose aliases expand without end: ten aliases of ten aliases of ten expand to thousands.

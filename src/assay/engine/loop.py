@@ -18,7 +18,8 @@ from assay.core.errors import AssayError, CaseFailed, ModelError, ModelRefused, 
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
 from assay.core.protocols import Scorer, Solver, View
 from assay.core.types import ASK, Case, End, Failure
-from assay.core.user_code import failure_of, hide_task, is_failure
+from assay.core.user_code import hide_task
+from assay.core.user_code_errors import failure_of, is_failure
 from assay.engine.cases import CaseSource, check_key
 from assay.engine.context import Binder, RunContext, SdkGateway, SharedEndpoint, TryContext, Verdict
 from assay.journal.journal import Journal, Replies

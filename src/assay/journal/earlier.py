@@ -44,7 +44,7 @@ def keep_scoring(run: Path, summary: Summary) -> None:
     A result file that was changed or overwritten since is left out: it no longer has these scores.
     """
     target = run / EARLIER / summary.score
-    kept = []
+    copies = []
     try:
         for name in summary.files:
             path = Path(name)
@@ -53,12 +53,12 @@ def keep_scoring(run: Path, summary: Summary) -> None:
             copy = target / "files" / _relative(path, run)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
-            kept.append(str(copy))
+            copies.append(str(copy))
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise cannot_write(error.filename2 or error.filename or target, error) from error
     # Written last: a folder without it is the rest of a start that was killed.
-    write_summary_at(target, replace(summary, files=kept, digests={}, newest=""), run_id(run))
+    write_summary_at(target, replace(summary, files=copies, digests={}, newest=""), run_id(run))
 
 
 def earlier_scorings(run: Path, score: str) -> list[EarlierScoring]:

@@ -24,7 +24,7 @@ from assay.core.errors import ModelError, UsageError
 from assay.core.registry import load_from_file
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response, Usage
-from assay.core.user_code import UserCodeError
+from assay.core.user_code_errors import UserCodeError
 
 ABOUT = About(
     summary="your Python function, sync or async; an object may also have `loglikelihood`",

@@ -22,9 +22,9 @@ from msgspec import Struct, field
 
 from assay.core.errors import UsageError
 from assay.core.judges import JudgeInfo
+from assay.core.no_answer import has_no_answer
 from assay.core.registry import short, unknown
 from assay.core.report import CaseCounts, Entry, Interval, Metric, PairedRow, Report
-from assay.core.unanswered import has_no_answer
 from assay.journal.integrity import intact_index
 from assay.store.comparison import Comparison, compare
 from assay.store.comparison.rows import is_sum_row

@@ -18,9 +18,9 @@ import msgspec
 from msgspec import Struct, field
 
 from assay.core.exported import CasePart, ExportedRun, Exporter, case_parts, interim_loss
+from assay.core.no_answer import is_measured
 from assay.core.suite import CaseView
 from assay.core.types import Score
-from assay.core.unanswered import is_measured
 
 _encode = msgspec.json.Encoder().encode
 _MAX_ROW_BYTES = 1 << 30

@@ -35,7 +35,7 @@ from assay.core.hop_records import (
     without_results,
 )
 from assay.core.hop_result import BadResult, read_result
-from assay.core.user_code import UserCodeError
+from assay.core.user_code_errors import UserCodeError
 
 _TEST_CASES = "TestCases"
 _BUSY = "a batch is already running. Wait until it ends"
@@ -123,13 +123,13 @@ class BaseService:
             raise UsageError(_BUSY)
         self.left_out = left_out
         with _open_output(path, output_file) as file:
-            done = []
+            view_records = []
             for record in self._run_records(records, hop_func, inputs, file.name):
                 # Flushed line by line: what ran is kept if the process ends, and the page can show it.
                 file.write(msgspec.json.format(_encode(record), indent=0).decode() + "\n")
                 file.flush()
-                done.append(record)
-        return done
+                view_records.append(record)
+        return view_records
 
     def _run_records(
         self,

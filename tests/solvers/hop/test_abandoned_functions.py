@@ -14,7 +14,7 @@ from assay.core.errors import ModelError, StopRun
 from assay.core.protocols import Context
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure
-from assay.core.user_code import UserCodeError
+from assay.core.user_code_errors import UserCodeError
 from assay.solvers.hop.session import Session
 from assay.solvers.hop.solver import call_function
 from assay.solvers.hop.sync_session import SyncSession

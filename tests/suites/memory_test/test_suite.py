@@ -10,7 +10,7 @@ import pytest
 import assay
 from assay.core.errors import InputError
 from assay.engine.cases import Cases
-from assay.runner import open_run
+from assay.run_setup import open_run
 from assay.solvers.memory.answers import ANSWER_PROMPT, prompt_fingerprint
 from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.sink import Sink, output_folders

@@ -8,7 +8,7 @@ import pytest
 
 import assay
 from assay.core.events import Noted
-from assay.suites.pipeline.builder import StepModels
+from assay.suites.pipeline.step_models import StepModels
 
 from servers.endpoint import Endpoint
 from support.pipelines import PipelineLab, PipelineResult, says

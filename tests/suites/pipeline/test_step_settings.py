@@ -11,7 +11,7 @@ import assay
 from assay.core.errors import InputError, UsageError
 
 from servers.endpoint import Endpoint
-from support.pipelines import PipelineLab, PipelineResult, case, orders, says, typed
+from support.pipelines import COMMAND, PipelineLab, PipelineResult, case, orders, says, typed
 
 
 def asked(lab: PipelineLab, **options: Any) -> list[dict[str, Any]]:
@@ -163,16 +163,7 @@ def test_the_plan_counts_the_calls_of_each_model(
     lab.pipeline(says("a", params={"max_tokens": 5}))
     other = lab.script({"text": "1"}, name="one.jsonl")
     lab.tests(case("1"), case("2"), case("3", step_inputs={"a": {"model": other, "max_tokens": 7}}))
-    done = typed(
-        capsys,
-        "pipeline",
-        "p.yaml",
-        "--testset",
-        "tests.jsonl",
-        "--model",
-        "python/model.py:answer",
-        "--dry-run",
-    )
+    done = typed(capsys, *COMMAND, "--dry-run")
     assert done.code == 0, done.err
     lines = [line.split() for line in done.out.splitlines() if line.startswith("step a")]
     assert [(line[2], line[3], line[5]) for line in lines] == [

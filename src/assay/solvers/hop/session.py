@@ -24,7 +24,7 @@ from assay.core.errors import ModelError
 from assay.core.hop_result import FAIL, OK
 from assay.core.protocols import Context
 from assay.core.types import Failure, Request
-from assay.core.user_code import UserCodeError
+from assay.core.user_code_errors import UserCodeError
 from assay.solvers.hop.formats import (
     Tool,
     Tools,

@@ -25,7 +25,7 @@ from assay.core.errors import CaseFailed, ModelError
 from assay.core.hop_result import FAIL, BadResult, HopResult, read_result
 from assay.core.protocols import Context, Solver
 from assay.core.threads import DaemonPool
-from assay.core.user_code import UserCodeError
+from assay.core.user_code_errors import UserCodeError, place_note
 from assay.solvers.hop.session import ModelSide, Session
 from assay.solvers.hop.sync_session import SyncSession
 from assay.solvers.hop.trace import HopletObserver
@@ -149,7 +149,7 @@ async def call_function(
         text = f"{error.text}. It is called with fields of the row by name ({names}), or as f(session, row)"
         raise UserCodeError(text, type_name=error.type_name) from None
     except BadResult as error:
-        raise UserCodeError(f"{error}{user_code.definition_of(function)}", "bad_result") from None
+        raise UserCodeError(f"{error}{place_note(function)}", "bad_result") from None
 
 
 class CallForm(NamedTuple):

@@ -11,7 +11,7 @@ from assay.core import user_code
 from assay.core.errors import ModelError
 from assay.core.hop_result import OK
 from assay.core.types import Failure
-from assay.core.user_code import UserCodeError
+from assay.core.user_code_errors import UserCodeError
 from assay.solvers.hop.formats import Tools, tools_by_name
 from assay.solvers.hop.messages import Messages
 from assay.solvers.hop.session import DEFAULT, Session, chosen_tool, tool_failure

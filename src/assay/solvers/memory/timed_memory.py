@@ -38,7 +38,7 @@ from assay.core.memory import (
 from assay.core.protocols import Asker, Context
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request
-from assay.core.user_code import UserCodeError
+from assay.core.user_code_errors import UserCodeError, place_note
 from assay.core.user_loop import LoopTurn, run_here, run_there
 from assay.solvers.memory.roles import BUILD_ROLE, EMBEDDER_ROLE
 
@@ -55,8 +55,8 @@ _METHODS = ("reset", "add", "search", "items", "end_session")
 T = TypeVar("T")
 
 
-def _unread(result: Any) -> Any:
-    """What `TimedMemory._call` makes of the result of a method that returns nothing."""
+def _unchanged(result: Any) -> Any:
+    """Return the result of a method as it is: `reset`, `add` and `end_session` return nothing to check."""
     return result
 
 
@@ -105,7 +105,7 @@ class TimedMemory:
         return items
 
     async def _call(
-        self, method: str, function: Callable[..., Any], *args: Any, read: Callable[[Any], T] = _unread
+        self, method: str, function: Callable[..., Any], *args: Any, read: Callable[[Any], T] = _unchanged
     ) -> tuple[T, float]:
         """Call a method of the memory. Returns what `read` makes of its result, and the seconds it took."""
         started = time.perf_counter()
@@ -141,7 +141,7 @@ class TimedMemory:
         message = str(error)
         if error.error is not None and not error.where:
             # No line of the user raised: the method returned an invalid value.
-            message += user_code.definition_of(function)
+            message += place_note(function)
         # Awaiting a coroutine has a shorter limit (see _call). The message names the limit that the user set.
         if error.kind == "timeout" and error.error is None:
             message = f"it took longer than {self._timeout:g} s"

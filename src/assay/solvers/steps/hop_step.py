@@ -14,7 +14,7 @@ from assay.core.hop_result import FAIL, OK, HopResult
 from assay.core.protocols import Asker, Context
 from assay.core.threads import DaemonPool
 from assay.core.types import Call, Request, Response
-from assay.core.user_code import UserCodeError
+from assay.core.user_code_errors import UserCodeError
 from assay.solvers.hop.session import ModelSide, Session
 from assay.solvers.hop.solver import call_form, call_function
 from assay.solvers.steps.runner import Meter, StepContext, StepError, StepRunner

@@ -35,12 +35,13 @@ _MAX_QUOTE = 200  # characters of a reply in an error message
 _SECONDS = "seconds, more than 0"
 _NOT_NEGATIVE = "a number from 0 on"
 _WHOLE = "a whole number from 1 on"
-# Below infinity, which a timeout must not be.
+# Below infinity: YAML's `.inf` is not accepted as a number.
 _LARGEST = 1.7e308
-_Seconds = (
+Seconds = (
     Annotated[int, Meta(gt=0, description=_SECONDS)]
     | Annotated[float, Meta(gt=0, le=_LARGEST, description=_SECONDS)]
 )
+"""A time limit in a pipeline file or a test."""
 _NotNegative = (
     Annotated[int, Meta(ge=0, description=_NOT_NEGATIVE)]
     | Annotated[float, Meta(ge=0, le=_LARGEST, description=_NOT_NEGATIVE)]
@@ -57,7 +58,7 @@ class PromptSettings(Struct, kw_only=True):
 
     model: _ModelName | None = None
     model_override: _ModelName | None = None
-    timeout: _Seconds | None = None
+    timeout: Seconds | None = None
     params: dict[str, Any] = {}
     temperature: _NotNegative | None = None
     max_tokens: _Count | None = None

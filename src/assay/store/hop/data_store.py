@@ -173,8 +173,8 @@ class BaseDataStore:
         for field, count, value in zip(fields, row[::2], row[1::2], strict=True):
             counts: list[tuple[Any, int]] = []
             if field.agg_type == "distribution":
-                found = _distribution(tables, field, where, values)
-                counts = [(each["value"], each["count"]) for each in found]
+                distribution = _distribution(tables, field, where, values)
+                counts = [(each["value"], each["count"]) for each in distribution]
             of = total if field.agg_type in ("rate", "non_null_rate") else count
             lines.append(FieldStats(field=field, value=value, values=count, of=of, counts=counts))
         return lines
@@ -257,8 +257,8 @@ class BaseDataStore:
                 raise UsageError(
                     f"there is no folder {self.folder}; pass the folder with the results, such as TestCases"
                 )
-            found = self.folder.glob("*.jsonl") if self._files is None else self._files
-            paths = sorted(path for path in found if path.is_file())
+            candidates = self.folder.glob("*.jsonl") if self._files is None else self._files
+            paths = sorted(path for path in candidates if path.is_file())
             current = self._tables
             if current is not None and not force:
                 stamps = {path: FileStamp.of(path) for path in paths}

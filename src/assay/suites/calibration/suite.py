@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.checked import CheckOptions, FileCheck, contents
 from assay.core.errors import InputError, Problem, UsageError
+from assay.core.file_check import CheckOptions, FileCheck, contents
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.json_schema import FileSchema
 from assay.core.judges import ANSWER, LIMITED, NOT_JUDGED, Agreement, Calibration, JudgeInfo
@@ -419,7 +419,7 @@ def calibration_entry(name: str, judge: JudgeInfo, calibration: Calibration) -> 
     )
 
 
-def _no_kappa(result: Agreement) -> str:
+def _why_no_kappa(result: Agreement) -> str:
     if result.kappa is not None:
         return ""
     # Kappa divides by 0 if all are alike: chance agreement is 1.
@@ -439,7 +439,7 @@ def _metrics(result: Agreement) -> Iterator[Metric]:
         interval=Interval(*result.interval) if result.interval else None,
         interval_method=result.interval_method if result.interval else "",
         clusters=result.clusters if clustered else None,
-        reason=_no_kappa(result),
+        reason=_why_no_kappa(result),
     )
     for name, label, value in (
         ("auc", "AUC", result.auc),

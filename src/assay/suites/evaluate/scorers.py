@@ -39,7 +39,7 @@ from assay.core.judges import JudgeInfo
 from assay.core.patterns import PatternStopped, apart
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Record, Score, ScoreStatus
-from assay.core.user_code import UserCodeError
+from assay.core.user_code_errors import UserCodeError
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.metrics import Measure
 from assay.scoring.panel import OFFLINE, ROLE, Panel, answer_data, answer_value, judge_answer

@@ -23,7 +23,7 @@ from assay.core.protocols import Context, Solver
 from assay.core.suite import MAIN
 from assay.core.templates import Template, TemplateProblem
 from assay.core.types import Failure, Request
-from assay.core.user_code import UserCodeError
+from assay.core.user_code_errors import UserCodeError
 from assay.suites.evaluate.arguments import CONTEXT, ROW, Arguments
 from assay.suites.evaluate.rows import encode_json
 

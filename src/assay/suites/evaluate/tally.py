@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from assay.core import user_code
 from assay.core.judges import JudgeInfo
-from assay.core.report import Answered, Curve, Difference, Entry, Example, Examples, Metric, Point, Slice
+from assay.core.report import AnswerCount, Curve, Difference, Entry, Example, Examples, Metric, Point, Slice
 from assay.core.suite import CaseResult
 from assay.core.types import Score
+from assay.core.user_code_errors import message_of
 from assay.scoring import statistics
 from assay.scoring.intervals import Bounds, statistic_interval
 from assay.scoring.metric_builders import mean_metric, proportion_metric, ratio_metric
@@ -66,7 +66,7 @@ class MetricValues:
             value = statistics.AGGREGATIONS[aggregation](pairs)
             error = statistics.stderr(aggregation, pairs)
         except Exception as problem:  # noqa: BLE001 - an aggregation fails on values that it cannot take
-            reason = f"{aggregation} raised {type(problem).__name__}: {user_code.message_of(problem)}"
+            reason = f"{aggregation} raised {type(problem).__name__}: {message_of(problem)}"
         bounds = (
             Bounds(None, "")
             if value is None
@@ -166,7 +166,7 @@ def make_entry(
         subject=subject,
         metrics=whole.metrics(),
         counts=whole.counts,
-        answered=Answered(whole.counts["ok"], sum(whole.counts.values())),
+        answered=AnswerCount(whole.counts["ok"], sum(whole.counts.values())),
         slices=[Slice(by="tag", name=tag, metrics=tally.metrics()) for tag, tally in by_tag.items()],
         curves=curves,
         examples=[Examples(title="failed cases", total=total_failed, shown=failed)] if failed else [],

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.report import (
-    Answered,
+    AnswerCount,
     Entry,
     Example,
     Examples,
@@ -183,9 +183,9 @@ def error_kind(error: str) -> str:
     return kind if len(kind) <= _MAX_KIND else kind[: _MAX_KIND - 1] + "…"
 
 
-def _answered(total: int, errors: int) -> Answered:
+def _answered(total: int, errors: int) -> AnswerCount:
     # How many rows were completed is known without an answer.
-    return Answered(total - errors, total, "row", apart=(_COMPLETION,))
+    return AnswerCount(total - errors, total, "row", apart=(_COMPLETION,))
 
 
 def _rate(name: str, label: str, numerator: int, denominator: int) -> Metric:

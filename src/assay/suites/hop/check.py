@@ -12,10 +12,10 @@ import msgspec
 
 from assay.core import jsonl
 from assay.core.bounds import read_file
-from assay.core.checked import MAX_CODE_BYTES, FileCheck, contents, python_problem
 from assay.core.errors import InputError, Problem, unreadable
+from assay.core.file_check import MAX_CODE_BYTES, FileCheck, contents, python_problem
 from assay.core.hop_records import is_meta, is_observer_line, is_pair, normalize_input
-from assay.core.yamlfile import load_yaml
+from assay.core.yamlfile import YAML_SUFFIXES, load_yaml
 from assay.suites.hop.contract import (
     MARKDOWN,
     YAML_NAMES,
@@ -30,7 +30,6 @@ from assay.suites.hop.settings import NAMES, settings_problems
 from assay.suites.hop.target import CODE, HOPLET, TEST_CASES
 
 _ROWS_KIND, _CONTRACT_KIND, _SETTINGS_KIND = "rows of a batch (hop)", "contract (hop)", "settings (hop)"
-_YAML_SUFFIXES = (".yaml", ".yml")
 _SETTINGS_KEYS = frozenset({"llms", "profiles"})
 _CONTRACT_KEYS = frozenset({"inputs", "outputs"})
 # Keys of testsets, whose rows may have a `tag` too.
@@ -43,7 +42,7 @@ def is_hop(path: Path) -> bool:
     """Return True if the path certainly belongs to this suite: a task folder, its files, or a result file."""
     if path.is_dir():
         return (path / HOPLET).is_dir() or (path / CODE).is_file() or (path / MARKDOWN).is_file()
-    if path.suffix in _YAML_SUFFIXES:
+    if path.suffix in YAML_SUFFIXES:
         return _yaml_check(path) is not None
     return path.name == MARKDOWN or (path.suffix == ".jsonl" and _is_output(_first_value(path)))
 
@@ -72,9 +71,9 @@ def examine(path: Path) -> FileCheck:
     try:
         if path.is_dir():
             return _check_task(path)
-        if path.suffix in _YAML_SUFFIXES and _yaml_check(path) is settings_problems:
+        if path.suffix in YAML_SUFFIXES and _yaml_check(path) is settings_problems:
             return FileCheck(kind=_SETTINGS_KIND, problems=settings_problems(path))
-        if path.suffix in _YAML_SUFFIXES or path.name == MARKDOWN:
+        if path.suffix in YAML_SUFFIXES or path.name == MARKDOWN:
             return FileCheck(kind=_CONTRACT_KIND, problems=_check_contract(path))
         return _check_lines(path)
     except InputError as error:
@@ -83,7 +82,7 @@ def examine(path: Path) -> FileCheck:
 
 def _kind_of(path: Path) -> str:
     """Return the kind of a file whose reader raised: it is named as what it was read."""
-    if path.suffix in _YAML_SUFFIXES:
+    if path.suffix in YAML_SUFFIXES:
         return _SETTINGS_KIND if _yaml_check(path) is settings_problems else _CONTRACT_KIND
     return _CONTRACT_KIND if path.name == MARKDOWN else _ROWS_KIND
 
@@ -201,15 +200,15 @@ def _check_function(path: Path, contract: Contract | None) -> list[Problem]:
         for node in ast.walk(tree)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name[0] != "_"
     ]
-    wanted = contract.name if contract else ""
-    if wanted in functions or any("hop" in name.lower() for name in functions) or _is_assigned(tree):
+    task_name = contract.name if contract else ""
+    if task_name in functions or any("hop" in name.lower() for name in functions) or _assigns_hop(tree):
         return []
     names = f"; it has {', '.join(functions)}" if functions else ""
     message = f'has no function with "hop" in its name{names}; write `function: NAME` in the contract'
     return [Problem(str(path), message)]
 
 
-def _is_assigned(tree: ast.Module) -> bool:
+def _assigns_hop(tree: ast.Module) -> bool:
     """Return whether a module assigns a name with "hop" in it: the result of a call may be a function."""
     return any(
         isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and "hop" in node.id.lower()

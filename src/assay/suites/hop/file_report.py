@@ -1,8 +1,8 @@
 """The report of existing result files, for `assay hop --analyse`: rates, field statistics and times by profile.
 
-    found = report_on_files([Path("Tasks/Verify")], profiles=["fast"])
-    found.files                 # the newest result file of the task
-    found.report.entries        # a profile each
+    result = report_on_files([Path("Tasks/Verify")], profiles=["fast"])
+    result.files                # the newest result file of the task
+    result.report.entries       # a profile each
 
 Result files of HOP, of its View and of assay are read alike. Times come from `observer.jsonl` beside a file.
 """
@@ -61,9 +61,9 @@ def report_on_files(
     Of a folder the newest result file with one of the profiles counts, or every result file with `all_files`. Raises
     UsageError if there is no result, or none of a profile.
     """
-    reader = _ReportBuilder(paths, target, profiles)
-    reader.read(all_files=all_files)
-    return reader.result()
+    builder = _ReportBuilder(paths, target, profiles)
+    builder.read(all_files=all_files)
+    return builder.result()
 
 
 class _ReportBuilder:
@@ -172,8 +172,8 @@ class _ReportBuilder:
         if call is not None:
             result = replace(result, seconds=call.seconds, steps=call.steps or result.steps)
         expected = expectations(audit.row, tuple(contract.inputs))
-        fields_found = None if audit.failed else audit.fields
-        self._analysis.add(result, check_row(expected, fields_found, contract.outputs))
+        outputs = None if audit.failed else audit.fields
+        self._analysis.add(result, check_row(expected, outputs, contract.outputs))
         return call is not None
 
     def result(self) -> FileReport:
@@ -211,8 +211,8 @@ def _field_table(fields: Sequence[FieldStats]) -> Table:
     for stats in fields:
         value: str | float | None = stats.value
         if stats.field.agg_type == "distribution":
-            shown = [f"{_short(each)} {count:,}" for each, count in stats.counts[:_MAX_LISTED]]
-            value = ", ".join([*shown, "…"] if len(stats.counts) > _MAX_LISTED else shown)
+            counts = [f"{_short(each)} {count:,}" for each, count in stats.counts[:_MAX_LISTED]]
+            value = ", ".join([*counts, "…"] if len(stats.counts) > _MAX_LISTED else counts)
         rows.append([stats.field.field_name, stats.field.agg_type.replace("_", " "), value, stats.of])
     return Table(
         name="fields",

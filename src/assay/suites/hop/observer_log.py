@@ -90,9 +90,7 @@ class ObserverLog:
 
         It is the first call since the batch began, else the last one before: later batches append to the log too.
         """
-        calls = self._calls.get((_encode(fields), _encode(result)), [])
-        since = [call for call in calls if call.began >= self._since]
-        return since[0] if since else calls[-1] if calls else None
+        return self._first_of_batch(self._calls.get((_encode(fields), _encode(result)), []))
 
     def take(self, fields: dict[str, Any], result: Any, profile: str = "") -> ObservedCall | None:
         """Do what `find` does, but return each call once, so that equal rows have their own times.
@@ -103,11 +101,14 @@ class ObserverLog:
         calls = [
             call for call in calls if not call.is_taken and (not profile or call.profile in ("", profile))
         ]
-        since = [call for call in calls if call.began >= self._since]
-        call = since[0] if since else calls[-1] if calls else None
+        call = self._first_of_batch(calls)
         if call is not None:
             call.is_taken = True
         return call
+
+    def _first_of_batch(self, calls: list[ObservedCall]) -> ObservedCall | None:
+        since = [call for call in calls if call.began >= self._since]
+        return since[0] if since else calls[-1] if calls else None
 
 
 def _number(value: Any) -> float | None:

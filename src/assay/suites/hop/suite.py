@@ -16,11 +16,11 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.case_details import CaseDetails, CheckDetail, StepDetail, TestDetail
-from assay.core.checked import CheckOptions, FileCheck
 from assay.core.connect import Role
 from assay.core.envfile import keys_in
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
+from assay.core.file_check import CheckOptions, FileCheck
 from assay.core.hashing import fingerprint
 from assay.core.hop_records import RESULT_KEYS, result_file_name
 from assay.core.hop_result import OK
@@ -48,7 +48,7 @@ from assay.core.suite import (
     score_sections,
 )
 from assay.core.types import Record
-from assay.core.user_code import USER_MODULE
+from assay.core.user_modules import USER_MODULE
 from assay.scoring.expectations import MISSING, Check
 from assay.solvers.hop import messages
 from assay.solvers.hop.session import ModelSide
@@ -107,13 +107,13 @@ class HopSuite(Suite[HopOptions, HopRow]):
             if options.as_json or options.all_files:
                 raise UsageError("--json and --all belong to --analyse: assay hop --analyse TASK --json")
             return None
-        found = report_on_files(
+        result = report_on_files(
             list(map(Path, options.analyse)),
             options.target,
             split_names(options.profiles),
             all_files=options.all_files,
         )
-        return found.as_json() if options.as_json else found.report
+        return result.as_json() if options.as_json else result.report
 
     def __init__(
         self, spec: RunSpec, *, feedback: Sequence[str] = (), observer: HopletObserver | None = None

@@ -21,8 +21,8 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from msgspec import Meta, Struct, field
 
-from assay.core.checked import FileCheck, contents
 from assay.core.errors import InputError, Problem
+from assay.core.file_check import FileCheck, contents
 from assay.core.records import FileRecord, read_records
 from assay.core.schema import Filled, KeyPath, Name, Scalar, convert, json_path, refuse, shorten
 from assay.suites.memory_eval.sample import (

@@ -17,11 +17,11 @@ from msgspec.structs import replace
 
 from assay.core.addresses import OPENAI, same_vendor
 from assay.core.case_details import CaseDetails, HeldSession, QuestionDetail
-from assay.core.checked import CheckOptions, FileCheck
 from assay.core.connect import with_provider
 from assay.core.error_counts import ErrorCounts
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
+from assay.core.file_check import CheckOptions, FileCheck
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
 from assay.core.judges import ANSWER as ANSWER_KIND

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from assay.core.error_counts import ErrorCounts
 from assay.core.judges import JudgeInfo
-from assay.core.report import Answered, Cell, Entry, Example, Examples, Metric, Slice, Table
+from assay.core.report import AnswerCount, Cell, Entry, Example, Examples, Metric, Slice, Table
 from assay.core.types import Record, Score
 from assay.scoring import questions
 from assay.scoring.metric_builders import ClusteredValues, ratio_metric
@@ -298,11 +298,11 @@ class BaselineTally:
         return [Examples(title="failed samples", total=total, shown=examples)]
 
 
-def answered_questions(tallies: Collection[BaselineTally]) -> Answered:
+def answered_questions(tallies: Collection[BaselineTally]) -> AnswerCount:
     """Return how many questions of all memories have an answer that is no error."""
     asked = sum(tally.counts["questions"] for tally in tallies)
     failed = sum(tally.counts["errors"] for tally in tallies)
-    return Answered(asked - failed, asked, "question", apart=_OF_MEMORIES)
+    return AnswerCount(asked - failed, asked, "question", apart=_OF_MEMORIES)
 
 
 def _slices(by: str, tallies: Mapping[str, DimensionTallies], names: Sequence[str]) -> list[Slice]:

@@ -19,7 +19,7 @@ import msgspec
 
 from assay.core import user_code
 from assay.core.errors import InputError, Problem
-from assay.core.user_code import UserCodeError
+from assay.core.user_code_errors import UserCodeError
 from assay.solvers.memory.conversation import ConversationInputs, ConversationTest, QuestionInput
 from assay.suites.memory_test.conversation import Conversation, ConversationQuestion
 from assay.suites.memory_test.schedule import ScheduleOptions, ordered_questions, plan_tests

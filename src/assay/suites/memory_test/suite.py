@@ -17,11 +17,11 @@ import msgspec
 from assay.core import registry
 from assay.core.case_details import CaseDetails, CurveValue, QuestionDetail
 from assay.core.chart import ChartPoint, svg
-from assay.core.checked import CheckOptions, FileCheck
 from assay.core.connect import Role
 from assay.core.error_counts import ErrorCounts
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.exported import Exporter
+from assay.core.file_check import CheckOptions, FileCheck
 from assay.core.files import write_json, write_whole
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.imported import ImportedRun

@@ -13,7 +13,7 @@ from typing import Any
 
 from assay.core.error_counts import ErrorCounts
 from assay.core.judges import JudgeInfo
-from assay.core.report import Answered, Cell, Curve, Entry, Example, Examples, Metric, Point, Slice, Table
+from assay.core.report import AnswerCount, Cell, Curve, Entry, Example, Examples, Metric, Point, Slice, Table
 from assay.core.types import Record, Score
 from assay.scoring.metric_builders import ClusteredValues
 from assay.scoring.statistics import percentiles
@@ -248,12 +248,12 @@ class MemoryTally:
         return [Examples(title="conversations without a file", total=len(self._failures), shown=examples)]
 
 
-def answered_questions(tallies: Collection[MemoryTally]) -> Answered:
+def answered_questions(tallies: Collection[MemoryTally]) -> AnswerCount:
     """Return how many questions of all memories have an answer that is no error."""
     asked = sum(tally.counts["answers"] for tally in tallies)
     failed = sum(tally.counts["errors"] for tally in tallies)
     # The evidence is what the memory found, whatever the model made of it.
-    return Answered(asked - failed, asked, "question", apart=(RECALL,))
+    return AnswerCount(asked - failed, asked, "question", apart=(RECALL,))
 
 
 def curves_of(metric: str, all_points: list[Point], own_points: list[Point]) -> list[Curve]:

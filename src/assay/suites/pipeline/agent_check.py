@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assay.core.checked import nearest
 from assay.core.errors import InputError, Problem
+from assay.core.file_check import nearest
 from assay.core.registry import unknown
 from assay.core.schema import KeyPath
 from assay.core.templates import Template, TemplateProblem
@@ -91,7 +91,8 @@ def _unknown_names(agent: Agent) -> Iterator[Problem]:
     extra = values.get("extra_testsets")
     testsets: list[tuple[KeyPath, Any]] = [(("default_testset",), values.get("default_testset"))]
     testsets += [
-        (("extra_testsets", at), name) for at, name in enumerate(extra if isinstance(extra, list) else ())
+        (("extra_testsets", position), name)
+        for position, name in enumerate(extra if isinstance(extra, list) else ())
     ]
     for key_path, name in testsets:
         if isinstance(name, str) and (message := missing_testset(name, agent.yaml.path, agent.home.name)):
@@ -103,8 +104,8 @@ def _misspelled_agent_keys(yaml: YamlFile) -> Iterator[Problem]:
     yield from _misspelled(yaml, ("expectations",), _EXPECTATION_KEYS)
     yield from _misspelled(yaml, ("evaluation",), _EVALUATION_KEYS)
     flows = yaml.value.get("flows")
-    for at in range(len(flows) if isinstance(flows, list) else 0):
-        yield from _misspelled(yaml, ("flows", at), _FLOW_ENTRY_KEYS)
+    for position in range(len(flows) if isinstance(flows, list) else 0):
+        yield from _misspelled(yaml, ("flows", position), _FLOW_ENTRY_KEYS)
 
 
 def _misspelled(yaml: YamlFile, key_path: KeyPath, known: list[str]) -> Iterator[Problem]:

@@ -12,17 +12,16 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, TemplateError, meta
-from msgspec import Meta, Struct, field
 
-from assay.core import registry
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError
 from assay.core.expressions import Expression, ExpressionProblem
 from assay.core.params import secret_problem
 from assay.core.registry import unknown
 from assay.core.schema import KeyPath, convert
+from assay.core.suite import MAIN
 from assay.core.templates import Template, TemplateProblem
 from assay.scoring.expectations import Rule, rule_of, rule_problems
 from assay.solvers.code import Code, CodeRunner, Language, javascript_problem, language_problem
@@ -36,107 +35,22 @@ from assay.solvers.steps.runner import StepRunner
 from assay.suites.hop.target import find_target, target_problem
 from assay.suites.pipeline.pipeline_file import READER_KEYS, PipelineFile, output_key
 from assay.suites.pipeline.project import Agent, agent_home
-
-MAIN = "main"
+from assay.suites.pipeline.step_keys import (
+    KEYS_BY_TYPE,
+    AggregateKeys,
+    CodeKeys,
+    HopKeys,
+    OutputKeys,
+    PromptKeys,
+    StepKeys,
+)
+from assay.suites.pipeline.step_models import StepModels
 
 _BATCH_KEYS = ("batch_size", "concurrent", "max_workers", "with_item")
-# Endpoints of these providers serve many models. A step may name another one without the provider.
-_PROVIDERS_OF_MANY = ("openai", "openai-completions")
 # The setting that an aggregation strategy requires in the file. `custom` is not listed, because its code may
 # come from the test.
 _NEEDED_SETTING = {"stats": "fields", "filter": "condition", "group": "group_by"}
 _parse_template = Environment(autoescape=False).parse  # noqa: S701 - only to read names, nothing is rendered
-
-_SECONDS = "seconds, more than 0"
-# Below infinity: YAML's `.inf` is not accepted as a timeout.
-_LARGEST = 1.7e308
-_Timeout = (
-    Annotated[int, Meta(gt=0, description=_SECONDS)]
-    | Annotated[float, Meta(gt=0, le=_LARGEST, description=_SECONDS)]
-)
-_Count = Annotated[int, Meta(ge=0, description="a whole number from 0 on")]
-_Mapping = dict[Any, Any]
-
-
-class StepKeys(Struct, forbid_unknown_fields=True):
-    """The keys that every step may have."""
-
-    id: Any = None
-    type: Any = None
-    input_mapping: _Mapping | None = None
-    output_key: Any = None
-    depends_on: list[Any] | None = None
-    required: bool | None = None
-    timeout: _Timeout | None = None
-    retry: _Count | None = None
-    batch_mode: bool | None = None
-    batch_size: Any = None
-    concurrent: Any = None
-    max_workers: Any = None
-    with_item: Any = None
-
-
-class PromptKeys(StepKeys):
-    """The keys of a prompt step."""
-
-    template: Any = None
-    system: Any = None
-    model: str | None = None
-    params: _Mapping | None = None
-    output_parser: Any = None
-    parser: Any = None
-    agent: Any = None
-    flow: Any = None
-    defaults: _Mapping | None = None
-
-
-class CodeKeys(StepKeys):
-    """The keys of a code step."""
-
-    code: Any = None
-    language: Any = None
-    env_vars: Any = None
-
-
-class AggregateKeys(CodeKeys):
-    """The keys of an aggregate step."""
-
-    strategy: Any = None
-    separator: Any = None
-    fields: Any = None
-    condition: Any = None
-    group_by: Any = None
-    summary_fields: Any = None
-    score_field: Any = None
-    include_distribution: Any = None
-    aggregation_strategy: Any = None
-    output: _Mapping | None = None
-
-
-class HopKeys(StepKeys):
-    """The keys of a hop step."""
-
-    target: str | None = None
-    model: str | None = None
-
-
-class OutputKeys(Struct, forbid_unknown_fields=True):
-    """The keys of an output."""
-
-    key: Any = None
-    label: Any = None
-    rules: Any = None
-    from_: Any = field(name="from", default=None)
-
-
-KEYS_BY_TYPE: dict[str, type[StepKeys]] = {
-    "prompt": PromptKeys,
-    "code": CodeKeys,
-    "aggregate": AggregateKeys,
-    "hop": HopKeys,
-}
-STEP_KEYS = frozenset(key for keys in KEYS_BY_TYPE.values() for key in keys.__struct_fields__)
-"""All keys that a step may have, over all step types."""
 
 
 class CodeRunners(NamedTuple):
@@ -147,45 +61,6 @@ class CodeRunners(NamedTuple):
 
     runner: CodeRunner
     sandbox: CodeRunner | None
-
-
-class StepModels:
-    """Assigns a role to each step's model: `main` for --model, the model's name for any other.
-
-    `roles` maps each used role to its model.
-    """
-
-    def __init__(self, main: str) -> None:
-        self.main = main
-        self._providers = set(registry.names("model"))
-        self.roles: dict[str, str] = {}
-        self.notices: list[str] = []
-
-    def role(self, name: str | None) -> str:
-        """Return the role of a step's model. A name without a provider is a model of the provider of --model."""
-        full = self._full_name(name) if name else self.main
-        role = MAIN if full == self.main else full
-        self.roles.setdefault(role, full)
-        return role
-
-    def problem(self, name: str) -> str:
-        """Return why a model that a test names cannot be reached, or "". Its provider must exist."""
-        provider, slash, _ = name.partition("/")
-        if not slash or provider in self._providers or self.main.partition("/")[0] in _PROVIDERS_OF_MANY:
-            return ""
-        return unknown("provider of models", provider, sorted(self._providers))
-
-    def _full_name(self, name: str) -> str:
-        if "/" in name and name.partition("/")[0] in self._providers:
-            return name
-        provider = self.main.partition("/")[0]
-        if provider in _PROVIDERS_OF_MANY:
-            return f"{provider}/{name}"
-        # The provider of --model serves one model only, so the step's model cannot be reached.
-        notice = f"{self.main or 'no model'} is used instead of {name!r}, which has no provider"
-        if notice not in self.notices:
-            self.notices.append(notice)
-        return self.main
 
 
 class PipelineBuilder:
@@ -486,7 +361,7 @@ class PipelineBuilder:
             self._add(key_path, problem)
         return Batch(**values) if keys.batch_mode and not problems else None
 
-    def _sources(self, mapping: _Mapping, key_path: KeyPath) -> dict[str, ValuePath]:
+    def _sources(self, mapping: dict[Any, Any], key_path: KeyPath) -> dict[str, ValuePath]:
         """Return the value paths of a step's `input_mapping`, by input name."""
         sources: dict[str, ValuePath] = {}
         for name, text in mapping.items():

@@ -10,64 +10,54 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from assay.core.checked import NOT_RUN, CheckOptions, FileCheck, contents, did_you_mean, nearest
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.expressions import Expression, ExpressionProblem
+from assay.core.file_check import NOT_RUN, CheckOptions, FileCheck, contents, did_you_mean, nearest
+from assay.core.files import path_from_here
 from assay.core.records import FileRecord
 from assay.core.schema import ValueSource
-from assay.core.yamlfile import load_yaml
+from assay.core.yamlfile import YAML_SUFFIXES
 from assay.solvers.code.process_runner import ProcessRunner
 from assay.solvers.steps.batch import BATCH_ITEMS
 from assay.solvers.steps.pipeline import AGGREGATE, Pipeline
 from assay.suites.pipeline.agent_check import check_agent, check_flow
-from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, StepModels, template_names
+from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, template_names
 from assay.suites.pipeline.pipeline_file import PipelineFile, default_testset
 from assay.suites.pipeline.preflight import Preflight
-from assay.suites.pipeline.project import is_agent, is_flow, missing_testset, pipeline_folders
+from assay.suites.pipeline.project import is_agent, is_flow, missing_testset, pipeline_folders, yaml_keys
+from assay.suites.pipeline.step_models import StepModels
 from assay.suites.pipeline.template_check import unprovided_variables
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.scan import in_file_order, scan_file
 from assay.suites.pipeline.testset.validation import BESIDE, FIELDS, expectation, is_gold, is_v2
 
-YAML = (".yaml", ".yml")
 _PIPELINE_KIND, _TESTSET_KIND = "pipeline", "testset (pipeline)"
 _AGENT_KIND, _FLOW_KIND = "agent of Prompt Lab (pipeline)", "flow of Prompt Lab (pipeline)"
 # Names that a condition may use besides the inputs of its test.
 _CONDITION_NAMES = ("inputs", "tags", "variant")
 # Top-level keys of a record, and the usual names of a single input and expectation.
 _RECORD_KEYS = [*FIELDS, *sorted(BESIDE), "expected", "expected_output"]
-# Folders may have thousands of YAML files of other programs. The pipeline of a testset is among few.
+# Folders may have thousands of YAML_SUFFIXES files of other programs. The pipeline of a testset is among few.
 _MOST_CANDIDATES = 100
 
 
 def is_pipeline(path: Path) -> bool:
-    """Return whether a file is YAML with a list `steps`."""
-    return isinstance(_keys(path).get("steps"), list)
+    """Return whether a file is YAML_SUFFIXES with a list `steps`."""
+    return isinstance(yaml_keys(path).get("steps"), list)
 
 
 def examine(path: Path, options: CheckOptions) -> FileCheck:
     """Return the check of a pipeline with all its variants, a testset, an agent or a flow."""
-    if path.suffix not in YAML:
+    if path.suffix not in YAML_SUFFIXES:
         return _examine_testset(path, options)
     if is_agent(path):
-        flows = _keys(path).get("flows")
+        flows = yaml_keys(path).get("flows")
         count = len(flows) if isinstance(flows, list) else 0
         return FileCheck(kind=_AGENT_KIND, contents=contents({"flow": count}), problems=check_agent(path))
     if not is_pipeline(path) and is_flow(path):
         return FileCheck(kind=_FLOW_KIND, problems=check_flow(path))
     return _examine_pipeline(path, options)
-
-
-def _keys(path: Path) -> dict[str, Any]:
-    """Return the mapping of a YAML file. Empty for any other file, and for YAML that cannot be read."""
-    if path.suffix not in YAML or not path.is_file():
-        return {}
-    try:
-        return load_yaml(path).value
-    except InputError:
-        return {}
 
 
 def _examine_pipeline(path: Path, options: CheckOptions) -> FileCheck:
@@ -149,7 +139,7 @@ def pipeline_of(testset: Path) -> Path | None:
     """Return the pipeline that names a testset as its default, else the only pipeline beside it; None if unclear."""
     files = _pipelines_beside(testset)
     candidates = [file for file in files if _names_testset(file, testset)] or files
-    return _shown(candidates[0]) if len(candidates) == 1 else None
+    return path_from_here(candidates[0]) if len(candidates) == 1 else None
 
 
 def is_default_testset(path: Path) -> bool:
@@ -165,7 +155,7 @@ def _pipelines_beside(testset: Path) -> list[Path]:
         for folder in pipeline_folders(testset)
         if folder.is_dir()
         for file in islice(
-            (file for file in sorted(folder.iterdir()) if file.suffix in YAML), _MOST_CANDIDATES
+            (file for file in sorted(folder.iterdir()) if file.suffix in YAML_SUFFIXES), _MOST_CANDIDATES
         )
         if is_pipeline(file)
     ]
@@ -177,11 +167,6 @@ def _names_testset(pipeline: Path, testset: Path) -> bool:
         return path.resolve() == testset.resolve() or path.resolve() in testset.resolve().parents
     except (InputError, UsageError):
         return False
-
-
-def _shown(path: Path) -> Path:
-    """Return a path relative to the working folder if it is below it, for messages."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 class PipelineNeeds:
@@ -201,9 +186,9 @@ class PipelineNeeds:
 
     def problems(self, test: TestCase, record: FileRecord) -> Iterator[Problem]:
         """Yield the problems of one test. Errors would stop or falsify a run; the rest are warnings."""
-        given = _given_names(test)
+        names = _given_names(test)
         for name in self._required:
-            if name not in given:
+            if name not in names:
                 yield record.problem((), f"the input {name!r} is missing; the pipeline requires it")
         yield from self._unknown_keys(test, record)
         if test.should_evaluate_final():
@@ -211,7 +196,7 @@ class PipelineNeeds:
         if test.batch_items is not None and not self._takes_items:
             message = "no step of the pipeline reads them: none has batch_mode, and none aggregates"
             yield record.problem((BATCH_ITEMS,), message)
-        known = sorted({*given, *self._file.declared, *_CONDITION_NAMES})
+        known = sorted({*names, *self._file.declared, *_CONDITION_NAMES})
         yield from _unknown_condition_names(test, known, record, "error")
 
     def _unknown_keys(self, test: TestCase, record: FileRecord) -> Iterator[Problem]:
@@ -241,8 +226,8 @@ class PipelineNeeds:
         for name in test.expected_outputs:
             if name in self._outputs or name == "output" or name in ignored:
                 continue
-            written = isinstance(explicit, dict) and name in explicit
-            path = ("expected_outputs", name) if written else (f"expected_{name}",)
+            in_outputs = isinstance(explicit, dict) and name in explicit
+            path = ("expected_outputs", name) if in_outputs else (f"expected_{name}",)
             hint = did_you_mean(name, [*self._outputs, "output"])
             yield record.problem(path, f"the pipeline has no output {name!r}{hint}")
 

@@ -26,7 +26,6 @@ from assay.solvers.code import LANGUAGES
 from assay.solvers.steps.aggregate_step import STRATEGIES, SUMMARY_FIELDS, AggregateSettings
 from assay.solvers.steps.batch import Batch
 from assay.solvers.steps.prompt_step import PARSERS
-from assay.suites.pipeline.builder import KEYS_BY_TYPE, OutputKeys
 from assay.suites.pipeline.pipeline_file import (
     OVERRIDES,
     TYPE_ALIASES,
@@ -38,6 +37,7 @@ from assay.suites.pipeline.pipeline_file import (
     OverrideShape,
     VariantShape,
 )
+from assay.suites.pipeline.step_keys import KEYS_BY_TYPE, OutputKeys
 from assay.suites.pipeline.testset.validation import V2_KEYS, RecordShape
 
 _NAME: JsonSchema = {"type": "string", "pattern": r"^[\w-]+$"}

@@ -19,7 +19,7 @@ from typing import Any
 from assay.core.errors import InputError, Problem, UsageError, similar_names
 from assay.core.registry import unknown
 from assay.core.schema import KeyPath
-from assay.core.yamlfile import YamlFile, load_yaml
+from assay.core.yamlfile import YAML_SUFFIXES, YamlFile, load_yaml
 
 AGENT_STEP = "output"
 """The only step of an agent's pipeline. Prompt Lab names the column of its replies so."""
@@ -27,15 +27,14 @@ AGENT_STEP = "output"
 # The number of folders, from a file's own folder upwards, in which `agents/` is looked for.
 _LEVELS = 6
 _NAME = re.compile(r"[\w.-]+")
-_YAML = (".yaml", ".yml")
 
 
 def find_pipeline(name: str) -> Path:
     """Return the file of a pipeline: a path, or the id of a pipeline in the folder `pipelines`."""
     path = Path(name)
-    if path.exists() or path.suffix in _YAML or not Path("pipelines").is_dir():
+    if path.exists() or path.suffix in YAML_SUFFIXES or not Path("pipelines").is_dir():
         return path
-    files = [file for file in sorted(Path("pipelines").iterdir()) if file.suffix in _YAML]
+    files = [file for file in sorted(Path("pipelines").iterdir()) if file.suffix in YAML_SUFFIXES]
     by_id = {file.stem: file for file in files}
     if name not in by_id:
         for file in files:
@@ -155,17 +154,17 @@ def is_agent(path: Path) -> bool:
     """Return whether a file is the description of an agent: `agents/NAME/agent.yaml`, or YAML with a list of flows."""
     if path.name == "agent.yaml" and path.resolve().parent.parent.name == "agents":
         return path.is_file()
-    return isinstance(_keys(path).get("flows"), list)
+    return isinstance(yaml_keys(path).get("flows"), list)
 
 
 def is_flow(path: Path) -> bool:
     """Return whether a file is a flow: YAML with a `user_template`."""
-    return "user_template" in _keys(path)
+    return "user_template" in yaml_keys(path)
 
 
-def _keys(path: Path) -> dict[str, Any]:
+def yaml_keys(path: Path) -> dict[str, Any]:
     """Return the mapping of a YAML file. Empty for any other file, and for YAML that cannot be read."""
-    if path.suffix not in _YAML or not path.is_file():
+    if path.suffix not in YAML_SUFFIXES or not path.is_file():
         return {}
     try:
         return load_yaml(path).value

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar
 
-import msgspec
 from msgspec.structs import replace
 
 from assay.core.case_details import CaseDetails
-from assay.core.checked import CheckOptions, FileCheck
 from assay.core.code import imported_sha256
 from assay.core.connect import CHAT, Role
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
+from assay.core.file_check import CheckOptions, FileCheck
 from assay.core.hashing import fingerprint
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
@@ -44,7 +42,7 @@ from assay.core.suite import (
     as_text,
     graded_answers,
 )
-from assay.core.types import Case, Record, Score
+from assay.core.types import Case, Record
 from assay.scoring.judges.rubric import RubricJudge
 from assay.solvers.code import (
     JavaScriptRunner,
@@ -53,13 +51,11 @@ from assay.solvers.code import (
     Sandbox,
     require_engine,
 )
-from assay.solvers.steps.batch import BATCH_ITEMS
-from assay.solvers.steps.hop_step import HopStep
-from assay.solvers.steps.pipeline import Step, StepsInputs, TestInputs
+from assay.solvers.steps.pipeline import StepsInputs, TestInputs
 from assay.solvers.steps.prompt_step import PromptStep
 from assay.solvers.steps.solver import StepsSolver
 from assay.store.judges import require_kappa, rubric_judge, with_calibration
-from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, StepModels, code_folder, step_language
+from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, code_folder, step_language
 from assay.suites.pipeline.case_page import test_details
 from assay.suites.pipeline.check import examine, is_default_testset, is_pipeline
 from assay.suites.pipeline.evaluation import Evaluation, read_output, records_by_test
@@ -68,25 +64,22 @@ from assay.suites.pipeline.options import PipelineOptions, split_names
 from assay.suites.pipeline.pipeline_export import PipelineExporter
 from assay.suites.pipeline.pipeline_file import ALL, BASELINE, PipelineFile, default_testset, output_key
 from assay.suites.pipeline.pipeline_results import find_results, has_results
+from assay.suites.pipeline.planned_calls import planned_calls
 from assay.suites.pipeline.preflight import Preflight
 from assay.suites.pipeline.project import agent_pipeline, find_pipeline, find_testset, is_agent, is_flow
 from assay.suites.pipeline.prompt_lab_results import find_prompt_lab_results
 from assay.suites.pipeline.result_files import JUDGE, JunitFile, PromptLabCsv, ResultFiles, TestResult
 from assay.suites.pipeline.scorer import METRIC, PipelineScorer
+from assay.suites.pipeline.step_models import StepModels
 from assay.suites.pipeline.tally import VariantTally, build_report
 from assay.suites.pipeline.testset.scan import is_testset
 from assay.suites.pipeline.testset.testsets import CaseGroup, CaseSelection, LoadedTests, Testsets
+from assay.suites.pipeline.views import test_sections
 
 # Worker processes for the code steps of the pipeline.
 _CODE_WORKERS = 4
 # Most seconds of one call of a testset's JavaScript. The sandbox for Python has the same limit.
 _TEST_SECONDS = 10
-# English text has about four characters per token.
-_CHARACTERS_A_TOKEN = 4
-# `assay show` cuts a step's output and a failed check's values to this many characters.
-_LONGEST_OUTPUT = 4000
-_LONGEST_DIFFERENCE = 300
-_YAML = (".yaml", ".yml")
 
 
 class GroupRows:
@@ -102,15 +95,6 @@ class GroupRows:
         for group in self._groups:
             if skip is None or not skip(group.index):
                 yield Row(group.index, group.key, group.set, group)
-
-
-class _CallCount(msgspec.Struct):
-    """The calls of one step to one model, for `--dry-run`. `output_tokens` is None if a call has no limit."""
-
-    calls: int = 0
-    characters: int = 0
-    output_tokens: int | None = 0
-    is_known: bool = True
 
 
 class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
@@ -385,58 +369,17 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
             "tests": f"{tests:,}",
             "cases": f"{self.total(rows):,}",
         }
+        models = {name: role.model for name, role in self.roles.items()}
+        all_tests = [test for group in self._tests.groups for test in group.cases]
         calls: list[PlannedCalls] = []
         for variant, built in self.pipelines.items():
             for step in built.steps:
-                calls += self._planned_calls(variant, step)
+                what = f"step {step.id}" if len(self.variants) == 1 else f"step {step.id} of {variant}"
+                calls += planned_calls(step, what, all_tests, models)
         if self._preflight.needs_judge:
             judged = self._preflight.judged_checks * len(self.variants)
             calls.append(PlannedCalls(what="judge", model=self.spec.judge or "", calls=judged))
         return Overview(facts=facts, calls=calls)
-
-    def _planned_calls(self, variant: str, step: Step) -> list[PlannedCalls]:
-        """Return the calls of one step for each model that answers it: tests may name other models."""
-        what = f"step {step.id}" if len(self.variants) == 1 else f"step {step.id} of {variant}"
-        if isinstance(step.runner, HopStep):
-            # The number of calls is unknown: a function may call a model any number of times.
-            role = step.runner.role
-            return [PlannedCalls(what=what, model=self.roles[role].model if role in self.roles else "")]
-        if not isinstance(step.runner, PromptStep):
-            return []
-        fixed = len(step.runner.template.source) + len(
-            step.runner.system.source if step.runner.system else ""
-        )
-        mapped_elsewhere = any(path.root != BATCH_ITEMS for path in step.sources.values())
-        by_role: dict[str, _CallCount] = {}
-        for group in self._tests.groups:
-            for test in group.cases:
-                runner = step.runner.with_settings(step.inputs_in(test.step_inputs))
-                assert isinstance(runner, PromptStep)
-                count = by_role.setdefault(runner.role, _CallCount())
-                items = 1
-                if step.batch is not None:
-                    # With other sources the batch is the output of an earlier step, and its length is unknown.
-                    count.is_known &= test.batch_items is not None and not mapped_elsewhere
-                    items = len(test.batch_items or ())
-                count.calls += items
-                count.characters += items * fixed + len(msgspec.json.encode([test.inputs, test.batch_items]))
-                limit = runner.params.get("max_tokens") or runner.params.get("max_completion_tokens")
-                if count.output_tokens is not None:
-                    count.output_tokens = (
-                        count.output_tokens + items * limit if isinstance(limit, int) else None
-                    )
-        return [
-            PlannedCalls(
-                what=what,
-                model=self.roles[role].model,
-                calls=count.calls,
-                input_tokens=count.characters // _CHARACTERS_A_TOKEN,
-                output_tokens=count.output_tokens,
-            )
-            if count.is_known
-            else PlannedCalls(what=what, model=self.roles[role].model)
-            for role, count in by_role.items()
-        ]
 
     # `assay check` and `assay show`
 
@@ -480,19 +423,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
         """Return the output of each step in the order in which the steps ended, then the checks of each test."""
-        sections: list[Section] = []
-        for record in case.records:
-            if record.kind in ("step", "aggregation"):
-                result = record.data
-                seconds = result.get("seconds", 0.0)
-                text = result.get("error") or json.dumps(result.get("output"), ensure_ascii=False)
-                heading = f"{record.kind} {record.part}: {result['status']} ({seconds:.3f} s)"
-                sections.append(Section(heading=heading, text=text, max_chars=_LONGEST_OUTPUT))
-            elif record.kind == "skipped":
-                sections.append(Section(heading=f"{record.part}: skipped, {record.data['why']}"))
-        for score in case.scores:
-            sections += _score_sections(score)
-        return sections
+        return test_sections(case)
 
     @classmethod
     def details(cls, case: CaseView) -> CaseDetails:
@@ -564,21 +495,3 @@ def _test_results(result: CaseResult[CaseGroup]) -> list[TestResult]:
         )
         for test in group.cases
     ]
-
-
-def _score_sections(score: Score) -> Iterator[Section]:
-    """Yield a test's verdict and its checks. A check that did not pass has the expected and the actual value."""
-    status = "" if score.status == "scored" else f" ({score.status})"
-    yield Section(heading=f"{score.part}: {score.data['verdict']}{status}", text=score.reason)
-    for check in score.data.get("checks", ()):
-        sign = {True: "✓", False: "✗", None: "?"}[check.get("passed")]
-        names = [str(check[key]) for key in ("of", "step", "path") if check.get(key)]
-        yield Section(text=" ".join([sign, *names]), indent=1)
-        if check.get("passed") is True:
-            continue
-        lines = [f"{check.get('path') or 'output'}: {check.get('why', '')}"]
-        for mark, side in (("-", "expected"), ("+", "actual")):
-            value = json.dumps(check[side], ensure_ascii=False) if side in check else "(nothing)"
-            lines.append(f"{mark} {value}")
-        for line in lines:
-            yield Section(text=line, indent=2, max_chars=_LONGEST_DIFFERENCE)

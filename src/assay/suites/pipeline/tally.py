@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from assay.core.judges import JudgeInfo
 from assay.core.report import (
-    Answered,
+    AnswerCount,
     Cell,
     Difference,
     Entry,
@@ -72,9 +72,9 @@ def build_report(tallies: Mapping[str, VariantTally], judges: list[JudgeInfo]) -
     )
 
 
-def _answered(counts: Counter[str]) -> Answered:
+def _answered(counts: Counter[str]) -> AnswerCount:
     ran = counts.total() - counts[SKIPPED]
-    return Answered(ran - counts[ERRORED] - counts[NO_ANSWER], ran, "test")
+    return AnswerCount(ran - counts[ERRORED] - counts[NO_ANSWER], ran, "test")
 
 
 def _notices(without_tokens: int) -> list[str]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from assay.core.checked import nearest
 from assay.core.errors import InputError, Problem
+from assay.core.file_check import nearest
+from assay.core.files import path_from_here
 from assay.core.templates import TemplateProblem, names_in
 from assay.core.yamlfile import YamlFile, load_yaml
 from assay.solvers.steps.batch import BATCH_ITEMS
@@ -72,9 +72,9 @@ def _keys(value: Any) -> set[str]:
 
 def _where(file: PipelineFile, variant: str, step: dict[str, Any], key: str, name: str) -> str:
     """Return the file and line of a variable: in the variant's overrides, in the step, or in its flow."""
-    at, step_id = step["at"], step["id"]
+    position, step_id = step["at"], step["id"]
     change = file.variants[variant].get(step_id) or {}
-    own = file.steps[[each["at"] for each in file.steps].index(at)]
+    own = next(each for each in file.steps if each["at"] == position)
     if key in change:
         overrides = ("variants", variant, "overrides", step_id, key)
         baseline = ("baseline", "steps", step_id, key)
@@ -83,9 +83,8 @@ def _where(file: PipelineFile, variant: str, step: dict[str, Any], key: str, nam
         with suppress(InputError):
             home = agent_home(file.path.resolve().parent, str(step.get("agent")), str(step["flow"]))
             path = Agent(home).flow_file(str(step["flow"]))
-            shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-            return _line(load_yaml(shown), (_TEMPLATES[key],), name)
-    return _line(file.yaml, ("steps", at, key), name)
+            return _line(load_yaml(path_from_here(path)), (_TEMPLATES[key],), name)
+    return _line(file.yaml, ("steps", position, key), name)
 
 
 def _line(yaml: YamlFile, key_path: tuple[str | int, ...], name: str) -> str:

@@ -25,7 +25,7 @@ from msgspec import Struct
 from assay.core.bounds import read_file
 from assay.core.errors import InputError, Problem, UsageError, similar_file
 from assay.core.registry import unknown
-from assay.core.yamlfile import MAX_YAML_BYTES, FunctionRef
+from assay.core.yamlfile import MAX_YAML_BYTES, YAML_SUFFIXES, FunctionRef
 from assay.suites.task.config import KeyOrigin, TaskConfig, TaskFiles, TaskSettings, read_task
 
 # An unindented key, the rest of its line, and the lines below that belong to its value: list items, indented
@@ -38,7 +38,6 @@ _HEADER = re.compile(
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _IGNORED_FOLDERS = frozenset({"__pycache__", ".ipynb_checkpoints"})
 _PATTERN = re.compile(r"[*?\[]")
-_SUFFIXES = (".yaml", ".yml")
 
 
 class TaskHeader(NamedTuple):
@@ -73,7 +72,7 @@ class TaskFolder:
         paths = []
         for folder, subfolders, names in os.walk(self.root):
             subfolders[:] = [name for name in subfolders if name not in _IGNORED_FOLDERS]
-            paths += [Path(folder, name) for name in names if name.endswith(_SUFFIXES)]
+            paths += [Path(folder, name) for name in names if name.endswith(YAML_SUFFIXES)]
         return sorted(paths, key=Path.as_posix)
 
     @cached_property
@@ -516,7 +515,7 @@ class TaskSelection:
 def _expand_files(name: str) -> list[str]:
     """Return the files that match a pattern such as `tasks/*.yaml`. Any other name is returned unchanged."""
     path = Path(name)
-    if path.suffix not in _SUFFIXES or path.is_file() or not _PATTERN.search(path.name):
+    if path.suffix not in YAML_SUFFIXES or path.is_file() or not _PATTERN.search(path.name):
         return [name]
     paths = sorted(map(str, path.parent.glob(path.name)))
     if not paths:
@@ -527,7 +526,7 @@ def _expand_files(name: str) -> list[str]:
 def is_path(name: str) -> bool:
     """Return whether a name on the command line is a path and not the name of a task."""
     path = Path(name)
-    return path.suffix in _SUFFIXES or path.is_file()
+    return path.suffix in YAML_SUFFIXES or path.is_file()
 
 
 def _without_duplicates(nodes: list[TaskNode]) -> list[TaskNode]:

@@ -9,12 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from assay.core.checked import NOT_RUN, CheckOptions, FileCheck, contents, nearest, python_problem
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError
+from assay.core.file_check import NOT_RUN, CheckOptions, FileCheck, contents, nearest, python_problem
 from assay.core.schema import shorten
 from assay.core.spec import build
 from assay.core.templates import TemplateProblem, check_template
-from assay.core.yamlfile import FunctionRef, load_yaml
+from assay.core.yamlfile import YAML_SUFFIXES, FunctionRef, load_yaml
 from assay.suites.task.catalog import Catalog, TaskFolder, TaskSelection, read_group, tasks_of
 from assay.suites.task.config import (
     KeyOrigin,
@@ -40,7 +40,6 @@ _DATA_FORMATS = {
     ".arrow": "arrow",
     ".txt": "text",
 }
-_YAML = (".yaml", ".yml")
 _COMPRESSED = (".gz", ".bz2", ".xz")
 # Keys of task files. One of them tells a task file that lacks the key `task`, or has it misspelled.
 _TASK_KEYS = frozenset(
@@ -84,7 +83,7 @@ def examine(path: Path, options: CheckOptions) -> FileCheck:
     if path.is_dir():
         *problems, summary = FolderCheck(path)
         return FileCheck(kind="folder of tasks (task)", contents=summary.message, problems=problems)
-    if path.suffix in _YAML:
+    if path.suffix in YAML_SUFFIXES:
         # The file of a group is checked together with every task in the group.
         try:
             (node,) = TaskSelection(Catalog([])).select([str(path)])
@@ -136,14 +135,14 @@ def _unpacked_name(path: Path) -> Path:
 
 def looks_like_task_file(path: Path) -> bool:
     """Return whether a YAML file has an unindented key `task` or `group`. The file is not parsed."""
-    if path.suffix not in _YAML or not path.is_file():
+    if path.suffix not in YAML_SUFFIXES or not path.is_file():
         return False
     return bool(TaskFolder(path.parent, strict=False).header(path).name)
 
 
 def may_be_task_file(path: Path) -> bool:
     """Return whether a YAML file has a key of tasks, or cannot be read: then the check says why."""
-    if path.suffix not in _YAML or not path.is_file():
+    if path.suffix not in YAML_SUFFIXES or not path.is_file():
         return False
     try:
         return bool(_TASK_KEYS & load_yaml(path).value.keys())
@@ -304,8 +303,8 @@ def _function_problem(ref: FunctionRef) -> str:
         problem = python_problem(path, name)
     else:
         # Of a module in a package the package would be imported to find it.
-        found = "." in module or importlib.util.find_spec(module) is not None
-        problem = "" if found else f"there is no file {path} and no module {module!r}"
+        exists = "." in module or importlib.util.find_spec(module) is not None
+        problem = "" if exists else f"there is no file {path} and no module {module!r}"
     return f"!function {ref.name}: {problem}" if problem else ""
 
 

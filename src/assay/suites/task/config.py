@@ -23,7 +23,7 @@ from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.params import secret_problem
 from assay.core.registry import unknown
-from assay.core.user_code import installed, load_module
+from assay.core.user_modules import installed, load_module
 from assay.core.yamlfile import FunctionRef, YamlFile, load_yaml
 from assay.suites.task.dataset.process_docs import datasets_stand_in
 

@@ -18,7 +18,8 @@ from msgspec import Struct
 from assay.core import registry
 from assay.core.errors import InputError, Problem, UsageError, similar_names
 from assay.core.patterns import PatternStopped
-from assay.core.user_code import UserCodeError, call_here
+from assay.core.user_code import call_here
+from assay.core.user_code_errors import UserCodeError
 from assay.core.yamlfile import FunctionRef
 from assay.scoring.filters import takes_doc
 from assay.suites.task.config import TaskConfig, import_function

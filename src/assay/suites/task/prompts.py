@@ -20,7 +20,8 @@ from msgspec import Struct
 
 from assay.core.errors import InputError, Problem
 from assay.core.templates import Template, TemplateProblem
-from assay.core.user_code import UserCodeError, call_here
+from assay.core.user_code import call_here
+from assay.core.user_code_errors import UserCodeError
 from assay.core.yamlfile import FunctionRef
 from assay.suites.task.config import CHOICE, TaskConfig, import_function
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from assay.core import user_code
 from assay.core.judges import JudgeInfo
 from assay.core.patterns import PatternStopped, apart
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score, ScoreStatus
+from assay.core.user_code_errors import is_failure, message_of, place_note, traceback_of
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.statistics import OF_NUMBERS, first_votes
 from assay.suites.task.config import GENERATE, ROLLING
@@ -85,12 +85,12 @@ class TaskScorer(Scorer):
             data = _score_data(filtered, scoring, chain, gold, replies)
         except BaseException as error:
             # The task's own code failed on this document. Its scores are invalid; the run continues.
-            if not isinstance(error, Exception) and not user_code.is_failure(error):
+            if not isinstance(error, Exception) and not is_failure(error):
                 raise
             kind = "" if isinstance(error, PatternStopped) else f"{type(error).__name__}: "
             chain_name = "" if chain.name == NO_FILTER else f"filter {chain.name}: "
-            reason = f"{chain_name}{kind}{user_code.message_of(error)}"
-            traceback = user_code.traceback_of(error)
+            reason = f"{chain_name}{kind}{message_of(error)}"
+            traceback = traceback_of(error)
             invalid = ScoredValue("invalid", None, {"traceback": traceback} if traceback else None, reason)
             return [self._score(case, chain, metric, invalid) for metric in scoring.metrics.values()]
         # The target of `loglikelihood_rolling` is the whole text, which may be a book, so it is not stored.
@@ -257,7 +257,7 @@ def scored_value(metric: TaskMetric, value: Any, data: dict[str, Any]) -> Scored
     if metric.aggregation == "nanmean" and value != value:  # noqa: PLR0124 - NaN, which nanmean leaves out
         return ScoredValue("scored", None, data)
     if metric.aggregation in OF_NUMBERS and metric.aggregate is not None:
-        place = user_code.definition_of(metric.user_function) if metric.user_function else ""
+        place = place_note(metric.user_function) if metric.user_function else ""
         reason = f"the metric{place} returned {value!r}, expected a number"
         return ScoredValue("invalid", None, data, reason)
     return ScoredValue("scored", None, {**data, "value": value})
@@ -337,7 +337,7 @@ def answer_to_judge(chain: FilterChain, replies: list[Any], document: Mapping[st
         value = chain.run(replies, dict(document)).value
     except BaseException as error:
         # A failing filter invalidates the scores of its own metrics. The judge can still read the reply.
-        if not isinstance(error, Exception) and not user_code.is_failure(error):
+        if not isinstance(error, Exception) and not is_failure(error):
             raise
         value = None
     if isinstance(value, (list, tuple)):

@@ -17,15 +17,15 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.case_details import AnswerPair, AnswerVotes, CaseDetails, PromptPiece, verdict_details
-from assay.core.checked import CheckOptions, FileCheck
 from assay.core.connect import CHAT, LIKELIHOOD
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
+from assay.core.file_check import CheckOptions, FileCheck
 from assay.core.files import write_whole
 from assay.core.hashing import fingerprint
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
-from assay.core.report import Answered, Curve, Entry, Metric, Point, Report, Table
+from assay.core.report import AnswerCount, Curve, Entry, Metric, Point, Report, Table
 from assay.core.spec import RunSpec
 from assay.core.suite import (
     MAIN,
@@ -353,7 +353,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             alias=task.values.get("task_alias") or "",
             metrics=[report_metric(result) for result in numbers.metrics],
             counts={status: count for status, count in numbers.counts.items() if count},
-            answered=Answered(numbers.counts["ok"], sum(numbers.counts.values())),
+            answered=AnswerCount(numbers.counts["ok"], sum(numbers.counts.values())),
             curves=curves,
             judges=judges,
         )

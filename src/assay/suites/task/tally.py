@@ -15,11 +15,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.core import user_code
 from assay.core.errors import AssayError
 from assay.core.function_source import place_of
 from assay.core.report import Interval, Metric
 from assay.core.types import End, Score
+from assay.core.user_code_errors import is_failure, last_line, message_of
 from assay.scoring.intervals import statistic_interval, wilson
 from assay.scoring.statistics import left_sum, pass_at_k, stderr
 from assay.suites.task.catalog import GroupMetric, TaskGroup
@@ -95,10 +95,10 @@ class MetricScores:
             value, error = metric.aggregate(values), stderr(metric.aggregation, values, draws)
         except BaseException as problem:
             # The user's aggregation failed. All requests are paid, so the run reports the other numbers.
-            if isinstance(problem, AssayError) or not user_code.is_failure(problem):
+            if isinstance(problem, AssayError) or not is_failure(problem):
                 raise
-            message = user_code.message_of(problem)
-            place = user_code.last_line(problem).partition(": ")[0]
+            message = message_of(problem)
+            place = last_line(problem).partition(": ")[0]
             result.reason = f"{metric.aggregation} raised {type(problem).__name__}: {message}{_at(place)}"
             return result
         result.value, result.stderr = value, error

@@ -23,7 +23,8 @@ from assay.core.arguments import takes_do_sample
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.spec import RunSpec, apply_limit
 from assay.core.types import Failure
-from assay.core.user_code import UserCodeError, call_here
+from assay.core.user_code import call_here
+from assay.core.user_code_errors import UserCodeError
 from assay.solvers.prompt import PromptInputs
 from assay.suites.task.config import (
     GENERATE,

@@ -21,8 +21,8 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core import user_code
-from assay.core.checked import FileCheck, contents
 from assay.core.errors import InputError, Problem, UsageError
+from assay.core.file_check import FileCheck, contents
 from assay.core.records import FileRecord, first_record, read_records
 from assay.core.registry import load_from_file, short, unknown
 from assay.core.schema import refuse, shorten

@@ -79,8 +79,8 @@ class TestsetLoader:
         """Yield the cases one by one. Raises at the first error. Ids and dependencies are not checked."""
         path = _existing(path)
         problems: list[Problem] = []
-        for found in read_records(path, problems):
-            record = with_line_as_id(found)
+        for raw_record in read_records(path, problems):
+            record = with_line_as_id(raw_record)
             check_record(record.value, declared, record, problems)
             _refuse(problems, path)
             yield TestCase.of(record.value, record.where(), declared)

@@ -68,10 +68,10 @@ def scan_file(
     count = 0
     problems_before = len(problems)
     try:
-        for found in read_records(path, problems):
+        for raw_record in read_records(path, problems):
             count += 1
-            record = with_line_as_id(found)
-            if record is not found:
+            record = with_line_as_id(raw_record)
+            if record is not raw_record:
                 without_id.append(record)
             try:
                 checked = _check(record, declared, steps, problems)

@@ -15,7 +15,8 @@ from types import ModuleType
 from typing import Any
 
 from assay.core.errors import AssayError, InputError, MissingExtra, Problem
-from assay.core.user_code import UserCodeError, call_here
+from assay.core.user_code import call_here
+from assay.core.user_code_errors import UserCodeError
 from assay.suites.task.dataset import source
 from assay.suites.task.dataset.documents import Documents, spool_rows
 from assay.suites.task.dataset.hf_dataset import Dataset, DatasetDict, concatenate_datasets

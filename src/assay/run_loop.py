@@ -44,11 +44,11 @@ def run_blocking(open_runner: Callable[[], Runner], *, computes: bool = False) -
     with asyncio.Runner(loop_factory=_new_event_loop) as loop:
         if computes:
             return loop.run(_RunThread(open_runner).wait_beside_user_code())
-        return loop.run(_opened(open_runner, signals=True))
+        return loop.run(_open_and_run(open_runner, signals=True))
 
 
-async def _opened(open_runner: Callable[[], Runner], *, signals: bool) -> Run:
-    """Models may need the running loop, so the run is opened inside it."""
+async def _open_and_run(open_runner: Callable[[], Runner], *, signals: bool) -> Run:
+    """Open a run and run it. Models may need the running loop, so the run is opened inside it."""
     hide_task(asyncio.current_task())
     return await open_runner().start_or_show(signals=signals)
 
@@ -114,7 +114,7 @@ class _RunThread:
         return self._result()
 
     def wait(self) -> Run:
-        """Ctrl-C in the waiting thread stops the run kindly; a second one stops it at once.
+        """Start the run and wait for it. Ctrl-C in this thread stops it kindly; a second one stops it at once.
 
         Ctrl-C raises KeyboardInterrupt here, or cancels the caller's task: `asyncio.run` has a handler that does that.
         """
@@ -151,7 +151,7 @@ class _RunThread:
         user_loop.set(self._user_loop)
         try:
             with asyncio.Runner(loop_factory=lambda: self._loop) as loop:
-                self._run = loop.run(_opened(self._open, signals=False))
+                self._run = loop.run(_open_and_run(self._open, signals=False))
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
             self._error = error
         finally:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from assay.core.report import Answered, CaseCounts, Cell, Entry, Metric, Report
+from assay.core.report import AnswerCount, CaseCounts, Entry, Metric, Report
 
 NO_ANSWER = "no answer"
 
@@ -21,9 +21,9 @@ NO_ANSWER = "no answer"
 def leave_out_unanswered(report: Report, cases: CaseCounts) -> None:
     """Set the metrics of each entry without any answer to None. A group is left out if no entry has an answer.
 
-    Metrics in `Answered.apart` stay: they measure something else than answers.
+    Metrics in `AnswerCount.apart` stay: they measure something else than answers.
     """
-    whole = report.answered or Answered(cases.ok, cases.total)
+    whole = report.answers(cases)
     for entry in report.entries:
         answered = entry.answered or whole
         if answered.total and not answered.count:
@@ -31,7 +31,7 @@ def leave_out_unanswered(report: Report, cases: CaseCounts) -> None:
 
 
 def is_measured(report: Report, set_: str, subject: str, metric: str) -> bool:
-    """Whether the scores of a metric stand on any answer of this set and subject."""
+    """Return whether the scores of a metric stand on any answer of this set and subject."""
     for entry in report.entries:
         answered = entry.answered
         if answered is None or entry.set not in ("", set_) or entry.subject not in ("", subject):
@@ -41,31 +41,30 @@ def is_measured(report: Report, set_: str, subject: str, metric: str) -> bool:
     return True
 
 
-def has_no_answer(report: Report, cases: CaseCounts) -> Answered | None:
+def has_no_answer(report: Report, cases: CaseCounts) -> AnswerCount | None:
     """Return the counts of a run without any answer; None if it has one, or no cases."""
-    whole = report.answered or Answered(cases.ok, cases.total)
+    whole = report.answers(cases)
     return whole if whole.total and not whole.count else None
 
 
-def _leave_out(entry: Entry, answered: Answered) -> None:
+def _leave_out(entry: Entry, answered: AnswerCount) -> None:
     entry.metrics = _metrics(entry.metrics, answered)
     for part in entry.slices:
         part.metrics = _metrics(part.metrics, answered)
     for curve in entry.curves:
         curve.points = [replace(point, metric=_metric(point.metric, answered)) for point in curve.points]
     for table in entry.tables:
-        table.rows = [[_cell(cell, answered) for cell in row] for row in table.rows]
+        table.rows = [
+            [_metric(cell, answered) if isinstance(cell, Metric) else cell for cell in row]
+            for row in table.rows
+        ]
 
 
-def _cell(cell: Cell, answered: Answered) -> Cell:
-    return _metric(cell, answered) if isinstance(cell, Metric) else cell
-
-
-def _metrics(metrics: Sequence[Metric], answered: Answered) -> list[Metric]:
+def _metrics(metrics: Sequence[Metric], answered: AnswerCount) -> list[Metric]:
     return [_metric(metric, answered) for metric in metrics]
 
 
-def _metric(metric: Metric, answered: Answered) -> Metric:
+def _metric(metric: Metric, answered: AnswerCount) -> Metric:
     if metric.name in answered.apart or not metric.denominator:
         return metric
     left_out = dict(metric.left_out)

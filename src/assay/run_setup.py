@@ -1,0 +1,111 @@
+"""Makes a Runner from a spec: resolves the options, connects the models and builds the suite.
+
+runner = open_run(spec, observers)
+run = await runner.start_or_show()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from assay.core.arguments import argument_notices, with_options_of_arguments
+from assay.core.connect import SEVERAL
+from assay.core.errors import UsageError
+from assay.core.events import Notify, observed
+from assay.core.protocols import Model
+from assay.core.spec import RunSpec, fields
+from assay.core.suite import MAIN
+from assay.journal import folder as folders
+from assay.journal.folder import RunInfo
+from assay.models.calling.connect import Connections, ReplayOnlyModel
+from assay.runner import Runner
+from assay.suites import find_suite
+
+
+def open_run(
+    spec: RunSpec,
+    observers: Sequence[Notify] = (),
+    *,
+    asks: bool = True,
+    command: Sequence[str] | None = None,
+) -> Runner:
+    """Connect the models and build the suite of a spec. Raises UsageError or InputError for bad options.
+
+    Writes no file. With `asks=False` it connects no model, which is enough for `--dry-run`. `command` is the command
+    line for run.json; the default is that of this process.
+    """
+    with observed(observers):
+        return _open_run(spec, observers, asks=asks, command=command)
+
+
+def _open_run(
+    spec: RunSpec, observers: Sequence[Notify], *, asks: bool, command: Sequence[str] | None
+) -> Runner:
+    suite_class = find_suite(spec.suite)
+    spec = with_options_of_arguments(suite_class.resolve(spec))
+    if not spec.output_dir:
+        spec = replace(spec, output_dir=spec.options.default_output)
+    adopted = suite_class.adopt(spec)
+    if adopted is not None:
+        return _open_adopted(spec, adopted, observers)
+    models: dict[str, Model] = {}
+    connections = Connections(spec)
+    if not asks:
+        models[MAIN] = ReplayOnlyModel(spec.base_url or "")
+    elif spec.model:
+        models[MAIN] = connections.connect(spec.model)
+    # Requests contain the endpoint. The provider chooses it, so the suite is built after the model is connected.
+    connected_spec = replace(spec, base_url=models[MAIN].endpoint or None) if models else spec
+    suite = suite_class(connected_spec)
+    for name, role in suite.roles.items():
+        # A role with its own endpoint or key needs its own connection, even if its name is `main`.
+        if name not in models or role.base_url or role.key:
+            models[name] = (
+                connections.connect(role, suite.roles.values())
+                if asks
+                else ReplayOnlyModel(spec.base_url or "")
+            )
+    if not asks:
+        # With models, the runner checks them.
+        argument_notices(spec, suite.roles.values())
+    return Runner(suite, models, observers, asks=asks, command=command)
+
+
+def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> Runner:
+    """Open an existing run to score it again. Only its judges are connected; other models send no requests."""
+    info = folders.read_info(folder)
+    if info.imported is not None:
+        raise UsageError(f"{folder} was imported; only runs that assay made can be scored again")
+    endpoints: dict[str, str] = {name: asked[1] for name, asked in info.parts["ask"]["models"].items()}
+    spec = _with_ask_options_of(info, spec)
+    suite = find_suite(spec.suite)(replace(spec, base_url=info.spec["base_url"]))
+    models: dict[str, Model] = {}
+    connections = Connections(spec)
+    for name, role in suite.roles.items():
+        if role.mark == "ask":
+            models[name] = ReplayOnlyModel(endpoints.get(name, info.spec["base_url"] or ""))
+        else:
+            models[name] = connections.connect(role, suite.roles.values())
+    return Runner(suite, models, observers, asks=False, folder=folder)
+
+
+def _with_ask_options_of(info: RunInfo, spec: RunSpec) -> RunSpec:
+    """Return the spec with the `ask` options of an existing run. `score` and `how` options stay those of the spec."""
+    common = {field.name for field in fields(RunSpec) if field.mark == "ask"} - {"suite", "options"}
+    own = {field.name for field in fields(type(spec.options)) if field.mark == "ask"}
+    before = info.spec["options"]
+    options = msgspec.to_builtins(spec.options) | {name: before[name] for name in own & before.keys()}
+    # Runs of earlier versions have some options of all suites among those of their suite.
+    stored = before | info.spec
+    values = {name: stored[name] for name in common & stored.keys()}
+    # The endpoint of a Python function or of embedded weights is no URL, and a judge cannot use it as a base URL.
+    address = info.spec["base_url"]
+    if address == SEVERAL:
+        values["base_url"] = spec.base_url
+    else:
+        values["base_url"] = address if address and address.startswith(("http://", "https://")) else None
+    return replace(spec, **values, options=msgspec.convert(options, type(spec.options)))
