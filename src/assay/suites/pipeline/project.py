@@ -132,10 +132,15 @@ class Agent:
         rules = self._mapping("evaluation").get("rules")
         return rules if isinstance(rules, list) else []
 
-    def must_have(self) -> list[Any]:
-        """Return `expectations.must_have`, which Prompt Lab's judge agent reads."""
-        items = self._mapping("expectations").get("must_have")
-        return items if isinstance(items, list) else []
+    def judge_agent_keys(self) -> str:
+        """Name the keys of `agent.yaml` that only Prompt Lab's judge agent uses. Empty if there is none."""
+        keys = [
+            f"expectations.{key}"
+            for key in ("must_have", "nice_to_have")
+            if self._mapping("expectations").get(key)
+        ]
+        keys += ["evaluation.judge_agent_id"] if self._mapping("evaluation").get("judge_agent_id") else []
+        return f"{', '.join(keys)} of {self.yaml.path}" if keys else ""
 
     def _mapping(self, key: str) -> dict[str, Any]:
         value = self.yaml.value.get(key)
