@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ import msgspec
 
 from assay.core.bounds import read_file
 from assay.core.encoding import not_utf8
-from assay.core.errors import InputError, Problem
+from assay.core.errors import InputError, Problem, similar_names
 from assay.core.registry import unknown
 from assay.core.schema import KeyPath, refuse
 from assay.core.yamlfile import MAX_YAML_BYTES, YamlFile, parse_yaml
@@ -215,11 +214,7 @@ class _MetainfoReader:
         for index, text in enumerate(table.header):
             title = plain_text(text).lower()
             key = COLUMN_OF.get(title)
-            near = (
-                get_close_matches(title, COLUMN_OF, n=1, cutoff=0.8)
-                if key is None and title.isascii()
-                else []
-            )
+            near = similar_names(title, COLUMN_OF) if key is None and title.isascii() else []
             if near:
                 self._problem(
                     table.line, f"there is no column {plain_text(text)!r}; did you mean {near[0]!r}?"
@@ -362,7 +357,7 @@ class _MetainfoReader:
             match
             for word in words
             if word not in HEADING_WORDS
-            for match in get_close_matches(word, HEADING_WORDS, n=1, cutoff=0.8)
+            for match in similar_names(word, HEADING_WORDS)
         ]
         if near and kind == "" and (tables or items_of(section)):
             self._problem(

@@ -130,7 +130,7 @@ def _read_mapping(yaml: YamlFile) -> Block | None:
         if not isinstance(text, str) or (type_ := parse_type(text)) is None:
             # A mapping without `type`, a number and a sentence are values.
             is_type = path or (
-                isinstance(text, str) and (isinstance(entry, dict) or similar_names(text, TYPES, 0.7))
+                isinstance(text, str) and (isinstance(entry, dict) or similar_names(text, TYPES))
             )
             if not is_type:
                 return None

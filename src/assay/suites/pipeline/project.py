@@ -66,7 +66,7 @@ def missing_testset(name: str, path: Path, pipeline: str) -> str:
     folders = [folder / wanted.parent for folder in _testset_folders(path, pipeline)]
     # Without the ending, which would make all names of files similar.
     stems = {file.stem for folder in folders for file in folder.glob(f"*{wanted.suffix}") if file.is_file()}
-    near = [stem + wanted.suffix for stem in similar_names(wanted.stem, sorted(stems), least=0.6)]
+    near = [stem + wanted.suffix for stem in similar_names(wanted.stem, sorted(stems))]
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     return f"there is no testset {name!r}{hint}"
 
