@@ -149,10 +149,10 @@ def test_a_configuration_file_of_the_harness_is_understood(args: str, tmp_path: 
 
 def test_a_wrong_key_of_a_configuration_file_is_named(tmp_path: Path) -> None:
     """Nothing is guessed."""
-    (tmp_path / "run.yaml").write_text("model: local-completions\noutput_pth: x\n")
+    (tmp_path / "run.yaml").write_text("model: local-completions\nouput_dir: x\n")
     done = typed(["task", "-C", str(tmp_path / "run.yaml")])
     assert done.returncode == 2
-    assert "run.yaml: there is no option named 'output_pth'; did you mean 'output_dir'" in done.stderr
+    assert "run.yaml: there is no option named 'ouput_dir'; did you mean 'output_dir'" in done.stderr
 
 
 def test_pairs_may_hold_lists_and_stand_apart(tmp_path: Path) -> None:

@@ -58,6 +58,18 @@ def test_results_stand_in_the_tasks_folder(task: Path) -> None:
     assert re.fullmatch(r"rows_\d{8}_\d{6}\.jsonl", names[3])
 
 
+def test_a_contract_in_a_broken_block_is_refused_by_run_and_check(
+    task: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the block the function would get every field, unchecked."""
+    (task / "Hoplet" / "metainfo.md").write_text('## Inputs\n\n```json\n{"n": "int",,}\n```\n')
+    for command, code in ((("hop", "Tasks/Double", "rows.jsonl"), 2), (("check", "Tasks/Double"), 1)):
+        assert typed(*command) == code
+        told = "".join(capsys.readouterr()).replace("\n", " ")
+        assert "metainfo.md:4: not YAML: " in told
+        assert "mend the block" in told
+
+
 def test_results_of_a_bare_function_stand_beside_its_rows(task: Path, tmp_path: Path) -> None:
     """Unless a folder is named."""
     (tmp_path / "data").mkdir()

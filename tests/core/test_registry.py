@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import assay
 from assay.core import registry
-from assay.core.errors import InputError, UsageError
+from assay.core.errors import InputError, UsageError, similar_names
 
 
 def test_built_ins_are_found_by_file_name() -> None:
@@ -21,6 +22,32 @@ def test_an_unknown_name_lists_the_nearest() -> None:
     """A typo is answered with what was meant."""
     with pytest.raises(UsageError, match="no filter named 'take_frist'; did you mean 'take_first'"):
         registry.find("filter", "take_frist")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("tets", ["test"]),
+        ("tset", ["test"]),
+        ("ste", ["set"]),
+        ("TEST", ["test"]),
+        ("descriptoin", ["description"]),
+        ("restriction", []),
+        ("ses", []),
+        ("sett", ["set"]),
+        ("", []),
+    ],
+)
+def test_a_name_is_similar_if_it_is_probably_misspelled(name: str, expected: list[str]) -> None:
+    """The same rule for all messages and checks."""
+    assert similar_names(name, ["test", "set", "description", "path"]) == expected
+
+
+def test_no_other_code_decides_which_names_are_similar() -> None:
+    """`core/params.py` has a higher bar: it refuses a name that a server may know."""
+    files = Path(assay.__file__).parent.rglob("*.py")
+    users = {path.name for path in files if "get_close_matches" in path.read_text(encoding="utf-8")}
+    assert users == {"errors.py", "params.py"}
 
 
 def test_a_path_names_an_object_in_a_file(tmp_path: Path) -> None:

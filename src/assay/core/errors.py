@@ -56,19 +56,36 @@ class Problem(NamedTuple):
         return f"{self.where}: {self.message}"
 
 
+_SIMILARITY = 0.75
+"""Least similarity of a misspelled name, from 0 to 1. A lower one suggests `description` for `restriction`, and checks
+would warn of right names."""
+
+
 def similar(name: str, choices: Iterable[str]) -> str:
     """Return the end of a message about an unknown name: the names that are similar to it, if any."""
     return _did_you_mean(similar_names(name, choices))
 
 
-def similar_names(name: str, choices: Iterable[str], least: float = 0.5) -> list[str]:
-    """Return at most three similar names. `least` is the smallest similarity, from 0 to 1."""
+def similar_names(name: str, choices: Iterable[str]) -> list[str]:
+    """Return at most three names that `name` is probably a misspelling of, the most similar first.
+
+    It is the one rule for every "did you mean", and for every check that takes a name for a misspelled one.
+    """
     from difflib import get_close_matches  # imported here because only a typo needs it
 
     choices = list(choices)
-    # `OpenAI` is nearer to `openai` than its letters say.
-    near = [choice for choice in choices if choice.lower() == name.lower()]
-    return near or get_close_matches(name, choices, n=3, cutoff=least)
+    # `OpenAI` is nearer to `openai` than its letters say, and `oen` to `one`.
+    near = [choice for choice in choices if choice.lower() == name.lower() or _is_swapped(name, choice)]
+    return near or get_close_matches(name, choices, n=3, cutoff=_SIMILARITY)
+
+
+def _is_swapped(name: str, other: str) -> bool:
+    """Return whether two neighbouring letters changed places."""
+    differing = [at for at, pair in enumerate(zip(name, other, strict=False)) if pair[0] != pair[1]]
+    if len(name) != len(other) or len(differing) != 2:
+        return False
+    first, second = differing
+    return second == first + 1 and name[first : second + 1] == other[second] + other[first]
 
 
 def _did_you_mean(names: list[str]) -> str:
@@ -82,7 +99,7 @@ def similar_file(path: Path) -> str:
     except OSError:
         return f"; there is no folder {str(path.parent)!r} either"
     # Without the ending, which would make all names of files similar.
-    near = similar_names(path.stem, stems, least=0.7)
+    near = similar_names(path.stem, stems)
     return _did_you_mean([stem + path.suffix for stem in near])
 
 

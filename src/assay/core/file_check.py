@@ -52,7 +52,7 @@ def contents(counts: Mapping[str, int]) -> str:
 
 def nearest(name: str, names: list[str]) -> str:
     """Return the name that `name` is probably a misspelling of; empty if none is near."""
-    return next(iter(similar_names(name, names, least=0.75)), "")
+    return next(iter(similar_names(name, names)), "")
 
 
 def did_you_mean(name: str, names: list[str]) -> str:

@@ -53,7 +53,8 @@ KNOWN = (
         "thinking",
     ),
 )
-# A name this similar to a known one is taken for a typo.
+# A name this similar to a known one is refused. The bar is higher than that of suggestions (`similar_names`), because
+# servers have parameters of their own: `top_a` is no misspelled `top_p`.
 _SIMILARITY = 0.85
 # Headers and fields that carry a secret: Authorization, X-Api-Key, Ocp-Apim-Subscription-Key, api_key, X-Company-Auth.
 # Not max_tokens and prompt_cache_key.

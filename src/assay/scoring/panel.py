@@ -149,7 +149,7 @@ def judge_name(flag: str | None, environ: Mapping[str, str] = os.environ) -> str
     A name without a provider is a model of the provider `openai`. Raises UsageError for a misspelled `offline`.
     """
     if flag:
-        if flag != OFFLINE and similar_names(flag, [OFFLINE], least=0.75):
+        if flag != OFFLINE and similar_names(flag, [OFFLINE]):
             raise UsageError(
                 f"--judge {flag}: did you mean {OFFLINE!r}? For a model of this name: --judge openai/{flag}"
             )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from assay.core.errors import UsageError
+from assay.core.errors import UsageError, similar_names
 from assay.core.registry import unknown
 from assay.core.report import Entry, Metric, Report
 
@@ -35,7 +35,12 @@ def find_metrics(name: str, report: Report, subject: str, folder: Path) -> list[
     if not matches:
         if not choices:
             raise UsageError(f"{folder} has no metrics: no case was scored")
-        raise UsageError(f"{folder}: {unknown('metric', name, list(choices))}")
+        # `exact_macth` is nearer to `exact_match` than to its full name `exact_match,none`.
+        spellings = (
+            word for entry in entries for metric in entry.metrics for word in _spellings(entry, metric)
+        )
+        near = similar_names(name, dict.fromkeys(spellings))
+        raise UsageError(f"{folder}: {unknown('metric', name, near or list(choices))}")
     return matches
 
 

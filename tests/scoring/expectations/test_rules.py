@@ -73,9 +73,9 @@ def test_a_rule_without_a_target_means_the_output() -> None:
     ("rule", "path", "message"),
     [
         (
-            {"kind": "max_words", "value": 3},
+            {"kind": "max_chrs", "value": 3},
             "[0].kind",
-            "there is no rule named 'max_words'; did you mean 'max_chars' or 'max_tokens'?",
+            "there is no rule named 'max_chrs'; did you mean 'max_chars'?",
         ),
         ({"value": 3}, "[0].kind", "there is no rule named 'None'"),
         ({"kind": ["max_chars"]}, "[0].kind", "there is no rule"),

@@ -253,6 +253,74 @@ def test_examples_and_rules_are_not_fields(tmp_path: Path) -> None:
     assert (contract.inputs, contract.outputs) == ({"a": "int"}, {})
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '## Contract\n```json\n{\n  "inputs": {"a": "int", "b": "string?"}\n}\n```\n',
+        "## Contract\n```\ninputs: {a: int, b: string?}\n```\n",
+        "## Contract\n\n    inputs:\n      a: int\n      b: string?\n",
+        '## Input contract\n```json\n{"inputs": {"a": "int", "b": "string?"}}\n```\n',
+        "## Inputs\n\n    a: int\n    b: string?\n",
+        '## Request\n```json\n{"inputs": {"c": 3}}\n```\n## Inputs\n- a: int\n- b: str?\n',
+        '## Broken\n```json\n{"properties": {"c": 3}\n```\n## Inputs\n- a: int\n- b: str?\n',
+        "## Inputs\n- a: int\n- b: str?\n```json\n{,}\n```\n## Use\n```json\n{,}\n```\n",
+        "## Inputs\n- a: int\n- b: str?\n## Output\n```python\nclass Output:\n    a: int\n```\n",
+        "## Inputs\n- a: int\n- b: str?\n## Output\n\n    assay hop run.py | tee: log\n",
+        '## Inputs\n- a: int\n- b: str?\n## Output\n```json\n{"a": 1}\n{"a": 2}\n```\n',
+        "## Inputs\n- a: int\n- b: str?\n## Output\n```json\n[1, 2]\n```\n```yaml\n- x\n- y\n```\n",
+        "## Inputs\n- a: int\n- b: str?\n## Output\n\n    - run: the tests\n    - then wait\n",
+        "## Inputs\n- a: int\n- b: str?\n## Output\n\n    def f(x: int):\n        return {x: 1}\n",
+        "## Inputs\n- a: int\n- b: str?\n## Output\n```\nkind: text\nclaim: The moon is a cheese\n```\n",
+    ],
+)
+def test_blocks_of_code_are_the_contract_or_leave_it_alone(text: str, tmp_path: Path) -> None:
+    contract = contract_of(text, tmp_path)
+    assert contract is not None
+    assert (contract.inputs, contract.outputs) == ({"a": "int", "b": "string"}, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '## Inputs\n```json\n{"properties": {\n  "a": {"type": "int"},,\n}}\n```\n',
+            "metainfo.md:4: not YAML: ",
+        ),
+        ('## Inputs\n```json\n{\n"a": "int" // the text\n"b": "int"}\n```\n', "metainfo.md:4: not YAML: "),
+        ("## Inputs\n- a: int\n\n## Outputs\n```yaml\na: int\n\tb: int\n```\n", "metainfo.md:7: a tab"),
+        ("## Inputs\n\n    a: int\n   \tb: [int\n", "metainfo.md:4: a tab"),
+        ('## Inputs\n```\n{"a": "string"\n```\n', "metainfo.md:4: not YAML: "),
+        ("## Inputs\n```yaml\na: strng\nb: int\n```\n", "metainfo.md:3: a: there is no type named 'strng'"),
+        ("## Inputs\n```yaml\na: {type: word}\n```\n", "metainfo.md:3: a: there is no type named 'word'"),
+        (
+            "## Inputs\n\n    | field | type |\n    |---|---|\n    | a | int |\n",
+            "metainfo.md:3: this table is in a block of code",
+        ),
+        (
+            "## 输入\n```markdown\n| 字段 | 类型 |\n|---|---|\n| a | 整数 |\n```\n",
+            "metainfo.md:3: this table is in a block of code",
+        ),
+        ("## Inputs\n\nThese:\n\n    - a: int\n    - b (string)\n", "metainfo.md:5: this list is in a block"),
+        ('## Contract\n```json\n{"inputs": {"a": "int",,}}\n```\n', "metainfo.md:3: not YAML: "),
+        ("## Contract\n\n    inputs:\n      a: int\n     b: int\n", "metainfo.md:5: not YAML: "),
+        (
+            '## Data\n```json\n{"properties": {"a": {"type": "int"}}}\n```\n',
+            "metainfo.md:3: this looks like fields of a contract",
+        ),
+        (
+            "## Data\n\n    | field | type |\n    |---|---|\n    | a | int |\n",
+            "metainfo.md:3: this looks like fields of a contract",
+        ),
+        (
+            "## Inputs and outputs\n```yaml\na: int\n```\n",
+            "metainfo.md:3: the heading 'Inputs and outputs' names",
+        ),
+    ],
+)
+def test_fields_in_code_that_cannot_be_read_are_refused(text: str, message: str, tmp_path: Path) -> None:
+    assert message in messages_of(text, tmp_path)[0]
+
+
 HEAD = "## Inputs\n\n| field | type | required |\n|---|---|---|\n"
 
 

@@ -75,7 +75,7 @@ def test_profiles_are_chosen_by_name(tmp_path: Path) -> None:
     settings = load_settings(written(tmp_path, GOOD))
     assert [one.name for one in settings.select_profiles()] == ["kimi-full", "mixed", "alone"]
     assert [one.name for one in settings.select_profiles(["mixed", "alone", "mixed"])] == ["mixed", "alone"]
-    with pytest.raises(UsageError, match="(?s)'kimi'.*'kimi-full'.*'zzz'"):
+    with pytest.raises(UsageError, match="(?s)'kimi'.*kimi-full.*'zzz'"):
         settings.select_profiles(["kimi", "zzz"])
 
 

@@ -57,7 +57,7 @@ def test_messages_about_unknown_keys_name_the_valid_keys(tmp_path: Path) -> None
         "$.sessions[0].dates: there is no key named 'dates'; did you mean 'date'?",
         "$.sessions[0].messages[0].speeker: there is no key named 'speeker'; did you mean 'speaker'?",
         "$.questions[0].abstention: must be true or false, not a text",
-        "$.session: there is no key named 'session'; did you mean 'sessions' or 'questions'?",
+        "$.session: there is no key named 'session'; did you mean 'sessions'?",
     ]
     bad = talk(id="mine", questions=[{"question": "?", "error": "e", "evidence": ["D1:1"]}])
     assert problems("plain", tmp_path / "data.json", bad) == [

@@ -129,6 +129,24 @@ def test_the_summary_has_every_number(lab: PipelineLab) -> None:
     assert step["p50 s"] <= step["p95 s"]
 
 
+def test_the_table_of_steps_counts_calls_that_failed(lab: PipelineLab) -> None:
+    """Refused, or without any reply: all of them were sent, and stand in the log."""
+    lab.pipeline(says("fine"), orders("refused", "refuse", required=False, retry=1), orders("gone", "down"))
+    ran = lab.run()
+    assert ran.row["result"] == "no_answer"
+    calls = {step: ran.step_figures(step)["calls"] for step in ("fine", "refused", "gone")}
+    assert calls == {"fine": 1, "refused": 2, "gone": 1}
+    assert sum(calls.values()) == len(ran.calls())
+    assert ran.row["steps"]["gone"]["error"] == "nobody is there"
+
+
+def test_calls_that_a_timeout_stopped_are_not_a_zero(lab: PipelineLab) -> None:
+    """They are not in the log, so their number is unknown: a dash, and a note."""
+    ran = lab.of(orders("slow", "sleep 30", timeout=0.05, retry=1), says("fine"))
+    assert [ran.step_figures(step)["calls"] for step in ("slow", "fine")] == [None, 1]
+    assert ran.entry().tables[0].note == "slow: a timeout stopped 2 calls, not counted in `calls`"
+
+
 def newest_id() -> str:
     """Which test the newest results are of."""
     return str(read_lines(NEWEST / "results.jsonl")[0]["id"])

@@ -191,8 +191,35 @@ def test_expectations_for_the_judge_agent_are_told_to_be_unused(
     """There is no judge agent here; rubrics stand in tests."""
     done = evaluated(capsys, "--pipeline support_reply --judge --limit 1")
     assert done.code == 0, done.err
-    assert "agents/reply_writer/agent.yaml; write them into tests" in done.err
+    told = " ".join(done.err.split())
+    assert told.count("not judged") == 1
+    assert "expectations.must_have of" in told
+    assert "agents/reply_writer/agent.yaml. assay has no judge agents; write what" in told
+    assert "evaluation.judge_agent_id of" in told
     assert "not judged" not in evaluated(capsys, "--pipeline support_reply --limit 1").err
+
+
+@pytest.mark.parametrize("judge", ["", "--judge script/replies/model.jsonl"])
+def test_expectations_of_tests_for_the_judge_agent_are_told_to_be_unused(
+    project: Path, capsys: pytest.CaptureFixture[str], judge: str
+) -> None:
+    """By a run and by a check, once for all tests. A key that a prompt reads is an input."""
+    (project / "pipelines" / "p.yaml").write_text(
+        "id: p\nsteps: [{id: one, template: '{{ message }} {{ nice_to_have }}'}]\n"
+    )
+    lines = [
+        '{"id": 1, "message": "x", "must_have": ["a mood"], "nice_to_have": ["irony"], "expected_output": "angry"}',
+        '{"id": 2, "inputs": {"message": "x"}, "expectations": {"must_have": ["a mood"]}, "nice_to_have": []}',
+    ]
+    (project / "testsets" / "judged_basic_v1.jsonl").write_text("\n".join(lines))
+    expected = "not judged: must_have, expectations.must_have of 2 tests (the first: "
+    done = evaluated(capsys, f"--pipeline p --infile testsets/judged_basic_v1.jsonl {judge}")
+    told = " ".join(done.err.split())
+    assert told.count(expected) == told.count("not judged") == 1, done.err
+    done = typed(capsys, "check", "testsets/judged_basic_v1.jsonl", "--pipeline", "pipelines/p.yaml")
+    assert " ".join((done.out + done.err).split()).count(expected) == 1, done.out
+    done = typed(capsys, "check", "agents/mood_reader/agent.yaml", "pipelines/support_reply.yaml")
+    assert (done.out + done.err).count("not judged") == 2, done.out
 
 
 def test_both_formats_are_in_the_project() -> None:

@@ -386,7 +386,7 @@ def test_a_chat_template_is_refused_for_likelihoods(lab: Lab) -> None:
 
 def test_an_unknown_output_type_is_refused(lab: Lab) -> None:
     """With similar names."""
-    lab.task(output_type="generate")
+    lab.task(output_type="generate_util")
     with pytest.raises(InputError, match=r"t.yaml:\d+ output_type: .*did you mean 'generate_until'"):
         lab.run()
 

@@ -433,7 +433,9 @@ class CaseAsker:
             self.output += response.usage.output
         self._caller.ledger.count_call(call, replayed=replayed)
         if call.failure is not None:
-            raise ModelError(call.failure)
+            failed = ModelError(call.failure, response=response)
+            failed.attempts, failed.seconds = call.attempts, call.seconds
+            raise failed
         return call
 
     async def _make_call(self, request: Request, hash_: str, n: int) -> tuple[Call, bool]:

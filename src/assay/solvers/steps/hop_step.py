@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
@@ -119,10 +118,7 @@ class _MeteredAsker(NamedTuple):
     meter: Meter
 
     async def call(self, request: Request) -> Call:
-        started = time.perf_counter()
-        call = await self.asker.call(request)
-        self.meter.add(call, time.perf_counter() - started)
-        return call
+        return await self.meter.call(self.asker, request)
 
     async def ask(self, request: Request) -> Response:
         response = (await self.call(request)).response

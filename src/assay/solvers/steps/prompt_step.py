@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Annotated, Any
@@ -116,15 +115,13 @@ class PromptStep(Struct, frozen=True, kw_only=True):
             messages=await apart(self._messages, values),
             params=self.params,
         )
-        started = time.perf_counter()
         try:
-            call = await asker.call(request)
+            call = await ctx.meter.call(asker, request)
         except ModelError as error:
             # The model answered, for example with a refusal. Other items and steps continue.
             if error.failure.status == "subject_error":
                 raise StepError(error.failure.message, error.failure.kind, error.failure.traceback) from None
             raise
-        ctx.meter.add(call, time.perf_counter() - started)
         assert call.response is not None
         try:
             return await apart(self.parse, call.response.text)

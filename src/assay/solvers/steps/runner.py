@@ -16,10 +16,13 @@ The kinds of steps are in `prompt_step`, `code_step`, `aggregate_step` and `hop_
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Any, NamedTuple, Protocol
 
-from assay.core.protocols import Context
-from assay.core.types import Call
+from assay.core.errors import ModelError
+from assay.core.protocols import Asker, Context
+from assay.core.types import Call, Request, Response
 
 
 class StepError(Exception):
@@ -38,27 +41,43 @@ class StepError(Exception):
 class Meter:
     """Measures the model calls of one step: their number, their tokens, and the time spent waiting for a permit.
 
+    Calls that failed count too. `stopped` counts calls that a timeout ended: the log does not have them.
+
     The duration of a step is its elapsed time minus `waited`. A replayed call returns at once, but its
     `call.seconds` is the duration of the original call. It therefore makes `waited` negative, so that a
     replayed step gets the duration of the original step.
     """
 
-    __slots__ = ("attempts", "calls", "input", "longest", "output", "waited")
+    __slots__ = ("attempts", "calls", "input", "longest", "output", "stopped", "waited")
 
     def __init__(self) -> None:
-        self.calls = self.input = self.output = 0
+        self.calls = self.stopped = self.input = self.output = 0
         # The highest number of attempts of the step, or of one item of a batch.
         self.attempts = 1
         self.longest = self.waited = 0.0  # in seconds
 
-    def add(self, call: Call, elapsed: float) -> None:
-        """Count a call. `elapsed` is the time in seconds until the reply came, the wait for a permit included."""
-        self.waited += elapsed - call.seconds
+    async def call(self, asker: Asker, request: Request) -> Call:
+        """Make a call and count it. Raises what the asker raises."""
+        started = time.perf_counter()
+        try:
+            call = await asker.call(request)
+        except ModelError as error:
+            self._add(error.response, error.seconds, time.perf_counter() - started)
+            raise
+        except asyncio.CancelledError:
+            self.stopped += 1
+            raise
+        self._add(call.response, call.seconds, time.perf_counter() - started)
+        return call
+
+    def _add(self, response: Response | None, seconds: float, elapsed: float) -> None:
+        """Count a call. `elapsed` is the time until the reply came, the wait for a permit included."""
+        self.waited += elapsed - seconds
         self.calls += 1
-        self.longest = max(self.longest, call.seconds)
-        if call.response is not None and call.response.usage is not None:
-            self.input += call.response.usage.input
-            self.output += call.response.usage.output
+        self.longest = max(self.longest, seconds)
+        if response is not None and response.usage is not None:
+            self.input += response.usage.input
+            self.output += response.usage.output
 
 
 class StepContext(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.core.errors import CaseFailed
+from assay.core.errors import CaseFailed, ModelError
 from assay.core.expressions import Expression
 from assay.core.protocols import Context, Solver
 from assay.core.types import Failure
@@ -87,6 +87,7 @@ class StepResult(Struct, frozen=True, omit_defaults=True):
     items: int | None = None
     attempts: int = 1
     calls: int = 0
+    stopped_calls: int = 0
     tokens: list[int] = []
     seconds: float = 0.0
 
@@ -157,11 +158,14 @@ class TestRun:
         if result.status == OK:
             self._names[step.id] = result.output
             self._names[step.output_key] = result.output
+        self._emit(step, result)
+
+    def _emit(self, step: Step, result: StepResult) -> None:
         kind = "aggregation" if step.kind == AGGREGATE else "step"
         self._ctx.emit(kind, msgspec.to_builtins(result), f"{self._test.id}/{step.id}")
 
     async def _measure(self, step: Step) -> StepResult:
-        """Run a step and return its result with calls, tokens and seconds.
+        """Run a step and return its result with calls, tokens and seconds. Raises ModelError if a call has no reply.
 
         The time spent waiting for a permit does not count as the step's time.
         """
@@ -170,20 +174,29 @@ class TestRun:
         output: Any = None
         extra: dict[str, Any] = {}
         error: StepError | None = None
+        model_error: ModelError | None = None
         try:
             output, extra = await self._output(step, StepContext(self._ctx, meter))
         except StepError as failed:
             error = failed
             self._tracebacks[step.id] = failed.traceback
+        except ModelError as failed:
+            model_error = failed
         elapsed = time.perf_counter() - started
         # The items of a batch wait at the same time, so the sum of their waits cannot be subtracted.
         seconds = elapsed - meter.waited if step.batch is None else max(elapsed, meter.longest)
         cost: dict[str, Any] = {
             "attempts": meter.attempts,
             "calls": meter.calls,
+            "stopped_calls": meter.stopped,
             "tokens": [meter.input, meter.output] if meter.input or meter.output else [],
             "seconds": round(max(seconds, 0.0), 6),
         }
+        if model_error is not None:
+            # The case has no answer and is tried again. The record says which step failed, and what it sent.
+            failure = model_error.failure
+            self._emit(step, StepResult(FAILED, kind=failure.kind, error=failure.message, **cost))
+            raise model_error
         if error is not None:
             return StepResult(FAILED, kind=error.kind, error=str(error), **cost)
         return StepResult(OK, output, **extra, **cost)

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct, field
 
 from assay.core.bounds import refuse_special_file
-from assay.core.errors import InputError, Problem
+from assay.core.errors import InputError, Problem, similar_names
 from assay.core.json_compare import same
 from assay.core.registry import unknown
 from assay.core.schema import KeyPath, convert, refuse
@@ -364,10 +364,7 @@ class _ContractReader:
 
 def _near_key(key: str) -> str | None:
     """Return the key that a misspelled key resembles, or None."""
-    from difflib import get_close_matches  # imported late: only files with unknown keys need it
-
-    matches = get_close_matches(key, CONTRACT_KEYS, n=1, cutoff=0.8)
-    return matches[0] if matches else None
+    return next(iter(similar_names(key, CONTRACT_KEYS)), None)
 
 
 def _is_scalar(value: Any) -> bool:

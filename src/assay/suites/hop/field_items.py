@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from difflib import get_close_matches
 
+from assay.core.errors import similar_names
 from assay.suites.hop.field_types import parse_type, plain_text
 from assay.suites.hop.metainfo_words import COLUMN_OF, NO, OPTIONAL, REQUIRED, YES
 
@@ -189,7 +189,7 @@ def _read_attributes(parts: Iterator[str] | list[str], cell: dict[str, str]) -> 
             cell["type"], cell["default"] = assigned[1], assigned[2]
         elif "type" not in cell and word and parse_type(word) is not None:
             cell["type"] = word
-        elif "required" not in cell and get_close_matches(word.lower(), _REQUIRED_WORDS, n=1, cutoff=0.8):
+        elif "required" not in cell and similar_names(word.lower(), _REQUIRED_WORDS):
             cell["required"] = word  # misspelt: it is refused with its line
         elif (
             word and "type" not in cell and "required" not in cell and word.isascii() and word.isidentifier()

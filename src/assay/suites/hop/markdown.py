@@ -135,7 +135,7 @@ def sections_of(
             continue
         if item := _ITEM.match(text):
             list_indent = len(text[: item.start(2)].expandtabs(_CODE_INDENT))
-        elif after_empty and text.strip() and _indent(text) == 0:
+        elif _HEADING.match(text) or (after_empty and text.strip() and _indent(text) == 0):
             list_indent = 0
         if fence := _FENCE.match(text):
             start = position

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +27,7 @@ import msgspec
 
 from assay.core.bounds import read_file
 from assay.core.encoding import not_utf8
-from assay.core.errors import InputError, Problem
+from assay.core.errors import InputError, Problem, similar_names
 from assay.core.registry import unknown
 from assay.core.schema import KeyPath, refuse
 from assay.core.yamlfile import MAX_YAML_BYTES, YamlFile, parse_yaml
@@ -44,6 +43,13 @@ from assay.suites.hop.markdown import (
     sections_of,
     tables_of,
     without_comments,
+)
+from assay.suites.hop.metainfo_blocks import (
+    has_fields,
+    is_contract,
+    looks_like_schema,
+    read_block,
+    read_contract_block,
 )
 from assay.suites.hop.metainfo_headings import (
     HEADING_WORDS,
@@ -64,8 +70,6 @@ from assay.suites.hop.metainfo_words import (
     YES_MARKS,
 )
 
-_HAS_FIELDS = re.compile(r"^[\"']?(inputs|outputs)[\"']?\s*:", re.MULTILINE)
-_YAML = ("yaml", "yml", "json")
 _META_LINE = re.compile(r"\s*(?:[-*+]\s+)?([^:：|]{1,40})[:：]\s*(\S.*)")
 _FIELD_NAME = re.compile(r"[^\s,，、/|<>{}()（）:：\"'=*]+")
 _NESTED = re.compile(r"^[└├↳│─\->\s]+|^([^\s.\[]+)(\[[^\]]*\]|\.)")
@@ -90,7 +94,7 @@ def read_metainfo(path: Path) -> Metainfo | None:
     """Return the contract in a Markdown file, or None if there is none. Raises InputError with every problem.
 
     The first of these counts: front matter with `inputs` or `outputs`, a YAML block with them, tables and lists in
-    sections about inputs and outputs together with any other front matter.
+    sections about inputs and outputs together with any other front matter, a JSON or indented block with them.
     """
     try:
         lines = read_file(path, MAX_YAML_BYTES).decode("utf-8-sig").splitlines()
@@ -99,7 +103,7 @@ def read_metainfo(path: Path) -> Metainfo | None:
     except OSError as error:
         raise InputError(Problem(str(path), f"cannot be read: {error}")) from None
     front = front_matter(lines, path)
-    if front is not None and _HAS_FIELDS.search(front):
+    if front is not None and has_fields(front):
         return Metainfo(parse_yaml(front, path))
     body_start = front.count("\n") + 2 if front is not None else 0
     body = ["" if n < body_start else line for n, line in enumerate(lines)]
@@ -107,11 +111,18 @@ def read_metainfo(path: Path) -> Metainfo | None:
     kinds = section_kinds(sections)
     for section, kind in zip(sections, kinds, strict=True):
         for fence in section.fences:
-            if _is_contract(fence) and kind not in ("example", "other"):
+            if is_contract(fence) and kind not in ("example", "other"):
                 return Metainfo(parse_yaml(fence.padded, path))
     yaml = parse_yaml(front, path) if front is not None and front.strip() else YamlFile(path, {}, {})
     reader = _MetainfoReader(yaml)
     reader.read(sections, kinds)
+    if not reader.has_fields and not reader.problems:
+        # A table is the contract even if a request in JSON, with `inputs` in it, stands above it.
+        for section, kind in zip(sections, kinds, strict=True):
+            for fence in section.fences if kind not in ("example", "other") else ():
+                if contract := read_contract_block(fence, path):
+                    return Metainfo(contract)
+        reader.refuse_lookalikes()
     refuse(reader.problems, path)
     return Metainfo(reader.yaml, is_prose=True, skipped=tuple(reader.skipped)) if reader.yaml.value else None
 
@@ -132,14 +143,20 @@ class _MetainfoReader:
                 self._read_fields(section, kind)
             else:
                 self._read_other(section, kind)
-        has_fields = "inputs" in self.yaml.value or "outputs" in self.yaml.value
-        if not has_fields and not self.problems:
-            for line in self._lookalikes:
-                message = (
-                    "this looks like fields of a contract, but its heading names neither inputs nor outputs; "
-                    'give it a heading such as "Inputs" or "输入契约"'
-                )
-                self._problem(line, message)
+
+    @property
+    def has_fields(self) -> bool:
+        """Whether the sections have fields."""
+        return "inputs" in self.yaml.value or "outputs" in self.yaml.value
+
+    def refuse_lookalikes(self) -> None:
+        """Add a problem for each table and block outside contract sections that looks like fields."""
+        for line in self._lookalikes:
+            message = (
+                "this looks like fields of a contract, but its heading names neither inputs nor outputs; "
+                'give it a heading such as "Inputs" or "输入契约"'
+            )
+            self._problem(line, message)
 
     # Sections about inputs and outputs.
 
@@ -154,9 +171,11 @@ class _MetainfoReader:
                 self._problem(items[0].line, _BOTH.format(section.title))
             else:
                 self._read_items(items, section, kind)
-        elif kind != "both" and not any(self._read_fence(fence, kind) for fence in section.fences):
+        elif not any(self._read_block(fence, section, kind) for fence in section.fences):
             text = " ".join(text.strip() for _, text in section.lines).strip(" 。.")
-            if text and text.lower() not in NONE:
+            if section.fences:
+                self.skipped.append(f"{section.title!r} on line {section.line} has only code")
+            elif text and text.lower() not in NONE:
                 self.skipped.append(f"{section.title!r} on line {section.line} has only prose")
 
     def _read_table(self, table: MarkdownTable, section: MarkdownSection, kind: str) -> None:
@@ -195,11 +214,7 @@ class _MetainfoReader:
         for index, text in enumerate(table.header):
             title = plain_text(text).lower()
             key = COLUMN_OF.get(title)
-            near = (
-                get_close_matches(title, COLUMN_OF, n=1, cutoff=0.8)
-                if key is None and title.isascii()
-                else []
-            )
+            near = similar_names(title, COLUMN_OF) if key is None and title.isascii() else []
             if near:
                 self._problem(
                     table.line, f"there is no column {plain_text(text)!r}; did you mean {near[0]!r}?"
@@ -239,38 +254,16 @@ class _MetainfoReader:
                     cell.setdefault("required", "no")
                 self._add_field(kind, cell, item.line, [])
 
-    def _read_fence(self, fence: Fence, kind: str) -> bool:
-        """Read the fields of a YAML or JSON block. Returns False for other blocks, such as an example of the data."""
-        if fence.language not in (*_YAML, ""):
-            return False
-        try:
-            yaml = parse_yaml(fence.padded, self.yaml.path)
-        except InputError:
-            return False
-        required = yaml.value.get("required")
-        value, path = yaml.value, tuple[str, ...]()
-        if isinstance(value.get("properties"), dict):
-            value, path = value["properties"], ("properties",)
-        entries: dict[str, dict[str, str]] = {}
-        problems: list[tuple[int, str]] = []
-        for name, entry in value.items():
-            text = _schema_type(entry) if path else entry.get("type") if isinstance(entry, dict) else entry
-            if not isinstance(text, str) or (type_ := parse_type(text)) is None:
-                if not path:
-                    return False
-                problems.append((yaml.lines[*path, str(name)], f"{name}: {_unknown_type(text)}"))
-                continue
-            is_required = not path or (isinstance(required, list) and name in required)
-            entries[str(name)] = {
-                "type": text,
-                "description": str(entry.get("description", "")) if isinstance(entry, dict) else "",
-                "required": "yes" if is_required and not type_.optional else "no",
-            }
-        for line, message in problems:
-            self._problem(line, message)
-        for name, cell in entries.items():
-            self._add_field(kind, {"name": name, **cell}, yaml.lines[*path, name], [])
-        return bool(entries or problems)
+    def _read_block(self, fence: Fence, section: MarkdownSection, kind: str) -> bool:
+        """Read the fields of a block of code. Returns False if it has none, such as an example of the data."""
+        block = read_block(fence, self.yaml.path)
+        if kind == "both" and block.fields:
+            self._problem(fence.line, _BOTH.format(section.title))
+            return True
+        self.problems += block.problems
+        for field in block.fields:
+            self._add_field(kind, field.cell, field.line, [])
+        return bool(block.fields or block.problems)
 
     def _add_field(self, block: str, cell: dict[str, str], line: int, extra: list[str]) -> None:
         fields: dict[str, Any] = self.yaml.value.setdefault(block, {})
@@ -364,7 +357,7 @@ class _MetainfoReader:
             match
             for word in words
             if word not in HEADING_WORDS
-            for match in get_close_matches(word, HEADING_WORDS, n=1, cutoff=0.8)
+            for match in similar_names(word, HEADING_WORDS)
         ]
         if near and kind == "" and (tables or items_of(section)):
             self._problem(
@@ -387,8 +380,11 @@ class _MetainfoReader:
                         self._set(key, plain_text(cells[1]), line)
             elif {"name", "type"} <= {COLUMN_OF.get(title) for title in titles}:
                 self._lookalikes.append(table.line)
+        if kind == "":
+            schemas = (fence for fence in section.fences if looks_like_schema(fence, self.yaml.path))
+            self._lookalikes += [fence.line for fence in schemas]
         if kind == "other":
-            self._lookalikes += [fence.line for fence in section.fences if _is_contract(fence)]
+            self._lookalikes += [fence.line for fence in section.fences if is_contract(fence)]
         if section.title and any(text.strip() for _, text in section.lines):
             self.skipped.append(f"{section.title!r} on line {section.line}")
 
@@ -407,11 +403,6 @@ class _MetainfoReader:
 
 
 _BOTH = "the heading {!r} names inputs and outputs; give each table its own heading, or a column `direction`"
-
-
-def _is_contract(fence: Fence) -> bool:
-    """Return whether a block is a whole contract in YAML or JSON."""
-    return fence.language in _YAML and _HAS_FIELDS.search(fence.text) is not None
 
 
 def _field_name(text: str) -> tuple[str | None, str, str]:
@@ -441,16 +432,6 @@ def _is_note(cell: dict[str, str]) -> bool:
     """Return whether an item of a list is prose such as `Note: all inputs are text`. A field says its type."""
     type_ = parse_type(cell.get("type", ""))
     return cell["name"] in NOTES and type_ is not None and type_.type == "any"
-
-
-def _schema_type(entry: Any) -> Any:
-    """Return the type in a property of a JSON Schema as text: `integer | null` for a list of both."""
-    if not isinstance(entry, dict):
-        return "any" if entry is True else entry
-    type_ = entry.get("type", "any")  # without a type any value is allowed
-    if isinstance(type_, list) and all(isinstance(name, str) for name in type_):
-        return " | ".join(type_)
-    return type_
 
 
 def _unknown_type(text: object) -> str:

@@ -376,7 +376,7 @@ class RowReader:
                 continue
             if name not in record:
                 others = [key for key in record if key not in contract.inputs]
-                near = similar_names(name, others, least=0.75)
+                near = similar_names(name, others)
                 hint = f"; is {near[0]!r} meant?" if near else ""
                 message = f"the contract requires this input, but the row lacks it{hint}"
                 problems.append(RowProblem(name, message))

@@ -24,8 +24,15 @@ from assay.solvers.steps.pipeline import AGGREGATE, Pipeline
 from assay.suites.pipeline.agent_check import check_agent, check_flow
 from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, template_names
 from assay.suites.pipeline.pipeline_file import PipelineFile, default_testset
-from assay.suites.pipeline.preflight import Preflight
-from assay.suites.pipeline.project import is_agent, is_flow, missing_testset, pipeline_folders, yaml_keys
+from assay.suites.pipeline.preflight import Preflight, judge_agent_notices
+from assay.suites.pipeline.project import (
+    Agent,
+    is_agent,
+    is_flow,
+    missing_testset,
+    pipeline_folders,
+    yaml_keys,
+)
 from assay.suites.pipeline.step_models import StepModels
 from assay.suites.pipeline.template_check import unprovided_variables
 from assay.suites.pipeline.testset.case import TestCase
@@ -52,12 +59,22 @@ def examine(path: Path, options: CheckOptions) -> FileCheck:
     if path.suffix not in YAML_SUFFIXES:
         return _examine_testset(path, options)
     if is_agent(path):
-        flows = yaml_keys(path).get("flows")
-        count = len(flows) if isinstance(flows, list) else 0
-        return FileCheck(kind=_AGENT_KIND, contents=contents({"flow": count}), problems=check_agent(path))
+        return _examine_agent(path)
     if not is_pipeline(path) and is_flow(path):
         return FileCheck(kind=_FLOW_KIND, problems=check_flow(path))
     return _examine_pipeline(path, options)
+
+
+def _examine_agent(path: Path) -> FileCheck:
+    keys = yaml_keys(path)
+    flows = keys.get("flows")
+    count = len(flows) if isinstance(flows, list) else 0
+    return FileCheck(
+        kind=_AGENT_KIND,
+        contents=contents({"flow": count}),
+        problems=check_agent(path),
+        notes=judge_agent_notices([Agent(path.parent).judge_agent_keys()]) if keys else [],
+    )
 
 
 def _examine_pipeline(path: Path, options: CheckOptions) -> FileCheck:
@@ -74,12 +91,13 @@ def _examine_pipeline(path: Path, options: CheckOptions) -> FileCheck:
             file.add(("default_testset",), message, "warning")  # a run may name another one
     except InputError as error:
         return FileCheck(kind=_PIPELINE_KIND, problems=error.problems)
+    notes = judge_agent_notices(agent.judge_agent_keys() for agent in builders[0].agents().values())
     has_functions = any(step["type"] == "hop" for step in file.steps)
     return FileCheck(
         kind=_PIPELINE_KIND,
         contents=contents({"step": len(file.steps), "variant": len(file.variants)}),
         problems=list(dict.fromkeys(file.problems)),
-        notes=[NOT_RUN] if has_functions and not options.run_code else [],
+        notes=[*notes, NOT_RUN] if has_functions and not options.run_code else notes,
     )
 
 
@@ -113,7 +131,9 @@ def _examine_testset(path: Path, options: CheckOptions) -> FileCheck:
         except InputError as error:
             return FileCheck(kind=_TESTSET_KIND, problems=error.problems)
     # Whether code is allowed, a judge is named and a model exists is up to the run, so none is a problem of the file.
-    preflight = Preflight(allow_code=True, judge=True, pipelines=needs.pipelines if needs else None)
+    preflight = Preflight(
+        allow_code=True, judge=True, pipelines=needs.pipelines if needs else None, inputs=declared
+    )
     problems: list[Problem] = []
     scanned = scan_file(path, problems, declared, steps)
     versions: set[str] = set()
@@ -126,6 +146,7 @@ def _examine_testset(path: Path, options: CheckOptions) -> FileCheck:
             problems += needs.problems(record.case, record.record)
         else:
             problems += _doubts(record.case, record.record)
+    notes += judge_agent_notices([preflight.judge_agent_keys()])
     form = " and ".join(sorted(versions))
     return FileCheck(
         kind=f"testset {form} (pipeline)" if form else _TESTSET_KIND,

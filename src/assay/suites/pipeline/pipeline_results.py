@@ -56,6 +56,7 @@ class StepFields(Struct):
     items: _Count | None = None
     failed_items: list[Any] = field(default_factory=list)
     calls: _Count = 0
+    stopped_calls: _Count = 0
     tokens: Annotated[list[_Count], Meta(min_length=2, max_length=2)] | None = None
     seconds: _Seconds = 0.0
 

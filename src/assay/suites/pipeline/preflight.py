@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from assay.core.errors import Problem, UsageError
@@ -14,13 +14,16 @@ from assay.solvers.steps.pipeline import Pipeline
 from assay.solvers.steps.prompt_step import PromptSettings, PromptStep
 from assay.suites.pipeline.testset.case import TestCase
 
+_JUDGE_AGENT_KEYS = ("must_have", "nice_to_have", "judge_agent_id")
+
 
 class Preflight:
     """Checks tests one by one. Records whether a judge is needed, for how many checks, and whether JavaScript is.
 
     Code without --allow-code and an expectation `judge:…` without --judge are errors. Code of a test is in the language
     of its step, unless the test names one. With `pipelines`, the variants of the pipeline, the settings of prompt steps
-    are checked too. `model_problem` returns why a model cannot be reached, or "".
+    are checked too. `inputs` are the names that the pipeline declares. `model_problem` returns why a model cannot be
+    reached, or "".
     """
 
     def __init__(
@@ -30,6 +33,7 @@ class Preflight:
         judge: bool,
         javascript_steps: Collection[str] = (),
         pipelines: Mapping[str, Pipeline] | None = None,
+        inputs: Collection[str] = (),
         model_problem: Callable[[str], str] | None = None,
     ) -> None:
         self._allow_code = allow_code
@@ -37,12 +41,19 @@ class Preflight:
         self._javascript_steps = javascript_steps
         self._pipelines = list((pipelines or {}).values())
         self._model_problem = model_problem
+        steps = (step for pipeline in self._pipelines for step in pipeline.steps)
+        prompts = (step.runner for step in steps if isinstance(step.runner, PromptStep))
+        self._names_read = frozenset(inputs).union(*(prompt.variables for prompt in prompts))
         self.needs_judge = False
         self.needs_javascript = False
         # The number of judge calls per variant, for the estimate of --dry-run.
         self.judged_checks = 0
         # Numbers of tests with expectations that this run does not evaluate.
         self._without_judge = self._without_steps = 0
+        # Tests with keys for Prompt Lab's judge agent: how many, the keys, and the place of the first test.
+        self._for_judge_agent = 0
+        self._judge_agent_keys: dict[str, None] = {}
+        self._first_for_judge_agent = ""
 
     def check(self, test: TestCase, source: ValueSource, problems: list[Problem]) -> None:
         """Append the problems of a test whose types are already checked."""
@@ -73,6 +84,10 @@ class Preflight:
             if not self._judge:
                 message = "the expectation judge:… needs a judge; pass --judge PROVIDER/NAME"
                 problems.append(source.problem((), message))
+        if keys := _judge_agent_keys(test.raw_data, self._names_read):
+            self._for_judge_agent += 1
+            self._judge_agent_keys.update(dict.fromkeys(keys))
+            self._first_for_judge_agent = self._first_for_judge_agent or test.where
         if test.intermediate_expectations and not test.should_evaluate_intermediate():
             self._without_steps += 1
         if test.reference is not None and self._judge:
@@ -128,6 +143,14 @@ class Preflight:
             elif problem := self._model_problem(name) if self._model_problem else "":
                 yield key, problem
 
+    def judge_agent_keys(self) -> str:
+        """Name the keys of the tests that only Prompt Lab's judge agent uses. Empty if there is none."""
+        if not self._for_judge_agent:
+            return ""
+        keys = ", ".join(self._judge_agent_keys)
+        first = f" (the first: {self._first_for_judge_agent})" if self._first_for_judge_agent else ""
+        return f"{keys} of {_tests(self._for_judge_agent)}{first}"
+
     def notices(self) -> Iterator[str]:
         """Yield sentences about expectations that this run does not evaluate."""
         if self._without_steps:
@@ -140,6 +163,24 @@ class Preflight:
                 f"not evaluated: the reference text `expected` of {_tests(self._without_judge)}; "
                 "pass --judge PROVIDER/NAME to evaluate it"
             )
+
+
+def judge_agent_notices(places: Iterable[str]) -> list[str]:
+    """Return the one sentence about keys that only Prompt Lab's judge agent uses. `places` name them; "" is none."""
+    keys = "; ".join(dict.fromkeys(filter(None, places)))
+    if not keys:
+        return []
+    advice = 'write what a judge should decide into the tests, as expected_output: "judge:…"'
+    return [f"not judged: {keys}. assay has no judge agents; {advice}"]
+
+
+def _judge_agent_keys(record: Mapping[str, Any], names_read: Collection[str]) -> list[str]:
+    """Return the keys of a test for Prompt Lab's judge agent. A key that the pipeline reads is an input."""
+    keys = [key for key in _JUDGE_AGENT_KEYS if record.get(key) and key not in names_read]
+    expectations = record.get("expectations")
+    if isinstance(expectations, dict) and "expectations" not in names_read:
+        keys += [f"expectations.{key}" for key in _JUDGE_AGENT_KEYS if expectations.get(key)]
+    return keys
 
 
 def _tests(count: int) -> str:

@@ -65,7 +65,7 @@ def missing_testset(name: str, path: Path, pipeline: str) -> str:
     folders = [folder / wanted.parent for folder in _testset_folders(path, pipeline)]
     # Without the ending, which would make all names of files similar.
     stems = {file.stem for folder in folders for file in folder.glob(f"*{wanted.suffix}") if file.is_file()}
-    near = [stem + wanted.suffix for stem in similar_names(wanted.stem, sorted(stems), least=0.6)]
+    near = [stem + wanted.suffix for stem in similar_names(wanted.stem, sorted(stems))]
     hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
     return f"there is no testset {name!r}{hint}"
 
@@ -131,10 +131,15 @@ class Agent:
         rules = self._mapping("evaluation").get("rules")
         return rules if isinstance(rules, list) else []
 
-    def must_have(self) -> list[Any]:
-        """Return `expectations.must_have`, which Prompt Lab's judge agent reads."""
-        items = self._mapping("expectations").get("must_have")
-        return items if isinstance(items, list) else []
+    def judge_agent_keys(self) -> str:
+        """Name the keys of `agent.yaml` that only Prompt Lab's judge agent uses. Empty if there is none."""
+        keys = [
+            f"expectations.{key}"
+            for key in ("must_have", "nice_to_have")
+            if self._mapping("expectations").get(key)
+        ]
+        keys += ["evaluation.judge_agent_id"] if self._mapping("evaluation").get("judge_agent_id") else []
+        return f"{', '.join(keys)} of {self.yaml.path}" if keys else ""
 
     def _mapping(self, key: str) -> dict[str, Any]:
         value = self.yaml.value.get(key)

@@ -65,7 +65,7 @@ from assay.suites.pipeline.pipeline_export import PipelineExporter
 from assay.suites.pipeline.pipeline_file import ALL, BASELINE, PipelineFile, default_testset, output_key
 from assay.suites.pipeline.pipeline_results import find_results, has_results
 from assay.suites.pipeline.planned_calls import planned_calls
-from assay.suites.pipeline.preflight import Preflight
+from assay.suites.pipeline.preflight import Preflight, judge_agent_notices
 from assay.suites.pipeline.project import agent_pipeline, find_pipeline, find_testset, is_agent, is_flow
 from assay.suites.pipeline.prompt_lab_results import find_prompt_lab_results
 from assay.suites.pipeline.result_files import JUDGE, JunitFile, PromptLabCsv, ResultFiles, TestResult
@@ -212,6 +212,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
             judge=self.spec.judge is not None,
             javascript_steps=javascript,
             pipelines=self.pipelines,
+            inputs=self.file.declared,
             model_problem=self._models.problem,
         )
 
@@ -235,20 +236,20 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         if self._preflight.needs_javascript:
             require_engine()
         warnings = [str(note) for note in loaded.notes if note.level == "warning"]
-        self.notices = (*self._file_notices, *self._agent_notices(), *self._preflight.notices(), *warnings)
+        self.notices = (
+            *self._file_notices,
+            *self._judge_agent_notices(),
+            *self._preflight.notices(),
+            *warnings,
+        )
         self._make_scorer(loaded)
         return loaded
 
-    def _agent_notices(self) -> Iterator[str]:
-        """Yield a sentence about expectations of agents, which only Prompt Lab's judge agent reads."""
-        if self.spec.judge is not None:
-            for path in dict.fromkeys(
-                agent.yaml.path for agent in self._agents.values() if agent.must_have()
-            ):
-                yield (
-                    f"not judged: expectations.must_have of {path}; write them into tests, as "
-                    'expected_output: "judge:…"'
-                )
+    def _judge_agent_notices(self) -> list[str]:
+        """Return the notice about what only Prompt Lab's judge agent reads. Agents have it in many projects."""
+        agents = self._agents.values() if self.spec.judge is not None else ()
+        keys = [agent.judge_agent_keys() for agent in agents]
+        return judge_agent_notices([self._preflight.judge_agent_keys(), *keys])
 
     def _roles_of_tests(self, loaded: LoadedTests, known: Mapping[str, Role]) -> dict[str, Role]:
         """Return a role for each further model that a test names in `step_inputs`."""

@@ -184,6 +184,9 @@ class VariantTally:
         for name, step in self._steps.items():
             if step.failed_items:
                 notes.append(f"{name}: {step.failed_items:,} of {step.items:,} items failed")
+            if step.stopped_calls:
+                calls = f"{step.stopped_calls:,} call{'s' if step.stopped_calls != 1 else ''}"
+                notes.append(f"{name}: a timeout stopped {calls}, not counted in `calls`")
         rows = [step.row(name) for name, step in self._steps.items()]
         return Table(name="steps", columns=_STEP_COLUMNS, rows=rows, note="\n".join(notes))
 
@@ -194,7 +197,7 @@ class StepTally:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.seconds = array("d")
-        self.calls = 0
+        self.calls = self.stopped_calls = 0
         # None until an endpoint reports tokens.
         self.input_tokens: int | None = None
         self.output_tokens: int | None = None
@@ -206,6 +209,7 @@ class StepTally:
         if result["status"] != "skipped":
             self.seconds.append(result.get("seconds", 0.0))
         self.calls += result.get("calls", 0)
+        self.stopped_calls += result.get("stopped_calls", 0)
         if tokens := result.get("tokens"):
             self.input_tokens = (self.input_tokens or 0) + tokens[0]
             self.output_tokens = (self.output_tokens or 0) + tokens[1]
@@ -223,7 +227,8 @@ class StepTally:
             self.first_wrong,
             percentile(ordered, 0.5),
             percentile(ordered, 0.95),
-            self.calls,
+            # Whether a call that was stopped had been sent is not known.
+            None if self.stopped_calls and not self.calls else self.calls,
             self.input_tokens,
             self.output_tokens,
         ]
