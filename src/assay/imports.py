@@ -20,6 +20,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 import assay
+from assay.core.bounds import refuse_special_file
 from assay.core.errors import InputError, Problem, UsageError, cannot_write, unreadable
 from assay.core.hashing import file_sha256, fingerprint, request_hash
 from assay.core.imported import ImportedCase, ImportedFile, ImportedRun, ImportOrigin
@@ -127,7 +128,7 @@ def read_results(path: Path, format_name: str = "") -> ImportedRun:
         if not path.is_file() and not path.is_dir():
             # stat names what is wrong: missing, a broken link, no permission.
             path.stat()
-            raise InputError(Problem(str(path), "is neither a file nor a folder"))
+            refuse_special_file(path)
     except OSError as error:
         raise InputError(unreadable(path, error)) from None
     if path.is_dir() and format_name in ("", "inspect") and (logs := find_logs(path)):

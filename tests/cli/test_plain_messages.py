@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,27 @@ def test_a_memory_in_other_letters_is_the_only_suggestion(place: Path) -> None:
         2,
         "there is no memory named 'fumemory'; did you mean 'FUMemory'?\n",
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("task", "odd.yaml", *MODEL),
+        ("task", "sums.yaml", "--model", "script/odd.jsonl", "--output-dir", "out"),
+        ("hop", "hop.py:hop", "rows.jsonl", *MODEL, "--settings", "odd.yaml"),
+        ("hop", "odd.py:hop", "rows.jsonl", *MODEL),
+    ],
+)
+def test_a_path_that_is_no_file_is_not_suggested_for_itself(place: Path, words: tuple[str, ...]) -> None:
+    for name in ("odd.yaml", "odd.jsonl", "odd.py"):
+        (place / name).mkdir()
+    ended = run_here(words, place)
+    assert ended.returncode == 2
+    assert ended.stderr.endswith("; it is a folder\n")
+    for name in ("odd.yaml", "odd.jsonl", "odd.py"):
+        (place / name).rmdir()
+        os.mkfifo(place / name)
+    assert run_here(words, place).stderr.endswith("; it is a pipe, a device or a socket\n")
 
 
 @pytest.mark.parametrize(("encoding", "message"), [("utf-16", UTF_16), ("latin-1", LATIN_1)])

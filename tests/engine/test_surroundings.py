@@ -64,6 +64,17 @@ async def forks_in_the_loop(prompt, params):
         os.fork()
     await asyncio.sleep(0)
     return "x"
+
+
+async def forks_after_an_error(prompt, params):
+    """The step in which both processes return began with an exception."""
+    try:
+        async with asyncio.timeout(0):
+            await asyncio.sleep(1)
+    except TimeoutError:
+        if second():
+            os.fork()
+    return "x"
 '''
 TASK = small_task("short", "docs.jsonl", target="x") + "metric_list: [{metric: exact_match}]\n"
 TEST = {"id": "a", "inputs": {"text": "?"}, "expected_outputs": {"said": "x"}}
@@ -182,7 +193,14 @@ def test_the_observers_file_follows_no_link(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("function", "failed"),
-    [("cancels", 0), ("cancels_itself", 1), ("stops", 1), ("forks", 0), ("forks_in_the_loop", 0)],
+    [
+        ("cancels", 0),
+        ("cancels_itself", 1),
+        ("stops", 1),
+        ("forks", 0),
+        ("forks_in_the_loop", 0),
+        ("forks_after_an_error", 0),
+    ],
 )
 def test_user_code_that_meddles_costs_its_case_at_most(folder: Path, function: str, failed: int) -> None:
     """The other cases are answered once, and no copy of the process stays: the pipes of its output would be open."""
@@ -194,6 +212,49 @@ def test_user_code_that_meddles_costs_its_case_at_most(folder: Path, function: s
     cases = [json.loads(line)["index"] for line in calls[1:]]
     assert len(cases) == len(set(cases))
     assert len(list((folder / "out").glob("assay/*/run.json"))) == 1
+
+
+HOPS = '''
+import asyncio
+import os
+
+
+def forks(session, fields):
+    if fields["text"] == "5?":
+        os.fork()
+    return {"said": "x"}
+
+
+async def forks_in_the_loop(session, fields):
+    if fields["text"] == "5?":
+        os.fork()
+    return {"said": "x"}
+
+
+async def forks_after_an_error(session, fields):
+    """The step in which both processes return began with an exception."""
+    try:
+        async with asyncio.timeout(0):
+            await asyncio.sleep(1)
+    except TimeoutError:
+        if fields["text"] == "5?":
+            os.fork()
+    return {"said": "x"}
+'''
+
+
+@pytest.mark.parametrize("function", ["forks", "forks_in_the_loop", "forks_after_an_error"])
+def test_a_copy_of_the_process_that_a_hop_function_makes_writes_nothing(folder: Path, function: str) -> None:
+    """Although no further step of user code comes after that of the last row."""
+    (folder / "hop.py").write_text(HOPS)
+    (folder / "rows.jsonl").write_text("".join(f'{{"id": {n}, "text": "{n}?"}}\n' for n in range(6)))
+    words = f"hop hop.py:{function} rows.jsonl --workers 1 --model python/model.py:plain --output-dir out"
+    done = assay_by_shell(folder, words)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0
+    assert counts(folder) == (6, 0)
+    records = next((folder / "out").glob("assay/*/records.jsonl")).read_text().splitlines()
+    assert len(records) == len(set(records)) == 1 + 6
 
 
 @pytest.mark.parametrize("name", ["../other.right", "/tmp/other.right", "..other.right", "sub/other.right"])

@@ -188,7 +188,7 @@ FILES: dict[str, tuple[Callable[[Path], Path], str]] = {
     "empty folder": (empty_folder, "has no results that assay can read"),
     "links in a circle": (link_loop, "cannot be read: "),
     "link to nothing": (dangling, "there is no such file"),
-    "named pipe": (pipe, "is neither a file nor a folder"),
+    "named pipe": (pipe, "is a named pipe, not a file"),
     # lm-eval
     "results in UTF-16": (
         text("results_x.json", json.dumps({"results": {}}).encode("utf-16")),

@@ -93,7 +93,14 @@ def _did_you_mean(names: list[str]) -> str:
 
 
 def similar_file(path: Path) -> str:
-    """Return the end of a message about a missing file: names in its folder that are similar to its own, if any."""
+    """Return the end of a message about a missing file: names in its folder that are similar to its own, if any.
+
+    Of a path that exists and is no file it says so, instead of suggesting its own name.
+    """
+    if path.is_dir():
+        return "; it is a folder"
+    if path.exists():
+        return "; it is a pipe, a device or a socket"
     try:
         stems = sorted(entry.stem for entry in path.parent.iterdir() if entry.suffix == path.suffix)
     except OSError:

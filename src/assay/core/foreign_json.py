@@ -69,8 +69,12 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def json_lines(path: Path) -> Iterator[ForeignLine]:
-    """Yield the lines of a file that are not blank. Raises InputError for a line of more than MAX_LINE_BYTES."""
+    """Yield the lines of a file that are not blank.
+
+    Raises InputError for a line of more than MAX_LINE_BYTES, and for a pipe or a device.
+    """
     try:
+        refuse_special_file(path)
         with path.open("rb", buffering=1 << 18) as file:
             offset = number = 0
             # readline with a bound: a file of one endless line would otherwise fill the memory.

@@ -366,6 +366,8 @@ class _Guarded(Coroutine[Any, Any, Any]):
             if is_ctrl_c(raised):
                 raise _CtrlC from raised
             raise UserCodeError.of(raised) from raised
+        finally:
+            forks.leave_if_forked(self._forks)
 
     def close(self) -> None:
         self._inner.close()

@@ -134,7 +134,7 @@ def test_everything_wrong_is_told_at_once_with_its_line(tmp_path: Path) -> None:
     for part in (
         "defaults: expected a mapping, found [1]",
         "llms.a.model: an llm needs a model",
-        "llms.a.base_url: an endpoint begins with http",
+        "llms.a.base_url: a base URL begins with http",
         "llms.a.params: expected a mapping",
         "llms.b.model: expected a text, found 4",
         "llms.b.temprature: there is no key named 'temprature'",
@@ -166,12 +166,22 @@ def test_a_file_without_models_or_profiles_is_refused(tmp_path: Path, text: str)
         "  a: {model: m, params: {user: 'Bearer hidden-value'}}",
         "  a: {model: m, openai_api_key: hidden-value}",
         "  a: {model: m, base_url: 'https://me:hidden-value@host/v1'}",
+        "  a: {model: m, base_url: 'me:hidden-value@host/v1'}",
     ],
 )
 def test_secrets_are_refused_and_never_shown(tmp_path: Path, line: str) -> None:
     (problem,) = problems(tmp_path, f"llms:\n{line}\nprofiles: {{p: {{run: a}}}}\n")
     assert problem.startswith("2: llms.a.")
     assert "HOP_KEY_" in problem
+    assert "hidden-value" not in problem
+
+
+@pytest.mark.parametrize("url", ["https://host/v1?api_key=hidden-value", "host/v1?api_key=hidden-value"])
+def test_a_query_of_a_base_url_is_refused_and_never_shown(tmp_path: Path, url: str) -> None:
+    (problem,) = problems(
+        tmp_path, f"llms:\n  a: {{model: m, base_url: '{url}'}}\nprofiles: {{p: {{run: a}}}}\n"
+    )
+    assert problem.startswith("2: llms.a.base_url: ")
     assert "hidden-value" not in problem
 
 

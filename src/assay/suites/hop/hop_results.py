@@ -53,7 +53,9 @@ def find_results(path: Path) -> ImportedRun | None:
     """
     if path.is_dir():
         folder = results_folder(path)
-        files = [file for file in sorted(folder.glob("*.jsonl")) if _is_result(_first_value(file))]
+        # A named pipe beside the results must not keep the import waiting.
+        paths = [each for each in sorted(folder.glob("*.jsonl")) if each.is_file()]
+        files = [file for file in paths if _is_result(_first_value(file))]
         if len(files) > 1:
             names = ", ".join(map(str, files[:_MAX_LISTED])) + (", …" if len(files) > _MAX_LISTED else "")
             raise InputError(Problem(str(path), f"has {len(files)} result files. Import each one: {names}"))

@@ -246,9 +246,7 @@ class _SettingsReader:
         url: str | None = self._typed(entry, "base_url", str, path)
         if url is None:
             return None
-        if not url.startswith(("http://", "https://")):
-            self._add((*path, "base_url"), f"an endpoint begins with http:// or https://, not {url!r}")
-        elif "@" in url.partition("//")[2].partition("/")[0]:
+        if "@" in (url.partition("//")[2] or url).partition("/")[0]:
             message = "remove the credentials from base_url: it is saved in the run folder. Set HOP_KEY_<LLM> instead"
             self._add((*path, "base_url"), message)
         else:

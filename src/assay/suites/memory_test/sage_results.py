@@ -321,7 +321,7 @@ class _MemoryResults:
 
 
 def _others(path: Path) -> list[Path]:
-    return [other for other in sorted(path.parent.glob("*.json")) if other != path]
+    return [other for other in sorted(path.parent.glob("*.json")) if other != path and other.is_file()]
 
 
 def _started(folder: Path) -> float | None:
