@@ -168,6 +168,9 @@ async def _call_in_task(
             task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             task.cancel()
             await asyncio.wait((task,), timeout=_GRACE_SECONDS)
+            if not task.done():
+                # The code ignores the cancellation and is left alone. asyncio would log that when the loop closes.
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
         elif not task.cancelled():
             task.exception()  # retrieved here, because a cancelled caller does not ask for the result
     if not in_time:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import threading
 import time
 from pathlib import Path
@@ -39,6 +41,22 @@ def test_an_async_function_that_takes_too_long_is_cancelled(tmp_path: Path) -> N
     found = raised.value
     assert (found.kind, found.message) == ("timeout", "it took longer than 0.02 s")
     assert cleaned == ["yes"]
+
+
+def test_asyncio_logs_nothing_about_a_function_that_ignores_its_cancellation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("assay.core.user_code._GRACE_SECONDS", 0.02)
+
+    async def stubborn(session: Session, row: Any) -> Any:
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(30)
+
+    with pytest.raises(UserCodeError):
+        HopLab(tmp_path, Telling(result("x"))).call(stubborn, FIELDS, 0.02)
+    gc.collect()  # the task is pending, and its loop is closed
+    assert caplog.messages == []
 
 
 def test_an_async_function_that_will_not_end_is_left_and_asks_nothing_more(
