@@ -172,7 +172,7 @@ def test_failures_of_a_memory_say_what_a_memory_has(talks: Talks, capsys: pytest
     measured(talks, "--memory", "half.py:Mine", "--output-dir", "half")
     out = capsys.readouterr().out
     lacks = "half: Mine lacks search; a memory has reset, add, search, items, end_session"
-    assert f"  2 × user_code: {lacks}\n  list them with: assay show half/assay/" in out
+    assert f"  2 × user_code, the first: {lacks}\n  list them with: assay show half/assay/" in out
     with (talks.folder / "half.py").open("a") as file:
         file.write("    def search(self, query, k): return ['text']\n")
     measured(talks, "--memory", "half.py:Mine", "--output-dir", "half")

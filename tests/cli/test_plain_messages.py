@@ -13,7 +13,7 @@ from support.memory_talks import talk
 
 HOP = "async def hop(session, fields):\n    return {'said': session.model.chat(fields['note'])}\n"
 ROW = {"id": 1, "tag": "a", "note": "caf\u00e9", "question": "1+1?", "answer": "2"}
-LATIN_1 = "not UTF-8: byte 0xe9, perhaps Latin-1 or Windows-1252; save the file as UTF-8"
+LATIN_1 = "not UTF-8: byte 0xe9, perhaps GBK, Latin-1 or Windows-1252; save the file as UTF-8"
 UTF_16 = "this is UTF-16; save the file as UTF-8"
 
 

@@ -277,7 +277,7 @@ def test_a_run_without_a_result_names_the_line_of_the_most_frequent_error(lab: P
     )
     assert ended.returncode == 1
     assert ended.stderr.endswith(f"{told}. Exit code 1\n")
-    assert "  3 × user_code: [KeyError] 'text' (hop.py:6: " in ended.stdout
+    assert "  3 × user_code, the first: [KeyError] 'text' (hop.py:6: " in ended.stdout
     run = assay.load(str(lab / "out"))
     assert run.summary.exit_reason == told
     assert run.report is not None

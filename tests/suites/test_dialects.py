@@ -281,7 +281,7 @@ def test_the_endpoints_words_are_shown_once_for_each_kind_of_failure(
     )
     if fault == FILTERED:
         assert ended.returncode == 0, ended.stderr
-        assert shown[0] == f"2 calls failed, refusal: {server.root} answered 400: {refusal}"
+        assert shown[0] == f"2 calls failed, refusal, the first: {server.root} answered 400: {refusal}"
         assert shown[1].startswith(overflow)
         assert len(shown) == 2
     else:

@@ -377,6 +377,11 @@ MISTAKES: dict[str, list[Mistake]] = {
         wrong("a file that is not there", "hop mien.py:hop_double rows.jsonl"),
         wrong("a task that is not there", "hop Verify rows.jsonl"),
         wrong("two functions and no choice", "hop mine.py rows.jsonl"),
+        wrong(
+            "watching results",
+            "hop --analyse done.jsonl --watch",
+            done__jsonl='{"id": 1, "tag": "t", "n": 1, "hop_result": "1", "hop_stats": {"status": "OK"}}\n',
+        ),
         wrong("code that is not Python", HOP, mine__py="def hop_double(session, row:\n"),
         wrong("code that raises when it is imported", HOP, mine__py="import nowhere_to_be_found\n"),
         wrong("a function that raises for every row", HOP.replace("double", "broken")),

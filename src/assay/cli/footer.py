@@ -34,11 +34,13 @@ def print_footer(run: Run) -> None:
         click.echo(f"  requests were adapted to the endpoint: {', '.join(summary.adapted)}")
     for sentence in summary.reply_problems:
         click.echo(f"  {sentence}")
-    failures = [f"{count:,} × {kind}{_first_message(run, kind)}" for kind, count in summary.failures.items()]
+    failures = [
+        f"{count:,} × {kind}{_first_message(run, kind, count)}" for kind, count in summary.failures.items()
+    ]
     # Failures of the infrastructure are over if all cases have their answers and scores.
     are_over = not summary.infra_error and not summary.unscored
     failed_calls = [
-        f"{counted(count, 'call')} failed, {kind}{_first_message(run, kind)}"
+        f"{counted(count, 'call')} failed, {kind}{_first_message(run, kind, count)}"
         for kind, count in summary.failed_calls.items()
         if kind not in summary.failures and (kind in SUBJECT_KINDS or not are_over)
     ]
@@ -85,7 +87,7 @@ def print_errors(run: Run) -> None:
     kinds = {kind: count for kind, count in summary.failures.items() if kind not in SUBJECT_KINDS}
     if not kinds:
         kinds = {kind: count for kind, count in summary.failed_calls.items() if kind not in SUBJECT_KINDS}
-    causes = [f"{count:,} × {kind}{_first_message(run, kind)}" for kind, count in kinds.items()]
+    causes = [f"{count:,} × {kind}{_first_message(run, kind, count)}" for kind, count in kinds.items()]
     failures = f"{failed:,} of {counted(summary.total, 'case')} failed"
     if problem := _judge_problem(run):
         tell(f"{failures}. {problem}. Correct it, then continue with: {_continue_command(run)}")
@@ -116,12 +118,14 @@ def _tell_if_all_refused(run: Run) -> None:
         tell("Every case was refused by the endpoint or was too long for the model. No case has an answer")
 
 
-def _first_message(run: Run, kind: str) -> str:
-    """Return the endpoint's own words about the first failure of a kind. Empty for runs of older versions."""
+def _first_message(run: Run, kind: str, count: int = 1) -> str:
+    """Return the message of the first failure of a kind, after a comma if there are more. Empty if it is not known."""
     message = " ".join(run.summary.first_failures.get(kind, "").split())
     if len(message) > MAX_MESSAGE:
         message = message[: MAX_MESSAGE - 1] + "…"
-    return f": {message}" if message else ""
+    if not message:
+        return ""
+    return f": {message}" if count == 1 else f", the first: {message}"
 
 
 def _cost(run: Run) -> str:

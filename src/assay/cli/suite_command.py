@@ -144,12 +144,15 @@ class SuiteCommandLine(click.Command):
                 tell(f"{flag.partition(' ')[0]} is ignored: {reason}")
         if not watch:
             return run_suite(self.spec(flags, config), dry_run=dry_run)
+        from assay import api
+        from assay.cli.watch import watch_suite
+
         if dry_run:
             raise click.UsageError(
                 "--watch and --dry-run exclude each other: nothing is read again without a run"
             )
-        from assay.cli.watch import watch_suite
-
+        if api.instead_of_run(self.spec(flags, config)) is not None:
+            raise click.UsageError("--watch needs a run, and this command only reads results. Remove --watch")
         return watch_suite(self, flags, config)
 
     def spec_of_words(self, words: list[str]) -> RunSpec:

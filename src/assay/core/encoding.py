@@ -13,7 +13,7 @@ def not_utf8(error: UnicodeDecodeError) -> str:
     if error.object[:2] in UTF16_MARKS:
         return IS_UTF16
     byte = error.object[error.start]
-    return f"not UTF-8: byte 0x{byte:02x}, perhaps Latin-1 or Windows-1252; save the file as UTF-8"
+    return f"not UTF-8: byte 0x{byte:02x}, perhaps GBK, Latin-1 or Windows-1252; save the file as UTF-8"
 
 
 def not_json(error: Exception) -> str:

@@ -106,7 +106,10 @@ def find_run(name: str, other_than: str = "") -> Path:
         folders = [folder for folder in run_folders(Path()) if folder.name.startswith(name)]
         none_message = f"there is no run {name!r}; `assay runs` lists the runs"
         if path.is_file():
-            none_message = f"{name!r} is a file, and not a run folder; `assay runs` lists the runs"
+            none_message = (
+                f"{name!r} is a file, and not a run folder; `assay runs` lists the runs. "
+                f"To make a run of a result file: assay import {name}"
+            )
         several_message = f"{name!r} matches {len(folders)} runs. Pass one of them:\n"
     if not folders:
         raise UsageError(none_message)

@@ -125,7 +125,7 @@ def test_check_and_run_find_wrong_javascript_before_the_first_call(lab: Pipeline
     assert problems == [
         "p.yaml:12: steps.1.env_vars: they are not passed on; JavaScript has no environment",
         "p.yaml:9: steps.1.code: line 2: it is not JavaScript: unexpected token in expression: ';'",
-        "p.yaml:16: steps.2.language: there is no language of code named 'typescript'; did you mean 'javascript'?",
+        "p.yaml:16: steps.2.language: there is no language of code named 'typescript'; known: python, javascript",
     ]
     with pytest.raises(InputError, match="it is not JavaScript"):
         lab.run()

@@ -123,7 +123,9 @@ def _from_parquet(path: Path) -> Iterable[Mapping[str, Any]]:
     except duckdb.Error as error:
         if "extension" in str(error).lower():
             raise MissingExtra(f"reading {path}", "hf") from None
-        raise InputError(Problem(str(path), f"cannot be read as Parquet: {error}")) from None
+        # The other lines are the query.
+        message = f"cannot be read as Parquet: {str(error).partition(chr(10))[0]}"
+        raise InputError(Problem(str(path), message)) from None
 
 
 def _checked(rows: Iterable[Any], where: str) -> list[dict[str, Any]]:

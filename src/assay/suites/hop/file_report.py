@@ -187,7 +187,9 @@ class _ReportBuilder:
             if fields := store.field_stats(profile, without_profile=no_profile):
                 entry.tables.insert(0, _field_table(fields))
             counts = self._rows[entry.name].items()
-            files = ", ".join(f"{name} ({count:,} rows)" for name, count in counts)
+            files = ", ".join(
+                f"{name} ({count:,} {'row' if count == 1 else 'rows'})" for name, count in counts
+            )
             entry.notes.append(f"counted {files}")
         if self._not_counted:
             names = ", ".join(path.name for path in self._not_counted[:_MAX_LISTED])

@@ -361,7 +361,9 @@ def _parquet_rows(path: Path, options: dict[str, Any], problems: list[Problem]) 
                     number += 1
                     yield number, encode_row(dict(zip(names, row, strict=True)))
     except (duckdb.Error, UnsupportedValue) as error:
-        problems.append(Problem(str(path), f"cannot be read as Parquet: {error}"))
+        # The other lines of DuckDB's message are the query.
+        reason = str(error).partition("\n")[0]
+        problems.append(Problem(str(path), f"cannot be read as Parquet: {reason}"))
 
 
 def _arrow_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> Rows:
