@@ -27,7 +27,13 @@ from uuid import UUID
 import msgspec
 
 from assay.core import jsonl
-from assay.core.bounds import MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, read_lines, refuse_special_file
+from assay.core.bounds import (
+    MAX_DOCUMENT_BYTES,
+    MAX_LINE_BYTES,
+    read_lines,
+    refuse_large_parquet,
+    refuse_special_file,
+)
 from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_utf8
 from assay.core.errors import InputError, MissingExtra, Problem
 
@@ -352,6 +358,7 @@ def _parquet_rows(path: Path, options: dict[str, Any], problems: list[Problem]) 
     query = "select * from read_parquet(?, hive_partitioning = false)"
     try:
         with duckdb.connect() as database:
+            refuse_large_parquet(database, path)
             cursor = database.execute(query, [glob.escape(str(path))])
             names = [column[0] for column in cursor.description or ()]
             number = 0
