@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from assay.core.errors import UsageError
 from assay.core.exported import ExportedRun, Exporter, RunAbout
+from assay.core.redact import Redactor, secrets_from_environment
 from assay.core.registry import unknown
 from assay.core.report import Report
 from assay.core.suite import CaseView
@@ -80,6 +81,10 @@ def export_run(name: str, format_name: str, output: Path | None = None) -> Expor
             if not exporter.suffix:
                 written.mkdir()
             files = exporter.write(run, written)
+            # The run may be an imported one, or older than the variable. Parquet is redacted before it is packed.
+            redactor = Redactor(secrets_from_environment())
+            for file in files if exporter.suffix != ".parquet" else ():
+                redactor.redact_file(file)
             if target.is_dir():
                 target.rmdir()  # an empty folder that the user made
             shutil.move(written, target)

@@ -20,7 +20,15 @@ import pytest
 import uvloop
 
 from assay.core.errors import UsageError
-from assay.core.patterns import MAX_IN_PLACE, MAX_STOPS, PatternStopped, apart, compile_pattern, forget_stops
+from assay.core.patterns import (
+    MAX_IN_PLACE,
+    MIN_STOPS,
+    PatternStopped,
+    apart,
+    compile_pattern,
+    forget_stops,
+    reason_to_stop,
+)
 from assay.scoring.json_text import read_reply
 from assay.scoring.offline.memories import find_contradiction
 from assay.solvers.json_reply import NoJsonError, find_json
@@ -180,27 +188,33 @@ def test_a_stopped_pattern_is_tried_again_for_other_texts() -> None:
         assert pattern.findall("ccc") == ["ccc"]
 
 
-def test_after_stops_on_many_texts_further_ones_get_less_time_and_the_reason_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_match_gets_its_full_time_however_many_were_stopped_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the order of the cases would decide which of them have a result."""
     monkeypatch.setenv("ASSAY_PATTERN_SECONDS", "0.03")
     pattern = compile_pattern("(d+)+$")
-    texts = ["d" * (40 + number) + "!" for number in range(MAX_STOPS + 1)]
     forget_stops()
-    for text in texts[:-1]:
-        with pytest.raises(PatternStopped, match=r"was stopped after 0\.03 s, on a text"):
-            pattern.search(text)
-    lowered = r"was stopped after 0\.02 s \(a lowered limit, because it was stopped on 20 texts of this run"
-    with pytest.raises(PatternStopped, match=lowered) as stopped:
-        pattern.search(texts[-1])
+    for number in range(MIN_STOPS + 5):
+        with pytest.raises(PatternStopped, match=r"was stopped after 0\.03 s, on a text") as stopped:
+            pattern.search("d" * (40 + number) + "!")
     assert str(stopped.value.at("t.yaml:1")) == f"t.yaml:1: {stopped.value}"
     assert pattern.findall("dd") == ["dd"]
-    # What was stopped with the full limit keeps its reason.
-    with pytest.raises(PatternStopped, match=r"was stopped after 0\.03 s, on a text"):
-        pattern.search(texts[0])
+
+
+def test_after_many_stops_there_is_a_reason_to_stop_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as the time for them allows: 20 with 5 s, 100 with 1 s."""
+    pattern = compile_pattern("(e+)+$")
     forget_stops()
-    with pytest.raises(PatternStopped, match=r"was stopped after 0\.03 s, on a text"):
-        pattern.search(texts[-1])
+    for number in range(MIN_STOPS):
+        assert reason_to_stop() == ""
+        for _ in range(2):  # the same text counts once
+            with pytest.raises(PatternStopped):
+                pattern.search("e" * (40 + number) + "!")
+    assert reason_to_stop() == ""
+    monkeypatch.setenv("ASSAY_PATTERN_SECONDS", "5")
+    assert "the pattern '(e+)+$' was stopped on 20 texts, after 5 s each" in reason_to_stop()
+    assert "ASSAY_PATTERN_SECONDS=0.25" in reason_to_stop()
+    forget_stops()
+    assert reason_to_stop() == ""
 
 
 def test_a_match_that_was_stopped_is_tried_again_only_with_more_time(

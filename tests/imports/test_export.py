@@ -233,3 +233,27 @@ def test_exports_of_a_memory_test_have_each_question_once(tmp_path: Path) -> Non
     rows = _lines(tmp_path / "rows.json")
     assert len(rows) == 79
     assert all("evidence_recall" in row["scores"] for row in rows)
+
+
+@pytest.mark.parametrize("format_name", ["csv", "json", "parquet", "inspect"])
+def test_an_export_has_no_value_of_a_key_variable(
+    format_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although the run is older than the variable, and has the value in its files."""
+    secret = "zq8Xw3Kp91vBn47tRm"
+    run = assay.evaluate(
+        [{"question": "key?", "answer": "x"}],
+        answer=lambda row: f"it is {secret}",
+        target="answer",
+        score=assay.exact_match("answer"),
+        version="1",
+        output_dir=str(tmp_path / "out"),
+    )
+    monkeypatch.setenv("OLD_API_KEY", secret)
+    export = api.export(run, format_name, tmp_path / "files")
+    for name in export.files:
+        content = Path(name).read_bytes()
+        if format_name == "parquet":
+            content = repr(duckdb.read_parquet(name).fetchall()).encode()
+        assert secret.encode() not in content
+        assert b"[redacted]" in content

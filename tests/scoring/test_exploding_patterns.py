@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.patterns import MAX_STOPS, PatternStopped, compile_pattern
+from assay.core.patterns import MIN_STOPS, PatternStopped, compile_pattern
 from assay.core.templates import Template, TemplateProblem
 from assay.scoring.expectations import Matching, Rule, apply_rules, compare
 from assay.scoring.filters import multi_choice_regex, regex
@@ -284,27 +284,39 @@ def test_an_evaluation_scores_all_rows_but_those_whose_pattern_is_stopped(
     assert second["reason"].startswith(f"the pattern {pattern!r} was stopped after 0.01 s")
 
 
-def test_stops_before_a_run_do_not_lower_the_time_of_its_patterns(
+def test_a_run_stops_after_many_stopped_texts_and_the_same_command_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in a notebook, where many runs share a process."""
+    """Stops before the run, as in a notebook, do not count. With a limit of 5 s, 20 texts are many."""
     import assay
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ASSAY_PATTERN_SECONDS", "0.03")
-    for number in range(MAX_STOPS):
-        with pytest.raises(PatternStopped):
-            compile_pattern("(m+)+$").sub("", "m" * (40 + number) + "!")
-    assay.evaluate(
-        [{"text": "m" * 39 + "!", "answer": "two"}],
-        answer=lambda row: str(row["text"]),
-        target="answer",
-        score=assay.exact_match(regexes_to_ignore=["(m+)+$"]),
-        version="1",
-        output_dir="out",
-    )
-    (score,) = scores_of(tmp_path)
-    assert "was stopped after 0.03 s, on a text of 40 characters" in score["reason"]
+    monkeypatch.setenv("ASSAY_PATTERN_SECONDS", "0.01")
+
+    def say(row: dict[str, Any]) -> str:
+        if row["text"] == "slow":
+            monkeypatch.setenv("ASSAY_PATTERN_SECONDS", "5")
+        return str(row["text"])
+
+    def run() -> assay.Run:
+        texts = ["m" * (40 + number) + "!" for number in range(MIN_STOPS)]
+        return assay.evaluate(
+            [{"text": text, "answer": "two"} for text in [*texts, "slow", "last"]],
+            answer=say,
+            target="answer",
+            score=assay.exact_match(regexes_to_ignore=["(m+)+$"]),
+            version="1",
+            output_dir="out",
+            concurrency=1,
+        )
+
+    with pytest.raises(PatternStopped):
+        compile_pattern("(m+)+$").sub("", "m" * 39 + "!")
+    first = run()
+    assert (first.exit_code, len(scores_of(tmp_path))) == (3, MIN_STOPS + 1)
+    assert "'(m+)+$' was stopped on 20 texts" in first.summary.exit_reason
+    assert run().exit_code == 0
+    assert [score["status"] for score in scores_of(tmp_path)] == ["invalid"] * MIN_STOPS + ["scored"] * 2
 
 
 def one(folder: Path, name: str) -> Path:

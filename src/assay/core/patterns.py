@@ -57,13 +57,12 @@ _IDLE_TICKS = 20
 MAX_IN_PLACE = 10_000
 """Characters of a text that is searched in place. `re` looks for signals inside one attempt to match, and not between
 the attempts at each position of the text. So `a+b` on 100,000 times "a" would block for half a second."""
-MAX_STOPS = 20
-"""After stops on so many texts in one run, a pattern gets less time for each further text. Otherwise 10,000 documents
-on which it explodes would take 10,000 seconds."""
-_LOWERED = 0.1
-"""The part of the limit that is left then."""
-_LEAST_LOWERED_SECONDS = 0.02
-"""As much as a match gets in place."""
+_STOPPED_SECONDS = 100.0
+"""A run stops after a pattern has spent this time on stopped matches. Otherwise 10,000 documents on which it explodes
+would take 10,000 seconds. Giving it less time for further texts would bound the time too, but then the order of the
+cases would decide which texts have a result, and so the score. Each match gets the full limit, whatever ran before."""
+MIN_STOPS = 20
+"""No run stops after fewer stopped texts, however long the limit is."""
 _MAX_REMEMBERED = 10_000
 """Matches that are known to be too slow. The same match is not tried again."""
 _MAX_IN_PLACE_PATTERN = 2_000
@@ -82,26 +81,25 @@ _HIGH = re.compile("[\U00010000-\U0010ffff]|" r"\\[UN]")
 _MAX_CHOICES = 6
 
 
+_ADVICE = (
+    "Patterns with a repeat inside a repeat, as (a+)+, or with several repeats of the same characters, as .*.*, take "
+    "very long on some texts: write each text in one way only, as a+"
+)
+
+
 class PatternStopped(AssayError):
     """A match took longer than its time limit. It has no result, neither a match nor "no match"."""
 
-    def __init__(
-        self, pattern: str, length: int, seconds: float, where: str = "", *, is_lowered: bool = False
-    ) -> None:
+    def __init__(self, pattern: str, length: int, seconds: float, where: str = "") -> None:
         self.pattern, self.length, self.seconds, self.where = pattern, length, seconds, where
-        self.is_lowered = is_lowered
-        quote = pattern if len(pattern) <= _MAX_QUOTE else pattern[:_MAX_QUOTE] + "…"
-        lowered = f" (a lowered limit, because it was stopped on {MAX_STOPS} texts of this run before)"
         super().__init__(
-            f"{where + ': ' if where else ''}the pattern {quote!r} was stopped after {seconds:g} s"
-            f"{lowered if is_lowered else ''}, on a text of {length:,} "
-            "characters. Patterns with a repeat inside a repeat, as (a+)+, or with several repeats of the same "
-            "characters, as .*.*, take very long on some texts: write each text in one way only, as a+"
+            f"{where + ': ' if where else ''}the pattern {_quote(pattern)} was stopped after {seconds:g} s, "
+            f"on a text of {length:,} characters. {_ADVICE}"
         )
 
     def at(self, where: str) -> PatternStopped:
         """Return the same error with the place of the pattern: `tasks/sums.yaml:12 filter_list[0].filter[0]`."""
-        return PatternStopped(self.pattern, self.length, self.seconds, where, is_lowered=self.is_lowered)
+        return PatternStopped(self.pattern, self.length, self.seconds, where)
 
 
 class PatternMatch(NamedTuple):
@@ -280,9 +278,7 @@ class Pattern:
 
     def ask(self, process: _PatternProcess, request: _Request, length: int) -> _Outcome:
         """Run a match in the other process. Returns its value or its exception, such as PatternStopped."""
-        full = limit = limit_seconds()
-        if _stops[self] >= MAX_STOPS:
-            limit = max(full * _LOWERED, min(full, _LEAST_LOWERED_SECONDS))
+        limit = limit_seconds()
         key = hash(request)
         stopped_after = _stopped_after.get(key, 0.0)
         if stopped_after < limit:
@@ -299,8 +295,7 @@ class Pattern:
             else:
                 self._is_slow = self._is_large or seconds > _QUICK_SECONDS
                 return value, error
-        is_lowered = stopped_after < full
-        return None, PatternStopped(self.regex.pattern, length, stopped_after, is_lowered=is_lowered)
+        return None, PatternStopped(self.regex.pattern, length, stopped_after)
 
 
 _stops: Counter[Pattern] = Counter()
@@ -311,8 +306,24 @@ tried with the same limit, so what was matched before makes no difference."""
 
 
 def forget_stops() -> None:
-    """Give all patterns their full time again. Each run begins so, whatever ran before it in this process."""
+    """Count the stops of all patterns from zero. Each run begins so, whatever ran before it in this process."""
     _stops.clear()
+
+
+def reason_to_stop() -> str:
+    """Return why the run should stop: a pattern was stopped on so many texts that the rest would take too long."""
+    if not _stops:
+        return ""
+    ((pattern, count),) = _stops.most_common(1)
+    limit = limit_seconds()
+    if count < max(MIN_STOPS, _STOPPED_SECONDS / limit):
+        return ""
+    quote = _quote(pattern.regex.pattern)
+    return (
+        f"the pattern {quote} was stopped on {count:,} texts, after {limit:g} s each. {_ADVICE}. "
+        f"Mend it: the replies are saved. Or give each match less time, as with {VARIABLE}={limit / 20:g}. Or run the "
+        "same command again: it continues with the next texts"
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -322,6 +333,10 @@ def compile_pattern(pattern: str, flags: int = 0) -> Pattern:
         return Pattern(re.compile(pattern, flags))
     except (re.error, TypeError, OverflowError, RecursionError) as error:
         raise UsageError(f"{pattern!r} is not a regular expression: {error}") from None
+
+
+def _quote(pattern: str) -> str:
+    return repr(pattern if len(pattern) <= _MAX_QUOTE else pattern[:_MAX_QUOTE] + "…")
 
 
 def limit_seconds() -> float:

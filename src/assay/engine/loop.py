@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from assay.core.errors import AssayError, CaseFailed, ModelError, ModelRefused, StopRun
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
+from assay.core.patterns import reason_to_stop
 from assay.core.protocols import Scorer, Solver, View
 from assay.core.types import ASK, Case, End, Failure
 from assay.core.user_code import hide_task
@@ -161,6 +162,9 @@ class Loop:
                     self._last_yield = time.monotonic()
                 case = next(self._cases, None)
                 if case is None or self.stopped is not None:
+                    return
+                if reason := reason_to_stop():
+                    self.stop(StopRun(reason))
                     return
                 await self._case(case)
         except asyncio.CancelledError:

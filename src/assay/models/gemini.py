@@ -48,7 +48,7 @@ _BLOCKED = frozenset(
     }
 )
 _FINISH = {"STOP": "stop", "MAX_TOKENS": "length"}
-_VERSION = re.compile(r"/v\d+(?:alpha|beta)?\d*$")
+_VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?$")
 # Names in `generationConfig`, by OpenAI's name.
 _NAMES = {
     "temperature": "temperature",

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 
 from assay.core.exported import CasePart, ExportedRun, Exporter, case_parts, interim_loss
 from assay.core.no_answer import is_measured
+from assay.core.redact import Redactor, secrets_from_environment
 from assay.core.suite import CaseView
 from assay.core.types import Score
 
@@ -169,6 +170,7 @@ class ParquetExporter(TableExporter):
         import duckdb  # takes 60 ms to import
 
         with _FlatRows(run) as flat, duckdb.connect(":memory:") as connection:
+            Redactor(secrets_from_environment()).redact_file(Path(flat.path))
             columns = _COLUMNS | dict.fromkeys(flat.score_columns, "DOUBLE")
             types = ", ".join(f"{_text(name)}: {_text(kind)}" for name, kind in columns.items())
             # A row may be a whole transcript. DuckDB's own limit is 16 MB.

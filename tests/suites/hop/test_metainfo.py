@@ -367,6 +367,10 @@ HEAD = "## Inputs\n\n| field | type | required |\n|---|---|---|\n"
             f"{HEAD}| a | array | yes |\n| a[].x | int | yes |\n| items[].x | int | yes |\n",
             "metainfo.md:7: items[].x is a part of items, which has no row above",
         ),
+        (
+            f"## Inputs\n- a: int, {'x' * 2_000}\n",
+            "metainfo.md:2: the line has 2,010 characters, more than 2,000",
+        ),
         ("## Inputs\n<!-- old\n- a: int\n", "metainfo.md:2: the comment that starts here has no closing -->"),
         ("## Inputs\n\n| a | int |\n", "metainfo.md:3: a table needs a header"),
         (

@@ -19,6 +19,7 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
+from assay.core.bounds import refuse_large_parquet
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError, similar_file, unreadable
 from assay.core.hashing import RepeatFinder, Twins, row_key
 from assay.core.records import read_records
@@ -117,6 +118,7 @@ def _from_parquet(path: Path) -> Iterable[Mapping[str, Any]]:
         raise InputError(Problem(str(path), f"there is no such file{similar_file(path)}"))
     try:
         with duckdb.connect() as connection:
+            refuse_large_parquet(connection, path)
             cursor = connection.execute("select * from read_parquet(?)", [str(path)])
             names = [column[0] for column in cursor.description or ()]
             return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]

@@ -18,7 +18,7 @@ from assay.core.errors import InputError, Problem
 
 _RULE = "---"
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})\s*(\w*)")
-_HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
+_HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*)$")
 _BOLD_HEADING = re.compile(r"\s*(?:[-*+]\s+)?(?:\*\*|__)([^*_]+?)\s*[:：]?(?:\*\*|__)\s*[:：]?\s*$")
 _TEXT_HEADING = re.compile(
     r"\s*(?:[-*+]\s+)?((?:输入|输出|返回|inputs?|outputs?|returns?)[^:：|`]{0,20}|字段|参数|fields|parameters)[:：]\s*$",
@@ -149,7 +149,9 @@ def sections_of(
             sections.append(MarkdownSection(level, _title(text), position, [], []))
             position += 1
         elif heading := _HEADING.match(text):
-            sections.append(MarkdownSection(len(heading[1]), _title(heading[2]), position, [], []))
+            sections.append(
+                MarkdownSection(len(heading[1]), _title(heading[2].rstrip().rstrip("#")), position, [], [])
+            )
         elif (bold := _BOLD_HEADING.match(text) or _TEXT_HEADING.match(text)) and (
             not _ITEM.match(text) or _TEXT_HEADING.match(text) or is_heading(_title(bold[1]))
         ):

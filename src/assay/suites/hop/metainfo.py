@@ -30,7 +30,7 @@ from assay.core.encoding import not_utf8
 from assay.core.errors import InputError, Problem, similar_names
 from assay.core.registry import unknown
 from assay.core.schema import KeyPath, refuse
-from assay.core.yamlfile import MAX_YAML_BYTES, YamlFile, parse_yaml
+from assay.core.yamlfile import YamlFile, parse_yaml
 from assay.suites.hop.field_items import add_detail, read_item
 from assay.suites.hop.field_types import TYPES, fits, parse_choices, parse_number, parse_type, plain_text
 from assay.suites.hop.markdown import (
@@ -70,6 +70,9 @@ from assay.suites.hop.metainfo_words import (
     YES_MARKS,
 )
 
+MAX_LINE = 2_000
+"""Characters of a line. The time of some patterns for lines grows with the square or the cube of the length."""
+_MAX_BYTES = 1 << 20
 _META_LINE = re.compile(r"\s*(?:[-*+]\s+)?([^:：|]{1,40})[:：]\s*(\S.*)")
 _FIELD_NAME = re.compile(r"[^\s,，、/|<>{}()（）:：\"'=*]+")
 _NESTED = re.compile(r"^[└├↳│─\->\s]+|^([^\s.\[]+)(\[[^\]]*\]|\.)")
@@ -97,11 +100,15 @@ def read_metainfo(path: Path) -> Metainfo | None:
     sections about inputs and outputs together with any other front matter, a JSON or indented block with them.
     """
     try:
-        lines = read_file(path, MAX_YAML_BYTES).decode("utf-8-sig").splitlines()
+        lines = read_file(path, _MAX_BYTES).decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise InputError(Problem(str(path), not_utf8(error))) from None
     except OSError as error:
         raise InputError(Problem(str(path), f"cannot be read: {error}")) from None
+    for number, line in enumerate(lines, 1):
+        if len(line) > MAX_LINE:
+            message = f"the line has {len(line):,} characters, more than {MAX_LINE:,}; break it"
+            raise InputError(Problem(f"{path}:{number}", message))
     front = front_matter(lines, path)
     if front is not None and has_fields(front):
         return Metainfo(parse_yaml(front, path))
@@ -457,7 +464,7 @@ def _bands(text: str) -> dict[str, list[Any]] | None:
     bands: dict[str, list[Any]] = {}
     for part in re.split(r"[,，;；]", text.strip("{}")):
         match = re.fullmatch(
-            r"\s*([^\s:：=]+?)\s*[:：=\s]\s*\[?(-?[\d.]+)(?:\s*(?:-|–|~|to|至|\.\.)\s*(-?[\d.]+))?\]?\s*",
+            r"\s*([^\s:：=]+?)\s*[:：=\s]\s*\[?(-?[\d.]{1,30})(?:\s*(?:-|–|~|to|至|\.\.)\s*(-?[\d.]{1,30}))?\]?\s*",
             part,
         )
         if match is None:

@@ -27,7 +27,13 @@ from uuid import UUID
 import msgspec
 
 from assay.core import jsonl
-from assay.core.bounds import MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, read_lines, refuse_special_file
+from assay.core.bounds import (
+    MAX_DOCUMENT_BYTES,
+    MAX_LINE_BYTES,
+    read_lines,
+    refuse_large_parquet,
+    refuse_special_file,
+)
 from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.core.errors import InputError, MissingExtra, Problem
 
@@ -353,6 +359,7 @@ def _parquet_rows(path: Path, options: dict[str, Any], problems: list[Problem]) 
     query = "select * from read_parquet(?, hive_partitioning = false)"
     try:
         with duckdb.connect() as database:
+            refuse_large_parquet(database, path)
             cursor = database.execute(query, [glob.escape(str(path))])
             names = [column[0] for column in cursor.description or ()]
             number = 0
@@ -401,7 +408,7 @@ _MISSING = frozenset(
 ) | {*("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN")}
 _BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_NUMBER = re.compile(r"\s*[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 # The range of pandas' integer columns (uint64 and int64). A column with other integers is read as floats.
 _MAX_WHOLE, _MIN_WHOLE = 2**64 - 1, -(2**63)
 
