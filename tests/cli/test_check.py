@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +14,7 @@ import pytest
 from assay.cli.main import main
 
 from conftest import Assay
+from support.commands import environment
 from support.small_files import small_task
 
 ROOT = Path(__file__).parents[2]
@@ -259,6 +262,26 @@ def test_a_testset_without_a_pipeline_gets_warnings(here: Path, capsys: pytest.C
     ]
 
 
+def test_a_testset_of_a_pipeline_without_declared_inputs_gets_warnings(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such a pipeline takes any input. A key that is nearly one of the format is a mistake all the same."""
+    (here / "flow.yaml").write_text("id: flow\nsteps:\n- {id: s, template: '{{ text }}'}\n")
+    cases = [
+        {"id": "a", "inputs": {"text": "x"}, "input": {"text": "x"}},
+        {"id": "b", "inputs": {"text": "x"}, "step_inputs": {"t": {"text": "y"}}},
+        {"id": "c", "inputs": {"text": "x"}, "intermediate_expectations": {"u": "y"}},
+    ]
+    (here / "a_b.jsonl").write_text("\n".join(map(json.dumps, cases)))
+    check = told(capsys, "a_b.jsonl")
+    assert check.code == 0
+    assert check.problems == [
+        "warning a_b.jsonl:1 $.input: is read as an input; did you mean 'inputs'?",
+        "warning a_b.jsonl:2 $.step_inputs.t: the pipeline has no step 't'; it has s",
+        "warning a_b.jsonl:3 $.intermediate_expectations.u: the pipeline has no step 'u'; it has s",
+    ]
+
+
 def test_duplicate_ids_of_a_v1_testset_are_found_wherever_it_lies(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -321,6 +344,64 @@ def test_code_runs_only_with_run_code(
     _, out = typed(capsys, name, "--run-code")
     assert (here / "ran").exists()
     assert "was not run" not in out
+
+
+def test_the_check_of_a_testset_runs_no_code_of_its_pipeline(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It reads the pipeline to know its inputs and outputs."""
+    (here / "code.py").write_text(CODE)
+    (here / "flow.yaml").write_text(
+        "id: flow\ninputs: [text]\nsteps: [{id: s, type: hop, target: code.py:text}]\n"
+        "outputs: [{key: answer, from: s}]\n"
+    )
+    cases = [{"id": "a", "inputs": {"text": "x"}, "expected_outputs": {"anser": "y"}}]
+    (here / "a_b.jsonl").write_text("\n".join(map(json.dumps, cases)))
+    assert told(capsys, "a_b.jsonl").problems == [
+        "error a_b.jsonl:1 $.expected_outputs.anser: the pipeline has no output 'anser'; did you mean 'answer'?"
+    ]
+    assert not (here / "ran").exists()
+
+
+@pytest.mark.parametrize("code", ["", "process_docs: !function code.text\n"])
+def test_the_check_of_a_task_loads_no_data_set_of_the_hub(here: Path, code: str) -> None:
+    """A package `datasets` of our own says whether it was imported. The real one is no dependency."""
+    (here / "packages" / "datasets").mkdir(parents=True)
+    (here / "packages" / "datasets" / "__init__.py").write_text("open('imported', 'w')\n")
+    (here / "code.py").write_text(CODE)
+    text = TASK.replace("dataset_path: json", "dataset_path: someone/something")
+    text = text.replace("dataset_kwargs: {data_files: {test: rows.jsonl}}\n", "")
+    (here / "t.yaml").write_text(text + code)
+    paths = f"{environment()['PYTHONPATH']}{os.pathsep}{here / 'packages'}"
+    words = [sys.executable, "-m", "assay", "check", "t.yaml"]
+    done = subprocess.run(
+        words, env=environment() | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "the data set 'someone/something' was not loaded; --run-code loads it" in done.stdout
+    assert not (here / "imported").exists()
+    words.append("--run-code")
+    subprocess.run(words, env=environment() | {"PYTHONPATH": paths}, capture_output=True, check=False)
+    assert (here / "imported").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "metric_list: [{metric: code.py:txet}]\n",
+        "filter_list: [{name: f, filter: [{function: code.py:txet}]}]\n",
+    ],
+)
+def test_a_metric_or_filter_that_its_file_lacks_is_found_without_importing(
+    here: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    (here / "rows.jsonl").write_text(ROWS)
+    (here / "code.py").write_text(CODE)
+    (here / "t.yaml").write_text(TASK + text)
+    check = told(capsys, "t.yaml")
+    assert check.code == 1
+    assert check.problems == ["error t.yaml: code.py has no function 'txet'; did you mean 'text'?"]
+    assert not (here / "ran").exists()
 
 
 @pytest.mark.parametrize(

@@ -58,11 +58,13 @@ def test_an_agent_with_names_of_nothing(here: Path, capsys: pytest.CaptureFixtur
     write(
         "agents/mood/agent.yaml",
         "id: mood\nowner: me\nflows: [{name: mood_v1, fil: x}]\nbaseline_flow: mood_v7\nbasline_flow: mood_v1\n"
-        "default_testset: defalt.jsonl\nextra_testsets: [default.jsonl, other.jsonl]\nevaluation:\n  rule: []\n",
+        "default_testset: defalt.jsonl\nextra_testsets: [default.jsonl, other.jsonl]\nevaluation:\n  rule: []\n"
+        "expectations:\n  must_hav: []\n",
     )
     file = "agents/mood/agent.yaml"
     assert problems(capsys, file) == [
         f"warning {file}:5: basline_flow: is not read; did you mean 'baseline_flow'?",
+        f"warning {file}:11: expectations.must_hav: is not read; did you mean 'must_have'?",
         f"warning {file}:9: evaluation.rule: is not read; did you mean 'rules'?",
         f"warning {file}:3: flows.0.fil: is not read; did you mean 'file'?",
         f"error {file}:4: baseline_flow: there is no flow named 'mood_v7'; did you mean 'mood_v1'?",
@@ -70,6 +72,18 @@ def test_an_agent_with_names_of_nothing(here: Path, capsys: pytest.CaptureFixtur
         f"warning {file}:7: extra_testsets.1: there is no testset 'other.jsonl'",
         "warning agents/mood/prompts/mood_v1.yaml:2: system_promt: is not read; did you mean 'system_prompt'?",
     ]
+
+
+def test_a_flow_that_no_run_could_use(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A template that does not compile, and a parser that does not exist."""
+    file = "agents/mood/prompts/v1.yaml"
+    write("agents/mood/agent.yaml", "id: mood\nflows: [{name: v1}]\n")
+    write(file, "user_template: '{% for %}'\nsystem_prompt: '{% if %}'\noutput_parser: {type: jsn}\n")
+    for checked in (file, "agents/mood/agent.yaml"):
+        template, system, parser = problems(capsys, checked)
+        assert template.startswith(f"error {file}: template: ")
+        assert system.startswith(f"error {file}: system: ")
+        assert parser.startswith(f"error {file}: output_parser: ")
 
 
 def test_a_pipeline_whose_default_testset_does_not_exist(

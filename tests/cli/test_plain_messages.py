@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,19 +111,87 @@ def test_a_file_in_another_encoding_is_refused_with_its_name(
     assert line.endswith(message)
 
 
+def task_command(place: Path, kind: str, file: str) -> tuple[str, ...]:
+    """The command of a task whose data is another file."""
+    text = TASK.replace("dataset_path: json", f"dataset_path: {kind}").replace("sums.jsonl", file)
+    if file == "field.json":
+        text = text.replace("dataset_kwargs: {", "dataset_kwargs: {field: rows, ")
+    (place / "other.yaml").write_text(text)
+    return ("task", "other.yaml", *MODEL)
+
+
+def pipeline_command(place: Path, _: str, file: str) -> tuple[str, ...]:
+    """The command of a pipeline whose testset, or pipeline, is this file."""
+    if file != "p.yaml":
+        (place / "p.yaml").write_text(PIPELINE)
+    return ("pipeline", "p.yaml", "--testset", "tests.jsonl", *MODEL)
+
+
+def other_command(place: Path, words: str, file: str) -> tuple[str, ...]:
+    """Any other command, with the file as its last word."""
+    return (*words.split(), file)
+
+
+PIPELINE = "id: p\ninputs: [note]\nsteps: [{id: say, template: '{{ note }}'}]\n# caf\u00e9\n"
+TEST = {"id": "a", "inputs": {"note": "caf\u00e9"}}
+LABEL = {"question": "caf\u00e9?", "reference": "A", "response": "B", "label": "wrong"}
+OTHER_FILES: dict[str, tuple[Any, Callable[[Path, str, str], tuple[str, ...]], str]] = {
+    "list.json": ([ROW], task_command, "json"),
+    "objects.json": (ROW, task_command, "json"),
+    "field.json": ({"rows": [ROW]}, task_command, "json"),
+    "table.csv": ("question,answer\ncaf\u00e9,2\n", task_command, "csv"),
+    "lines.txt": ("caf\u00e9\n", task_command, "text"),
+    "p.yaml": (PIPELINE, pipeline_command, ""),
+    "tests.jsonl": (TEST, pipeline_command, ""),
+    "metainfo.md": ("# caf\u00e9\n", other_command, "check"),
+    "labels.json": ([LABEL], other_command, "judge calibrate --judge offline --labels"),
+    "labels.jsonl": (LABEL, other_command, "judge calibrate --judge offline --labels"),
+}
+
+
+@pytest.mark.parametrize(("encoding", "message"), [("utf-16", UTF_16), ("latin-1", LATIN_1)])
+@pytest.mark.parametrize("file", OTHER_FILES)
+def test_every_format_says_which_encoding_a_file_has(
+    place: Path, file: str, encoding: str, message: str
+) -> None:
+    """Some add the line of the first wrong byte."""
+    content, command, word = OTHER_FILES[file]
+    # Rows over several lines have another reader than rows of one line each.
+    text = (
+        content
+        if isinstance(content, str)
+        else json.dumps(content, ensure_ascii=False, indent=1 if file == "objects.json" else None)
+    )
+    (place / file).write_text(text, encoding=encoding)
+    ended = run_here(command(place, word, file), place)
+    said = (ended.stdout + ended.stderr).splitlines()[0]
+    assert ended.returncode == (1 if word == "check" else 2), said
+    assert said.startswith(file)
+    for part in message.split(", "):
+        assert part in said
+
+
 def test_a_failed_performance_check_is_labelled_so(place: Path) -> None:
     """A limit of tokens is left out where the endpoint reports none, and the report says so."""
     (place / "p.yaml").write_text(
         "id: p\nname: P\ninputs: [note]\nsteps:\n  - {id: say, template: '{{ note }}'}\n"
         "outputs: [{key: said, from: say}]\n"
     )
-    limits = {"max_seconds": 1e-9, "max_tokens": 5}
-    write_docs(place / "t.jsonl", [{"id": "a", "inputs": {"note": "x"}, "performance_baseline": limits}])
+    limits = [{"max_seconds": 1e-9, "max_tokens": 5}, {"steps": {"say": {"max_seconds": 1e-9}}}]
+    tests = [
+        {"id": name, "inputs": {"note": "x"}, "performance_baseline": limit}
+        for name, limit in zip("ab", limits, strict=True)
+    ]
+    write_docs(place / "t.jsonl", tests)
     ended = run_here(["pipeline", "p.yaml", "--testset", "t.jsonl", *MODEL], place)
     assert ended.returncode == 1
     assert "\n    max_seconds: " in ended.stdout
+    assert "\n    say.max_seconds: " in ended.stdout
     shown = run_here(["show", "out", "--position", "0"], place).stdout
     assert (
         "max_tokens was not checked in 1 test: the endpoint reports no tokens" in ended.stdout + ended.stderr
     )
     assert "output: " not in ended.stdout + shown
+    results = map(json.loads, (place / "out" / "p" / "results.jsonl").read_text().splitlines())
+    checked = [[check["path"] for check in result["checks"]] for result in results]
+    assert checked == [["max_seconds"], ["say.max_seconds"]]

@@ -19,6 +19,8 @@ from assay.core.jsonl import rows
 from assay.core.records import read_records
 from assay.core.yamlfile import load_yaml
 
+from support.commands import TIMEOUT, environment
+
 DEEP = 100_000
 # An archive and its unfolded content are never both in memory, so this is far more than is needed.
 _MEMORY = 700 << 20
@@ -97,15 +99,52 @@ def test_a_run_over_hostile_files_is_refused(tmp_path: Path) -> None:
         assert any(word in done.stderr for word in ("nested more than", "aliases")), done.stderr
 
 
+READERS = """if True:
+    import sys
+    from pathlib import Path
+    from assay.core.errors import InputError
+    from assay.core.foreign_json import json_lines, read_json
+    from assay.core.foreign_yaml import read_yaml
+    from assay.core.jsonl import rows
+    from assay.core.records import first_record, read_records
+    from assay.core.yamlfile import load_yaml
+    from assay.suites.task.dataset.formats import open_data
+
+    path = Path(sys.argv[1])
+    for reader in (
+        json_lines, read_json, read_yaml, rows, first_record, lambda each: read_records(each, []), load_yaml, open_data
+    ):
+        try:
+            list(reader(path))
+        except InputError as error:
+            print(error)
+"""
+
+
+def test_every_reader_refuses_a_named_pipe(tmp_path: Path) -> None:
+    """Whoever opens a pipe waits for its writer, so this is done in a process that can be ended."""
+    os.mkfifo(tmp_path / "pipe")
+    words = [sys.executable, "-c", READERS, str(tmp_path / "pipe")]
+    done = subprocess.run(
+        words, env=environment(), capture_output=True, text=True, check=False, timeout=TIMEOUT
+    )
+    message = f"{tmp_path}/pipe: is a named pipe, not a file; write its content to a file first"
+    assert (done.stdout.splitlines(), done.stderr) == ([message] * 8, "")
+
+
 def test_values_of_ordinary_depth_are_read_and_deeper_ones_refused(tmp_path: Path) -> None:
     """The limit is exact, whichever reader reads the file."""
-    path = tmp_path / "x.jsonl"
+    path, document = tmp_path / "x.jsonl", tmp_path / "x.json"
     for levels, count in ((bounds.MAX_DEPTH, 1), (bounds.MAX_DEPTH + 1, 0)):
-        path.write_text('{"a":' * levels + "1" + "}" * levels)
+        text = '{"a":' * levels + "1" + "}" * levels
+        path.write_text(text)
         problems: list[object] = []
         assert len(list(rows(path, problems))) == count  # type: ignore[arg-type]
         assert len(list(read_records(path, problems))) == count  # type: ignore[arg-type]
-        assert len(problems) == 2 * (1 - count)
+        for whole in (text, f"[{text}]"):
+            document.write_text(whole)
+            assert len(list(read_records(document, problems))) == count  # type: ignore[arg-type]
+        assert len(problems) == 4 * (1 - count)
 
 
 def test_a_long_line_is_read_and_an_endless_one_refused(

@@ -157,23 +157,33 @@ def can_mount(folder: Path) -> bool:
 
 
 def test_a_finished_run_is_shown_on_a_read_only_disk(folder: Path) -> None:
-    """Its result files are there and up to date, so nothing is to be written. A new run says why it cannot start."""
+    """Nothing is to be written if its result files are up to date, else it says which are not. A new run cannot start."""
     words = "pipeline p.yaml --testset tests.jsonl --model python/model.py:plain --output-dir out"
     first = assay_by_shell(folder, words)
     assert first.returncode == 0
     if not can_mount(folder / "out"):
         pytest.skip("this machine forbids mounts in a namespace of their own")
+
     unshare = ["unshare", "--map-root-user", "--mount", "sh", "-c", READ_ONLY, "out"]
-    for command, code, message in (
-        (words, 0, ""),
-        (short("plain"), 3, "Read-only file system. All replies so far are saved. Make the folder writable"),
-    ):
-        done = run_in(folder, *unshare, sys.executable, "-m", "assay", *command.split())
-        assert done.returncode == code
-        assert message in done.stderr
-        assert "Traceback" not in done.stderr
-        if not code:
-            assert done.stdout.split("\n\n")[0] == first.stdout.split("\n\n")[0]
+
+    def read_only(command: str) -> subprocess.CompletedProcess[str]:
+        return run_in(folder, *unshare, sys.executable, "-m", "assay", *command.split())
+
+    done = read_only(words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split("\n\n")[0] == first.stdout.split("\n\n")[0]
+    (folder / "out" / "p" / "results.csv").write_text("of another run")
+    done = read_only(words)
+    assert done.returncode == 0
+    assert "out/p is not up to date: [Errno 30] Read-only file system" in " ".join(done.stderr.split())
+    assert done.stdout.split("\n\n")[0] == first.stdout.split("\n\n")[0]
+    done = read_only(short("plain"))
+    assert done.returncode == 3
+    assert (
+        "Read-only file system. All replies so far are saved. Make the folder writable and run the same command again"
+        in " ".join(done.stderr.split())
+    )
+    assert "Traceback" not in done.stderr
 
 
 def test_the_observers_file_follows_no_link(folder: Path) -> None:
@@ -219,6 +229,28 @@ import asyncio
 import os
 
 
+async def cancels(session, fields):
+    """Cancels every task that it can see, while other rows wait."""
+    if fields["text"] == "5?":
+        for task in asyncio.all_tasks():
+            task.cancel()
+    await asyncio.sleep(0.1)
+    return {"said": "x"}
+
+
+async def cancels_itself(session, fields):
+    if fields["text"] == "5?":
+        asyncio.current_task().cancel()
+        await asyncio.sleep(0)
+    return {"said": "x"}
+
+
+async def stops(session, fields):
+    if fields["text"] == "5?":
+        asyncio.get_running_loop().stop()
+    return {"said": "x"}
+
+
 def forks(session, fields):
     if fields["text"] == "5?":
         os.fork()
@@ -243,6 +275,28 @@ async def forks_after_an_error(session, fields):
 '''
 
 
+@pytest.mark.parametrize(
+    ("function", "failed", "message"),
+    [
+        ("cancels", 0, ""),
+        ("cancels_itself", 1, "[CancelledError] it cancelled its own task"),
+        ("stops", 1, "[RuntimeError] code of a case cannot stop the event loop of the run"),
+    ],
+)
+def test_a_hop_function_that_meddles_costs_its_row_at_most(
+    folder: Path, function: str, failed: int, message: str
+) -> None:
+    """A function has a task of its own, unlike a model."""
+    (folder / "hop.py").write_text(HOPS)
+    (folder / "rows.jsonl").write_text("".join(f'{{"id": {n}, "text": "{n}?"}}\n' for n in range(6)))
+    words = f"hop hop.py:{function} rows.jsonl --workers 6 --model python/model.py:plain --output-dir out"
+    done = assay_by_shell(folder, words)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0
+    assert counts(folder) == (6 - failed, failed)
+    assert message in next((folder / "out").glob("rows_*.jsonl")).read_text()
+
+
 @pytest.mark.parametrize("function", ["forks", "forks_in_the_loop", "forks_after_an_error"])
 def test_a_copy_of_the_process_that_a_hop_function_makes_writes_nothing(folder: Path, function: str) -> None:
     """Although no further step of user code comes after that of the last row."""
@@ -257,7 +311,9 @@ def test_a_copy_of_the_process_that_a_hop_function_makes_writes_nothing(folder: 
     assert len(records) == len(set(records)) == 1 + 6
 
 
-@pytest.mark.parametrize("name", ["../other.right", "/tmp/other.right", "..other.right", "sub/other.right"])
+@pytest.mark.parametrize(
+    "name", ["../other.right", "/tmp/other.right", "..other.right", "sub/other.right", "sub\\other.right"]
+)
 def test_a_function_of_a_task_is_named_by_its_module_and_not_by_a_path(folder: Path, name: str) -> None:
     """Nothing outside of the folder of the task file is imported."""
     inner = folder / "inner"

@@ -33,8 +33,10 @@ class Finished(NamedTuple):
 
 
 def environment() -> dict[str, str]:
-    """This process's, with the package under test and without anybody's endpoint."""
+    """This process's, with the package under test, without anybody's endpoint, and with buffered streams."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
+    # Containers and CI often set it. Then Python drops what cannot be written, and a full disk looks harmless.
+    kept.pop("PYTHONUNBUFFERED", None)
     return kept | {"PYTHONPATH": str(Path(assay.__file__).parents[1])}
 
 

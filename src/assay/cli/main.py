@@ -183,11 +183,12 @@ def main(arguments: list[str] | None = None) -> None:
         tell(f"cannot write the output: {error.strerror}")
         code = StopRun.exit_code
     code = code if isinstance(code, int) else 0
-    try:
-        sys.stdout.flush()
-    except OSError:
-        # Python flushes stdout when it ends, which must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            # Python flushes the streams when it ends. If that failed again, the exit code would be 120.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     if arguments is None:
         _end_soon(code)
     sys.exit(code)

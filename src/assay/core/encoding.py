@@ -8,12 +8,15 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 IS_UTF16 = "this is UTF-16; save the file as UTF-8"
 
 
-def not_utf8(error: UnicodeDecodeError) -> str:
-    """Return why bytes are not UTF-8: the first wrong byte, and what to do."""
+def not_utf8(error: UnicodeDecodeError, line: int = 0) -> str:
+    """Return why bytes are not UTF-8: the first wrong byte, with its line if that is known, and what to do."""
     if error.object[:2] in UTF16_MARKS:
         return IS_UTF16
+    place = f" on line {line}" if line else ""
     byte = error.object[error.start]
-    return f"not UTF-8: byte 0x{byte:02x}, perhaps GBK, Latin-1 or Windows-1252; save the file as UTF-8"
+    return (
+        f"not UTF-8: byte 0x{byte:02x}{place}, perhaps GBK, Latin-1 or Windows-1252; save the file as UTF-8"
+    )
 
 
 def not_json(error: Exception) -> str:

@@ -212,14 +212,13 @@ def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> I
     except RecursionError:
         problems.append(Problem(str(path), _TOO_DEEP))
         return
-    except _DECODE_ERRORS as error:
+    except msgspec.DecodeError as error:  # the texts are not decoded yet
         position = _BYTE.search(str(error))
         where = str(path)
         if position is not None:
             line = data.count(b"\n", 0, int(position[1])) + 1
             where = f"{path}:{line}"
-        why = not_utf8(error) if isinstance(error, UnicodeDecodeError) else not_json(error)
-        problems.append(Problem(where, why))
+        problems.append(Problem(where, not_json(error)))
         return
     if not raws:
         problems.append(Problem(str(path), f"there is no {thing} in it"))
@@ -418,8 +417,7 @@ def _why_unusable(raw: bytes, line: int, error: Exception) -> str:
     try:
         raw.decode()
     except UnicodeDecodeError as wrong:
-        wrong_line = line + raw.count(b"\n", 0, wrong.start)
-        return f"not UTF-8: byte 0x{raw[wrong.start]:02x} on line {wrong_line}"
+        return not_utf8(wrong, line + raw.count(b"\n", 0, wrong.start))
     if isinstance(error, RecursionError):
         return _TOO_DEEP
     # Python's json module accepts NaN, Infinity and -Infinity, which are not JSON.

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from assay.core import jsonl
 from assay.core.bounds import MAX_DOCUMENT_BYTES, read_file
-from assay.core.encoding import not_json
+from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.core.errors import InputError, Problem, unreadable
 from assay.core.records import first_record
 
@@ -206,9 +206,13 @@ class _LabelReader:
             for place, value in _one_row_per_answer(rows):
                 yield place, value, ""
             return
+        if data.startswith(UTF16_MARKS):
+            raise InputError(Problem(str(self._path), IS_UTF16))
         try:
             document = msgspec.json.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UnicodeDecodeError as error:
+            raise InputError(Problem(str(self._path), not_utf8(error))) from None
+        except (msgspec.DecodeError, RecursionError) as error:
             where = str(self._path)
             if byte := _BYTE_IN_MESSAGE.search(str(error)):
                 newline_count = data[: int(byte[1])].count(b"\n")

@@ -145,8 +145,17 @@ BROKEN: list[tuple[str, bytes, dict[str, Any], str]] = [
     ("json", gzip.compress(b'{"a":1}\n' * 99, mtime=0)[:-9], {}, ": cannot be read: Compressed file ended"),
     ("csv", b"a,b\n1,2,3\n", {}, ":2: expected 2 columns, found 3"),
     ("csv", b'a,b\n1,2\n"x,1\n2,3\n', {}, ":3: a quote is opened here and never closed"),
-    ("csv", b"a\n\xff\n", {}, ": not CSV in UTF-8: 'utf-8' codec can't decode byte 0xff"),
-    ("text", b"a\n\xff\n", {}, ": not text in UTF-8: 'utf-8' codec can't decode byte 0xff"),
+    ("csv", b"a\n\xe9\n", {}, ": not UTF-8: byte 0xe9, perhaps Latin-1"),
+    ("text", b"a\n\xe9\n", {}, ": not UTF-8: byte 0xe9, perhaps Latin-1"),
+    ("csv", "a\nb\n".encode("utf-16"), {}, ": this is UTF-16; save the file as UTF-8"),
+    ("text", "a\nb\n".encode("utf-16"), {}, ": this is UTF-16; save the file as UTF-8"),
+    (
+        "json",
+        json.dumps([{"a": "\u00e9"}]).encode("utf-16"),
+        {},
+        ":1: this is UTF-16; save the file as UTF-8",
+    ),
+    ("csv", b"a\n\xe9\n", {"encoding": "ascii"}, ": not text in ascii, which dataset_kwargs.encoding names"),
     ("parquet", b"nonsense", {}, ": cannot be read as Parquet:"),
 ]
 

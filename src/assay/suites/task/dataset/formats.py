@@ -334,7 +334,14 @@ def _text_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> 
             for number, part in enumerate(parts, 1):
                 yield number, _encode({"text": part})
         except UnicodeDecodeError as error:
-            raise InputError(Problem(str(path), f"not text in UTF-8: {error}")) from None
+            raise InputError(Problem(str(path), _not_text(error, options.get("encoding")))) from None
+
+
+def _not_text(error: UnicodeDecodeError, encoding: str | None) -> str:
+    """Return why the bytes of a text or CSV file are not text in the encoding that the task names."""
+    if encoding:
+        return f"not text in {encoding}, which dataset_kwargs.encoding names: {error}"
+    return f"{not_utf8(error)}, or name its encoding in dataset_kwargs.encoding"
 
 
 def _text_lines(text: io.TextIOWrapper, path: Path) -> Iterator[str]:
@@ -528,8 +535,10 @@ class _CsvTable:
                     start = reader.line_num + 1
                     if cells and (len(cells) > 1 or not cells[0].isspace()):
                         yield reader.line_num + skipped, cells
-            except (csv.Error, UnicodeDecodeError) as error:
-                raise InputError(Problem(str(self._path), f"not CSV in UTF-8: {error}")) from None
+            except UnicodeDecodeError as error:
+                raise InputError(Problem(str(self._path), _not_text(error, options.encoding))) from None
+            except csv.Error as error:
+                raise InputError(Problem(str(self._path), f"not CSV: {error}")) from None
 
 
 class _CsvLines:
