@@ -49,3 +49,37 @@ def test_a_socket_a_device_or_a_pipe_is_no_outfile(files: Path, capsys: Captured
         server.bind("own.sock")
         done = typed(capsys, *COMMAND, "--outfile", "own.sock")
     assert (done.code, "--outfile own.sock is no regular file" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("model.py/x.csv", "--outfile model.py/x.csv cannot be written: model.py is no folder"),
+        ("model.py/deep/x.csv", "model.py is no folder"),
+        ("/proc/none/x.csv", "--outfile /proc/none/x.csv cannot be written: "),
+        ("x" * 300, "cannot be written: File name too long"),
+        ("folder", "--outfile folder is a folder"),
+    ],
+)
+def test_a_place_that_cannot_exist_is_refused_before_the_first_call(
+    files: Path, capsys: Captured, name: str, message: str
+) -> None:
+    done = typed(capsys, *COMMAND, "--outfile", name)
+    assert (done.code, message in done.err) == (2, True), done.err
+    assert not (files / "out").exists()
+
+
+def test_folders_of_the_outfile_are_created_with_it(files: Path, capsys: Captured) -> None:
+    assert typed(capsys, *COMMAND, "--dry-run", "--outfile", "a/b/x.csv").code == 0
+    assert not (files / "a").exists()
+    assert typed(capsys, *COMMAND, "--outfile", "a/b/x.csv").code == 0
+    assert (files / "a" / "b" / "x.csv").is_file()
+
+
+def test_a_folder_in_place_of_a_result_file_is_to_be_moved_away(files: Path, capsys: Captured) -> None:
+    """Room on the disk would not help."""
+    (files / "out" / "p" / "results.jsonl").mkdir(parents=True)
+    done = typed(capsys, *COMMAND)
+    assert done.code == 3
+    assert "cannot write out/p/results.jsonl: Is a directory. All replies so far are saved. " in done.err
+    assert "Move away what is in its place and run the same command again" in done.err
