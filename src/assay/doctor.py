@@ -31,7 +31,7 @@ import assay
 from assay.core import registry
 from assay.core.arguments import check_arguments, with_options_of_arguments
 from assay.core.connect import CHAT, EMBEDDINGS, FORWARD, LIKELIHOOD, SCHEMA, About, Role, response_format
-from assay.core.errors import AssayError, ModelError, UsageError
+from assay.core.errors import AssayError, ModelError, UsageError, write_advice
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec
 from assay.core.types import Failure, Request, Response
@@ -158,7 +158,7 @@ def _output_folder(folder: Path) -> Finding:
             file.write(bytes(4096))
         free = shutil.disk_usage(existing).free
     except OSError as error:
-        advice = "Choose another folder with --output-dir, or make room"
+        advice = f"{write_advice(error)}, or choose another folder with --output-dir"
         return Finding(
             "machine", "output folder", "problem", f"{existing} cannot be written: {error.strerror}", advice
         )

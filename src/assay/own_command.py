@@ -6,7 +6,7 @@ from pathlib import Path
 
 from assay.core.errors import AssayError
 from assay.journal.folder import read_info
-from assay.store.runs import last_owner
+from assay.store.runs import started_in
 from assay.suites import command_table
 
 
@@ -32,19 +32,3 @@ def continue_command(run: Path) -> tuple[list[str], Path] | str:
     if folder is None:
         return "The run folder was moved, so its command would not find it."
     return words, folder
-
-
-def started_in(run: Path, output: str) -> Path | None:
-    """Return the folder in which a run was started: there `output`, its `--output-dir`, leads to it. Else None."""
-    home = run.parent.parent
-    if Path(output).is_absolute():
-        owner = last_owner(run)
-        if owner is None or Path(output).resolve() != home.resolve():
-            return None
-        return Path(owner.folder) if Path(owner.folder).is_dir() else None
-    folder = home
-    for part in reversed(Path(output).parts):
-        if part != folder.name:
-            return None
-        folder = folder.parent
-    return folder

@@ -13,9 +13,8 @@ from assay.core.events import Notify
 from assay.core.spec import RunSpec, build
 from assay.journal import folder as folders
 from assay.models.calling.connect import ReplayOnlyModel
-from assay.own_command import started_in
 from assay.runner import Runner
-from assay.store.runs import find_run
+from assay.store.runs import find_run, started_in
 from assay.suites import find_suite
 
 # The error message lists this many differences. A changed prompt differs in hundreds of places.

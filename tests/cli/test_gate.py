@@ -48,3 +48,28 @@ def test_json_and_markdown_cannot_both_be_printed(run: str, tmp_path: Path, caps
     assert (code, "Pass a file: --markdown FILE" in err) == (2, True)
     code, out, _ = typed(capsys, *words, "--markdown", str(tmp_path / "s.md"))
     assert (code, json.loads(out)["verdict"]) == (0, "pass")
+
+
+def test_documents_replace_their_like_and_no_other_file(
+    run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """`assay gate`, `assay report` and `assay compare --html` write over their own earlier files."""
+    monkeypatch.chdir(tmp_path)
+    gate = ("gate", run, "--require", "passed >= 0.6")
+    commands = [
+        (*gate, "--markdown", "summary.md"),
+        (*gate, "--junit", "gate.xml"),
+        ("report", run, "-o", "report.html"),
+        ("compare", run, run, "--html", "comparison.html"),
+    ]
+    inputs = {"greet.yaml": "steps: []\n", "README.md": "### greet\n", "m.py": "x = 1\n", "t.jsonl": "{}\n"}
+    for name, text in inputs.items():
+        Path(name).write_text(text)
+    for words in commands:
+        for _ in range(2):
+            done = typed(capsys, *words)
+            assert done.code == 0, done.err
+        for name, text in inputs.items():
+            code, _, err = typed(capsys, *words[:-1], name)
+            assert (code, Path(name).read_text()) == (2, text)
+            assert f"{name} exists and is not an earlier output of this command" in err

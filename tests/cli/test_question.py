@@ -123,3 +123,12 @@ def test_other_suites_have_no_questions(tmp_path: Path, capsys: pytest.CaptureFi
     assert "a task run has no questions inside its cases" in refused(
         capsys, str(run.folder), "--question", "1"
     )
+
+
+def test_a_number_is_the_id_of_a_conversation_before_it_is_a_position(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = Talks(tmp_path, talk(3, "1"), talk(3, "7")).run(no_answer=True)
+    assert "question 2 of 1 with own" in shown(capsys, str(run.folder), "1", "--question", "2")
+    assert "question 2 of 7 with own" in shown(capsys, str(run.folder), "@1", "--question", "2")
+    assert "question 2 of 1 with own" in shown(capsys, str(run.folder), "0", "--question", "2")

@@ -150,3 +150,21 @@ def test_show_tells_id_and_position_apart(tmp_path: Path, capsys: Captured) -> N
     assert (out.startswith("case 1 · "), err) == (True, "")
     assert typed(capsys, "show", run, "@1").out == out
     assert typed(capsys, "show", run, "0").out == typed(capsys, "show", run, "1").out  # no row has the id 0
+
+
+def test_show_lists_all_cases_of_an_id_also_where_one_has_it_as_its_position(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    """With two profiles, every id is that of two cases."""
+    batch = Batch(tmp_path)
+    batch.profiles("fast", "full")
+    run = str(batch.run(profiles=["fast", "full"]).folder)
+    for number in range(1, 5):
+        code, _, err = typed(capsys, "show", run, str(number))
+        assert (
+            code,
+            f"'{number}' matches 2 cases. Pass the position of one: @{2 * number - 2} (" in err,
+        ) == (
+            2,
+            True,
+        )

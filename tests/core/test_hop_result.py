@@ -16,6 +16,7 @@ from assay.core.hop_result import MAX_BYTES, BadResult, HopResult, HopStatus, re
 class Theirs(enum.Enum):
     OK = 1
     UNCERTAIN = "UNCERTAIN"
+    SURE = "SURE"
 
 
 ODD_TEXT = '{ "b":1.0,\t"a" : [1e2, "\\u00e9é"],"a":2 }'
@@ -43,8 +44,8 @@ ODD_TEXT = '{ "b":1.0,\t"a" : [1e2, "\\u00e9é"],"a":2 }'
         (("FAIL", "the verifier says no"), ("FAIL", '"the verifier says no"')),
         (("FAIL", ""), ("FAIL", '""')),
         (("OK", ("FAIL", 1)), ("OK", '["FAIL", 1]')),
-        (("OK", 1, 2), ("OK", '["OK", 1, 2]')),
-        (("GOOD", 1), ("OK", '["GOOD", 1]')),
+        (["OK", 1, 2], ("OK", '["OK", 1, 2]')),
+        (["GOOD", 1], ("OK", '["GOOD", 1]')),
         ({"n": 10**30}, ("OK", '{"n": 1' + "0" * 30 + "}")),
         ({1: "a"}, ("OK", '{"1": "a"}')),
     ],
@@ -78,6 +79,16 @@ async def coroutine() -> dict[str, int]:
     ("value", "why"),
     [
         (None, "it returned nothing"),
+        (
+            ("WAT", {"x": 1}),
+            r"it returned the status 'WAT'; return \(status, result\) with the status OK, FAIL, UNCERTAIN, LACK_OF_INFO",
+        ),
+        (("ok", {"x": 1}), "it returned the status 'ok'"),
+        ((True, {"x": 1}), "it returned the status of the type bool"),
+        ((Theirs.SURE, {"x": 1}), "it returned the status of the type Theirs"),
+        (("OK", {"x": 1}, 3), "it returned a tuple of 3"),
+        ((), "it returned a tuple of 0"),
+        (("x" * 1000, 1), "it returned the status 'xxx"),
         ({"a": float("nan")}, "the result is no JSON: Out of range float values"),
         ({"a": [float("inf")]}, "the result is no JSON"),
         (b"{}", "bytes is not JSON serializable"),
@@ -106,7 +117,7 @@ async def coroutine() -> dict[str, int]:
         (json.dumps("é" * 4_000_000, ensure_ascii=False), "the result has 8,000,002 bytes"),
         (("FAIL", "x" * 10_000_000), "at most 8,000,000"),
     ],
-    ids=range(28),
+    ids=range(35),
 )
 def test_results_that_are_not_json_are_refused_with_the_reason(value: Any, why: str) -> None:
     """Nothing of it is guessed, and the message is short."""

@@ -15,6 +15,9 @@ from assay.store.render.tables import gate_table, judge_lines
 if TYPE_CHECKING:
     from assay.store.gate import GateResult
 
+# The first three words of a document are within so many bytes.
+_START_BYTES = 200
+
 
 @click.command("gate", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("run", metavar="RUN", shell_complete=complete_runs)
@@ -144,8 +147,21 @@ def print_gate(result: GateResult) -> None:
 
 
 def write_document(path: str, content: bytes) -> None:
-    """Write a file for CI or a browser. Raises UsageError if that is not possible."""
+    """Write a file for CI or a browser. Raises UsageError if that is not possible.
+
+    A file that exists is replaced only if it begins with the same three words, such as `### assay gate:`: then it is
+    an earlier document of this kind. Any other file may be an input of a run.
+    """
+    target = Path(path)
     try:
-        Path(path).write_bytes(content)
+        if target.is_file():
+            with target.open("rb") as file:
+                words = file.read(_START_BYTES).split()[:3]
+            if words and words != content[:_START_BYTES].split()[:3]:
+                raise UsageError(
+                    f"{path} exists and is not an earlier output of this command, so it stays as it is. "
+                    "Name another file, or remove this one first"
+                )
+        target.write_bytes(content)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None

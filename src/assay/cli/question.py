@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -34,19 +34,13 @@ def print_question(run: Run, cases: RunCases, case: str | None, question: str) -
         )
     origin = RunOrigin(run.info.spec.get("options", {}), run.info.facts)
     matches: list[tuple[CaseView, Sequence[Section]]] = []
-    searched = 0
-    for view in cases:
-        if case is not None and not _is_named(view, case):
-            continue
-        searched += 1
+    for view in _named_cases(cases, case):
         # CONVERSATION/NUMBER names both.
         for name in (question, question.removeprefix(f"{view.end.label}/")):
             sections = suite.question_sections(view, name, origin)
             if sections:
                 matches.append((view, sections))
                 break
-    if case is not None and not searched:
-        cases.find(case)  # raises a message that says how to name a case
     if not matches:
         where = f"{case} of {run.folder}" if case is not None else str(run.folder)
         raise UsageError(
@@ -67,7 +61,14 @@ def print_question(run: Run, cases: RunCases, case: str | None, question: str) -
         print_sections(sections)
 
 
-def _is_named(view: CaseView, name: str) -> bool:
-    end = view.end
-    label, place = end.label, str(end.index)
-    return name in (f"@{place}", place, end.case, label, f"{label} with {end.subject}", f"{end.set}/{label}")
+def _named_cases(cases: RunCases, name: str | None) -> Iterator[CaseView]:
+    """Yield the cases with this key or label, else the one that `RunCases.find` finds. Without a name, all."""
+    named = False
+    for view in cases:
+        end = view.end
+        labels = (end.label, f"{end.label} with {end.subject}", f"{end.set}/{end.label}")
+        if name is None or name == end.case or name in labels:
+            named = True
+            yield view
+    if name is not None and not named:
+        yield cases.find(name)

@@ -166,14 +166,27 @@ class DiskFull(StopRun):
     """The disk is full. The lines that were written last are saved: the run had reserved room for them."""
 
 
+FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""What a write says on a full disk, and where the user's quota is used up."""
+
+
 def cannot_write(path: object, error: OSError) -> StopRun:
-    """Return the StopRun for a failed write. The usual cause is a full disk."""
-    forbidden = error.errno in (errno.EROFS, errno.EACCES, errno.EPERM)
-    advice = "Make the folder writable" if forbidden else "Make room"
+    """Return the StopRun for a failed write."""
     return StopRun(
         f"cannot write {path}: {error.strerror}. All replies so far are saved. "
-        f"{advice} and run the same command again"
+        f"{write_advice(error)} and run the same command again"
     )
+
+
+def write_advice(error: OSError) -> str:
+    """Return what to do about the cause of a failed write. Only a full disk needs room."""
+    if error.errno in FULL_DISK:
+        return "Make room"
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return "Make the folder writable"
+    if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY):
+        return "Move away what is in its place"
+    return "Remove the cause"
 
 
 class ModelError(AssayError):

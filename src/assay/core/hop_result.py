@@ -4,6 +4,7 @@ A function returns a dict, JSON text, or `(status, result)`. `read_result` turns
 
     read_result({"answer": 4})             HopResult("OK", '{"answer": 4}', {"answer": 4})
     read_result(("UNCERTAIN", "maybe"))    HopResult("UNCERTAIN", '"maybe"', "maybe")
+    read_result(("SURE", "yes"))           raises BadResult: SURE is no status
     read_result(object())                  raises BadResult
 """
 
@@ -68,7 +69,7 @@ class HopResult(NamedTuple):
 
 
 class BadResult(Exception):
-    """The result cannot be written as JSON. The message has the reason, and what to return instead."""
+    """The result has an unknown status or is no JSON. The message has the reason, and what to return instead."""
 
 
 class _NotJson(BadResult):
@@ -85,11 +86,20 @@ def read_result(value: Any) -> HopResult:
 
     In `(status, text)` the text may be plain, as operators return it, and becomes a JSON string. But with the status
     OK, a text that begins like JSON and is not valid JSON raises BadResult: it was probably cut off.
+
+    Any other tuple raises BadResult: a mistyped status would count as an answer. A list is a result, unless it is a
+    pair with a status.
     """
     is_pair = isinstance(value, (tuple, list)) and len(value) == 2
     status = known_status(value[0]) if is_pair else None
     if status is not None:
         value = value[1]
+    elif isinstance(value, tuple):
+        what = f"the status {_quoted(value[0])}" if is_pair else f"a tuple of {len(value)}"
+        raise BadResult(
+            f"it returned {what}; return (status, result) with the status {', '.join(HopStatus)}. "
+            "A result that is a sequence must be a list"
+        )
     elif value is None:
         raise BadResult(
             "it returned nothing; return a dict, JSON text or (status, result). Is a `return` or an `await` forgotten?"
@@ -102,6 +112,14 @@ def read_result(value: Any) -> HopResult:
         if status is None or (status == OK and value.lstrip().startswith(_JSON_BEGINNINGS)):
             raise
         return _checked(status, _dumped(value))
+
+
+def _quoted(value: Any) -> str:
+    """Return the beginning of a text in quotes, or the type of another value, whose repr may be code of the user."""
+    if not isinstance(value, str):
+        return f"of the type {type(value).__name__}"
+    text = str(value)
+    return repr(text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…")
 
 
 def _dumped(value: Any) -> str:
@@ -150,8 +168,9 @@ def _checked(status: str, text: str) -> HopResult:
     except RecursionError:
         raise BadResult(f"the result is nested deeper than {MAX_DEPTH}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        quote = text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
-        raise _NotJson(f"the result is text that is not JSON ({error}): {quote!r}; return a dict") from None
+        raise _NotJson(
+            f"the result is text that is not JSON ({error}): {_quoted(text)}; return a dict"
+        ) from None
     if _is_deeper(value, MAX_DEPTH):
         raise BadResult(f"the result is nested deeper than {MAX_DEPTH}")
     return HopResult(status, text, value)

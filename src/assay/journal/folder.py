@@ -266,7 +266,8 @@ def copy_to_newest(folder: Path, summary: Summary) -> None:
             shutil.copy(file, temporary)  # with its permissions
             temporary.replace(newest)
     except OSError as error:
-        raise cannot_write(target, error) from error
+        # A failed rename has two names. The second one is that of the file to write.
+        raise cannot_write(error.filename2 or target, error) from error
 
 
 def read_info(folder: Path) -> RunInfo:

@@ -15,12 +15,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from assay.core.errors import DiskFull, StopRun
+from assay.core.errors import FULL_DISK, DiskFull, StopRun, write_advice
 
 # Enough for the replies of hundreds of calls in flight, and for summary.json.
 RESERVED_BYTES = 1 << 20
-# What a write says on a full disk, and where the user's quota is used up.
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class Room:
@@ -39,7 +37,7 @@ class Room:
 
     def give_up(self, path: Path, error: OSError) -> bool:
         """Free the room after a write to `path` failed. Returns whether it may succeed now."""
-        if self._fd < 0 or error.errno not in _FULL:
+        if self._fd < 0 or error.errno not in FULL_DISK:
             return False
         self.stop = DiskFull(
             f"cannot write {path}: {error.strerror}. All replies so far are saved, also those that were in flight, in "
@@ -69,12 +67,16 @@ def _reserve(folder: Path) -> int:
             os.fsync(fd)
     except OSError as error:
         # Where a limit of this process or the file system forbids the reserve, the run can do without it.
-        if error.errno not in _FULL | {errno.EROFS, errno.EACCES, errno.EIO}:
+        if error.errno not in FULL_DISK | {errno.EROFS, errno.EACCES, errno.EIO}:
             return fd
         if fd >= 0:
             os.close(fd)
+        problem, needs = "cannot write", ""
+        if error.errno in FULL_DISK:
+            problem = "there is no room for the run"
+            needs = f" A run needs {RESERVED_BYTES >> 20} MB at least."
         raise StopRun(
-            f"there is no room for the run in {folder}: {error.strerror}. A run needs {RESERVED_BYTES >> 20} MB at "
-            "least. No request was sent. Make room and run the same command again"
+            f"{problem} in {folder}: {error.strerror}.{needs} No request was sent. "
+            f"{write_advice(error)} and run the same command again"
         ) from error
     return fd

@@ -96,7 +96,7 @@ class RunCases:
         """
         number = name.removeprefix("@")
         at_position = self.case(int(number)) if number.isdecimal() else None
-        if at_position is not None and (name != number or at_position.end.label == name):
+        if at_position is not None and name != number:
             return at_position
         set_name, _, key = name.rpartition("/")
         # Reports and lists call a case `row 4 with drawn`. The first word depends on the suite.

@@ -16,6 +16,7 @@ from typing import cast
 import msgspec
 
 from assay.core.errors import DamagedRun, Problem
+from assay.core.files import path_from_here
 from assay.core.hashing import file_sha256
 from assay.core.types import ASK, Status
 from assay.journal import sidecar
@@ -38,7 +39,7 @@ from assay.journal.lines import (
     read_blocks,
 )
 from assay.journal.repair import DAMAGED
-from assay.store.runs import find_run, run_folders
+from assay.store.runs import find_run, run_folders, started_in
 
 # Problems of one kind in one file that are listed. A missing line displaces all lines after it.
 _MAX_LISTED = 20
@@ -271,8 +272,10 @@ def _result_files(folder: Path, summary: Summary, info: RunInfo | None) -> tuple
     if summary.state not in FINAL_STATES:
         return problems, intact
     overwritten = info is not None and is_overwritten(folder, summary, info.suite)
+    place = folder.resolve()
+    start = started_in(place, str(info.spec.get("output_dir") or "")) if info is not None else None
     for name, digest in summary.digests.items():
-        path = _find_file(folder, name)
+        path = _find_file(place, name, start)
         level = "error"
         if path is None:
             # Result files can be moved or deleted by their owner.
@@ -280,6 +283,10 @@ def _result_files(folder: Path, summary: Summary, info: RunInfo | None) -> tuple
                 "the file is not there. Repeat the command of the run, which writes it again",
                 "warning",
             )
+            if start is None:
+                message = (
+                    "the file is not there, or elsewhere: the run folder was copied or moved after the run"
+                )
         elif file_sha256(path) == digest:
             intact += 1
             continue
@@ -289,18 +296,27 @@ def _result_files(folder: Path, summary: Summary, info: RunInfo | None) -> tuple
             message = (
                 "the file was changed after the run. Delete it and repeat the command, which writes it again"
             )
-        problems.append(Problem(str(path or name), message, level))
+        problems.append(Problem(str(path_from_here(path) if path else name), message, level))
     return problems, intact
 
 
-def _find_file(folder: Path, name: str) -> Path | None:
-    """Return a result file. Its name may be relative to the folder in which the command of the run was started."""
-    path = Path(name)
-    output = folder.parent.parent
-    for choice in (folder / name if name == ROWS else path, folder / path.name, output / path.name):
-        if choice.is_file():
-            return choice
-    return None
+def _find_file(folder: Path, name: str, start: Path | None) -> Path | None:
+    """Return a result file of the run in `folder`; None if there is none.
+
+    `start` is the folder in which the command of the run was typed: names are relative to it. It is None for a copy
+    of the run, and for a run that was moved. Then a file is looked for in the same output folder only: elsewhere there
+    may be the file of the original.
+    """
+    parts = Path(name).relative_to(Path(name).anchor).parts
+    if name == ROWS:
+        choices = [folder / ROWS]
+    elif folder.name in parts:
+        choices = [folder.joinpath(*parts[parts.index(folder.name) + 1 :])]
+    else:
+        choices = [start / name] if start is not None else []
+        below = [number for number in range(len(parts)) if ".." not in parts[number:]]
+        choices += [folder.parent.parent.joinpath(*parts[number:]) for number in below]
+    return next((path for path in choices if path.is_file()), None)
 
 
 class _AnyHead(msgspec.Struct):

@@ -39,6 +39,7 @@ __all__ = [
     "last_owner",
     "run_folders",
     "split_subject",
+    "started_in",
     "state_of",
     "states",
 ]
@@ -265,3 +266,19 @@ def last_owner(folder: Path) -> LockOwner | None:
         return msgspec.json.decode((folder / "lock").read_bytes(), type=LockOwner)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
+
+
+def started_in(run: Path, output: str) -> Path | None:
+    """Return the folder in which a run was started: there `output`, its `--output-dir`, leads to it. Else None."""
+    home = run.parent.parent
+    if Path(output).is_absolute() or ".." in Path(output).parts:
+        owner = last_owner(run)
+        if owner is None or Path(owner.folder, output).resolve() != home.resolve():
+            return None
+        return Path(owner.folder) if Path(owner.folder).is_dir() else None
+    folder = home
+    for part in reversed(Path(output).parts):
+        if part != folder.name:
+            return None
+        folder = folder.parent
+    return folder

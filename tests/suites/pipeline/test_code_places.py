@@ -71,3 +71,19 @@ def test_code_of_a_variant_has_no_line_of_the_step_that_it_replaces(lab: Pipelin
     lab.write("p.yaml", HEAD + block(PYTHON) + variant)
     row = lab.run(variant=["v"]).row
     assert row["steps"]["one"]["error"].startswith("p.yaml:5, line 2: KeyError: 'gone'")
+
+
+def test_code_of_a_file_finds_files_beside_it_and_other_code_has_no_file(
+    lab: PipelineLab, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`__file__` is the path of the code file, wherever the command is typed."""
+    lab.write("pipelines/nodes/words.txt", "hello")
+    reader = "import os\nHERE = os.path.dirname(__file__)\n"
+    lab.write("pipelines/nodes/n.py", f"{reader}def main(): return open(HERE + '/words.txt').read()\n")
+    inline = "    code: \"def main(): return '__file__' in globals()\"\n"
+    other = HEAD.partition("steps:\n")[2].replace("one", "two")
+    lab.write("pipelines/p.yaml", f"{HEAD}    code_file: nodes/n.py\n{other}{inline}")
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    options = {"testset": [f"{lab.folder}/tests.jsonl"], "model": f"python/{lab.folder}/model.py:answer"}
+    steps = lab.run(pipeline=f"{lab.folder}/pipelines/p.yaml", **options).row["steps"]
+    assert (steps["one"]["output"], steps["two"]["output"]) == ("hello", False)

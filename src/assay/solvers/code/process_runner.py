@@ -59,6 +59,7 @@ class ProcessRunner:
             "name": code.name,
             "file": code.file,
             "first_line": code.first_line,
+            "path": code.path,
             "argument": argument,
             "seconds": timeout,
         }

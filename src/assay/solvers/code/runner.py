@@ -37,6 +37,8 @@ class Code(NamedTuple):
     """The file whose lines are the lines of the source, or "" if there is none."""
     first_line: int = 1
     """The line of `file` on which the source begins."""
+    path: str = ""
+    """The absolute path of a file that has nothing but this source: `__file__` of Python code. Else ""."""
 
     def place(self, line: int | None) -> str:
         """Return how messages name a line of the source: `pipeline.yaml:13`, else `the test's code, line 2`."""

@@ -124,6 +124,8 @@ def _run_code(request: dict[str, Any]) -> Any:
     name, argument = request["name"], request["argument"]
     module = types.ModuleType(_MODULE)
     sys.modules[_MODULE] = module  # dataclasses and pickle look up the module of a class by name
+    if request["path"]:
+        module.__file__ = request["path"]  # code in a file of its own may read files beside it
     exec(_compile(request), module.__dict__)  # noqa: S102 - the user's own code is what runs here
     entry = next((each for each in ENTRIES if callable(getattr(module, each, None))), None)
     if entry is None:

@@ -336,7 +336,8 @@ class PipelineBuilder:
         """Return the code of a step with its place: in its own file, or in the pipeline file."""
         source, yaml = step["code"], self._file.yaml
         if name := step.get("code_name"):
-            return Code(source, str(name), language, file=str(name))
+            path = self._file.find_code_file(name)
+            return Code(source, str(name), language, str(name), path=str(path.absolute()) if path else "")
         in_file = yaml.value["steps"][step["at"]]
         key = "code" if "code" in in_file else "aggregation_code"
         code = Code(source, yaml.where(*key_path, key), language)

@@ -342,9 +342,7 @@ class PipelineFile:
             return step
         key_path = ("steps", step["at"], "code_file")
         code = ""
-        # Prompt Lab's paths are relative to the project, the folder above `pipelines`.
-        files = [folder / str(name) for folder in (self.path.parent, Path(), self.path.parent.parent)]
-        file = next((file for file in files if file.is_file()), None)
+        file = self.find_code_file(name)
         if file is None:
             self.add(key_path, f"there is no file {name!r}")
             return {**step, "code": code}
@@ -355,6 +353,12 @@ class PipelineFile:
         if file.suffix in _JAVASCRIPT_FILES:
             step.setdefault("language", "javascript")
         return {**step, "code": code, "code_name": str(name)}
+
+    def find_code_file(self, name: Any) -> Path | None:
+        """Return the file that a `code_file` names; None if there is none."""
+        # Prompt Lab's paths are relative to the project, the folder above `pipelines`.
+        files = [folder / str(name) for folder in (self.path.parent, Path(), self.path.parent.parent)]
+        return next((file for file in files if file.is_file()), None)
 
 
 def output_key(step: dict[str, Any]) -> str:

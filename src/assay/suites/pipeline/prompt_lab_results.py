@@ -26,6 +26,7 @@ from assay.core.types import Failure, Record
 from assay.suites.pipeline.evaluation import TestOutput
 from assay.suites.pipeline.pipeline_file import BASELINE
 from assay.suites.pipeline.pipeline_results import POINTS, TestFields, points_metric, points_score
+from assay.suites.pipeline.result_files import COMPARED, has_prompt_lab_columns
 from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, PASSED, verdict_score
 from assay.suites.pipeline.tally import VariantTally, build_report
 from assay.suites.pipeline.testset.case import TestCase
@@ -39,7 +40,6 @@ _MARKS = (b'"entity_type"', b'"pipeline_id"', b'"sample_id"')
 _SNIFFED_BYTES = 4096
 # What the testset has and the results do not.
 _IN_TESTSET = ("inputs", "tags", "expected values")
-_CSV_COLUMNS = frozenset({"id", "variant", POINTS, "must_have_pass"})
 # Texts that Prompt Lab writes into `judge_feedback`: the pipeline failed, the evaluation failed, no such sample.
 _PIPELINE_FAILED, _EVALUATION_FAILED, _NOT_FOUND = "Pipeline 执行失败", "评估失败", "未找到结果"
 
@@ -244,10 +244,8 @@ def _csv_samples(path: Path) -> list[SampleResult] | None:
         with path.open(encoding="utf-8-sig", newline="") as file:
             table = csv.DictReader(file)
             columns = table.fieldnames or []
-            variants = [
-                name.removeprefix("must_have__") for name in columns if name.startswith("must_have__")
-            ]
-            if not columns or not (set(columns) >= _CSV_COLUMNS or ("id" in columns and variants)):
+            variants = [name.removeprefix(COMPARED) for name in columns if name.startswith(COMPARED)]
+            if not has_prompt_lab_columns(columns):
                 return None
             for row in table:
                 where = f"{path}:{table.line_num}"

@@ -14,6 +14,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 
+from assay.core.errors import UsageError
+from assay.core.files import path_from_here
 from assay.core.types import End, Score
 from assay.suites.pipeline.evaluation import RULES, TestOutput
 from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, NOT_EVALUATED, PASSED, SKIPPED
@@ -37,6 +39,10 @@ PROMPT_LAB_COLUMNS = (
     "rule_violations",
 )
 JUDGE = "judge"
+# The columns of a comparison of variants, which only Prompt Lab writes, begin with this.
+COMPARED = "must_have__"
+# Far longer than a line of column names. A first line that is longer is that of another file.
+_LONGEST_HEADER = 1 << 16
 _encode = msgspec.json.Encoder().encode
 
 
@@ -175,6 +181,46 @@ class PromptLabCsv:
     def close(self) -> None:
         """Flush the file."""
         self._csv.close()
+
+
+def has_prompt_lab_columns(columns: Iterable[str]) -> bool:
+    """Return whether a CSV file with these columns has results of `eval`, or a comparison of variants."""
+    names = set(columns)
+    return names >= set(PROMPT_LAB_COLUMNS[:4]) or (
+        "id" in names and any(name.startswith(COMPARED) for name in names)
+    )
+
+
+def check_outfile(path: Path) -> None:
+    """Raise UsageError if `--outfile` cannot be written, or is a file that is not an earlier file of this kind.
+
+    Such a file may be an input of the run, whose content would be lost. An empty file has no content.
+    """
+    try:
+        if path.is_dir():
+            raise UsageError(f"--outfile {path} is a folder; name a file, such as results.csv")
+        if not path.exists():
+            # The folders below the first one that exists are created when the file is written.
+            above = next(folder for folder in path.absolute().parents if folder.exists())
+            if not above.is_dir():
+                raise UsageError(
+                    f"--outfile {path} cannot be written: {path_from_here(above)} is no folder. Name another place"
+                )
+            TemporaryFile(dir=above).close()
+            return
+        if not path.is_file():
+            raise UsageError(f"--outfile {path} is no regular file; name one, such as results.csv")
+        with path.open("rb") as file:
+            header = file.readline(_LONGEST_HEADER).decode("utf-8-sig", errors="replace")
+    except OSError as error:
+        raise UsageError(
+            f"--outfile {path} cannot be written: {error.strerror}. Name another place"
+        ) from None
+    if header and not has_prompt_lab_columns(name.strip('"') for name in header.strip().split(",")):
+        raise UsageError(
+            f"--outfile {path} exists and is not a CSV file of earlier results, so it stays as it is. "
+            "Name another file, such as results.csv, or remove this one first"
+        )
 
 
 class JunitFile:

@@ -68,7 +68,14 @@ from assay.suites.pipeline.planned_calls import planned_calls
 from assay.suites.pipeline.preflight import Preflight, judge_agent_notices
 from assay.suites.pipeline.project import agent_pipeline, find_pipeline, find_testset, is_agent, is_flow
 from assay.suites.pipeline.prompt_lab_results import find_prompt_lab_results
-from assay.suites.pipeline.result_files import JUDGE, JunitFile, PromptLabCsv, ResultFiles, TestResult
+from assay.suites.pipeline.result_files import (
+    JUDGE,
+    JunitFile,
+    PromptLabCsv,
+    ResultFiles,
+    TestResult,
+    check_outfile,
+)
 from assay.suites.pipeline.scorer import METRIC, PipelineScorer
 from assay.suites.pipeline.step_models import StepModels
 from assay.suites.pipeline.tally import VariantTally, build_report
@@ -127,10 +134,8 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
     def __init__(self, spec: RunSpec) -> None:
         super().__init__(spec)
         _check_subject(self.options)
-        if self.options.outfile and Path(self.options.outfile).is_dir():
-            raise UsageError(
-                f"--outfile {self.options.outfile} is a folder; name a file, such as results.csv"
-            )
+        if self.options.outfile:
+            check_outfile(Path(self.options.outfile))
         if spec.votes > 1:
             raise UsageError("--votes does not apply to pipelines: the judge is asked once. Remove --votes")
         if self.options.agent:

@@ -20,8 +20,8 @@ from msgspec import Struct
 from assay import api
 from assay.core import registry
 from assay.core.errors import UsageError
-from assay.own_command import started_in
 from assay.store.open_run import OpenRun
+from assay.store.runs import started_in
 from assay.view.option_form import OptionForm
 from assay.view.processes import Start
 from assay.view.run_options import RunOptions, options_of_run

@@ -1,0 +1,67 @@
+"""`assay check RUN` verifies the result files of the run that it is given, also of a copy."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from assay.store.check import RunCheck, check_run
+
+from support.pipelines import COMMAND, PipelineLab, says, typed
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineLab:
+    """A folder `lab` that is the working directory, with a pipeline in it."""
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    lab = PipelineLab(folder)
+    lab.pipeline(says("s"))
+    return lab
+
+
+def check_of(output: Path) -> RunCheck:
+    """Check the only run below an output folder."""
+    (folder,) = (output / "assay").iterdir()
+    return check_run(folder)
+
+
+@pytest.mark.parametrize("output", ["out", "../out", "absolute"])
+def test_a_copied_run_has_its_own_result_files(
+    lab: PipelineLab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    """A changed file of the copy is damage of the copy only. A file elsewhere belongs to the original."""
+    place = str(lab.folder / "out") if output == "absolute" else output
+    out = Path(place).resolve()
+    assert typed(capsys, *COMMAND[:-1], place, "--outfile", "table.csv").code == 0
+    monkeypatch.chdir("/")  # names of result files are relative to the folder of the command, not to this one
+    original = check_of(out)
+    assert (original.problems, original.result_files) == ([], 4)
+    copy = out.with_name("copy")
+    shutil.copytree(out, copy)
+    checked = check_of(copy)
+    assert checked.result_files == 3
+    (problem,) = checked.problems
+    assert (problem.where, problem.level) == ("table.csv", "warning")
+    assert "the run folder was copied or moved" in problem.message
+    (results,) = copy.glob("assay/*/results.csv")
+    results.write_text("tampered\n")
+    checked = check_of(copy)
+    assert (checked.damaged, checked.result_files) == (True, 2)
+    assert "results.csv: the file was changed after the run" in str(checked.problems[0])
+    assert check_of(out).problems == []
+
+
+def test_a_copy_of_the_whole_project_is_checked_completely(
+    lab: PipelineLab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed(capsys, *COMMAND, "--outfile", "table.csv").code == 0
+    shutil.copytree(lab.folder, tmp_path / "copy")
+    assert check_of(tmp_path / "copy" / "out").result_files == 4
+    (tmp_path / "copy" / "table.csv").write_text("tampered\n")
+    (problem,) = check_of(tmp_path / "copy" / "out").problems
+    assert str(problem).startswith(str(tmp_path / "copy" / "table.csv: the file was changed after the run"))
+    assert check_of(lab.folder / "out").problems == []
