@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from assay.core.code_files import CODE_FILES, changed_files
 from assay.core.diff import differences
 from assay.core.events import Notify
 from assay.core.files import path_from_here
@@ -59,6 +60,9 @@ class Rerun:
                 "It takes the replies to equal requests from there"
             )
             return runner
+        if changed_files(self._folder / CODE_FILES):
+            runner.reuse(self._folder)
+            return runner  # it says which file of the code has changed
         runner.continue_in(self._folder)
         summary = usable_summary(self._folder)
         if summary is not None and summary.state == "finished":

@@ -18,13 +18,14 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import chdir, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 import assay
 from assay.core.arguments import argument_notices, ask_arguments
 from assay.core.code import code_sha256
+from assay.core.code_files import CODE_FILES, MAX_FILES, CodeFiles, changed_files
 from assay.core.connect import lacks
 from assay.core.diff import differences
 from assay.core.error_counts import ErrorCounts
@@ -41,6 +42,7 @@ from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
 from assay.core.spec import values_marked
 from assay.core.suite import Outcome, RunFacts, Suite
 from assay.core.user_code import hide_task
+from assay.core.user_modules import files_read_on_import
 from assay.engine.cases import Cases
 from assay.engine.context import SharedEndpoint
 from assay.engine.loop import Loop, Setup
@@ -66,6 +68,19 @@ from assay.suites import BUILT_IN
 
 # Errors that a report keeps, the most frequent ones.
 _MAX_ERRORS = 10
+_TOO_MANY_FILES = (
+    f"the code reads more than {MAX_FILES} files. Changes of the others are not noticed: pass --fresh after such a "
+    "change"
+)
+# So many changed files are named.
+_MAX_NAMES = 3
+
+
+class OutdatedRun(NamedTuple):
+    """A run whose code read files that have changed since, and their names."""
+
+    folder: Path
+    changed: list[str]
 
 
 class Runner:
@@ -101,6 +116,7 @@ class Runner:
         self.score = fingerprint(self._score_parts())
         self._folder = folder
         self._continued: Path | None = None
+        self._outdated: OutdatedRun | None = None
         self.home = folder.parent if folder else Path(self.spec.output_dir) / HOME
         self._reused = find_run(self.spec.reuse, other_than=f"-{self.ask}") if self.spec.reuse else None
         self._spent_now: dict[str, int] = {}
@@ -189,12 +205,23 @@ class Runner:
             )
 
     def _find_folder(self) -> Path | None:
-        """Return the folder of the run to continue: the newest one with the same `ask` fingerprint, or None."""
+        """Return the folder of the run to continue, or None.
+
+        It is the newest one with the same `ask` fingerprint whose code would read the same files.
+        """
         if self._folder is not None:
             return self._folder
         if self._continued is not None:
             return self._continued
-        return None if self.spec.fresh else folders.find_newest(self.home, self.spec.suite, self.ask)
+        if self.spec.fresh:
+            return None
+        self._outdated = None
+        for run in reversed(folders.runs_of_suite(self.home, self.spec.suite, self.ask)):
+            changed = changed_files(run / CODE_FILES)
+            if not changed:
+                return run
+            self._outdated = self._outdated or OutdatedRun(run, changed)
+        return None
 
     def finished(self) -> Run | None:
         """Return the run if nothing is left to request, score or write, else None."""
@@ -297,6 +324,7 @@ class Runner:
                 folder = RunFolder(path, created=False)
                 return folder, folder.info(), cases
             self._check_output_is_free()
+            self._take_replies_of_outdated_run()
             info = RunInfo(
                 suite=self.spec.suite,
                 ask=self.ask,
@@ -312,6 +340,32 @@ class Runner:
             # The identity of a function contains the values of its module, which may have read a secret.
             info = self._redactor.redacted(info)
             return folders.create_run(self.home, info), info, cases
+
+    def _take_replies_of_outdated_run(self) -> None:
+        """Say why this is another run. Its equal requests need not be paid twice."""
+        if self._outdated is None:
+            return
+        run, changed = self._outdated
+        reason = f"{_names(changed)}, which the code of the run reads, changed since {run.name}, so this is another run"
+        if self.suite.roles and not self._has_python_model:
+            self._reused = self._reused or run
+            reason += f". It takes the replies to equal requests from {self._reused.name}"
+        self._notice([reason])
+
+    @property
+    def _has_python_model(self) -> bool:
+        """Whether a model of the run is the user's code. Its replies may depend on the files that it reads."""
+        return any(role.model.startswith("python/") for role in self.suite.roles.values())
+
+    def _reusable_calls(self) -> ReusableCalls | None:
+        """Return the calls of the run of `--reuse`; None if there is none, or if its replies may be outdated."""
+        if self._reused is None:
+            return None
+        if self._has_python_model and (changed := changed_files(self._reused / CODE_FILES)):
+            why = f"{_names(changed)} changed since, and a model that is Python code may have read it"
+            self._notice([f"no reply of {self._reused.name} is reused: {why}"])
+            return None
+        return ReusableCalls(self._reused)
 
     def _command(self) -> list[str]:
         """Return the command line for run.json, without secrets: flags that assay ignores may contain one."""
@@ -336,7 +390,8 @@ class Runner:
             for place in differences(folders.read_info(others[0]).parts["ask"], now)
             if place.startswith("options.")
         ]
-        changed = ", ".join(options) or "data, prompts or code"
+        changed_options = ", ".join(options) or "data, prompts or code"
+        changed = _names(self._outdated.changed) if self._outdated else changed_options
         raise UsageError(
             f"{self.spec.output_dir} already has a run with different settings ({changed}): {others[0]}. "
             "Repeat its command to continue it, choose another --output-dir, or pass --fresh."
@@ -357,8 +412,13 @@ class Runner:
         journal = Journal(folder.path, scorers, self._secrets, info.id, lost_lines=bool(problems), room=room)
         try:
             self._notice(repair_notices(journal.repairs))
-            with chdir("."):  # user code may change the working folder; this changes it back
+            code_files = CodeFiles(
+                folder.path / CODE_FILES, apart_from=self.home, known=files_read_on_import()
+            )
+            with chdir("."), code_files:  # user code may change the working folder; chdir changes it back
                 stopped = await self._loop(journal, info, cases)
+            if code_files.too_many:
+                self._notice([_TOO_MANY_FILES])
             if isinstance(stopped, ModelRefused) and not journal.empty:
                 folder.created = False  # keeps the folder: another model of the run has answered
             if stopped and earlier and not self.spec.retry_failed:
@@ -390,13 +450,13 @@ class Runner:
     async def _loop(self, journal: Journal, info: RunInfo, cases: Cases) -> BaseException | None:
         """Run every unfinished case. Returns the error that stopped the run early, or None."""
         spec, suite = self.spec, self.suite
-        reuse = ReusableCalls(self._reused).find if self._reused else None
+        reusable = self._reusable_calls()
         before = journal.index.spent
         ledger = CallLedger(
             journal,
             self._notify,
             spec.max_calls,
-            reuse,
+            reusable.find if reusable else None,
             spec.max_cost,
             answered=before.calls > before.failed,
         )
@@ -629,6 +689,11 @@ def suite_identity(name: str, suite: type[Suite[Any, Any]]) -> str:
     if name in BUILT_IN:
         return name
     return f"{code_sha256(Path(inspect.getfile(suite)))}:{suite.__name__}"
+
+
+def _names(files: Sequence[str]) -> str:
+    more = f" and {len(files) - _MAX_NAMES} more" if len(files) > _MAX_NAMES else ""
+    return ", ".join(files[:_MAX_NAMES]) + more
 
 
 def _lost_replies(count: int) -> str:

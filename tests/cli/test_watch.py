@@ -144,7 +144,10 @@ def test_a_file_that_the_function_reads_itself_is_watched(tmp_path: Path) -> Non
             watch.round()
             assert "Say it" in str(server.bodies[-1])
             (tmp_path / "prompt.txt").write_text("Sing it")
-            assert "prompt.txt changed" in watch.round()
+            second = watch.round()
+            assert "prompt.txt changed" in second
+            assert "so this is another run" in second
+            assert "Sing it" in str(server.bodies[-1])
             (tmp_path / "mine.py").write_text(FUNCTION.replace('{"said": said}', '{"said": "never"}'))
             assert "mine.py changed" in watch.round()
             assert watch.interrupt() == 0
@@ -190,3 +193,44 @@ def test_watch_and_dry_run_exclude_each_other(project: Path) -> None:
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "--watch and --dry-run exclude each other" in done.stderr
+
+
+CODE_PIPELINE = """\
+inputs: [word]
+default_testset: tests.jsonl
+steps:
+  - {id: read, type: code, code: "def main(word): return open('prompt.txt').read() + word"}
+"""
+
+
+def test_a_file_that_the_code_of_a_pipeline_reads_is_watched(tmp_path: Path) -> None:
+    """The code has a process of its own."""
+    (tmp_path / "p.yaml").write_text(CODE_PIPELINE)
+    (tmp_path / "prompt.txt").write_text("Say ")
+    (tmp_path / "tests.jsonl").write_text('{"id": "a", "word": "x", "expected_output": "Sing x"}\n')
+    with watching(tmp_path, "pipeline", "p.yaml", "--output-dir", "out") as watch:
+        assert "0/1" in watch.round()
+        (tmp_path / "prompt.txt").write_text("Sing ")
+        second = watch.round()
+        assert "prompt.txt changed" in second
+        assert "1/1" in second
+        assert watch.interrupt() == 0
+
+
+def test_an_interrupt_that_only_the_watching_process_gets_ends_it_after_the_round(project: Path) -> None:
+    """As `kill -INT` sends it while a round waits for the model. The round keeps its result."""
+    asked, release = threading.Event(), threading.Event()
+
+    def slow(body: dict[str, Any]) -> tuple[int, Any]:
+        asked.set()
+        release.wait(PATIENCE)
+        return shout(body)
+
+    with LoopbackServer(slow) as server:
+        words = ("pipeline", "p.yaml", "--model", "openai/m", "--base-url", server.url, "--output-dir", "out")
+        with watching(project, *words) as watch:
+            assert asked.wait(PATIENCE)
+            os.kill(watch.process.pid, signal.SIGINT)
+            release.set()
+            assert watch.process.wait(PATIENCE) == 1, "the exit code of the round"
+        assert len(server.bodies) == 4

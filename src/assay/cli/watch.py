@@ -20,6 +20,7 @@ import click
 from msgspec.structs import replace
 
 from assay.cli.suite_command import SuiteCommandLine, run_and_print, suite_command
+from assay.core.code_files import CODE_FILES, listed_files
 from assay.core.errors import AssayError
 from assay.core.files import path_from_here
 from assay.screen import block, heading, rule, safe, tell
@@ -39,11 +40,13 @@ class Round(NamedTuple):
     """What one round sends back: its exit code, the folder of its run ("" if there is none), and the files it read.
 
     The files are as they were when they were read: one that was saved while the round ran starts the next one.
+    `is_last` is set by the parent, after a Ctrl-C that only the parent got.
     """
 
     exit_code: int
     run: str
     files: FileStates
+    is_last: bool = False
 
 
 def watch_suite(command: SuiteCommandLine, flags: dict[str, Any], config: Path | None) -> int:
@@ -59,7 +62,7 @@ def watch_suite(command: SuiteCommandLine, flags: dict[str, Any], config: Path |
         if last_round.run and earlier and last_round.run != earlier:
             _print_changes(earlier, last_round.run)
         earlier = last_round.run or earlier
-        if last_round.exit_code == _INTERRUPTED or not files:
+        if last_round.is_last or last_round.exit_code == _INTERRUPTED or not files:
             return last_round.exit_code
         now = _wait(files)
         if now is None:
@@ -81,8 +84,13 @@ def _run_round(command: SuiteCommandLine, flags: dict[str, Any], config: Path | 
         target=_run_and_send, args=(command.suite, command.words, flags, config, earlier, sender)
     )
 
+    interrupted = False
+
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        # A terminal sends Ctrl-C to both processes. The round stops kindly, and this process waits for it.
+        # A terminal sends Ctrl-C to both processes. The round stops kindly, and this process waits for it. A signal
+        # that only this process got lets the round end, and no other begins.
+        nonlocal interrupted
+        interrupted = True
         if number == signal.SIGTERM and process.pid is not None:
             os.kill(process.pid, number)
 
@@ -100,13 +108,13 @@ def _run_round(command: SuiteCommandLine, flags: dict[str, Any], config: Path | 
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
     if result is not None:
-        return result
+        return result._replace(is_last=interrupted)
     if process.exitcode in (_INTERRUPTED, -signal.SIGINT, -signal.SIGTERM):
         return Round(_INTERRUPTED, "", {})
     code = process.exitcode or 0
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     tell(f"The process of this round ended with {how} before its run did. The next round continues it")
-    return Round(_STOPPED, "", {})
+    return Round(_STOPPED, "", {}, is_last=interrupted)
 
 
 def _run_and_send(
@@ -129,6 +137,10 @@ def _run_and_send(
         code = _INTERRUPTED
     # A finished run looks whether its result files are still there. They are no reason for another round.
     read = {name: state for name, state in files.states().items() if name not in outputs}
+    if folder:
+        # The code of a pipeline has processes of its own, whose files are noted in the run folder.
+        names = [str(Path(name).absolute()) for name in listed_files(Path(folder) / CODE_FILES)]
+        read |= file_states(name for name in names if name not in read)
     sender.send(Round(code, folder, read))
 
 

@@ -13,8 +13,8 @@ file was edited after its import.
 
 These changes are not detected; the user passes another `version=` for them:
 
-- the content of files and environment variables that the function reads (a plain call that reads a file is listed in
-  `unknown`);
+- environment variables that the function reads, and files that it does not open with Python's `open`: those that it
+  opens are noted while it runs (core/code_files.py), and a call such as `read_csv` is listed in `unknown`;
 - remote services;
 - a new version of an installed package, or a patch of its classes;
 - an attribute that the program sets on a module, if the function reaches the module only through a local variable.

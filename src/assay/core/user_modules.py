@@ -19,12 +19,16 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from assay.core.code import code_sha256
+from assay.core.code_files import CodeFile, CodeFiles, outdated, watch_opens
 from assay.core.errors import InputError, Problem, UsageError, similar_file
 from assay.core.user_code import call_here
 from assay.core.user_code_errors import UserCodeError
 
 USER_MODULE = "assay_user_"
 """Prefix of the names of the user's files in `sys.modules`."""
+
+_read_on_import: dict[str, list[CodeFile]] = {}
+"""The files that a module opened when it was imported, such as a prompt, by the name of the module."""
 
 _folders: set[str] = set()
 """Folders of user files that were added to `sys.path`, for imports inside functions."""
@@ -33,6 +37,7 @@ _folders: set[str] = set()
 def load_module(path: Path) -> ModuleType:
     """Import a Python file by its path. A file that changed since its last import is imported as a new module.
 
+    So is one that read another file on import, such as a prompt, if that file changed.
     Two files in two folders may each import their own `helper.py`. If the file changes the working directory, it is
     changed back, because relative paths of the command line must stay valid.
     """
@@ -40,8 +45,9 @@ def load_module(path: Path) -> ModuleType:
         raise UsageError(f"there is no file {str(path)!r}{similar_file(path)}")
     name = f"{USER_MODULE}{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     name += f"_{code_sha256(path.resolve())[:16]}"
-    if name in sys.modules:
+    if name in sys.modules and not outdated(_read_on_import.get(name, ())):
         return sys.modules[name]
+    _read_on_import.pop(name, None)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     loader = _SourceLoader(name, str(path))
@@ -50,7 +56,7 @@ def load_module(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with chdir("."), _own_folder(path.resolve().parent):
+        with chdir("."), _own_folder(path.resolve().parent), _files_read_by(name):
             call_here(loader.exec_module, (module,))
     except UserCodeError as error:
         del sys.modules[name]
@@ -69,8 +75,23 @@ def installed(name: str) -> ModuleType | None:
         return None
     if spec is None or (spec.origin and str(Path(spec.origin).parent) in _folders):
         return None
-    with chdir("."):
+    with chdir("."), _files_read_by(name):
         return importlib.import_module(name)
+
+
+def files_read_on_import() -> list[CodeFile]:
+    """Return the files that the user's modules opened when they were imported."""
+    return [file for files in _read_on_import.values() for file in files]
+
+
+@contextmanager
+def _files_read_by(module: str) -> Iterator[None]:
+    """Context manager: the files that are read inside belong to the import of this module."""
+    watch_opens()
+    with CodeFiles() as files:
+        yield
+    # Python imports a module only once. A second import reads nothing and must not forget what the first one read.
+    _read_on_import.setdefault(module, files.files())
 
 
 class _SourceLoader(SourceFileLoader):

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
+from assay.core.code_files import note_read, note_written
 from assay.solvers.code import worker
 from assay.solvers.code.runner import Code, CodeError, Language, decode_result
 
@@ -19,6 +20,10 @@ from assay.solvers.code.runner import Code, CodeError, Language, decode_result
 _START_SECONDS = 60
 # Time to read the last reply from the pipe after a worker process has exited.
 _LAST_REPLY_SECONDS = 0.2
+
+
+# How the line about a file begins that the code opens.
+_OPENED = b'{"opened":'
 
 
 class ProcessRunner:
@@ -176,13 +181,17 @@ class _WorkerProcess(asyncio.SubprocessProtocol):
         return self._reply
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Called by asyncio with the next bytes of a reply. A reply is one line."""
+        """Called by asyncio with the next bytes. A reply is one line, and so is the report of an opened file."""
         self._chunks.append(data)
-        if data.endswith(b"\n"):
-            reply = b"".join(self._chunks)
-            self._chunks = []
-            if self._reply is not None and not self._reply.done():
-                self._reply.set_result(reply)
+        if not data.endswith(b"\n"):
+            return
+        lines = b"".join(self._chunks).split(b"\n")[:-1]
+        self._chunks = []
+        for line in lines:
+            if line.startswith(_OPENED):
+                _note_opened(line)
+            elif self._reply is not None and not self._reply.done():
+                self._reply.set_result(line)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         """Called by asyncio when the process closes a pipe. The replies come on descriptor 1."""
@@ -218,3 +227,17 @@ class _WorkerProcess(asyncio.SubprocessProtocol):
         finally:
             self._transport.close()
             self._fail_reply()
+
+
+class _OpenedFile(msgspec.Struct):
+    """The line about a file: its path, and size and time of change when the code read it, or -1 if it writes it."""
+
+    opened: tuple[str, int, int]
+
+
+def _note_opened(line: bytes) -> None:
+    path, size, mtime_ns = msgspec.json.decode(line, type=_OpenedFile).opened
+    if size < 0:
+        note_written(path)
+    else:
+        note_read(path, size, mtime_ns)

@@ -19,6 +19,7 @@ import os
 import resource
 import select
 import signal
+import stat
 import sys
 import threading
 import types
@@ -287,6 +288,72 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:500]}" if text else type(error).__name__
 
 
+class _Replies:
+    """The pipe to assay: one line of JSON for each reply, and one for each file that the code opens."""
+
+    def __init__(self, pipe: BinaryIO) -> None:
+        self._pipe = pipe
+        # Reentrant: a signal handler of the code may open a file while a line is written.
+        self._lock = threading.RLock()
+
+    def send(self, line: bytes) -> None:
+        with self._lock:
+            self._pipe.write(line + b"\n")
+            self._pipe.flush()
+
+
+class _OpenReports:
+    """Tells assay which files the code opens, before it gets their content. assay keeps them with the run."""
+
+    _LIBRARY = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120 - pathlib would slow down the start
+    # Python reads modules and the lines of tracebacks by these. Modules have their own place in a run's identity.
+    _SOURCE_READERS = ("<frozen importlib", _LIBRARY + "linecache.py")
+    _CHANGES = ("os.rename", "os.remove")
+
+    def __init__(self, replies: _Replies) -> None:
+        self._replies = replies
+        self._process = os.getpid()
+        self._sent: set[tuple[str, int, int]] = set()
+        sys.addaudithook(self._on_audit_event)
+
+    def _on_audit_event(self, event: str, arguments: tuple[Any, ...]) -> None:
+        # A copy of the process must not write into the middle of a reply.
+        if (event != "open" and event not in self._CHANGES) or os.getpid() != self._process:
+            return
+        if not self._is_opened_by_code():
+            return
+        changes = event in self._CHANGES or bool(
+            isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        )
+        for name in arguments[: 2 if event == "os.rename" else 1]:
+            if not isinstance(name, (str, bytes, os.PathLike)):
+                continue  # the number of an open file
+            try:
+                path = os.path.abspath(os.fsdecode(name))  # noqa: PTH100
+                path.encode()  # the line is UTF-8
+                status = None if changes else os.stat(path)  # noqa: PTH116
+            except (OSError, ValueError):
+                continue  # no such file, or a name that no file can have
+            if status is not None and not stat.S_ISREG(status.st_mode):
+                continue
+            state = (path, status.st_size, status.st_mtime_ns) if status else (path, -1, -1)
+            if state not in self._sent:
+                self._replies.send(b'{"opened":' + json.dumps(state).encode() + b"}")
+                self._sent.add(state)
+
+    def _is_opened_by_code(self) -> bool:
+        """Return False if Python itself opens a file, to import a module or to show a line of source."""
+        frame: types.FrameType | None = sys._getframe(2)  # noqa: SLF001 - the only way to the caller's frame
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if file.startswith(self._SOURCE_READERS):
+                return False
+            if not file.startswith((self._LIBRARY, "<frozen ")):
+                return file != __file__
+            frame = frame.f_back
+        return True
+
+
 def _end_with_parent(pipe: int) -> None:
     """Wait until assay's end of the pipe is closed, then kill this process and every process it started.
 
@@ -317,7 +384,8 @@ def main() -> None:
     Imports look in these folders. The first is the pipeline's; it comes before everything on sys.path. It may be
     empty.
     """
-    requests, replies = _take_pipes()
+    requests, reply_pipe = _take_pipes()
+    replies = _Replies(reply_pipe)
     pipeline_folder, *folders = json.loads(sys.argv[1])
     if pipeline_folder:
         sys.path.insert(0, pipeline_folder)
@@ -332,16 +400,16 @@ def main() -> None:
     threading.Thread(target=_end_with_parent, args=(requests.fileno(),), daemon=True).start()
     if is_javascript:
         _close_doors()
-    replies.write(b'{"ready":true}\n')
-    replies.flush()
+    else:
+        _OpenReports(replies)
+    replies.send(b'{"ready":true}')
     worker_pid = os.getpid()
     for line in requests:
         reply = handle(json.loads(line))
         # The code may have called os.fork() and returned in the child too. Only the worker itself replies.
         if os.getpid() != worker_pid:
             break
-        replies.write(reply + b"\n")
-        replies.flush()
+        replies.send(reply)
     os._exit(0)  # a normal exit would wait for threads that the code has started
 
 

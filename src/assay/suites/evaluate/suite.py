@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.core import files
+from assay.core.code_files import watch_opens
 from assay.core.connect import Role
 from assay.core.errors import UsageError, cannot_write
 from assay.core.function_identity import FunctionIdentity, identify
@@ -228,6 +229,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         Raises UsageError if the function has no source. Adds a notice if it uses a value that assay cannot compare
         between runs. `version=` of `assay.evaluate` turns both off.
         """
+        watch_opens()  # the files that a function reads are no part of its identity
         identity: FunctionIdentity = identify(function)
         name = describe_callable(function)
         if self.options.version:
@@ -301,6 +303,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         number = 2
         while name in taken and name.startswith("lambda"):
             name, number = f"lambda{number}", number + 1
+        watch_opens()
         scorer = FunctionScorer(
             each, name, rows, self._whole_target, timeout=self.spec.timeout, owners=self._owners
         )
