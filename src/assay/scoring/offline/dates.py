@@ -322,11 +322,8 @@ _RELATION = re.compile(
     rf"(?:the\s+)?(?:(?:{_WEEKDAY}),?\s+)?$",
     re.IGNORECASE,
 )
-# At most this many spaces and commas: several repeats of the same characters take long for a text of nothing else.
-_GAP = r"[\s,]{0,20}"
 _PART = re.compile(
-    r"(?P<part>early|mid|middle|late|beginning|start|end|1|2|3|4|last)(?:st|nd|rd|th)?[\s-]{1,20}"
-    r"(?P<unit>week|weekend|half)?\s{0,20}"
+    r"(?P<part>early|mid|middle|late|beginning|start|end|1|2|3|4|last)(?:st|nd|rd|th)?[\s-]+(?P<unit>week|weekend|half)?\s*"
     r"(?:of\s+|in\s+)?(?:the\s+)?$",
     re.IGNORECASE,
 )
@@ -341,11 +338,11 @@ _THIRDS = {
     "end": (2, 3),
 }
 _RANGE = re.compile(
-    rf"{_GAP}(?:-|–|—|to|until|till|through|至|到|~){_GAP}(?:the\s+)?(?:(?:early|mid|late)[\s-]+)?",
+    r"[\s,]*(?:-|–|—|to|until|till|through|至|到|~)[\s,]*(?:the\s+)?(?:(?:early|mid|late)[\s-]+)?",
     re.IGNORECASE,
 )
 _LIST = re.compile(
-    rf"{_GAP}(?:and|or|&|,|/|to|-|–|和|、){_GAP}(?:in\s+|on\s+)?(?:(?:early|mid|late)[\s-]+)?", re.IGNORECASE
+    r"[\s,]*(?:and|or|&|,|/|to|-|–|和|、)[\s,]*(?:in\s+|on\s+)?(?:(?:early|mid|late)[\s-]+)?", re.IGNORECASE
 )
 _BETWEEN = re.compile(r"between\s+(?:the\s+)?$", re.IGNORECASE)
 
