@@ -18,4 +18,4 @@ def cut_end(text: str, max_chars: int) -> str:
 
 def cut_start(text: str, max_chars: int) -> str:
     """Return the last `max_chars` characters of a text with the mark before them; a shorter text unchanged."""
-    return text if len(text) <= max_chars else f"{CUT}{text[-max_chars:]}"
+    return text if len(text) <= max_chars else f"{CUT}{text[len(text) - max_chars :]}"
