@@ -25,6 +25,7 @@ from assay.core.arguments import with_options_of_arguments
 from assay.core.connect import SEVERAL, split_urls
 from assay.core.errors import UsageError
 from assay.core.events import observed
+from assay.core.excerpt import cut_end
 from assay.core.function_source import describe_callable, parameters_of
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
@@ -242,7 +243,9 @@ def _open(values: dict[str, Any]) -> Runner:
     try:
         return Runner(suite, models, observers, command=[])
     except UnicodeEncodeError as error:
-        raise UsageError(f"an argument has a character that is no text: {error.object[:80]!r}") from None
+        raise UsageError(
+            f"an argument has a character that is no text: {cut_end(error.object, 80)!r}"
+        ) from None
     except TypeError as error:
         raise UsageError(f"gen_kwargs and model_args take values of JSON only: {error}") from None
 
@@ -287,7 +290,7 @@ def _name_subjects(
         for each in values:
             if each is not None and not callable(each) and (what == "answer" or not isinstance(each, str)):
                 raise UsageError(
-                    f"{what}= takes a function{'' if what == 'answer' else ' or a text'}, not {each!r:.80}"
+                    f"{what}= takes a function{'' if what == 'answer' else ' or a text'}, not {cut_end(repr(each), 80)}"
                 )
     if not mappings:
         name = describe_callable(answer) if callable(answer) else ""

@@ -569,7 +569,7 @@ class Runner:
 
     def _notice(self, sentences: Sequence[str]) -> None:
         for sentence in sentences:
-            self._notify(Noted(sentence))
+            self._notify(Noted(self._redactor.clean(sentence)))
 
     def _notify(self, event: Event) -> None:
         for observer in self._observers:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -89,8 +90,13 @@ COMMANDS = {
 def run(folder: Path, suite: str, variables: Mapping[str, str], out: str = "out") -> Finished:
     """Run a suite as a process with these variables."""
     output = ("--output-dir", out) if suite != "evaluate" else ()
+    return python(folder, (*COMMANDS[suite], *output), variables)
+
+
+def python(folder: Path, words: Sequence[str], variables: Mapping[str, str]) -> Finished:
+    """Run Python in a folder, with these words and variables."""
     done = subprocess.run(
-        [sys.executable, *COMMANDS[suite], *output],
+        [sys.executable, *words],
         cwd=folder,
         env={**environment(), **variables},
         capture_output=True,
@@ -174,3 +180,102 @@ def test_other_users_cannot_read_the_files_of_a_run(folder: Path) -> None:
         assert not stat.S_IMODE(path.stat().st_mode) & 0o007, path
     (run_folder,) = (folder / "out" / "assay").iterdir()
     assert not stat.S_IMODE(run_folder.stat().st_mode) & 0o007
+
+
+# With characters that Python, JSON, CSV and XML escape.
+CUT_SECRET = "tok-4f\"Gh\\77Jk'LmN0pQ"
+
+
+def assert_no_part(texts: Mapping[str, str]) -> None:
+    """Assert that no text has six characters of the secret, also as JSON, Python, CSV or XML write it."""
+    for name, text in texts.items():
+        plain = re.sub(r"""&quot;|""|\\(?=["'\\])""", lambda match: "" if match[0] == "\\" else '"', text)
+        for at in range(len(CUT_SECRET) - 5):
+            assert CUT_SECRET[at : at + 6] not in plain, name
+            assert CUT_SECRET[at : at + 6] not in text, name
+
+
+def test_checks_of_a_pipeline_show_no_part_of_a_secret_that_they_cut(tmp_path: Path) -> None:
+    """Their messages quote values as Python does, then cut them."""
+    (tmp_path / "g.yaml").write_text(
+        "inputs: [name]\nsteps:\n  - {id: g, type: code, code: 'def main(name): return name'}\n"
+    )
+    tests = [
+        {"id": f"a{n}", "name": "x", "expected_output": f"contains:{'z' * n}{CUT_SECRET}"}
+        for n in range(30, 90)
+    ]
+    tests += [
+        {"id": f"{'i' * n}{CUT_SECRET}", "name": "x", "expected_output": "y"} for n in range(1975, 2000)
+    ]
+    (tmp_path / "t_basic.jsonl").write_text("".join(json.dumps(test) + "\n" for test in tests))
+    words = ("-m", "assay", "pipeline", "g.yaml", "--testset", "t_basic.jsonl", "--output-dir", "out")
+    done = python(tmp_path, (*words, "--outfile", "out/lab.csv"), {"SOME_TOKEN": CUT_SECRET})
+    assert done.code == 1, done.err
+    texts = written(tmp_path / "out")
+    endings = {name.rpartition("/")[2] for name in texts}
+    assert {"results.jsonl", "results.csv", "lab.csv", "junit.xml", "scores.jsonl", "summary.json"} <= endings
+    assert all("[redacted]" in text for name, text in texts.items() if name.endswith((".csv", ".xml")))
+    assert "[redacted]" in done.out
+    assert_no_part({**texts, "stdout": done.out, "stderr": done.err})
+
+
+RAISING_HOP = """
+import os
+
+class Odd:
+    def __init__(self, text):
+        self.text = text
+
+    def __str__(self):
+        return self.text
+
+def f(session, d):
+    secret = os.environ["SOME_TOKEN"]
+    with session.tracer.trace_step("odd", "", {"value": Odd("y" * (d["before"] - 1500) + secret)}):
+        pass
+    raise ValueError("y" * d["before"] + secret + "y" * d["after"])
+"""
+
+
+def test_exceptions_of_a_hop_function_show_no_part_of_a_secret_that_they_cut(tmp_path: Path) -> None:
+    """A message is cut at its end, a traceback at its beginning, a step's metadata in `observer.jsonl` too."""
+    (tmp_path / "f.py").write_text(RAISING_HOP)
+    rows = [{"id": n, "tag": "message", "before": n, "after": 0} for n in range(1970, 2001)]
+    rows += [{"id": n, "tag": "traceback", "before": 1500, "after": n} for n in range(5970, 6001)]
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("-m", "assay", "hop", "f.py:f", "d.jsonl", "--output-dir", "out")
+    done = python(tmp_path, words, {"SOME_TOKEN": CUT_SECRET})
+    assert done.code == 1, done.err
+    texts = written(tmp_path / "out")
+    (observed,) = [text for name, text in texts.items() if name.endswith("observer.jsonl")]
+    assert '"metadata":{"value":"y' in observed
+    (records,) = [text for name, text in texts.items() if name.endswith("records.jsonl")]
+    assert records.count('"traceback":"…[redacted]y') > 10
+    assert_no_part({**texts, "stdout": done.out, "stderr": done.err})
+
+
+RAISING_PIPELINE = """
+inputs: [n]
+steps:
+  - id: g
+    type: code
+    code: |
+      import os
+      def main(n):
+          secret = os.environ["SOME_TOKEN"]
+          print(secret + "z" * (1975 + n))
+          raise ValueError("z" * (475 + n) + secret)
+"""
+
+
+def test_code_of_a_pipeline_shows_no_part_of_a_secret_that_it_printed_or_raised(tmp_path: Path) -> None:
+    """Its process keeps the end of what it prints and the beginning of what it raises."""
+    (tmp_path / "g.yaml").write_text(RAISING_PIPELINE)
+    tests = [{"id": f"a{n}", "inputs": {"n": n}} for n in range(26)]
+    (tmp_path / "t_basic.jsonl").write_text("".join(json.dumps(test) + "\n" for test in tests))
+    words = ("-m", "assay", "pipeline", "g.yaml", "--testset", "t_basic.jsonl", "--output-dir", "out")
+    done = python(tmp_path, words, {"SOME_TOKEN": CUT_SECRET})
+    texts = written(tmp_path / "out")
+    assert any("it printed: …[redacted]zz" in text for text in texts.values())
+    assert any("z[redacted]…" in text for text in texts.values())
+    assert_no_part({**texts, "stdout": done.out, "stderr": done.err})

@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from assay.core.errors import AssayError
+from assay.core.excerpt import cut_end
 from assay.core.json_compare import NUMBERS, TESTS, Test, bounded, is_number, negative
 
 # Conditions come from data files of others. These limits keep Python's parser and our recursion safe.
@@ -136,7 +137,7 @@ def _indent(source: str) -> int:
 
 
 def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")
+    return repr(cut_end(text, 60))
 
 
 class _Builder:

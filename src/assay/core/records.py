@@ -34,6 +34,7 @@ from assay.core.bounds import (
 )
 from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.core.errors import InputError, Problem, unreadable
+from assay.core.excerpt import cut_end
 from assay.core.schema import JSON_WORDING, KeyPath, Wording, convert, json_path, kind_of
 
 T = TypeVar("T")
@@ -368,7 +369,7 @@ class _Scan:
         elif behind and text.startswith(b","):
             self._add(self._line, "a comma stands behind a record; take it away")
         else:
-            self._add(self._line, f"expected an object, found {text[:40].decode(errors='replace')!r}")
+            self._add(self._line, f"expected an object, found {cut_end(text.decode(errors='replace'), 40)!r}")
         following = data.find(b"{", start, line_end)
         if behind and following >= 0 and not text.startswith(b"//"):
             self._move(following)

@@ -7,6 +7,9 @@
 
 Secrets are the values of environment variables with names such as `*_KEY`, and passwords in variables such as
 `HTTPS_PROXY`. `is_secret` says which of these values count: `DEBUG_KEY=response` must not eat an ordinary word.
+
+Many texts are cut before they get here, some of them inside a secret. So 6 or more characters of a secret are also
+replaced if they stand beside the mark of a cut (`excerpt.py`).
 """
 
 from __future__ import annotations
@@ -17,13 +20,15 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, AnyStr, BinaryIO, TypeVar
 from urllib.parse import quote, unquote
+from xml.sax.saxutils import escape
 
 import msgspec
 
 from assay.core.connect import Role
 from assay.core.envfile import keys_in
+from assay.core.excerpt import CUT
 from assay.core.params import header_variables
 
 MARK = "[redacted]"
@@ -31,6 +36,8 @@ MARK = "[redacted]"
 MIN_LENGTH = 8
 # From this length on, a value of letters only counts too, such as a password of an app. Few words are as long.
 LONG = 16
+# Characters of a secret beside the mark of a cut. Fewer stay: they may be ordinary text, and they tell little.
+MIN_PART = 6
 # Placeholders such as "xxxxxxxxxxxxxxxx" have fewer different characters.
 MIN_CHARACTERS = 5
 
@@ -46,6 +53,11 @@ _STRUCTS = frozenset({"request", "response", "failure", "usage", "end"})
 _JOURNAL_WORDS = frozenset({"type", "case", "stage", "hash", "scorer", "status", "kind", "finish"})
 # Fields with names that people chose. A name that is plain words stays, because lines are grouped by it.
 _NAMES = frozenset({"set", "subject", "metric", "part", "model"})
+_CUT = re.compile(CUT)
+_CUT_BYTES, _ESCAPED_CUT = CUT.encode(), b"u2026"
+# In a JSON file the mark may be escaped, with more backslashes if it is in a text that is JSON itself.
+_CUT_IN_FILE = re.compile(rb"%b|\\{1,8}%b" % (_CUT_BYTES, _ESCAPED_CUT))
+_LONGEST_CUT = 8 + len(_ESCAPED_CUT)
 # Bytes of a file in memory at once.
 _PIECE = 1 << 20
 # Bytes on each side of a secret in which the quotes of a JSON key are looked for. Names are shorter.
@@ -95,25 +107,18 @@ def secrets_of(roles: Collection[Role], params: dict[str, Any]) -> list[str]:
 
 
 class Redactor:
-    """Replaces every secret in texts, also if JSON or a URL escapes some of its characters.
+    """Replaces every secret in texts, also an escaped one, and parts of secrets beside the mark of a cut.
 
     Values that are no secret by `is_secret` are left out. A redactor without secrets is falsy, so that callers can
     skip it.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        spellings = set()
-        for secret in filter(is_secret, secrets):
-            # A tool's arguments are JSON inside a text, and messages of endpoints quote URLs.
-            spellings |= {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
-            spellings.add(quote(secret, safe="", errors="replace"))
-        # Longest first, so that a secret that contains another one is replaced as a whole.
-        self._secrets = sorted(spellings, key=len, reverse=True)
-        # As the texts stand in a line of JSON. Surrogates are the bytes of a variable that is not UTF-8.
-        escaped = {json.dumps(text, ensure_ascii=False)[1:-1] for text in self._secrets}
-        self._encoded = sorted(
-            (text.encode(errors="surrogateescape") for text in escaped), key=len, reverse=True
-        )
+        self._secrets = {text for secret in filter(is_secret, secrets) for text in _spellings(secret)}
+        self._parts = _parts(self._secrets)
+        # As the texts stand in a line of JSON.
+        self._encoded = {_encode(_json_text(text)) for text in self._secrets}
+        self._encoded_parts = _parts(self._encoded)
 
     def __bool__(self) -> bool:
         return bool(self._secrets)
@@ -122,8 +127,26 @@ class Redactor:
         """Return the line without secrets. Nearly all lines have none: the same object is returned then."""
         for secret in self._encoded:
             if secret in line:
-                return msgspec.json.encode(self._clean_fields(msgspec.json.decode(line)))
-        return line
+                break
+        else:
+            # `isascii` takes next to no time.
+            if line.isascii() or not self._has_part(line):
+                return line
+        fields = msgspec.json.decode(line)
+        cleaned = self._clean_fields(fields)
+        return line if cleaned == fields else msgspec.json.encode(cleaned)
+
+    def _has_part(self, line: bytes) -> bool:
+        """Return whether a part of a secret stands beside a mark."""
+        at = line.find(_CUT_BYTES)
+        while at >= 0:
+            after = at + len(_CUT_BYTES)
+            if line[max(0, at - MIN_PART) : at] in self._encoded_parts:
+                return True
+            if line[after : after + MIN_PART] in self._encoded_parts:
+                return True
+            at = line.find(_CUT_BYTES, after)
+        return False
 
     def redacted(self, value: StructT) -> StructT:
         """Return a struct without secrets. The names of its fields stay."""
@@ -148,9 +171,11 @@ class Redactor:
     def clean(self, value: Any) -> Any:
         """Return a JSON value of a user, model or endpoint without secrets. Keys that are plain words stay."""
         if isinstance(value, str):
-            for secret in self._secrets:
-                value = value.replace(secret, MARK)
-            return value
+            pieces, copied = [], 0
+            for start, end in _find_spans(value, self._secrets, self._parts, _CUT):
+                pieces += [value[copied:start], MARK]
+                copied = end
+            return "".join([*pieces, value[copied:]])
         if isinstance(value, list):
             return [self.clean(item) for item in value]
         if isinstance(value, dict):
@@ -195,25 +220,98 @@ class Redactor:
         return True
 
     def _find_secrets(self, fd: int, *, is_json: bool) -> Iterator[tuple[int, int]]:
-        """Yield start and end of each secret in a file, in order."""
-        texts = {*self._encoded, *(text.encode(errors="surrogateescape") for text in self._secrets)}
+        """Yield start and end of each secret in a file, and of each part of one beside a mark, in order."""
+        texts = {*self._encoded, *map(_encode, self._secrets)}
+        if not is_json:
+            # A CSV file doubles quotes. XML escapes more characters in an attribute than in a text.
+            for text in self._secrets:
+                attribute = escape(text, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+                others = (text.replace('"', '""'), escape(text), attribute, attribute.replace('"', "&quot;"))
+                texts |= set(map(_encode, others))
         # A piece without these has none of the longer texts either.
         shortest = [text for text in texts if not any(other in text for other in texts - {text})]
-        ordered = sorted(texts, key=len, reverse=True)
-        pattern = re.compile(b"|".join(map(re.escape, ordered)))
+        parts = _parts(texts)
+        overlap = max(map(len, texts)) + _LONGEST_CUT
         last_end = 0
-        # Pieces overlap, so that a secret on the border is seen whole.
+        # Pieces overlap, so that a secret on the border is seen whole, and a part of one with its mark.
         for offset in range(0, os.fstat(fd).st_size, _PIECE):
-            piece = os.pread(fd, _PIECE + len(ordered[0]) - 1, offset)
-            # `in` is many times faster than the pattern, and nearly all pieces have no secret.
-            if not any(text in piece for text in shortest):
+            first = max(0, offset - _LONGEST_CUT)
+            piece = os.pread(fd, offset - first + _PIECE + overlap, first)
+            # `in` is many times faster than a search for all places, and nearly all pieces have no secret.
+            if not any(text in piece for text in (*shortest, _CUT_BYTES, _ESCAPED_CUT)):
                 continue
-            for match in pattern.finditer(piece, max(0, last_end - offset)):
-                if match.start() >= _PIECE:
+            for place, place_end in _find_spans(piece, texts, parts, _CUT_IN_FILE):
+                if first + place >= offset + _PIECE:
                     break
-                start, last_end = offset + match.start(), offset + match.end()
-                if not (is_json and _is_plain_key(fd, start, last_end)):
-                    yield start, last_end
+                start, end = max(first + place, last_end), first + place_end
+                if start >= end:  # the piece before had it too
+                    continue
+                last_end = end
+                if not (is_json and _is_plain_key(fd, start, end)):
+                    yield start, end
+
+
+def _spellings(secret: str) -> set[str]:
+    """Return the secret as texts of users, models and endpoints may contain it."""
+    # Python escapes a single quote only in a text that has double quotes too.
+    in_python = repr(f"'\"{secret}")[4:-1]
+    return {
+        secret,
+        # A tool's arguments are JSON inside a text, messages quote values as Python does, and endpoints quote URLs.
+        json.dumps(secret)[1:-1],
+        _json_text(secret),
+        in_python,
+        in_python.replace("\\'", "'"),
+        quote(secret, safe="", errors="replace"),
+        # Some messages are brought into one line.
+        " ".join(secret.split()),
+    }
+
+
+def _json_text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def _encode(text: str) -> bytes:
+    # Surrogates are the bytes of a variable that is not UTF-8.
+    return text.encode(errors="surrogateescape")
+
+
+def _parts(secrets: Iterable[AnyStr]) -> frozenset[AnyStr]:
+    """Return every piece of MIN_PART characters of the secrets."""
+    return frozenset(
+        secret[start : start + MIN_PART] for secret in secrets for start in range(len(secret) - MIN_PART + 1)
+    )
+
+
+def _find_spans(
+    text: AnyStr, secrets: Iterable[AnyStr], parts: frozenset[AnyStr], cut: re.Pattern[AnyStr]
+) -> list[tuple[int, int]]:
+    """Return start and end of each secret, and of each part of one beside a mark: sorted, and without overlaps."""
+    spans = []
+    for secret in secrets:
+        start = text.find(secret)
+        while start >= 0:
+            spans.append((start, start + len(secret)))
+            start = text.find(secret, start + 1)
+    for mark in cut.finditer(text):
+        # Away from the mark, as long as the outermost characters are in a secret.
+        start, end = mark.start() - MIN_PART, mark.end() + MIN_PART
+        while start >= 0 and text[start : start + MIN_PART] in parts:
+            start -= 1
+        while text[end - MIN_PART : end] in parts:
+            end += 1
+        if start + MIN_PART < mark.start():
+            spans.append((start + 1, mark.start()))
+        if end - MIN_PART > mark.end():
+            spans.append((mark.end(), end - 1))
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
 
 
 def _is_plain_key(fd: int, start: int, end: int) -> bool:

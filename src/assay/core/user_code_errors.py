@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from assay.core.errors import CaseFailed, ModelError, ModelRefused, StopRun, UsageError
+from assay.core.excerpt import cut_end, cut_start
 from assay.core.patterns import SlowPattern
 from assay.core.types import Failure
 from assay.core.watchdog import Blocked
@@ -141,7 +142,7 @@ def message_of(error: BaseException) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001 - a user's own __str__ may raise anything
         return ""
-    return _writable(text[:_MAX_MESSAGE])
+    return _writable(cut_end(text, _MAX_MESSAGE))
 
 
 def _writable(text: str) -> str:
@@ -183,7 +184,7 @@ def traceback_of(error: BaseException) -> str:
         whole = traceback.TracebackException.from_exception(error, compact=True)
     if not _keep_user_frames(whole):
         return ""
-    return _writable("".join(whole.format()).rstrip())[-_MAX_TRACEBACK:]
+    return cut_start(_writable("".join(whole.format()).rstrip()), _MAX_TRACEBACK)
 
 
 def _keep_user_frames(whole: traceback.TracebackException) -> bool:

@@ -22,6 +22,7 @@ import msgspec
 from assay.core import jsonl
 from assay.core.connect import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.errors import InputError, ModelError, Problem, UsageError, similar_file
+from assay.core.excerpt import cut_start
 from assay.core.file_check import did_you_mean
 from assay.core.hashing import file_sha256
 from assay.core.json_schema import JsonSchema, complete, described
@@ -71,7 +72,9 @@ class ScriptModel:
             replies = self._replies.get(_ANY_PROMPT)
         if not replies:
             prompt = str(request.prompt if request.messages is None else request.messages)
-            raise ModelError(Failure("not_recorded", f"{self._path} has no reply to {prompt[-80:]!r}"))
+            raise ModelError(
+                Failure("not_recorded", f"{self._path} has no reply to {cut_start(prompt, 80)!r}")
+            )
         # The caller sends the run's seed plus the number of the repeat.
         reply = replies[(seed - self._seed) % len(replies)]
         if isinstance(reply, Failure):

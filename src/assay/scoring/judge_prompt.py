@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from assay.core import prompts
 from assay.core.errors import ModelError
+from assay.core.excerpt import cut_end
 from assay.core.types import Response
 from assay.scoring.prompt_budget import CHARACTERS, nearest
 from assay.scoring.questions import JudgeQuestion
@@ -151,9 +152,7 @@ def label_count(question: JudgeQuestion) -> dict[str, str]:
 
 def unreadable_reply(response: Response, problem: str) -> str:
     """Return the reason of an invalid verdict: the problem, and the beginning of the reply."""
-    text = response.text
-    if len(text) > _QUOTE_LENGTH:
-        text = f"{text[:_QUOTE_LENGTH]}…"
+    text = cut_end(response.text, _QUOTE_LENGTH)
     cut = " (the reply was cut at its token limit)" if response.finish == "length" else ""
     return f"no verdict: {problem}{cut}: {text!r}"
 
@@ -174,7 +173,7 @@ def _read_label(value: Any, labels: Sequence[str], aliases: Mapping[str, str], p
     by_name = {label.casefold(): label for label in labels} | dict(aliases)
     label = by_name.get(value.strip().casefold()) if isinstance(value, str) else None
     if label is None:
-        raise ValueError(f"{place} is {value!r:.60}, not one of {', '.join(labels)}")
+        raise ValueError(f"{place} is {cut_end(repr(value), 60)}, not one of {', '.join(labels)}")
     return label
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from assay.core.excerpt import CUT, cut_end
 from assay.scoring.text_overlap import tokens
 
 # Most items in one request. Small models lose count in longer lists.
@@ -45,9 +46,7 @@ def batches(texts: Sequence[str]) -> list[slice]:
 def shortened(text: str) -> str:
     """Return the text, cut to the budget. A note tells how many characters are missing."""
     excess = len(text) - CHARACTERS
-    if excess <= 0:
-        return text
-    return f"{text[:CHARACTERS]} […{excess} more characters]"
+    return text if excess <= 0 else f"{cut_end(text, CHARACTERS)} [{excess} more characters]"
 
 
 def nearest(texts: Sequence[str], queries: Sequence[str], budget: int = CHARACTERS) -> Sequence[str]:
@@ -67,12 +66,15 @@ def nearest(texts: Sequence[str], queries: Sequence[str], budget: int = CHARACTE
 
 
 def _passages(text: str) -> Iterator[str]:
-    """Split a text at a line break or space in the second half of a passage, else within a word."""
+    """Split a text at a line break or space in the second half of a passage, else within a word, with marks."""
     while len(text) > PASSAGE:
         last_break = max(text.rfind(mark, PASSAGE // 2, PASSAGE) for mark in ("\n", " "))
-        end = last_break + 1 or PASSAGE
-        yield text[:end]
-        text = text[end:]
+        if last_break < 0:
+            yield cut_end(text, PASSAGE - 1)
+            text = CUT + text[PASSAGE - 1 :]
+        else:
+            yield text[: last_break + 1]
+            text = text[last_break + 1 :]
     yield text
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from assay.core import prompts
 from assay.core.errors import CaseFailed
+from assay.core.excerpt import cut_end
 from assay.core.memory import MemoryContext
 from assay.core.types import Failure
 
@@ -68,7 +69,8 @@ class PromptAsker:
     async def _ask_usable(self, prompt: str, values: dict[str, str], parse: Callable[[str], T | None]) -> T:
         value, reply = await self._ask_twice(prompt, values, parse)
         if value is None:
-            message = f"{self._memory} asked for {prompt!r} twice and cannot use the reply {reply[:_QUOTE_LENGTH]!r}"
+            quote = cut_end(reply, _QUOTE_LENGTH)
+            message = f"{self._memory} asked for {prompt!r} twice and cannot use the reply {quote!r}"
             raise CaseFailed(Failure("failed_step", f"{message}; a more able model may help", prompt))
         return value
 

@@ -20,6 +20,7 @@ import msgspec
 
 from assay.core.envfile import COMMON_KEY
 from assay.core.errors import ModelError
+from assay.core.excerpt import cut_end
 from assay.core.types import Failure, Response
 from assay.models.calling.http_wire import HttpResponse
 
@@ -81,7 +82,7 @@ def decode_json(response: HttpResponse, where: str, key: str = COMMON_KEY) -> An
     except (msgspec.DecodeError, UnicodeDecodeError):
         if not response.body.strip():
             raise bad_reply(where, "it has an empty body") from None
-        words = _error_text(response.body)[:_FIRST_WORDS]
+        words = cut_end(_error_text(response.body), _FIRST_WORDS)
         raise bad_reply(where, f"it is not JSON. It begins with: {words}") from None
 
 
@@ -233,9 +234,9 @@ def _error_text(body: bytes) -> str:
         text = body.decode("utf-8", "replace").strip()
         if text.startswith("<"):
             # Without a bound, a page of a million "<" would take hours.
-            text = _HTML_TAG.sub(" ", text[:_MAX_PAGE])
+            text = _HTML_TAG.sub(" ", cut_end(text, _MAX_PAGE))
     # Proxies send whole HTML pages. 300 characters are enough to recognise one.
-    return " ".join(text.split())[:300] or "nothing more"
+    return cut_end(" ".join(text.split()), 300) or "nothing more"
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

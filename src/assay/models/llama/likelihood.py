@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from assay.core.errors import ModelError
+from assay.core.excerpt import cut_end
 from assay.core.types import Failure, Usage
 from assay.models.likelihood import spans
 from assay.models.likelihood.spans import Ids, Likelihood, MeasuredSpan, TokenSpan
@@ -210,5 +211,6 @@ def _request(server: LlamaBackend, method: str, path: str, body: Any) -> Any:
     finally:
         connection.close()
     if status != 200:
-        raise ModelError(Failure("rejected", f"llama.cpp's {path} answered {status}: {content[:200]!r}"))
+        words = cut_end(repr(content), 200)
+        raise ModelError(Failure("rejected", f"llama.cpp's {path} answered {status}: {words}"))
     return msgspec.json.decode(content)

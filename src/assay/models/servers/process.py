@@ -24,6 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from assay.core.errors import cannot_write
+from assay.core.excerpt import cut_end
 from assay.models.llama.weights import cache_folder
 from assay.models.servers import supervisor
 
@@ -225,5 +226,5 @@ def read_tail(log: Path, secret: str, count: int = TAIL_LINES) -> list[str]:
     if secret:
         text = text.replace(secret, "[redacted]")
     states = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
-    lines = [_ESCAPE.sub("", state).rstrip()[:_MAX_LINE] for state in states]
+    lines = [cut_end(_ESCAPE.sub("", state).rstrip(), _MAX_LINE) for state in states]
     return [line for line in lines if line][-count:]

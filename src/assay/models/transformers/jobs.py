@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from assay.core.excerpt import cut_end
 from assay.models.likelihood.spans import Ids, TokenSpan
 from assay.models.transformers.protocol import (
     GenerateText,
@@ -117,4 +118,4 @@ def row_of(span: TokenSpan) -> tuple[int, ...]:
 def describe_error(error: BaseException) -> str:
     """Return type and text of an exception on one line, shortened."""
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:500]}" if text else type(error).__name__
+    return f"{type(error).__name__}: {cut_end(text, 500)}" if text else type(error).__name__

@@ -68,7 +68,8 @@ _BRIDGE = r"""
   function print(...values) {
     let line = "";
     for (let i = 0; i < values.length; i++) line += (i ? " " : "") + show(values[i]);
-    printed = slice(printed + line + "\n", -PRINTED);
+    line = printed + line + "\n";
+    printed = line.length <= PRINTED ? line : "…" + slice(line, -PRINTED);
   }
   const console = {};
   for (const name of ["log", "info", "warn", "error", "debug", "trace"]) console[name] = print;
@@ -286,7 +287,7 @@ def _script_error(text: str, source: str, printed: str) -> JavaScriptError:
     # The stack of a value that is not an Error.
     for ending in ("\nundefined", "\nnull"):
         message = message.removesuffix(ending)
-    message = " ".join(message.split())[:500]
+    message = _one_line(message)
     place = _SYNTAX_PLACE.search(text)
     frame = _FRAME.search(text)
     if message.startswith("SyntaxError: ") and place and not frame:
@@ -298,9 +299,15 @@ def _script_error(text: str, source: str, printed: str) -> JavaScriptError:
     return JavaScriptError("raised", _with_hint(message), _line(text, source), printed)
 
 
+def _one_line(text: str) -> str:
+    """Return the text on one line. A long one is cut, with the mark of `core/excerpt.py`."""
+    line = " ".join(text.split())
+    return line if len(line) <= 500 else f"{line[:500]}…"
+
+
 def _call_error(facts: dict[str, str], source: str, entries: Sequence[str]) -> JavaScriptError:
     """Return the error for a call without a result, as the bridge describes it."""
-    state, text = facts["state"], " ".join(facts["text"].split())[:500]
+    state, text = facts["state"], _one_line(facts["text"])
     if state == "no_entry":
         advice = f"assign one to module.exports, or define one of {', '.join(entries)}"
         return JavaScriptError("no_entry", f"it defines no function to call; {advice}")

@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from assay.core.errors import MissingExtra
+from assay.core.excerpt import cut_end, cut_start
 from assay.solvers.code.runner import Code, CodeError, decode_result
 from assay.solvers.code.worker import (
     ENTRIES,
@@ -129,7 +130,7 @@ class Sandbox:
             return CodeError("memory", f"{code.name}: it printed more than {MAX_OUTPUT:,} bytes")
         if isinstance(exception, MemoryError) and "memory limit" in text:
             return self._limit_error(code, "memory", call.seconds)
-        return _raised_error(code, error, printed_note(call.output.output[-MAX_PRINTED:]))
+        return _raised_error(code, error, printed_note(cut_start(call.output.output, MAX_PRINTED)))
 
     def _limit_error(self, code: Code, kind: str, seconds: float) -> CodeError:
         if kind == "timeout":
@@ -266,7 +267,7 @@ def _raised_error(code: Code, error: MontyRuntimeError, output: str) -> CodeErro
     The line belongs to the code itself or to the three lines of `_calling_lines` below it.
     """
     exception = error.exception()
-    description = " ".join(error.display("type-msg").split())[:500]
+    description = cut_end(" ".join(error.display("type-msg").split()), 500)
     lines = [frame.line for frame in error.traceback() if frame.filename.startswith("<python-input")]
     last_line = code.source.count("\n") + 1
     # The third appended line encodes the result.

@@ -30,6 +30,8 @@ from typing import Any, BinaryIO, NamedTuple
 ENTRIES = ("aggregate", "transform", "process_data", "main", "execute")
 # Characters of printed text in the message of code that raised.
 MAX_PRINTED = 2_000
+# The mark of `core/excerpt.py`, by which parts of secrets are recognised.
+_CUT = "…"
 # Bytes of JSON. assay holds the result in memory and writes it to the journal.
 MAX_RESULT = 100_000_000
 # Entries in the cache of compiled code. A pipeline has a few pieces of code; a testset may carry many.
@@ -54,8 +56,8 @@ class _RequestError(Exception):
 class _Tail(io.RawIOBase):
     """A stream that keeps only the last characters written to it."""
 
-    # A character has up to four bytes in UTF-8.
-    _MAX_BYTES = 4 * MAX_PRINTED
+    # A character has up to four bytes in UTF-8. One more than is shown tells that there was more.
+    _MAX_BYTES = 4 * (MAX_PRINTED + 1)
 
     def __init__(self) -> None:
         self._data = b""
@@ -68,7 +70,8 @@ class _Tail(io.RawIOBase):
         return len(data)
 
     def text(self) -> str:
-        return self._data.decode("utf-8", "replace")[-MAX_PRINTED:]
+        text = self._data.decode("utf-8", "replace")
+        return text if len(text) <= MAX_PRINTED else f"{_CUT}{text[-MAX_PRINTED:]}"
 
 
 def select_inputs(
@@ -276,7 +279,7 @@ def _describe_place(error: BaseException, request: dict[str, Any]) -> str:
 def quote_line(source: str, line: int) -> str:
     """Return the given line of the source, indented on a line of its own."""
     lines = source.split("\n")
-    return f"\n  {lines[line - 1].strip()[:200]}" if line <= len(lines) else ""
+    return f"\n  {_cut_end(lines[line - 1].strip(), 200)}" if line <= len(lines) else ""
 
 
 def _describe(error: BaseException) -> str:
@@ -285,7 +288,11 @@ def _describe(error: BaseException) -> str:
         text = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 - a user's exception class may have a broken __str__
         text = ""
-    return f"{type(error).__name__}: {text[:500]}" if text else type(error).__name__
+    return f"{type(error).__name__}: {_cut_end(text, 500)}" if text else type(error).__name__
+
+
+def _cut_end(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[:max_chars]}{_CUT}"
 
 
 class _Replies:

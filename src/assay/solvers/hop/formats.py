@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.core.excerpt import cut_end
 from assay.core.hop_result import HopStatus
-from assay.solvers.hop.messages import shorten
 
 Schema = dict[str, Any]
 Tools = Mapping[str, Callable[..., Any]] | Iterable[Callable[..., Any]]
@@ -159,7 +159,7 @@ class Tool(NamedTuple):
 
     def describe(self) -> str:
         """Return one line for the prompt: name, parameters and docstring."""
-        docstring = shorten(" ".join((inspect.getdoc(self.function) or "").split()), _MAX_DOCSTRING)
+        docstring = cut_end(" ".join((inspect.getdoc(self.function) or "").split()), _MAX_DOCSTRING)
         line = f"- {self.name}{self.signature or '(...)'}"
         return f"{line}: {docstring}" if docstring else line
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.core import prompts
+from assay.core.excerpt import cut_end
 from assay.solvers.json_reply import NoJsonError, find_json
 
 VERSION = "v1"
@@ -83,8 +84,8 @@ def build_messages(
     for answer in rejected:
         variables = {
             "mark": mark,
-            "answer": shorten(answer.answer, _MAX_REJECTED),
-            "reason": shorten(answer.reason, _MAX_REJECTED),
+            "answer": cut_end(answer.answer, _MAX_REJECTED),
+            "reason": cut_end(answer.reason, _MAX_REJECTED),
         }
         feedback += "\n\n" + prompts.fill(shared["feedback"], variables)
     places = {**values, "mark": mark, "task": text.task, "context": context, "feedback": feedback}
@@ -95,11 +96,6 @@ def build_messages(
 def fingerprint() -> str:
     """Return one fingerprint of all prompts, because a run may use any of them."""
     return prompts.fingerprint(VERSION, *sorted(_FOLDER.glob(f"*.{VERSION}.txt")))
-
-
-def shorten(text: str, max_length: int) -> str:
-    """Return the text, cut after `max_length` characters with "…" appended."""
-    return text if len(text) <= max_length else f"{text[:max_length]}…"
 
 
 def _prompt_parts(name: str) -> dict[str, str]:
@@ -155,5 +151,6 @@ def read_judgement(value: Any) -> str:
     """Return "True", "False" or "Uncertain". Accepts any case, and JSON's true and false."""
     judgement = _JUDGEMENTS.get(str(value).strip().lower()) if isinstance(value, (str, bool)) else None
     if judgement is None:
-        raise UnreadableReply(f'the result was {as_text(value)[:100]}, not "True", "False" or "Uncertain"')
+        text = cut_end(as_text(value), 100)
+        raise UnreadableReply(f'the result was {text}, not "True", "False" or "Uncertain"')
     return judgement

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from assay.core.errors import ModelError
+from assay.core.excerpt import cut_end
 from assay.core.hop_result import FAIL, LACK_OF_INFO, OK, UNCERTAIN
 from assay.solvers.hop.messages import (
     RejectedAnswer,
@@ -19,7 +20,6 @@ from assay.solvers.hop.messages import (
     as_text,
     build_messages,
     read_reply,
-    shorten,
 )
 from assay.solvers.hop.verifiers import Ask, Claim, Verification, Verifier, verify_format
 
@@ -112,7 +112,7 @@ async def _attempt(
             return _Attempt(Verification(LACK_OF_INFO, reply.missing), None, text)
         result = operation.check(reply.result)
     except UnreadableReply as error:
-        return _Attempt(Verification(FAIL, str(error)), None, shorten(text, _MAX_UNREADABLE))
+        return _Attempt(Verification(FAIL, str(error)), None, cut_end(text, _MAX_UNREADABLE))
     verification = verify_format(result)
     if verification.status == OK and operation.verifier is not None:
         claim = Claim(operation.claim_text or operation.text, result, operation.task, operation.context)

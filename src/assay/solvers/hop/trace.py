@@ -30,6 +30,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from assay.core.excerpt import cut_end
 from assay.core.files import FILE_MODE
 from assay.core.hop_result import FAIL, OK
 from assay.core.redact import Redactor, secrets_from_environment
@@ -194,13 +195,13 @@ def _text(value: Any) -> str:
 def _json_metadata(metadata: Any) -> dict[str, Any]:
     """Return the metadata as JSON values. A value that JSON cannot represent becomes text."""
     if not isinstance(metadata, dict):
-        return {"metadata": _text(metadata)[:_MAX_TEXT]} if metadata else {}
+        return {"metadata": cut_end(_text(metadata), _MAX_TEXT)} if metadata else {}
     values = {}
     for key, value in metadata.items():
         try:
             values[_text(key)] = msgspec.json.decode(msgspec.json.encode(value))
         except Exception:  # noqa: BLE001 - an object of user code may raise anything while it is encoded
-            values[_text(key)] = _text(value)[:_MAX_TEXT]
+            values[_text(key)] = cut_end(_text(value), _MAX_TEXT)
     return values
 
 

@@ -22,6 +22,7 @@ import msgspec
 
 from assay.core import user_code
 from assay.core.errors import ModelError
+from assay.core.excerpt import cut_end
 from assay.core.hop_result import FAIL, OK, UNCERTAIN, known_status
 from assay.core.user_code_errors import UserCodeError
 from assay.solvers.hop.formats import VERDICT_SCHEMA, Tool, choice_problem, vote_schema
@@ -32,7 +33,6 @@ from assay.solvers.hop.messages import (
     as_text,
     build_messages,
     read_object,
-    shorten,
 )
 
 VOTES = 3
@@ -162,7 +162,7 @@ def from_function(function: Callable[..., Any]) -> Verifier:
         is_pair = isinstance(value, (tuple, list)) and len(value) == 2
         status = known_status(value[0]) if is_pair else None
         if status is None:
-            reason = f"the verifier returned {as_text(value)[:100]}, not (status, reason)"
+            reason = f"the verifier returned {cut_end(as_text(value), 100)}, not (status, reason)"
             return Verification(FAIL, reason, "TypeError")
         return Verification(status, as_text(value[1]))
 
@@ -188,7 +188,7 @@ def verify_format(result: Any) -> Verification:
     """
     for where, text in _texts(result):
         if _is_serialised_container(text):
-            quote = shorten(text, _MAX_QUOTE)
+            quote = cut_end(text, _MAX_QUOTE)
             reason = f"{where} is text that holds an object or a list: {quote!r}; write it as JSON"
             return Verification(FAIL, reason)
     return Verification(OK)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from assay.core import registry, user_code
 from assay.core.connect import EMBEDDINGS, Role
 from assay.core.errors import CaseFailed, ModelError, UsageError
+from assay.core.excerpt import cut_end
 from assay.core.memory import (
     Memory,
     MemoryContext,
@@ -166,13 +167,15 @@ def _call_and_read(function: Callable[[], Any], read: Callable[[Any], Any]) -> A
 
 def _checked_hits(result: Any) -> list[SearchHit]:
     if not isinstance(result, Iterable) or isinstance(result, str):
-        raise TypeError(f"it returned {result!r:.60}; return a list of SearchHit(MemoryItem(…), score)")
+        raise TypeError(
+            f"it returned {cut_end(repr(result), 60)}; return a list of SearchHit(MemoryItem(…), score)"
+        )
     return [_checked_hit(hit) for hit in result]
 
 
 def _checked_items(result: Any) -> list[MemoryItem]:
     if not isinstance(result, Iterable) or isinstance(result, str):
-        raise TypeError(f"it returned {result!r:.60}; return a list of MemoryItem(…)")
+        raise TypeError(f"it returned {cut_end(repr(result), 60)}; return a list of MemoryItem(…)")
     return list(result)
 
 

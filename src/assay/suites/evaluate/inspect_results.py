@@ -16,6 +16,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from assay.core.excerpt import cut_end
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.report import Entry, Metric, Report, Slice
 from assay.core.types import ASK, Call, Failure, Record, Request, Response, Score, ScoreStatus, Usage
@@ -223,7 +224,7 @@ class InspectRun(ImportedRows):
         notices = []
         if header.status != "success":
             message = f": {header.error.message}" if header.error else ""
-            notices.append(f"the log has the status {header.status!r}{message}"[:500])
+            notices.append(cut_end(f"the log has the status {header.status!r}{message}", 500))
         slices: dict[tuple[str, str], Slice] = {}
         for result in self._results:
             self._add_result(entry, slices, result, notices)
@@ -328,7 +329,7 @@ def _failure(epochs: list[InspectSample]) -> Failure | None:
             return Failure(
                 SAMPLE_ERROR,
                 epoch.error.message or "the sample ended with an error",
-                traceback=epoch.error.traceback[:_MAX_TRACEBACK],
+                traceback=cut_end(epoch.error.traceback, _MAX_TRACEBACK),
             )
     for epoch in epochs:
         if epoch.limit is not None:

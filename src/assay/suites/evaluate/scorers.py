@@ -32,6 +32,7 @@ from msgspec import Struct, field
 
 from assay.core import registry, user_code
 from assay.core.errors import UsageError
+from assay.core.excerpt import cut_end
 from assay.core.function_identity import FunctionIdentity, identify
 from assay.core.function_source import definition_of
 from assay.core.hashing import fingerprint
@@ -406,7 +407,7 @@ def _scored(value: Any) -> Scored:
     try:
         if isinstance(value, (bool, int, float)) and math.isfinite(value):
             return Scored(float(value))
-        text = f"{value!r:.80}"
+        text = cut_end(repr(value), 80)
     except Exception:  # noqa: BLE001 - an int beyond every float, or a repr of the user that raises
         text = f"a value of type {type(value).__name__} that cannot be used"
     reason = f"the scorer returned {text}; return a truth, a number, None, or a dict of them"

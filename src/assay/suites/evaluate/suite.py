@@ -19,6 +19,7 @@ from assay.core import files
 from assay.core.code_files import watch_opens
 from assay.core.connect import Role
 from assay.core.errors import UsageError, cannot_write
+from assay.core.excerpt import cut_end
 from assay.core.function_identity import FunctionIdentity, identify
 from assay.core.function_source import describe_callable
 from assay.core.hashing import fingerprint
@@ -218,7 +219,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         if not names and self._rows.count > 1:
             column = self._rows.input_columns[0] if self._rows.input_columns else "column"
             self._notices.append(
-                f"the prompt {source[:40]!r} names no column, so every row sends the same text. "
+                f"the prompt {cut_end(source, 40)!r} names no column, so every row sends the same text. "
                 f"A column is written {{{{ {column} }}}}"
             )
         return template

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from assay.core.excerpt import cut_end
 from assay.core.report import (
     AnswerCount,
     Entry,
@@ -367,7 +368,7 @@ def _example(result: RowResult, verdict: RowVerdict) -> Example:
     if not result.ok:
         reason, kind = result.error, "error"
     elif result.outcome != "OK" and result.raw:
-        reason, kind = f"{result.outcome}: {result.raw[:_MAX_QUOTE]}", "no result"
+        reason, kind = f"{result.outcome}: {cut_end(result.raw, _MAX_QUOTE)}", "no result"
     else:
         reason, kind = "; ".join(f"{check.path}: {check.why}" for check in verdict.wrong), "wrong"
     return Example(label=label, index=result.index, part=kind, reason=reason)

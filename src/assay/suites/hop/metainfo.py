@@ -28,6 +28,7 @@ import msgspec
 from assay.core.bounds import read_file
 from assay.core.encoding import not_utf8
 from assay.core.errors import InputError, Problem, similar_names
+from assay.core.excerpt import cut_end
 from assay.core.registry import unknown
 from assay.core.schema import KeyPath, refuse
 from assay.core.yamlfile import YamlFile, parse_yaml
@@ -252,9 +253,8 @@ class _MetainfoReader:
             if cell is not None and _is_note(cell):
                 self.skipped.append(f"the note on line {item.line}")
             elif cell is None:
-                message = (
-                    f"expected a field such as `claim (string, required): the text`, found {item.text[:60]!r}"
-                )
+                quote = cut_end(item.text, 60)
+                message = f"expected a field such as `claim (string, required): the text`, found {quote!r}"
                 self._problem(item.line, message)
             else:
                 if OPTIONAL_HEADING.search(section.title.lower()):

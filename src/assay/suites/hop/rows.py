@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from assay.core import jsonl
 from assay.core.errors import InputError, Problem, similar_names, unreadable
+from assay.core.excerpt import cut_end
 from assay.core.hashing import row_key
 from assay.core.hop_records import is_meta, is_observer_line, is_pair, is_result_key, split_record, unwrap
 from assay.core.schema import refuse
@@ -407,5 +408,4 @@ def _unreachable(output: OutputField | None, value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    text = _encode(value).decode()
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return cut_end(_encode(value).decode(), 60)

@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 import msgspec
 
 from assay.core.errors import UsageError
+from assay.core.excerpt import cut_end
 from assay.core.files import path_from_here
 from assay.core.types import End, Score
 from assay.suites.pipeline.evaluation import RULES, TestOutput
@@ -304,7 +305,7 @@ def _testcase_content(score: Score | None, reason: str) -> str:
 
 
 def _attribute(text: str) -> str:
-    return quoteattr(_NOT_XML.sub("\ufffd", text[:_LONGEST_ATTRIBUTE]))
+    return quoteattr(_NOT_XML.sub("\ufffd", cut_end(text, _LONGEST_ATTRIBUTE)))
 
 
 def _cell(outputs: dict[str, Any], key: str) -> str:

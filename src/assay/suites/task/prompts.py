@@ -19,6 +19,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.errors import InputError, Problem
+from assay.core.excerpt import cut_end
 from assay.core.templates import Template, TemplateProblem
 from assay.core.user_code import call_here
 from assay.core.user_code_errors import UserCodeError
@@ -403,5 +404,5 @@ def _read_choices(text: str, where: str) -> list[Any]:
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         value = None
     if not isinstance(value, (list, tuple)):
-        raise BadDocument(f"{where}: expected a list of choices, found {text[:80]!r}")
+        raise BadDocument(f"{where}: expected a list of choices, found {cut_end(text, 80)!r}")
     return list(value)

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.errors import AssayError
+from assay.core.excerpt import cut_end
 from assay.core.function_source import place_of
 from assay.core.report import Interval, Metric
 from assay.core.types import End, Score
@@ -113,8 +114,9 @@ class MetricScores:
         if not _is_finite(value):
             place = _at(place_of(metric.aggregate)) if metric.aggregation.startswith("!function") else ""
             comma = "," if place else ""
+            text = cut_end(repr(value), 200)
             result.reason = (
-                f"{metric.aggregation} returned {value!r:.200}, which is not a finite number{comma}{place}"
+                f"{metric.aggregation} returned {text}, which is not a finite number{comma}{place}"
             )
         return result
 
