@@ -17,15 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import assay
-from assay.journal.folder import HOME
+from assay.journal.folder import HOME, is_run_folder
 
 # Only such files of a folder count, so that swap files of editors start nothing.
 _ENDINGS = frozenset({".csv", ".js", ".json", ".jsonl", ".md", ".parquet", ".py", ".txt", ".yaml", ".yml"})
 # Python, its packages and assay itself do not change while somebody works on a prompt.
 _SYSTEM = [str(Path(assay.__file__).parent), "/proc", "/dev", "/sys", "/etc"]
 _OTHERS = [Path(folder).resolve() for folder in (*sysconfig.get_paths().values(), *_SYSTEM)]
-# Folders in which a file is no source: those of all runs, and of Python's compiled files.
-_OUTPUTS = frozenset({HOME, "__pycache__"})
 
 FileStates = dict[str, object]
 """The state of files and folders, by name. Two of them are equal if nothing was saved between them."""
@@ -35,6 +33,7 @@ class FilesRead:
     """Notes every file that this process opens for reading from now on, and every folder whose files it lists.
 
     It uses Python's audit events, so that the prompt which a user's function reads counts as well as the pipeline file.
+    Files that the code of a pipeline reads in its own processes count too: core/code_files.py hashes them in this one.
     A hook cannot be removed again: use it in a process of its own.
     """
 
@@ -73,7 +72,10 @@ class FilesRead:
 
 
 def _is_source(file: Path) -> bool:
-    if not _OUTPUTS.isdisjoint(file.parts) or any(file.is_relative_to(folder) for folder in _OTHERS):
+    if "__pycache__" in file.parts or any(file.is_relative_to(folder) for folder in _OTHERS):
+        return False
+    # A project may be in a folder of the name that the folder of all runs has.
+    if any(each.parent.name == HOME and is_run_folder(each) for each in (file, *file.parents)):
         return False
     return file.is_file() or file.is_dir()
 

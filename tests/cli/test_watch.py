@@ -234,3 +234,17 @@ def test_an_interrupt_that_only_the_watching_process_gets_ends_it_after_the_roun
             release.set()
             assert watch.process.wait(PATIENCE) == 1, "the exit code of the round"
         assert len(server.bodies) == 4
+
+
+def test_files_below_a_folder_called_assay_are_watched(tmp_path: Path) -> None:
+    """The folder of all runs has this name as well."""
+    project = tmp_path / "assay"
+    project.mkdir()
+    (project / "p.yaml").write_text(CODE_PIPELINE)
+    (project / "prompt.txt").write_text("Say ")
+    (project / "tests.jsonl").write_text('{"id": "a", "word": "x", "expected_output": "Sing x"}\n')
+    with watching(project, "pipeline", "p.yaml", "--output-dir", "out") as watch:
+        names = watch.round().splitlines()[-1]
+        assert "p.yaml" in names
+        assert "run.json" not in names
+        assert watch.interrupt() == 1

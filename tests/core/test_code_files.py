@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from assay.core.code_files import CodeFiles, changed_files, listed_files, note_read, note_written, watch_opens
+from assay.core.code_files import CodeFiles, changed_files, note_read, note_written, watch_opens
 from assay.core.user_modules import load_module
 
 
@@ -23,14 +24,22 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work
 
 
+def listed_files(path: Path) -> list[str]:
+    """The names of the files in a list."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line)["path"] for line in lines]
+
+
 def test_a_file_is_listed_before_the_code_has_its_content(here: Path) -> None:
-    with CodeFiles(here / "list"):
-        assert not (here / "list").exists()
+    run = here / "run"
+    run.mkdir()
+    with CodeFiles(run / "list", apart_from=run):
+        assert not (run / "list").exists()
         with (here / "p.txt").open():
-            assert listed_files(here / "list") == ["p.txt"]
-    assert changed_files(here / "list") == []
+            assert listed_files(run / "list") == ["p.txt"]
+    assert changed_files(run / "list") == []
     (here / "p.txt").write_text("Howdy")
-    assert changed_files(here / "list") == ["p.txt"]
+    assert changed_files(run / "list") == ["p.txt"]
 
 
 def test_the_list_moves_with_its_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

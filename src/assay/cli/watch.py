@@ -20,7 +20,6 @@ import click
 from msgspec.structs import replace
 
 from assay.cli.suite_command import SuiteCommandLine, run_and_print, suite_command
-from assay.core.code_files import CODE_FILES, listed_files
 from assay.core.errors import AssayError
 from assay.core.files import path_from_here
 from assay.screen import block, heading, rule, safe, tell
@@ -137,10 +136,6 @@ def _run_and_send(
         code = _INTERRUPTED
     # A finished run looks whether its result files are still there. They are no reason for another round.
     read = {name: state for name, state in files.states().items() if name not in outputs}
-    if folder:
-        # The code of a pipeline has processes of its own, whose files are noted in the run folder.
-        names = [str(Path(name).absolute()) for name in listed_files(Path(folder) / CODE_FILES)]
-        read |= file_states(name for name in names if name not in read)
     sender.send(Round(code, folder, read))
 
 

@@ -205,11 +205,6 @@ def outdated(files: Iterable[CodeFile]) -> list[str]:
     return sorted({file.path for file in files if file.path not in written and not file.is_current()})
 
 
-def listed_files(path: Path) -> list[str]:
-    """Return the names of the files in a list."""
-    return list(dict.fromkeys(file.path for file in _read_list(path)))
-
-
 def note_read(path: str, size: int, mtime_ns: int) -> None:
     """Note a file that another process of the user's code has opened, for all runs that go on."""
     for files in _open_lists:
