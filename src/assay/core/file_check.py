@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from assay.core.bounds import read_file
-from assay.core.errors import InputError, Problem, similar_names, unreadable
+from assay.core.errors import InputError, Problem, similar_file, similar_names, unreadable
+
+if TYPE_CHECKING:
+    import ast
 
 PRICES, REPLIES, RESULTS = "prices", "replies", "results"
 """What `--as` takes besides the name of a suite, for files that belong to no suite."""
@@ -81,6 +85,18 @@ def python_problem(path: Path, name: str) -> str:
         return f"{path}:{error.lineno}: not Python: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
         return f"{path}: not Python: {error or 'nested too deeply'}"
+    names = defined_names(tree)
+    if name in names or "*" in names:
+        return ""
+    near = nearest(name, sorted(names))
+    hint = f"; did you mean {near!r}?" if near else ""
+    return f"{path} has no function {name!r}{hint}"
+
+
+def defined_names(tree: ast.Module) -> set[str]:
+    """Return the names that code defines by `def`, `class`, `=` or `import`, at any depth. `*` is any name."""
+    import ast  # imported here because only `assay check` needs it
+
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -89,8 +105,24 @@ def python_problem(path: Path, name: str) -> str:
             names.update((alias.asname or alias.name).partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
-    if name in names or "*" in names:
+    return names
+
+
+def model_file_problem(model: str, file: Path) -> str:
+    """Return why the model `python/FILE.py:NAME` or `script/FILE` that `file` names does not exist, else "".
+
+    A run looks for it from its working folder. That is this one, or one above `file`.
+    """
+    provider, _, name = model.partition("/")
+    if provider not in ("python", "script"):
         return ""
-    near = nearest(name, sorted(names))
-    hint = f"; did you mean {near!r}?" if near else ""
-    return f"{path} has no function {name!r}{hint}"
+    function = ""
+    if provider == "python":
+        name, _, function = name.rpartition(":")
+        if not name.endswith(".py"):
+            return f"{model} names no function: write python/FILE.py:function"
+    folders = [Path(), *file.absolute().parents]
+    path = next((folder / name for folder in folders if (folder / name).is_file()), None)
+    if path is None:
+        return f"there is no file {name!r}{similar_file(Path(name))}"
+    return python_problem(path, function) if function else ""

@@ -31,6 +31,7 @@ def task(tmp_path: Path) -> Path:
     (folder / "Hoplet" / "Hop.py").write_text("raise SystemExit('imported')\ndef hop_double(n): ...\n")
     (folder / "Hoplet" / "metainfo.md").write_text(CONTRACT)
     (folder / "settings.yaml").write_text(SETTINGS)
+    (tmp_path / "r.jsonl").write_text('{"text": "4"}\n')
     (folder / "TestCases" / "rows.jsonl").write_text(as_lines(numbered(2)))
     return folder
 

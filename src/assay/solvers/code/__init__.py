@@ -14,6 +14,7 @@ from assay.solvers.code.runner import (
     CodeRunner,
     Language,
     RunnerByLanguage,
+    entry_problem,
     language_problem,
 )
 from assay.solvers.code.sandbox import Sandbox
@@ -28,6 +29,7 @@ __all__ = [
     "ProcessRunner",
     "RunnerByLanguage",
     "Sandbox",
+    "entry_problem",
     "javascript_problem",
     "language_problem",
     "require_engine",

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import msgspec
 
+from assay.core.file_check import defined_names
 from assay.core.registry import unknown
-from assay.solvers.code.worker import place
+from assay.solvers.code.worker import ENTRIES, place
 
 Kind = Literal["syntax", "no_entry", "raised", "timeout", "memory", "bad_result", "died"]
 Language = Literal["python", "javascript"]
@@ -25,6 +27,10 @@ _HALF_CHARACTER = (
     "the result has half of a character, such as one half of an emoji. JavaScript's slice and substring cut between "
     "the halves; Array.from(text) has whole characters"
 )
+_WORD = re.compile(r"\w+")
+# Names with which code can define a function whose name is not in its text.
+_PYTHON_WAYS = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "sys"})
+_JAVASCRIPT_WAYS = frozenset({"module", "exports", "globalThis", "eval", "Function", "this"})
 
 
 class Code(NamedTuple):
@@ -92,6 +98,26 @@ def language_problem(value: object) -> str | None:
     if value is None or value in LANGUAGES:
         return None
     return unknown("language of code", str(value), list(LANGUAGES))
+
+
+def entry_problem(code: Code) -> str:
+    """Return the message for code that defines no function to call, else "". The code is read and not run.
+
+    Code that could define a function in another way than by its name in the text gets no message.
+    """
+    if code.language == "javascript":
+        words = set(_WORD.findall(code.source))
+        may_define = words & {*ENTRIES, *_JAVASCRIPT_WAYS}
+    else:
+        import ast  # imported here because only `assay check` needs it
+
+        try:
+            tree = ast.parse(code.source)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return ""  # said by the check of the syntax
+        words = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        may_define = defined_names(tree) & {*ENTRIES, "*"} or words & _PYTHON_WAYS
+    return "" if may_define else f"it defines no function to call; define one of {', '.join(ENTRIES)}"
 
 
 def decode_result(text: bytes | str, code: Code) -> Any:

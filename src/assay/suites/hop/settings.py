@@ -24,6 +24,7 @@ from msgspec import Struct, field
 from assay.core.connect import split_urls, with_provider
 from assay.core.envfile import COMMON_KEY, NAME, OWN_KEY, normalised
 from assay.core.errors import InputError, Problem, UsageError, similar_file
+from assay.core.file_check import model_file_problem
 from assay.core.registry import unknown
 from assay.core.schema import KeyPath, convert, refuse
 from assay.core.yamlfile import load_yaml
@@ -150,6 +151,7 @@ def settings_problems(path: Path) -> list[Problem]:
     reader = _SettingsReader(path)
     with suppress(InputError):
         reader.settings()
+    reader.check_model_files()
     return list(dict.fromkeys(reader.problems))
 
 
@@ -187,6 +189,16 @@ class _SettingsReader:
             notices=tuple(map(str, dict.fromkeys(self.problems))),
             env_file=_env_file(self._yaml.path),
         )
+
+    def check_model_files(self) -> None:
+        """Add a problem for each llm whose Python function or file of replies does not exist.
+
+        A run says so of the llms that its profiles use. It does not need the others.
+        """
+        for name, entry in self._block("llms"):
+            model = entry.get("model")
+            if isinstance(model, str) and (problem := model_file_problem(model.strip(), self._yaml.path)):
+                self._add(("llms", name, "model"), problem)
 
     def _add(self, path: KeyPath, message: str, level: str = "error") -> None:
         self.problems.append(self._yaml.problem(path, message, level))

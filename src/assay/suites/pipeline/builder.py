@@ -84,6 +84,8 @@ class PipelineBuilder:
         self._models = models
         self._runners = runners
         self.values = file.variant(variant)
+        self.codes: list[Code] = []
+        """The code of the steps, without code that is not Python or JavaScript. `build` fills it."""
         self._target = ""
         # The step that produces an output. The output may be named by its key or by the id of the step.
         self._producers = {output_key(step): step["id"] for step in self.values}
@@ -324,6 +326,8 @@ class PipelineBuilder:
                 compile(code.source, code.name, "exec")
             elif syntax_error := javascript_problem(code.source):
                 self._add_syntax_error(code, key_path, *syntax_error)
+                return code
+            self.codes.append(code)
         except SyntaxError as error:
             self._add_syntax_error(code, key_path, error.lineno, f"it is not Python: {error.msg}")
         except (ValueError, RecursionError, MemoryError) as error:

@@ -13,12 +13,20 @@ from pathlib import Path
 
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.expressions import Expression, ExpressionProblem
-from assay.core.file_check import NOT_RUN, CheckOptions, FileCheck, contents, did_you_mean, nearest
+from assay.core.file_check import (
+    NOT_RUN,
+    CheckOptions,
+    FileCheck,
+    contents,
+    did_you_mean,
+    model_file_problem,
+    nearest,
+)
 from assay.core.files import path_from_here
 from assay.core.records import FileRecord
 from assay.core.schema import ValueSource
 from assay.core.yamlfile import YAML_SUFFIXES
-from assay.solvers.code.process_runner import ProcessRunner
+from assay.solvers.code import ProcessRunner, entry_problem
 from assay.solvers.steps.batch import BATCH_ITEMS
 from assay.solvers.steps.pipeline import AGGREGATE, Pipeline
 from assay.suites.pipeline.agent_check import check_agent, check_flow
@@ -85,6 +93,12 @@ def _examine_pipeline(path: Path, options: CheckOptions) -> FileCheck:
         for variant, builder in zip(file.variants, builders, strict=True):
             builder.build()
             file.problems += unprovided_variables(file, variant, builder.values)
+            file.problems += [
+                Problem(code.name, message) for code in builder.codes if (message := entry_problem(code))
+            ]
+            for step in builder.values:
+                if problem := model_file_problem(str(step.get("model") or ""), path):
+                    file.add(("steps", step["at"], "model"), problem)
         builders[0].rules()
         testset = file.default_testset
         if testset is not None and (message := missing_testset(testset, path, file.id)):
@@ -130,9 +144,13 @@ def _examine_testset(path: Path, options: CheckOptions) -> FileCheck:
             needs = PipelineNeeds(file)
         except InputError as error:
             return FileCheck(kind=_TESTSET_KIND, problems=error.problems)
-    # Whether code is allowed, a judge is named and a model exists is up to the run, so none is a problem of the file.
+    # Whether code is allowed and a judge is named is up to the run, so neither is a problem of the file.
     preflight = Preflight(
-        allow_code=True, judge=True, pipelines=needs.pipelines if needs else None, inputs=declared
+        allow_code=True,
+        judge=True,
+        pipelines=needs.pipelines if needs else None,
+        inputs=declared,
+        model_problem=lambda model: model_file_problem(model, path),
     )
     problems: list[Problem] = []
     scanned = scan_file(path, problems, declared, steps)
@@ -146,7 +164,7 @@ def _examine_testset(path: Path, options: CheckOptions) -> FileCheck:
             problems += needs.problems(record.case, record.record)
         else:
             problems += _doubts(record.case, record.record)
-    notes += judge_agent_notices([preflight.judge_agent_keys()])
+    notes += [*preflight.code_notices(), *judge_agent_notices([preflight.judge_agent_keys()])]
     form = " and ".join(sorted(versions))
     return FileCheck(
         kind=f"testset {form} (pipeline)" if form else _TESTSET_KIND,

@@ -14,6 +14,7 @@ from assay.solvers.steps.pipeline import Pipeline
 from assay.solvers.steps.prompt_step import PromptSettings, PromptStep
 from assay.suites.pipeline.testset.case import TestCase
 
+_MODEL_KEYS = ("model", "model_override")
 _JUDGE_AGENT_KEYS = ("must_have", "nice_to_have", "judge_agent_id")
 
 
@@ -54,6 +55,8 @@ class Preflight:
         self._for_judge_agent = 0
         self._judge_agent_keys: dict[str, None] = {}
         self._first_for_judge_agent = ""
+        # Tests with code, or with a model that is a Python function, by their place.
+        self._with_code: dict[str, None] = {}
 
     def check(self, test: TestCase, source: ValueSource, problems: list[Problem]) -> None:
         """Append the problems of a test whose types are already checked."""
@@ -70,8 +73,9 @@ class Preflight:
         if rules:
             for path, message in rule_problems(rules):
                 problems.append(source.problem(("evaluation_config", f"rules{path}"), message))
-        if test.step_inputs and not self._allow_code:
-            for place in test.code_paths():
+        for place in test.code_paths():
+            self._with_code[test.where] = None
+            if not self._allow_code:
                 message = f"{place} is code; code in a testset needs --allow-code"
                 problems.append(source.problem((), message))
         self._check_languages(test, source, problems)
@@ -120,6 +124,9 @@ class Preflight:
                     path: KeyPath = ("step_inputs", name)
                     if convert(settings, PromptSettings, source, problems, path) is None:
                         continue
+                    models = (settings.get(key) for key in _MODEL_KEYS)
+                    if any(isinstance(model, str) and model.startswith("python/") for model in models):
+                        self._with_code[test.where] = None
                     for key, message in self._setting_problems(settings):
                         problems.append(source.problem((*path, key), message))
 
@@ -134,7 +141,7 @@ class Preflight:
                     check_params(params, "step_inputs")
                 except UsageError as error:
                     yield "params", str(error).removeprefix("step_inputs: ")
-        for key in ("model", "model_override"):
+        for key in _MODEL_KEYS:
             name = settings.get(key)
             if not isinstance(name, str):
                 continue
@@ -142,6 +149,12 @@ class Preflight:
                 yield key, "this model is a Python function; code that a testset names needs --allow-code"
             elif problem := self._model_problem(name) if self._model_problem else "":
                 yield key, problem
+
+    def code_notices(self) -> Iterator[str]:
+        """Yield a sentence about tests that a run without --allow-code refuses, if there are any."""
+        if self._with_code:
+            tests = f"{_tests(len(self._with_code))} (the first: {next(iter(self._with_code))})"
+            yield f"a run needs --allow-code: code, or a Python function as model, in {tests}"
 
     def judge_agent_keys(self) -> str:
         """Name the keys of the tests that only Prompt Lab's judge agent uses. Empty if there is none."""
