@@ -28,7 +28,7 @@ from typing import Any, Self
 
 import msgspec
 
-from assay.core.files import FILE_MODE
+from assay.core.files import FILE_MODE, sync_data
 from assay.core.hashing import file_sha256
 from assay.core.user_ownership import is_users_file
 
@@ -179,7 +179,7 @@ class CodeFiles:
         fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
         try:
             os.write(fd, line)
-            os.fdatasync(fd)
+            sync_data(fd)
         finally:
             os.close(fd)
 

@@ -25,6 +25,14 @@ def path_from_here(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
+def sync_data(fd: int) -> None:
+    """Flush the content of an open file to the disk. macOS has no fdatasync."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(fd)
+    else:
+        os.fsync(fd)
+
+
 def write_whole(path: Path, data: bytes) -> Path:
     """Write a file atomically: readers, also those after a crash, see the old content or the new one."""
     temporary = path.with_name(f".{path.name}.tmp")

@@ -25,7 +25,7 @@ from zlib import crc32
 import msgspec
 
 from assay.core.errors import DamagedRun, InputError, Problem, cannot_write
-from assay.core.files import FILE_MODE
+from assay.core.files import FILE_MODE, sync_data
 from assay.journal.room import Room
 
 # Version of the format. Format 1 had no checksums; format 2 had line numbers and a checksum over the file so far.
@@ -221,7 +221,7 @@ class JournalFile:
         if self.dirty:
             self.dirty = False
             try:
-                os.fdatasync(self._fd)
+                sync_data(self._fd)
             except OSError as error:
                 self._sync_error = error
 

@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.files import FILE_MODE
+from assay.core.files import FILE_MODE, sync_data
 from assay.core.judges import ANSWER, RUBRIC, Agreement
 from assay.core.registry import unknown
 from assay.core.suite import CaseView, GradedAnswer, graded_answers
@@ -269,7 +269,7 @@ class RunLabels:
         try:
             if os.write(self._fd, line) < len(line):
                 problem = "the disk is full"
-            os.fdatasync(self._fd)
+            sync_data(self._fd)
         except OSError as error:
             problem = error.strerror or "unknown error"
         if problem:
