@@ -246,7 +246,7 @@ def test_a_section_without_fields_is_no_error(tmp_path: Path) -> None:
         "## Inputs\n\na: int 1-5\nb (string, optional): the text\n",
         "## Inputs\n### a (int)\nThe number.\n### b\n- type: string\n- required: no\n",
         HTML,
-        "## Inputs\n| field | type | Mandatory? |\n|---|---|---|\n| a | int | yes |\n| b | string | no |\n",
+        "## Inputs\n| field | Data type (JSON) | Mandatory? |\n|---|---|---|\n| a | int | yes |\n| b | string | no |\n",
         "## 输入\n| 字段 / Field | 类型 | 必填？ |\n|-|-|-|\n| a | 1-5的整数 | 是 |\n| b | 文本 | 条件必填（x） |\n",
         "## Inputs\n| 字段 | 类型 |\n|---|---|\n| a | int（必填） |\n| b | string（条件必填） |\n",
         "## Inputs\n\n- a: int\n- b: str?\n\n      - c: int\n\nOld:\n\n\t| field | type |\n\t|---|---|\n\t| c | int |\n",
