@@ -177,6 +177,42 @@ def test_a_contract_in_prose_is_told(tmp_path: Path) -> None:
     assert told(tmp_path / "metainfo.md") == [("metainfo.md", "warning")]
 
 
+TABLE = "## Inputs\n| field | type |\n|---|---|\n| n | int |\n"
+
+
+def test_an_expectation_of_no_output_is_told_although_a_type_has_a_range(task: Path) -> None:
+    (task / "Hoplet" / "metainfo.md").write_text(
+        f'{TABLE}## 输出契约\n```json\n{{"score": "int 1-5", "why": "string"}}\n```\n'
+    )
+    row = {"id": 1, "tag": "t", "n": 1, "expected_score": 3, "expected_scor": 3}
+    (task / "TestCases" / "rows.jsonl").write_text(as_lines([row]))
+    assert told(task) == [
+        ("Hoplet/metainfo.md:4", "note"),
+        ("Hoplet/metainfo.md:7", "note"),
+        ("TestCases/rows.jsonl:1 $.expected_scor", "warning"),
+    ]
+
+
+def test_a_section_of_the_contract_that_is_not_read_is_a_warning(task: Path) -> None:
+    """Also if nothing else of the file is a contract."""
+    path = task / "Hoplet" / "metainfo.md"
+    path.write_text(f'{TABLE}## Outputs\n```json\n{{"score": 3}}\n```\n')
+    assert told(task) == [("Hoplet/metainfo.md:5", "warning"), ("Hoplet/metainfo.md:4", "note")]
+    path.write_text('## Outputs\n```json\n{"score": 3}\n```\n')
+    assert told(task) == [("Hoplet/metainfo.md:1", "warning")]
+    assert told(path) == [("metainfo.md:1", "warning")]
+
+
+@pytest.mark.parametrize(("row", "levels"), [({"user": {"name": "A"}}, []), ({"n": 1}, ["error"])])
+def test_a_row_has_an_object_if_the_contract_has_only_its_parts(
+    task: Path, row: dict[str, Any], levels: list[str]
+) -> None:
+    (task / "Hoplet" / "metainfo.md").write_text(TABLE.replace("| n | int |", "| user.name | string |"))
+    rows = task / "TestCases" / "rows.jsonl"
+    rows.write_text(as_lines([{"id": 1, "tag": "t", **row}]))
+    assert [level for _, level in told(rows)] == levels
+
+
 def test_the_command(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder that is fine; a file of settings with a fault, and exit code 1."""
     (task / "bad.yaml").write_text("llms: {one: {model: m, api_key: abc}}\nprofiles: {fast: {run: one}}\n")

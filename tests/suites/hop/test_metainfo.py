@@ -9,6 +9,7 @@ import pytest
 from assay.core.errors import InputError
 from assay.suites.hop.contract import Contract, InputForm, OutputField, find_contract
 from assay.suites.hop.field_types import TypeText, parse_type
+from assay.suites.hop.metainfo import read_metainfo
 
 ENGLISH = """\
 # Verify
@@ -141,6 +142,17 @@ UNION = """\
 {"properties": {"a": {"type": "integer"}, "b": {"type": ["string", "null"]}}, "required": ["a", "b"]}
 ```
 """
+HTML = """\
+## Inputs
+<table>
+  <tr><th>field</th><th>type</th></tr>
+  <tr><td><b>a</b></td><td>int</td></tr>
+  <tr>
+    <td>b</td>
+    <td>string<br>optional</td>
+  </tr>
+</table>
+"""
 INPUTS = {"context_window": "string", "model_output": "string", "level": "string", "tries": "int"}
 
 
@@ -230,6 +242,13 @@ def test_a_section_without_fields_is_no_error(tmp_path: Path) -> None:
         "## Inputs\n- a: int <!-- was: float\n- old: int\n```\n-->\n- b: str, optional\n\n<!-- - c: int -->\n",
         "## Inputs\n\nWrite `<!--` before a comment.\n\n- a: int\n- b: str?\n\n```\n<!-- no comment\n```\n",
         "## Inputs\n\n- a: int\n\n- b: str\n\n    - required: no\n\nBefore:\n\n    - c: int\n    ## Outputs\n",
+        "## Inputs\n\n**a**\n: int 1-5\n: not negative\n\n`b` (optional)\n:   string, the text\n",
+        "## Inputs\n\na: int 1-5\nb (string, optional): the text\n",
+        "## Inputs\n### a (int)\nThe number.\n### b\n- type: string\n- required: no\n",
+        HTML,
+        "## Inputs\n| field | Data type (JSON) | Mandatory? |\n|---|---|---|\n| a | int | yes |\n| b | string | no |\n",
+        "## 输入\n| 字段 / Field | 类型 | 必填？ |\n|-|-|-|\n| a | 1-5的整数 | 是 |\n| b | 文本 | 条件必填（x） |\n",
+        "## Inputs\n| 字段 | 类型 |\n|---|---|\n| a | int（必填） |\n| b | string（条件必填） |\n",
         "## Inputs\n\n- a: int\n- b: str?\n\n      - c: int\n\nOld:\n\n\t| field | type |\n\t|---|---|\n\t| c | int |\n",
     ],
 )
@@ -261,6 +280,9 @@ def test_examples_and_rules_are_not_fields(tmp_path: Path) -> None:
         "## Contract\n\n    inputs:\n      a: int\n      b: string?\n",
         '## Input contract\n```json\n{"inputs": {"a": "int", "b": "string?"}}\n```\n',
         "## Inputs\n\n    a: int\n    b: string?\n",
+        '## Inputs\n```json\n{\n  "a": <int>, // see http://x.y\n  "b": "string（可选）"\n}\n```\n',
+        "## Inputs\n```yaml\n- name: a\n  type: int 1-5\n- {name: b, type: string, required: false}\n```\n",
+        '## Inputs\n```json\n[{"name": "a", "type": "int"}, {"name": "b", "type": "string"}]\n```\n',
         '## Request\n```json\n{"inputs": {"c": 3}}\n```\n## Inputs\n- a: int\n- b: str?\n',
         '## Broken\n```json\n{"properties": {"c": 3}\n```\n## Inputs\n- a: int\n- b: str?\n',
         "## Inputs\n- a: int\n- b: str?\n```json\n{,}\n```\n## Use\n```json\n{,}\n```\n",
@@ -286,12 +308,11 @@ def test_blocks_of_code_are_the_contract_or_leave_it_alone(text: str, tmp_path: 
             '## Inputs\n```json\n{"properties": {\n  "a": {"type": "int"},,\n}}\n```\n',
             "metainfo.md:4: not YAML: ",
         ),
-        ('## Inputs\n```json\n{\n"a": "int" // the text\n"b": "int"}\n```\n', "metainfo.md:4: not YAML: "),
+        ('## Inputs\n```json\n{\n"a": "int" # the text\n"b": "int"}\n```\n', "metainfo.md:5: not YAML: "),
         ("## Inputs\n- a: int\n\n## Outputs\n```yaml\na: int\n\tb: int\n```\n", "metainfo.md:7: a tab"),
         ("## Inputs\n\n    a: int\n   \tb: [int\n", "metainfo.md:4: a tab"),
         ('## Inputs\n```\n{"a": "string"\n```\n', "metainfo.md:4: not YAML: "),
         ("## Inputs\n```yaml\na: strng\nb: int\n```\n", "metainfo.md:3: a: there is no type named 'strng'"),
-        ("## Inputs\n```yaml\na: {type: word}\n```\n", "metainfo.md:3: a: there is no type named 'word'"),
         (
             "## Inputs\n\n    | field | type |\n    |---|---|\n    | a | int |\n",
             "metainfo.md:3: this table is in a block of code",
@@ -319,6 +340,124 @@ def test_blocks_of_code_are_the_contract_or_leave_it_alone(text: str, tmp_path: 
 )
 def test_fields_in_code_that_cannot_be_read_are_refused(text: str, message: str, tmp_path: Path) -> None:
     assert message in messages_of(text, tmp_path)[0]
+
+
+@pytest.mark.parametrize(
+    ("block", "types"),
+    [
+        ('{"score": "int 1-5", "reason": "string"}', {"score": "int", "reason": "string"}),
+        ("score: 0-10的整数", {"score": "int"}),
+        ('{"words": [{"word": "string"}]}', {"words": "array"}),
+        ('{"user": {"name": "string"}, "tags": ["string"]}', {"user": "object", "tags": "array"}),
+        ('{"item": {"type": "string", "name": "string"}}', {"item": "object"}),
+        ('{"item": {"type": "string", "description": "a name"}}', {"item": "string"}),
+        ('{"level": "high|low", "n": 0, "ok": true}', {"level": "string", "n": "float", "ok": "bool"}),
+        ('{"outputs": {"score": "int", "ok": "true|false"}}', {"score": "int", "ok": "bool"}),
+        ("score: int\nreason: why it is so", {"score": "int", "reason": "any"}),
+    ],
+)
+def test_a_block_of_types_may_have_ranges_parts_and_placeholders(
+    block: str, types: dict[str, str], tmp_path: Path
+) -> None:
+    contract = contract_of(f"## Outputs\n\n```\n{block}\n```\n", tmp_path)
+    assert contract is not None
+    assert {name: field.type for name, field in contract.outputs.items()} == types
+
+
+def warnings_of(text: str, folder: Path) -> list[str]:
+    (folder / "metainfo.md").write_text(text, encoding="utf-8")
+    warnings = read_metainfo(folder / "metainfo.md").warnings
+    assert all(warning.level == "warning" for warning in warnings)
+    return [str(warning).removeprefix(f"{folder}/") for warning in warnings]
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ("| field | type |\n|---|---|\n| a | per contract |\n", 5),
+        ("- a (word, required): the text\n", 3),
+        ("```yaml\na: {type: word}\n```\n", 4),
+        ('```json\n{"b": "int",\n"a": "the text"}\n```\n', 5),
+        ('```json\n{"properties": {\n"a": {"type": "word"}}}\n```\n', 5),
+    ],
+)
+@pytest.mark.parametrize("title", ["Inputs", "输出"])
+def test_a_field_whose_type_is_not_understood_has_any_type(
+    title: str, fields: str, line: int, tmp_path: Path
+) -> None:
+    (warning,) = warnings_of(f"## {title}\n\n{fields}", tmp_path)
+    assert warning.startswith(f"metainfo.md:{line}: a: there is no type named ")
+    contract = find_contract(tmp_path)
+    assert contract is not None
+    assert contract.inputs.get("a") == "any" or contract.outputs["a"].type == "any"
+
+
+@pytest.mark.parametrize(
+    ("section", "warning"),
+    [
+        (
+            "Returns the score.\n",
+            "metainfo.md:3: no outputs are read from 'Outputs': it has no table",
+        ),
+        (
+            '```json\n{"a": 1}\n```\n',
+            "no outputs are read from 'Outputs': its block of code on line 5 has values",
+        ),
+        ('```json\n[{"a": "int"}]\n```\n', "its block of code on line 5 is no mapping of names to types"),
+        ('```json\n{"type": "array", "items": {"type": "int"}}\n```\n', "line 5 is the schema of a list"),
+        ("```python\nclass Output:\n    a: int\n```\n", "its block of code on line 5 is python"),
+        ("- a: int\n\n```yaml\nb: int\n```\n", "metainfo.md:7: the field 'b' is not read"),
+        ("```yaml\na: int\n```\n```yaml\nb: int\n```\n", "metainfo.md:8: the field 'b' is not read"),
+        ("| field |\n|---|\n| a |\n\n- a: int\n- b: int\n", "metainfo.md:9: the field 'b' is not"),
+    ],
+)
+def test_fields_that_are_not_read_are_named_with_their_line(
+    section: str, warning: str, tmp_path: Path
+) -> None:
+    warnings = warnings_of(f"## Inputs\n- a: int\n## Outputs\n{section}", tmp_path)
+    assert len(warnings) == 1
+    assert warning in warnings[0]
+
+
+def test_prose_beside_the_fields_is_no_reason_for_a_warning(tmp_path: Path) -> None:
+    text = '## Outputs\nA mapping.\n### Fields\n- a: int\n- b.c: int\n```json\n{"a": "int", "b": {"c": "int"}}\n```\n'
+    assert warnings_of(text, tmp_path) == []
+    assert read_metainfo(tmp_path / "metainfo.md").skipped == (
+        "'Outputs' on line 1: it has no table, list or block",
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "inputs"),
+    [
+        ("| user.name | string | yes |\n", {"user": "object"}),
+        ("| user.name | string | no |\n| user.age | int | yes |\n", {"user": "object"}),
+        ("| user.name | string | no |\n", {"user": "object?"}),
+        ("| items[].kind | string | yes |\n| tags[] | string | no |\n", {"items": "array", "tags": "array?"}),
+        ("| user.name | string | yes |\n| user | any | no |\n", {"user": "any?"}),
+        ("| user | any | no |\n| user.name | string | yes |\n", {"user": "any?"}),
+    ],
+)
+def test_a_part_without_a_row_of_its_field_implies_the_field(
+    rows: str, inputs: dict[str, str], tmp_path: Path
+) -> None:
+    contract = contract_of(HEAD + rows, tmp_path)
+    assert contract is not None
+    assert {
+        name: type_ + "?" * (name in contract.optional) for name, type_ in contract.inputs.items()
+    } == inputs
+    contract = contract_of((HEAD + rows).replace("Inputs", "Outputs"), tmp_path)
+    assert contract is not None
+    assert {name: field.type for name, field in contract.outputs.items()} == {
+        name: type_.rstrip("?") for name, type_ in inputs.items()
+    }
+
+
+@pytest.mark.parametrize("item", ["user.name: string", "`user.name` (string)", "user.name (string): x"])
+def test_items_of_a_list_imply_their_field_too(item: str, tmp_path: Path) -> None:
+    contract = contract_of(f"## Inputs\n- {item}\n- tags[]: string\n- items[].kind (string)\n", tmp_path)
+    assert contract is not None
+    assert contract.inputs == {"user": "object", "tags": "array", "items": "array"}
 
 
 HEAD = "## Inputs\n\n| field | type | required |\n|---|---|---|\n"
@@ -364,15 +503,20 @@ HEAD = "## Inputs\n\n| field | type | required |\n|---|---|---|\n"
             "metainfo.md:3: this looks like fields of a contract",
         ),
         (
-            f"{HEAD}| a | array | yes |\n| a[].x | int | yes |\n| items[].x | int | yes |\n",
-            "metainfo.md:7: items[].x is a part of items, which has no row above",
-        ),
-        (
             f"## Inputs\n- a: int, {'x' * 2_000}\n",
             "metainfo.md:2: the line has 2,010 characters, more than 2,000",
         ),
         ("## Inputs\n<!-- old\n- a: int\n", "metainfo.md:2: the comment that starts here has no closing -->"),
         ("## Inputs\n\n| a | int |\n", "metainfo.md:3: a table needs a header"),
+        (
+            "## Inputs\n<table>\n<tr><th>field</th></tr>\n<tr><td colspan=2>a</td></tr></table>\n",
+            "metainfo.md:4: a cell that spans several cannot be read",
+        ),
+        ("## Inputs\n<table>\n<tr><th>field</th></tr>\n", "metainfo.md:2: the table that starts here has no"),
+        (
+            "## Inputs\n<table>\n<tr><th>field</th></tr>\n<tr><td>a</td><td>int</td></tr></table>\n",
+            "metainfo.md:4: the row has 2 cells, and the table has 1 columns",
+        ),
         (
             "## Inputs\n\n| what | type |\n|---|---|\n| a | int |\n",
             "metainfo.md:3: the table has no column with the names",
@@ -440,6 +584,30 @@ def test_all_lines_that_cannot_be_understood_are_named_at_once(tmp_path: Path) -
         ("列表", TypeText("array")),
         ("字符串数组", TypeText("array", note="字符串数组")),
         ("字符串，可选", TypeText("string", optional=True)),
+        ("int 1-5", TypeText("int", note="1-5")),
+        ("整数1到5", TypeText("int", note="1到5")),
+        ("0-10的整数", TypeText("int", note="0-10的整数")),
+        ("0.0-1.0 number", TypeText("float", note="0.0-1.0 number")),
+        ("integer between 1 and 5", TypeText("int", note="between 1 and 5")),
+        ("string of length 3", TypeText("string", note="of length 3")),
+        ("int 1/2/3", TypeText("int", choices=(1, 2, 3))),
+        ("string high/low", TypeText("string", choices=("high", "low"))),
+        ("string the text, may be empty", TypeText("string", note="the text, may be empty")),
+        ("string（必填）", TypeText("string")),
+        ("string (not required)", TypeText("string", optional=True)),
+        ("string（条件必填）", TypeText("string", optional=True)),
+        ("枚举，可选值：高/低", TypeText("string", choices=("高", "低"))),
+        ("a non-empty string", TypeText("string", note="a non-empty string")),
+        ("date string (YYYY-MM-DD)", TypeText("string", note="date string (YYYY-MM-DD)")),
+        ("<string>", TypeText("string")),
+        ('[{"word": "string"}]', TypeText("array", note='[{"word": "string"}]')),
+        ('{"name": "string"}', TypeText("object", note='{"name": "string"}')),
+        ("high|low", TypeText("string", choices=("high", "low"))),
+        ("true | false", TypeText("bool")),
+        ("1|2|3", TypeText("int", choices=(1, 2, 3))),
+        ("strng|int", None),
+        ("the phone number", None),
+        ("comma-separated list", None),
         ("text to check", None),
         ("number of items", None),
         ("stirng", None),

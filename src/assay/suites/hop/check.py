@@ -145,8 +145,6 @@ def _check_task(folder: Path) -> FileCheck:
     problems: list[Problem] = []
     try:
         contract = find_contract(hoplet)
-        if contract is None and (hoplet / MARKDOWN).is_file():
-            problems += _check_contract(hoplet / MARKDOWN)
     except InputError as error:
         problems += error.problems
     else:
@@ -220,22 +218,22 @@ def _check_contract(path: Path) -> list[Problem]:
     if path.suffix != ".md":
         read_contract(load_yaml(path))
         return []
-    metainfo = read_metainfo(path)
-    if metainfo is None:
-        return [Problem(str(path), "the file has no contract, only prose", "warning")]
-    read_contract(metainfo.yaml)
     return _contract_notes(path)
 
 
 def _contract_notes(path: Path) -> list[Problem]:
     """Return what was read from tables and lists. Their layout is not fixed, so a person should see the result."""
     metainfo = read_metainfo(path)
-    if metainfo is None or not metainfo.is_prose:
+    if not metainfo.yaml.value:
+        nothing = Problem(str(path), "the file has no contract, only prose", "warning")
+        return list(metainfo.warnings) or [nothing]
+    if not metainfo.is_prose:
+        read_contract(metainfo.yaml)
         return []
     contract = read_contract(metainfo.yaml)
     inputs = [f"{name} {kind}{'?' * (name in contract.optional)}" for name, kind in contract.inputs.items()]
     outputs = [f"{name} {field.type}" for name, field in contract.outputs.items()]
-    notes = []
+    notes = list(metainfo.warnings)
     for block, fields in (("inputs", inputs), ("outputs", outputs)):
         if fields:
             notes.append(Problem(metainfo.yaml.where(block), f"read {block}: {', '.join(fields)}", "note"))

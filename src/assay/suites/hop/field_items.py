@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from assay.core.errors import similar_names
 from assay.suites.hop.field_types import parse_type, plain_text
-from assay.suites.hop.metainfo_words import COLUMN_OF, NO, OPTIONAL, REQUIRED, YES
+from assay.suites.hop.metainfo_words import NO, OPTIONAL, REQUIRED, YES, column_of
 
 # Full-width marks, each replaced by one character, so that places in the text stay the same.
 _WIDE = str.maketrans("（）【】［］：，；。", "()[][]:,;.")
@@ -26,7 +26,8 @@ _WIDE = str.maketrans("（）【】［］：，；。", "()[][]:,;.")
 _EMPHASIS = re.compile(r"(?<![\w*])([*_])(?=[^\s*_])([^*_`]*[^\s*_`]|`[^`]+`)\1(?![\w*])")
 # Apostrophes inside words are no quotes.
 _QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`|“[^”]*”|‘[^’]*’|(?<!\w)'[^']*'(?!\w)")
-_NAME = re.compile(r"(`[^`]+`|[^\s:(,\[`]+)\s*")
+# `items[].kind` has brackets in its name; those of `topic [string]` are none.
+_NAME = re.compile(r"(`[^`]+`|[^\s:(,\[`]+(?:\[[\d*]*\][^\s:(,\[`]*)*)\s*")
 _GROUP = re.compile(r"\s*(?:\(((?:[^()]|\([^()]*\))*)\)|\[((?:[^\[\]]|\[[^\[\]]*\])*)\])\s*")
 _COLON = re.compile(r"\s*[:—–-]+\s*")
 _SEPARATOR = re.compile(
@@ -72,7 +73,7 @@ def add_detail(cell: dict[str, str], text: str) -> None:
     if _read_statement(text, cell):
         return
     key, separator, _ = text.translate(_WIDE).partition(":")
-    column = COLUMN_OF.get(plain_text(key).lower())
+    column = column_of(plain_text(key))
     if separator and column is not None and column != "name":
         cell.setdefault(column, text[len(key) + 1 :].strip())
 
@@ -194,7 +195,7 @@ def _read_attributes(parts: Iterator[str] | list[str], cell: dict[str, str]) -> 
         elif (
             word and "type" not in cell and "required" not in cell and word.isascii() and word.isidentifier()
         ):
-            cell["type"] = word  # a type that there is not: it is refused with its line
+            cell["type"] = word  # no known type: it is refused or named, with its line
         elif word:
             notes.append(word)
     return notes

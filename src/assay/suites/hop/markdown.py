@@ -3,7 +3,8 @@
     for section in sections_of(text.splitlines()):
         section.title, tables_of(section, report), items_of(section)
 
-It knows the part of Markdown that a contract needs. A line in bold, and a line such as `Inputs:`, are headings too.
+It knows the part of Markdown that a contract needs. A line in bold, and a line such as `Inputs:`, are headings too. A
+definition list is a list, and a simple HTML table is a table.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Sequence
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +30,8 @@ _UNDERLINE = re.compile(r" {0,3}(={2,}|-{2,})\s*$")
 # Deeper than all headings with `#`, so each one ends at the next heading of any kind.
 _BOLD_LEVEL = 7
 _ITEM = re.compile(r"(\s*)(?:[-*+•]|\d+[.)、])\s+(\S.*)$")
+# `: the text` below a line with the term.
+_DEFINITION = re.compile(r" {0,3}:\s+(\S.*)$")
 _DELIMITER = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$")
 _BAR = re.compile(r"(?<!\\)\|")
 _CODE = re.compile(r"`[^`]*`")
@@ -152,6 +156,8 @@ def sections_of(
             sections.append(
                 MarkdownSection(len(heading[1]), _title(heading[2].rstrip().rstrip("#")), position, [], [])
             )
+        elif position < len(lines) and _DEFINITION.match(lines[position]):
+            sections[-1].lines.append((position, text))
         elif (bold := _BOLD_HEADING.match(text) or _TEXT_HEADING.match(text)) and (
             not _ITEM.match(text) or _TEXT_HEADING.match(text) or is_heading(_title(bold[1]))
         ):
@@ -180,9 +186,9 @@ def _title(text: str) -> str:
 
 def tables_of(section: MarkdownSection, report: Callable[[int, str], None]) -> list[MarkdownTable]:
     """Return the tables of a section. `report` gets the line and reason of every row that cannot be read."""
-    tables: list[MarkdownTable] = []
-    table: MarkdownTable | None = None
     lines = section.lines
+    tables = _html_tables(section, report)
+    table: MarkdownTable | None = None
     for position, (number, text) in enumerate(lines):
         following = lines[position + 1] if position + 1 < len(lines) else (0, "")
         is_row = text.strip().startswith("|") or (table is not None and "|" in text)
@@ -195,16 +201,17 @@ def tables_of(section: MarkdownSection, report: Callable[[int, str], None]) -> l
             report(number, "a table needs a header and a line |---|---| below it")
             return tables
         elif not (number == table.line + 1 and _is_delimiter(text)):
-            cells = _cells(text, len(table.header))
-            if len(cells) > len(table.header):
-                columns = f"the table has {len(table.header)} columns"
-                report(
-                    number,
-                    f"the row has {len(cells)} cells, and {columns}; write \\| for a bar inside a cell",
-                )
-            else:
-                table.rows.append((number, cells))
+            _add_row(table, number, _cells(text, len(table.header)), report)
     return tables
+
+
+def _add_row(table: MarkdownTable, line: int, cells: list[str], report: Callable[[int, str], None]) -> None:
+    columns = len(table.header)
+    if len(cells) > columns:
+        hint = "write \\| for a bar inside a cell"
+        report(line, f"the row has {len(cells)} cells, and the table has {columns} columns; {hint}")
+    else:
+        table.rows.append((line, cells))
 
 
 def _is_delimiter(text: str) -> bool:
@@ -222,10 +229,77 @@ def _cells(text: str, count: int = 0) -> list[str]:
     return cells
 
 
+def _html_tables(section: MarkdownSection, report: Callable[[int, str], None]) -> list[MarkdownTable]:
+    """Return the HTML tables of a section. The first row is the header."""
+    # A table starts a line. `<table>` in a sentence is about something else.
+    if not any(text.lstrip().lower().startswith("<table") for _, text in section.lines):
+        return []
+    reader = _HtmlTableReader([number for number, _ in section.lines], report)
+    reader.feed("\n".join(text for _, text in section.lines))
+    reader.close()
+    if reader.opened:
+        report(reader.opened, "the table that starts here has no closing </table>")
+    return reader.tables
+
+
+class _HtmlTableReader(HTMLParser):
+    """Collects the tables of an HTML text. Reports tables in tables, and cells that span several."""
+
+    def __init__(self, numbers: Sequence[int], report: Callable[[int, str], None]) -> None:
+        super().__init__()
+        self.tables: list[MarkdownTable] = []
+        self.opened = 0
+        """The line where a table starts that is not closed yet."""
+        self._numbers = numbers  # of the lines in the file
+        self._report = report
+        self._rows: list[tuple[int, list[str]]] = []
+        self._in_cell = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        line = self._numbers[self.getpos()[0] - 1]
+        if tag == "table":
+            if self.opened:
+                self._report(line, "a table inside a table cannot be read; write it as | field | type |")
+            self.opened, self._rows = line, []
+        elif tag == "tr" and self.opened:
+            self._rows.append((line, []))
+        elif tag in ("td", "th") and self._rows:
+            if any(name in ("colspan", "rowspan") and value != "1" for name, value in attrs):
+                self._report(line, "a cell that spans several cannot be read; give every field its own cells")
+            self._rows[-1][1].append("")
+            self._in_cell = True
+        elif tag == "br":
+            self.handle_data(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th", "tr", "table"):
+            self._in_cell = False
+        if tag == "table" and self.opened:
+            rows = [(line, [" ".join(cell.split()) for cell in cells]) for line, cells in self._rows if cells]
+            if rows:
+                self.tables.append(MarkdownTable(rows[0][0], rows[0][1], []))
+            for line, cells in rows[1:]:
+                _add_row(self.tables[-1], line, cells, self._report)
+            self.opened, self._rows = 0, []
+
+    def handle_data(self, data: str) -> None:
+        if self._in_cell:
+            self._rows[-1][1][-1] += data
+
+
 def items_of(section: MarkdownSection) -> list[Item]:
-    """Return the list items of a section."""
-    items = []
+    """Return the list items of a section. In a definition list, `term` above `: text` is the item `term: text`."""
+    items: list[Item] = []
+    term: tuple[int, str] | None = None
     for number, text in section.lines:
         if match := _ITEM.match(text):
             items.append(Item(number, len(match[1].expandtabs(4)), match[2].strip()))
+            term = None
+        elif (definition := _DEFINITION.match(text)) and term is not None:
+            items.append(Item(term[0], 0, f"{term[1]}: {definition[1].strip()}"))
+            term = None
+        elif definition and items:
+            items.append(Item(number, 1, definition[1].strip()))  # says more about the term
+        elif text.strip():
+            term = (number, text.strip())
     return items

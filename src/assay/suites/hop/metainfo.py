@@ -12,7 +12,8 @@
 
 The result is the mapping that the same contract has in YAML, with the line of every field. HOP does not publish the
 layout of this file, so headings and columns are known by many names, English and Chinese. A line of a contract that
-cannot be understood is an error. Sections about other things are skipped, and `assay check` lists them.
+cannot be understood is an error, or a warning if the rest can be used without it. Sections about other things are
+skipped. `assay check` prints the warnings, and lists the skipped sections.
 """
 
 from __future__ import annotations
@@ -23,17 +24,15 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from assay.core.bounds import read_file
 from assay.core.encoding import not_utf8
 from assay.core.errors import InputError, Problem, similar_names
 from assay.core.excerpt import cut_end
-from assay.core.registry import unknown
-from assay.core.schema import KeyPath, refuse
+from assay.core.schema import refuse
 from assay.core.yamlfile import YamlFile, parse_yaml
+from assay.suites.hop.field_entry import FieldName, field_entry, field_name
 from assay.suites.hop.field_items import add_detail, read_item
-from assay.suites.hop.field_types import TYPES, fits, parse_choices, parse_number, parse_type, plain_text
+from assay.suites.hop.field_types import is_clear_type, parse_type, plain_text
 from assay.suites.hop.markdown import (
     Fence,
     Item,
@@ -46,56 +45,58 @@ from assay.suites.hop.markdown import (
     without_comments,
 )
 from assay.suites.hop.metainfo_blocks import (
+    Block,
     has_fields,
     is_contract,
+    is_typed,
     looks_like_schema,
     read_block,
     read_contract_block,
 )
-from assay.suites.hop.metainfo_headings import (
+from assay.suites.hop.metainfo_words import (
+    COLUMN_TITLES,
     HEADING_WORDS,
     META_OF,
-    OPTIONAL_HEADING,
-    heading_kind,
-    is_heading,
-    section_kinds,
-)
-from assay.suites.hop.metainfo_words import (
-    COLUMN_OF,
-    NO,
     NO_MARKS,
     NONE,
     NOTES,
+    OPTIONAL_HEADING,
     VALUE_COLUMNS,
-    YES,
-    YES_MARKS,
+    column_of,
+    heading_kind,
+    is_heading,
+    section_kinds,
 )
 
 MAX_LINE = 2_000
 """Characters of a line. The time of some patterns for lines grows with the square or the cube of the length."""
 _MAX_BYTES = 1 << 20
 _META_LINE = re.compile(r"\s*(?:[-*+]\s+)?([^:：|]{1,40})[:：]\s*(\S.*)")
-_FIELD_NAME = re.compile(r"[^\s,，、/|<>{}()（）:：\"'=*]+")
-_NESTED = re.compile(r"^[└├↳│─\->\s]+|^([^\s.\[]+)(\[[^\]]*\]|\.)")
+# A row that starts so is a part of the row above.
+_BRANCH = re.compile(r"[└├↳│─\->\s]+")
+_Blocks = list[tuple[Fence, Block]]
+_BOTH = "the heading {!r} names inputs and outputs; give each table its own heading, or a column `direction`"
 
 
 class Metainfo(NamedTuple):
-    """The contract of a `metainfo.md`. `skipped` names the sections that are not part of it."""
+    """The contract of a `metainfo.md`, empty if it has none. `skipped` names the sections that are not part of it."""
 
     yaml: YamlFile
     is_prose: bool = False
     """True if the fields come from tables and lists, whose layout assay recognises by names."""
     skipped: tuple[str, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    """What was not understood in sections of inputs and outputs, with its lines."""
 
 
 def markdown_contract(path: Path) -> YamlFile | None:
     """Return the contract in a Markdown file, or None if there is none. Line numbers are those of the file."""
-    metainfo = read_metainfo(path)
-    return metainfo.yaml if metainfo else None
+    yaml = read_metainfo(path).yaml
+    return yaml if yaml.value else None
 
 
-def read_metainfo(path: Path) -> Metainfo | None:
-    """Return the contract in a Markdown file, or None if there is none. Raises InputError with every problem.
+def read_metainfo(path: Path) -> Metainfo:
+    """Return the contract in a Markdown file. Raises InputError with every problem.
 
     The first of these counts: front matter with `inputs` or `outputs`, a YAML block with them, tables and lists in
     sections about inputs and outputs together with any other front matter, a JSON or indented block with them.
@@ -132,7 +133,9 @@ def read_metainfo(path: Path) -> Metainfo | None:
                     return Metainfo(contract)
         reader.refuse_lookalikes()
     refuse(reader.problems, path)
-    return Metainfo(reader.yaml, is_prose=True, skipped=tuple(reader.skipped)) if reader.yaml.value else None
+    return Metainfo(
+        reader.yaml, is_prose=True, skipped=tuple(reader.skipped), warnings=tuple(reader.warnings)
+    )
 
 
 class _MetainfoReader:
@@ -141,7 +144,11 @@ class _MetainfoReader:
     def __init__(self, yaml: YamlFile) -> None:
         self.yaml = YamlFile(yaml.path, dict(yaml.value), dict(yaml.lines))
         self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
         self.skipped: list[str] = []
+        self._implied: set[tuple[str, str]] = set()  # fields that only have rows of their parts so far
+        self._unread: list[_Unread] = []
+        self._extra_fields: list[tuple[str, int, FieldName]] = []  # block, line, name
         self._lookalikes: list[int] = []  # lines outside contract sections that look like fields
 
     def read(self, sections: Sequence[MarkdownSection], kinds: Sequence[str]) -> None:
@@ -151,6 +158,7 @@ class _MetainfoReader:
                 self._read_fields(section, kind)
             else:
                 self._read_other(section, kind)
+        self._name_unread()
 
     @property
     def has_fields(self) -> bool:
@@ -170,21 +178,54 @@ class _MetainfoReader:
 
     def _read_fields(self, section: MarkdownSection, kind: str) -> None:
         tables = tables_of(section, self._problem)
-        items = items_of(section)
+        items = items_of(section) or ([] if tables else _field_lines(section))
+        blocks = [(fence, read_block(fence, self.yaml.path)) for fence in section.fences]
         if tables:
             for table in tables:
                 self._read_table(table, section, kind)
+        elif items and kind == "both":
+            self._problem(items[0].line, _BOTH.format(section.title))
         elif items:
-            if kind == "both":
-                self._problem(items[0].line, _BOTH.format(section.title))
+            self._read_items(items, section, kind)
+        elif kind != "both" and (cell := _field_in_heading(section.title)):
+            self._add_field(kind, cell, section.line)
+        elif not self._read_blocks(blocks, section, kind):
+            self._add_unread(blocks, section, kind)
+        # A list beside a table, and a block beside other fields, mostly say more about them, or show data.
+        extra = [(item.line, read_item(item.text)) for item in items if tables and is_typed(item.text)]
+        extra += [(field.line, field.cell) for _, block in blocks for field in block.fields]
+        self._extra_fields += [(kind, line, field_name(cell["name"])) for line, cell in extra if cell]
+
+    def _add_unread(self, blocks: _Blocks, section: MarkdownSection, kind: str) -> None:
+        text = " ".join(text.strip() for _, text in section.lines).strip(" 。.")
+        if blocks:
+            fence, block = blocks[0]
+            reason = f"its block of code on line {fence.line} {block.reason}"
+        elif text and text.lower() not in NONE:
+            reason = "it has no table, list or block"
+        else:
+            return
+        self._unread.append(_Unread(kind, section.title, section.line, reason))
+
+    def _name_unread(self) -> None:
+        """Warn of sections without fields if no other section has them, and of fields beside the others."""
+        for unread in self._unread:
+            kinds = ("inputs", "outputs") if unread.kind == "both" else (unread.kind,)
+            if any(kind in self.yaml.value for kind in kinds):
+                self.skipped.append(f"{unread.title!r} on line {unread.line}: {unread.reason}")
             else:
-                self._read_items(items, section, kind)
-        elif not any(self._read_block(fence, section, kind) for fence in section.fences):
-            text = " ".join(text.strip() for _, text in section.lines).strip(" 。.")
-            if section.fences:
-                self.skipped.append(f"{section.title!r} on line {section.line} has only code")
-            elif text and text.lower() not in NONE:
-                self.skipped.append(f"{section.title!r} on line {section.line} has only prose")
+                self._warn(
+                    unread.line,
+                    f"no {' or '.join(kinds)} are read from {unread.title!r}: {unread.reason}; "
+                    "list the fields in a table, or as `- name (type): text`",
+                )
+        for kind, line, name in self._extra_fields:
+            fields = self.yaml.value.get(kind, {})
+            if kind != "both" and name.name and (name.parent or name.name) not in fields:
+                self._warn(
+                    line,
+                    f"the field {name.name!r} is not read, because {kind} are listed above; add it there",
+                )
 
     def _read_table(self, table: MarkdownTable, section: MarkdownSection, kind: str) -> None:
         columns = self._columns(table)
@@ -214,15 +255,15 @@ class _MetainfoReader:
                 continue
             if OPTIONAL_HEADING.search(section.title.lower()):
                 cell.setdefault("required", "no")
-            self._add_field(block, cell, line, extra)
+            self._add_field(block, cell, line, tuple(extra))
 
     def _columns(self, table: MarkdownTable) -> dict[str, int] | None:
         """Return the position of each column by its meaning, or None after adding a problem."""
         columns: dict[str, int] = {}
         for index, text in enumerate(table.header):
             title = plain_text(text).lower()
-            key = COLUMN_OF.get(title)
-            near = similar_names(title, COLUMN_OF) if key is None and title.isascii() else []
+            key = column_of(title)
+            near = similar_names(title, COLUMN_TITLES) if key is None and title.isascii() else []
             if near:
                 self._problem(
                     table.line, f"there is no column {plain_text(text)!r}; did you mean {near[0]!r}?"
@@ -241,6 +282,9 @@ class _MetainfoReader:
 
     def _read_items(self, items: Sequence[Item], section: MarkdownSection, kind: str) -> None:
         indent = min(item.indent for item in items)
+        if cell := _field_below_heading(section, [item for item in items if item.indent == indent]):
+            self._add_field(kind, cell, section.line)
+            return
         for number, item in enumerate(items):
             if item.indent > indent:
                 continue  # belongs to an item above
@@ -259,100 +303,59 @@ class _MetainfoReader:
             else:
                 if OPTIONAL_HEADING.search(section.title.lower()):
                     cell.setdefault("required", "no")
-                self._add_field(kind, cell, item.line, [])
+                self._add_field(kind, cell, item.line)
 
-    def _read_block(self, fence: Fence, section: MarkdownSection, kind: str) -> bool:
-        """Read the fields of a block of code. Returns False if it has none, such as an example of the data."""
-        block = read_block(fence, self.yaml.path)
-        if kind == "both" and block.fields:
-            self._problem(fence.line, _BOTH.format(section.title))
-            return True
-        self.problems += block.problems
-        for field in block.fields:
-            self._add_field(kind, field.cell, field.line, [])
-        return bool(block.fields or block.problems)
+    def _read_blocks(self, blocks: _Blocks, section: MarkdownSection, kind: str) -> bool:
+        """Read the first block of code that has fields. Returns False if there is none."""
+        for fence, block in blocks:
+            if kind == "both" and block.fields:
+                self._problem(fence.line, _BOTH.format(section.title))
+                return True
+            self.problems += block.problems
+            for field in block.fields:
+                self._add_field(kind, field.cell, field.line)
+            if block.fields or block.problems:
+                return True
+        return False
 
-    def _add_field(self, block: str, cell: dict[str, str], line: int, extra: list[str]) -> None:
+    def _add_field(self, block: str, cell: dict[str, str], line: int, extra: tuple[str, ...] = ()) -> None:
         fields: dict[str, Any] = self.yaml.value.setdefault(block, {})
         self.yaml.lines.setdefault((block,), line)
-        name, label, mark = _field_name(cell["name"])
-        nested = _NESTED.match(plain_text(cell["name"]))
-        if nested is not None and (nested[1] in fields or not nested[1]) and fields:
-            return  # a part of the field above; contracts have the outer fields only
-        if name is None:
-            self._problem(line, f"expected the name of a field, found {plain_text(cell['name'])!r}")
+        text = plain_text(cell["name"])
+        if _BRANCH.match(text) and fields:
             return
-        if nested is not None and nested[1] and nested[2] != ".":
-            # The row of the outer field may be there, and wrong.
-            if (block, nested[1]) not in self.yaml.lines:
-                self._problem(line, f"{name} is a part of {nested[1]}, which has no row above; add one")
+        name = field_name(cell["name"])
+        if name.name is None:
+            self._problem(line, f"expected the name of a field, found {text!r}")
             return
-        path: KeyPath = (block, name)
-        if name in fields:
-            self._problem(line, f"the field {name!r} is listed twice, first on line {self.yaml.lines[path]}")
+        entry, errors, warnings = field_entry(block, name, cell, extra)
+        if name.parent:
+            self._add_part(block, name, line, is_required=entry.get("required") is True)
             return
+        path = (block, name.name)
+        if name.name in fields and path not in self._implied:
+            self._problem(
+                line, f"the field {name.name!r} is listed twice, first on line {self.yaml.lines[path]}"
+            )
+            return
+        self._implied.discard(path)
         self.yaml.lines[path] = line
-        type_ = parse_type(cell.get("type", ""))
-        if type_ is None:
-            self._problem(line, f"{name}: {_unknown_type(plain_text(cell['type']))}")
-            return
-        choices = type_.choices or parse_choices(cell.get("choices", ""), type_.type)
-        default = plain_text(cell.get("default", ""))
-        has_default = default.lower() not in NONE and default != ""
-        notes = [plain_text(cell.get("description", "")), type_.note, *extra]
-        if not choices and (text := plain_text(cell.get("choices", ""))) not in NO_MARKS:
-            notes.append(text)
-        if has_default:
-            notes.append(f"default: {default}")
-        entry: dict[str, Any] = {"type": type_.type, "description": "; ".join(note for note in notes if note)}
-        if label := plain_text(cell.get("label", "")) or label:
-            entry["label"] = label
-        if block == "inputs":
-            required = self._required(cell, line, name)
-            if required is None:
-                required = not (has_default or type_.optional or mark == "?")
-            entry["required"] = required
-            if choices:
-                entry["choices"] = list(choices)
-            if (example := _value(cell.get("example", ""), type_.type)) is not None:
-                entry["example"] = example
-        else:
-            self._add_comparison(entry, cell, line, name)
-        fields[name] = entry
+        fields[name.name] = entry
+        for message in errors:
+            self._problem(line, f"{name.name}: {message}")
+        for message in warnings:
+            self._warn(line, f"{name.name}: {message}")
 
-    def _required(self, cell: dict[str, str], line: int, name: str) -> bool | None:
-        """Return whether the row says that a field is required; None if it does not say."""
-        column = "required" if "required" in cell else "optional"
-        if column not in cell:
-            return None
-        text = plain_text(cell[column])
-        word = text.lower().partition("（")[0].partition("(")[0].strip()
-        if word in YES or text.lower() in YES_MARKS:
-            return column == "required"
-        if word in NO or text.lower() in NO_MARKS:
-            return column != "required"
-        self._problem(line, f"{name}: expected yes or no (是 or 否) in the column {column!r}, found {text!r}")
-        return True
-
-    def _add_comparison(self, entry: dict[str, Any], cell: dict[str, str], line: int, name: str) -> None:
-        """Add the keys of an output that say how it is counted and compared."""
-        for key in ("aggregate", "compare", "sub_field"):
-            if (text := plain_text(cell.get(key, ""))) not in NO_MARKS:
-                entry[key] = text
-        for key in ("tolerance", "within"):
-            if (text := plain_text(cell.get(key, "")).lstrip("±")) not in NO_MARKS:
-                number = parse_number(text)
-                if number is None:
-                    self._problem(line, f"{name}: expected a number in the column {key!r}, found {text!r}")
-                else:
-                    entry[key] = number
-        if (text := plain_text(cell.get("bands", ""))) not in NO_MARKS:
-            bands = _bands(text)
-            if bands is None:
-                message = f"{name}: expected bands such as `BAD 1-2, MID 3, GOOD 4-5`, found {text!r}"
-                self._problem(line, message)
-            else:
-                entry["bands"] = bands
+    def _add_part(self, block: str, part: FieldName, line: int, *, is_required: bool) -> None:
+        """Add the outer field of `user.name`, unless it has a row. It is required if one of its parts is."""
+        fields, path = self.yaml.value[block], (block, part.parent)
+        if part.parent not in fields:
+            self._implied.add(path)
+            self.yaml.lines[path] = line
+            fields[part.parent] = {"type": part.parent_type}
+        if path in self._implied and block == "inputs":
+            was_required = fields[part.parent].get("required", False)
+            fields[part.parent]["required"] = was_required or is_required
 
     # Other sections.
 
@@ -385,14 +388,14 @@ class _MetainfoReader:
                 for line, cells in table.rows:
                     if len(cells) == 2 and (key := META_OF.get(plain_text(cells[0]).lower())):
                         self._set(key, plain_text(cells[1]), line)
-            elif {"name", "type"} <= {COLUMN_OF.get(title) for title in titles}:
+            elif {"name", "type"} <= {column_of(title) for title in titles}:
                 self._lookalikes.append(table.line)
         if kind == "":
             schemas = (fence for fence in section.fences if looks_like_schema(fence, self.yaml.path))
             self._lookalikes += [fence.line for fence in schemas]
         if kind == "other":
             self._lookalikes += [fence.line for fence in section.fences if is_contract(fence)]
-        if section.title and any(text.strip() for _, text in section.lines):
+        if section.title and (section.fences or any(text.strip() for _, text in section.lines)):
             self.skipped.append(f"{section.title!r} on line {section.line}")
 
     def _set(self, key: str, text: str, line: int) -> None:
@@ -408,69 +411,48 @@ class _MetainfoReader:
     def _problem(self, line: int, message: str) -> None:
         self.problems.append(Problem(f"{self.yaml.path}:{line}", message))
 
+    def _warn(self, line: int, message: str) -> None:
+        self.warnings.append(Problem(f"{self.yaml.path}:{line}", message, "warning"))
 
-_BOTH = "the heading {!r} names inputs and outputs; give each table its own heading, or a column `direction`"
+
+class _Unread(NamedTuple):
+    """A section of inputs or outputs that has no fields."""
+
+    kind: str
+    title: str
+    line: int
+    reason: str
 
 
-def _field_name(text: str) -> tuple[str | None, str, str]:
-    """Return the name in a cell, its label, and `*` or `?` behind it. The name is None if there is none.
+def _field_lines(section: MarkdownSection) -> list[Item]:
+    """Return the lines of a section as items if each is a field, and one has a text that can only be a type."""
+    lines = [(number, text.strip()) for number, text in section.lines if text.strip()]
+    cells = [read_item(text) for _, text in lines if is_typed(text)]
+    has_clear_type = any(cell and is_clear_type(cell["type"]) for cell in cells)
+    return (
+        [Item(number, 0, text) for number, text in lines]
+        if has_clear_type and len(cells) == len(lines)
+        else []
+    )
 
-    `question（问题）` is the field `question` with the label `问题`.
-    """
-    label = ""
-    if quoted := re.match(r"\s*[*_]*`([^`]+)`[*_]*(.*)$", text):
-        name, rest = quoted[1].strip(), plain_text(quoted[2])
-    else:
-        name, rest = plain_text(text), ""
-    if not rest and (split := re.match(r"([^\s(（]+)\s*[(（](.+)[)）]\s*$", name)):
-        name, label = split[1], split[2]
-    elif rest.startswith(("(", "（")):
-        label = rest.strip("()（） ")
-        rest = ""
-    mark = rest if rest in ("*", "?") else ""
-    if not mark and name[-1:] in ("*", "?"):
-        name, mark = name[:-1], name[-1]
-    if (rest and not mark) or not _FIELD_NAME.fullmatch(name) or name.strip(".…-–—") == "":
-        return None, label, mark
-    return name, label, mark
+
+def _field_in_heading(title: str) -> dict[str, str] | None:
+    """Return the field of a heading such as `### claim (string, required)`, or None."""
+    cell = read_item(title) if heading_kind(title) == "" and is_typed(title) else None
+    return cell if cell is not None and is_clear_type(cell["type"]) else None
+
+
+def _field_below_heading(section: MarkdownSection, items: Sequence[Item]) -> dict[str, str] | None:
+    """Return the field of a heading `### claim` above a list with `type: string`, or None for a list of fields."""
+    if heading_kind(section.title) or field_name(section.title).name is None:
+        return None
+    cell = {"name": section.title}
+    for item in items:
+        add_detail(cell, item.text)
+    return cell if "type" in cell and len(cell) == len(items) + 1 else None
 
 
 def _is_note(cell: dict[str, str]) -> bool:
     """Return whether an item of a list is prose such as `Note: all inputs are text`. A field says its type."""
     type_ = parse_type(cell.get("type", ""))
     return cell["name"] in NOTES and type_ is not None and type_.type == "any"
-
-
-def _unknown_type(text: object) -> str:
-    return unknown("type", str(text), list(TYPES))
-
-
-def _value(text: str, type_: str) -> Any:
-    """Return the example in a cell, or None if it has none of this type."""
-    plain = plain_text(text)
-    if plain in NO_MARKS:
-        return None
-    if type_ == "string":
-        return plain.strip("\"'“”")
-    try:
-        value = msgspec.json.decode(plain)
-    except msgspec.DecodeError:
-        return None
-    return value if fits(value, type_) else None
-
-
-def _bands(text: str) -> dict[str, list[Any]] | None:
-    """Return the bands in `BAD 1-2, MID 3, GOOD 4-5`, or None if the text is something else."""
-    bands: dict[str, list[Any]] = {}
-    for part in re.split(r"[,，;；]", text.strip("{}")):
-        match = re.fullmatch(
-            r"\s*([^\s:：=]+?)\s*[:：=\s]\s*\[?(-?[\d.]{1,30})(?:\s*(?:-|–|~|to|至|\.\.)\s*(-?[\d.]{1,30}))?\]?\s*",
-            part,
-        )
-        if match is None:
-            return None
-        ends = [parse_number(end) for end in match.groups()[1:] if end is not None]
-        if None in ends:
-            return None
-        bands[match[1]] = ends
-    return bands
