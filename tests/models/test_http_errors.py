@@ -138,7 +138,7 @@ def test_gemini_names_the_time_to_wait_in_the_body(delay: str, wait: float | Non
         (b" \n", "it has an empty body"),
         (b"<html><head><style>p {}</style></head><body>Please <b>log in</b></body></html>", "begins with: Please log in"),
         (b"upstream connect error", "begins with: upstream connect error"),
-        (b"{" + b"x" * 5000, "begins with: {" + "x" * 119),
+        (b"{" + b"x" * 5000, "begins with: {" + "x" * 119 + "…"),
     ],
 )  # fmt: skip
 def test_a_reply_that_is_not_json_is_quoted(body: bytes, words: str) -> None:
