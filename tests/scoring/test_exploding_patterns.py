@@ -177,7 +177,7 @@ def test_a_task_scores_all_documents_but_those_on_which_its_filter_is_stopped(
         by_document = {score["index"]: score for score in scores if score["part"] == f"f{number}"}
         reason = by_document[number + 1]["reason"]
         assert by_document[number + 1]["status"] == "invalid"
-        assert reason.startswith(f"f{number}: t.yaml:")
+        assert reason.startswith(f"filter f{number}: t.yaml:")
         assert f"the pattern {MANY[number][0]!r} was stopped after 0.01 s, on a text of " in reason
         assert by_document[number + 1].get("value") is None
         assert by_document[0]["status"] == "scored"
