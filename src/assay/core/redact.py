@@ -109,8 +109,13 @@ class Redactor:
             spellings.add(quote(secret, safe="", errors="replace"))
         # Longest first, so that a secret that contains another one is replaced as a whole.
         self._secrets = sorted(spellings, key=len, reverse=True)
-        # As the texts stand in a line of JSON. Surrogates are the bytes of a variable that is not UTF-8.
-        escaped = {json.dumps(text, ensure_ascii=False)[1:-1] for text in self._secrets}
+        # As the texts stand in a line of JSON; some result files are ASCII. Surrogates are the bytes of a variable that
+        # is not UTF-8.
+        escaped = {
+            json.dumps(text, ensure_ascii=is_ascii)[1:-1]
+            for text in self._secrets
+            for is_ascii in (True, False)
+        }
         self._encoded = sorted(
             (text.encode(errors="surrogateescape") for text in escaped), key=len, reverse=True
         )
