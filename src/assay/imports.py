@@ -22,10 +22,11 @@ from msgspec.structs import replace
 import assay
 from assay.core.bounds import refuse_special_file
 from assay.core.errors import InputError, Problem, UsageError, cannot_write, unreadable
+from assay.core.files import close_to_others
 from assay.core.hashing import file_sha256, fingerprint, request_hash
 from assay.core.imported import ImportedCase, ImportedFile, ImportedRun, ImportOrigin
 from assay.core.no_answer import leave_out_unanswered
-from assay.core.redact import secrets_from_environment
+from assay.core.redact import Redactor, secrets_from_environment
 from assay.core.registry import unknown
 from assay.core.report import CaseCounts, Report
 from assay.core.run_end import end_of_report
@@ -191,6 +192,8 @@ def _import(source: ImportedRun, home: Path) -> Run:
         score_parts=plan.score_parts,
         imported=origin,
     )
+    secrets = secrets_from_environment()
+    info = Redactor(secrets).redacted(info)
     with folders.selection_lock(home):
         # Two runs of one second would get one name. Here the time comes from the file, so this is likely.
         while any(home.glob(f"{folders.stamp(info.started)}-*")):
@@ -198,7 +201,7 @@ def _import(source: ImportedRun, home: Path) -> Run:
         with tempfile.TemporaryDirectory(prefix=".import-", dir=home) as temporary:
             folder = folders.create_run(Path(temporary), info)
             try:
-                summary = _write(source, folder, info)
+                summary = _write(source, folder, info, secrets)
             finally:
                 folder.close()
             target = home / folder.path.name
@@ -221,11 +224,11 @@ def _described(path: Path) -> ImportedFile:
         raise InputError(unreadable(path, error)) from None
 
 
-def _write(source: ImportedRun, folder: RunFolder, info: RunInfo) -> Summary:
-    """Write the journal and summary.json of an imported run."""
+def _write(source: ImportedRun, folder: RunFolder, info: RunInfo, secrets: list[str]) -> Summary:
+    """Write the journal and summary.json of an imported run, without secrets of the environment."""
     plan = source.plan
     source.prepare(folder.path)
-    journal = Journal(folder.path, plan.scorers, secrets_from_environment(set()), info.id)
+    journal = Journal(folder.path, plan.scorers, secrets, info.id)
     try:
         count = 0
         for index, case in enumerate(source.cases()):
@@ -239,6 +242,11 @@ def _write(source: ImportedRun, folder: RunFolder, info: RunInfo) -> Summary:
         summary = _summary(journal, info, plan.scorers, plan.seconds, report)
     finally:
         journal.close()
+    redactor, rows = Redactor(secrets), folder.path / folders.ROWS
+    if rows.is_file():
+        redactor.redact_file(rows)
+        close_to_others(rows)
+    summary = redactor.redacted(summary)
     folders.write_summary(folder.path, summary)
     return summary
 

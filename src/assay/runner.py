@@ -337,7 +337,8 @@ class Runner:
                 facts=rows.facts,
                 score_parts=self.suite.parts,
             )
-            # The identity of a function contains the values of its module, which may have read a secret.
+            # The identity of a function contains the values of its module, which may have read a secret. Flags that
+            # assay ignores may have one, too.
             info = self._redactor.redacted(info)
             return folders.create_run(self.home, info), info, cases
 
@@ -368,11 +369,9 @@ class Runner:
         return ReusableCalls(self._reused)
 
     def _command(self) -> list[str]:
-        """Return the command line for run.json, without secrets: flags that assay ignores may contain one."""
+        """Return the command line for run.json."""
         # Arguments that are not UTF-8 contain surrogates, which JSON cannot encode.
-        words = [word.encode(errors="replace").decode() for word in self._command_words]
-        cleaned: list[str] = self._redactor.clean(words)
-        return cleaned
+        return [word.encode(errors="replace").decode() for word in self._command_words]
 
     def _check_output_is_free(self) -> None:
         """Raise UsageError if the output folder has result files of another run, and their names are fixed.

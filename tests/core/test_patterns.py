@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -126,15 +127,18 @@ METHODS: dict[str, Callable[[Any, str], Any]] = {
 }
 
 
-def run_program(program: str) -> subprocess.CompletedProcess[str]:
-    """Run Python code in a process of its own, with a short limit for patterns."""
+def run_program(
+    program: str, seconds: str = "0.2", before: Callable[[], object] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a program with this limit for patterns. A match that is never stopped is a failure."""
     return subprocess.run(
         [sys.executable, "-c", program],
-        env=environment() | {"ASSAY_PATTERN_SECONDS": "0.2"},
+        env=environment() | {"ASSAY_PATTERN_SECONDS": seconds},
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
+        preexec_fn=before,
     )
 
 
@@ -263,6 +267,88 @@ def test_a_pattern_that_hears_no_signals_is_matched_in_the_other_process(name: s
     assert here < (time.process_time() - begun) / 3
 
 
+def test_a_long_text_is_matched_in_the_other_process() -> None:
+    """`re` would hear no signal for some seconds. A text of a fifteenth of its length takes much less of its CPU time."""
+    pattern = compile_pattern("r+s")
+    begun = time.process_time()
+    with pytest.raises(PatternStopped):
+        pattern.findall("r" * 30 * MAX_IN_PLACE)
+    here, begun = time.process_time() - begun, time.process_time()
+    pattern.regex.findall("r" * 2 * MAX_IN_PLACE)
+    assert here < time.process_time() - begun
+
+
+def cpu_seconds_of_workers() -> dict[int, float]:
+    """The CPU time of the processes that match slow patterns for this one."""
+    found = {}
+    for worker in workers_of(os.getpid()):
+        with suppress(OSError):  # it has ended meanwhile
+            fields = Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()
+            found[worker] = int(fields[11]) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
+def worker_in_a_match(before: dict[int, float]) -> int:
+    """Wait until one of these processes computes, and return its number. `before` is their CPU time before the match."""
+    while True:
+        for worker, seconds in cpu_seconds_of_workers().items():
+            if seconds > before.get(worker, 0.0) + 0.1:
+                return worker
+        time.sleep(0.01)
+
+
+def test_a_match_whose_process_is_killed_once_gets_its_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the kernel, when memory is short. A new process tries again."""
+    monkeypatch.setenv("ASSAY_PATTERN_SECONDS", "60")
+    pattern, before = compile_pattern("(n+)+$"), cpu_seconds_of_workers()
+    with ThreadPoolExecutor(1) as pool:
+        result = pool.submit(pattern.findall, "n" * 24 + "!")
+        os.kill(worker_in_a_match(before), signal.SIGKILL)
+        assert result.result() == []
+
+
+def test_a_process_that_gets_no_cpu_time_is_given_up_and_its_match_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The limit of the real time ends it. On a machine that is less busy, the same match may have a result."""
+    monkeypatch.setenv("ASSAY_PATTERN_SECONDS", "1")
+    pattern, text, before = compile_pattern("(o+)+$"), "o" * 40 + "!", cpu_seconds_of_workers()
+    with ThreadPoolExecutor(1) as pool:
+        stopped = pool.submit(pattern.findall, text)
+        worker = worker_in_a_match(before)
+        os.kill(worker, signal.SIGSTOP)
+        time.sleep(5)  # the least limit of the real time
+        os.kill(worker, signal.SIGCONT)
+        with pytest.raises(PatternStopped, match="was stopped after 1 s"):
+            stopped.result()
+        monkeypatch.setenv("ASSAY_PATTERN_SECONDS", "0.01")
+        with pytest.raises(PatternStopped, match=r"was stopped after 0\.01 s"):
+            pool.submit(pattern.findall, text).result()
+
+
+def test_after_ctrl_c_during_a_match_the_next_one_gets_its_own_result() -> None:
+    """The process of the match that was left is ended. Its reply would be taken for that of the next match."""
+    program = """if True:
+        from assay.core.patterns import MAX_IN_PLACE, compile_pattern
+        try:
+            compile_pattern("(a+)+$").findall("a" * 40 + "!")
+        except KeyboardInterrupt:
+            print(len(compile_pattern("b+").findall("ab" * MAX_IN_PLACE)))
+    """
+    limited = environment() | {"ASSAY_PATTERN_SECONDS": "120"}
+    words = [sys.executable, "-c", program]
+    with subprocess.Popen(words, env=limited, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            while not workers_of(process.pid):
+                assert process.poll() is None
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert out == f"{MAX_IN_PLACE}\n"
+
+
 def test_a_match_is_interrupted_although_garbage_is_collected_inside_it() -> None:
     """A `__del__` swallows exceptions. It must not swallow the one that interrupts the match."""
     program = """if True:
@@ -373,24 +459,62 @@ def test_a_taken_signal_sends_patterns_to_the_other_process() -> None:
 
 
 def test_a_forked_process_has_a_timer_and_a_process_of_its_own() -> None:
+    """The timer is not inherited. A stop in the copy would kill the process of its parent."""
     program = """if True:
-        import os, signal
+        import os
+        from pathlib import Path
         from assay.core.patterns import PatternStopped, compile_pattern
-        pattern = compile_pattern("(a+)+$")
-        def stopped():
+
+        def stopped(letter):
             try:
-                pattern.findall("a" * 40 + "!")
+                compile_pattern(f"({letter}+)+$").findall(letter * 40 + "!")
             except PatternStopped:
-                return True
-        assert stopped()
+                return compile_pattern(f"({letter}+)+$").findall(letter) == [letter]
+
+        def workers():
+            children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+            # One that was killed has no command any more.
+            return [child for child in children if Path(f"/proc/{child}/cmdline").read_bytes()]
+
+        assert stopped("a")
+        before = workers()
+        assert len(before) == 1
         child = os.fork()
         if child == 0:
-            os._exit(0 if stopped() and pattern.findall("aa") == ["aa"] else 1)
+            os._exit(0 if stopped("a") and stopped("b") else 1)
         assert os.waitpid(child, 0)[1] == 0
-        assert stopped() and pattern.findall("aa") == ["aa"]
+        assert workers() == before
+        assert stopped("c")
     """
     done = run_program(program)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def ignore_timers() -> None:
+    for number in (signal.SIGVTALRM, signal.SIGALRM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def test_a_program_that_was_started_with_ignored_timers_stops_its_patterns() -> None:
+    """Ignored signals are inherited by every process that a process starts."""
+    program = """if True:
+        from assay.core.patterns import PatternStopped, compile_pattern
+        try:
+            compile_pattern("(a+)+$").findall("a" * 40 + "!")
+        except PatternStopped as error:
+            print(error)
+    """
+    done = run_program(program, before=ignore_timers)
+    assert done.stderr == ""
+    assert "was stopped after 0.2 s" in done.stdout
+
+
+def test_ctrl_c_in_a_terminal_does_not_reach_the_other_process(thread: Callable[..., Any]) -> None:
+    """It is sent to all processes of a session. The run decides whether the match goes on."""
+    assert thread(compile_pattern("(q+)+$").findall, "q") == ["q"]
+    workers = workers_of(os.getpid())
+    assert workers
+    assert [os.getsid(worker) for worker in workers] == workers
 
 
 def test_the_other_process_ends_after_its_parent_is_killed() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import stat
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr, unescape
 
 import msgspec
@@ -49,6 +51,61 @@ def test_a_json_file_keeps_the_same_keys_as_the_journal(
     assert redactor.redact_file(path)
     assert json.loads(path.read_text()) == redactor.clean(value)
     assert not redactor.redact_file(path)
+
+
+@pytest.mark.parametrize("secret", [KEY, 'p"ss\\w\u00f6rd/long', "key+with=signs&more"])
+def test_a_secret_is_found_however_it_is_spelled(tmp_path: Path, secret: str) -> None:
+    """Arguments of tools are JSON inside a text, messages of endpoints quote URLs."""
+    redactor = Redactor([secret])
+    spellings = [
+        secret,
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        quote(secret, safe=""),
+    ]
+    assert redactor.clean([f"it is {each}." for each in spellings]) == ["it is [redacted]."] * 4
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps([f"it is {each}." for each in spellings]))
+    assert redactor.redact_file(path)
+    assert json.loads(path.read_text()) == ["it is [redacted]."] * 4
+
+
+def test_a_text_file_has_no_keys_that_could_stay(tmp_path: Path) -> None:
+    path = tmp_path / "results.txt"
+    path.write_text(f'"{WORDS}": 2')
+    assert Redactor([WORDS]).redact_file(path)
+    assert path.read_text() == '"[redacted]": 2'
+
+
+def can_trace() -> bool:
+    """Whether the system calls of a process can be seen. Some containers forbid it."""
+    if shutil.which("strace") is None:
+        return False
+    return (
+        subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, check=False).returncode
+        == 0
+    )
+
+
+@pytest.mark.skipif(not can_trace(), reason="needs strace")
+def test_the_copy_is_on_the_disk_before_it_takes_the_place_of_the_file(tmp_path: Path) -> None:
+    """Otherwise a power cut could leave an empty file. Nothing but the order of system calls shows it."""
+    path, calls = tmp_path / "results.json", tmp_path / "calls"
+    path.write_text(json.dumps({"a": KEY}))
+    program = """if True:
+        import sys
+        from pathlib import Path
+        from assay.core.redact import Redactor
+        Redactor([sys.argv[2]]).redact_file(Path(sys.argv[1]))
+    """
+    traced = ["strace", "-f", "-y", "-e", "trace=fsync,rename,renameat,renameat2", "-o", str(calls)]
+    words = [*traced, sys.executable, "-c", program, str(path), KEY]
+    subprocess.run(words, env=environment(), capture_output=True, check=True)
+    found = [line.split(maxsplit=1)[1] for line in calls.read_text().splitlines() if str(tmp_path) in line]
+    synced, renamed = found
+    assert synced.startswith("fsync(")
+    assert ".results.json.tmp" in synced
+    assert renamed.startswith("rename")
 
 
 def test_a_csv_file_has_no_keys_that_could_stay(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from assay.stop_request import UNHEARD_SECONDS
+
 from servers.fake_openai import FakeOpenAI
 from support.commands import Finished, Job, Started, chain_job, environment, task_job
 from support.tasks import question, write_task
@@ -75,6 +77,39 @@ def test_sigterm_is_heard_while_code_of_a_case_blocks_the_event_loop(
     assert "Continue with: assay task" in finished.err
     assert "Traceback" not in finished.err
     assert job.ends() == []
+
+
+STUBBORN = """
+import time
+from pathlib import Path
+
+
+async def answer(prompt, params):
+    for name in ("first", "second"):
+        try:
+            Path(name).touch()
+            time.sleep(1000)
+        except BaseException:
+            pass
+    return "1"
+"""
+
+
+def test_a_signal_is_repeated_to_code_that_goes_on_after_the_interrupt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The code catches the first interrupt and blocks again. It is interrupted until the run hears the signal."""
+    monkeypatch.chdir(tmp_path)
+    Path("model.py").write_text(STUBBORN)
+    task = str(write_task(tmp_path / "task", 1))
+    words = ["task", task, "--model", "python/model.py:answer", "--output-dir", "out"]
+    with Job(["-m", "assay", *words], tmp_path / "out").started() as started:
+        assert started.wait_for(Path("first").exists)
+        started.process.send_signal(signal.SIGINT)
+        assert started.wait_for(Path("second").exists)
+        finished = started.end()
+    assert finished.code == 130
+    assert "Traceback" not in finished.err
 
 
 WAITING = """
@@ -156,6 +191,8 @@ def test_the_second_interrupt_quits_although_code_blocks_after_the_first(
         assert started.wait_for(both_are_asked)
         started.process.send_signal(signal.SIGINT)
         read_until_stopping(started)
+        # The first signal was heard. When its timer has run out, only that of the second one is left.
+        time.sleep(UNHEARD_SECONDS + 0.5)
         Path("go").touch()
         assert started.wait_for(Path("blocked").exists)
         started.process.send_signal(signal.SIGINT)
@@ -171,6 +208,18 @@ def test_interrupt_waits_for_slow_replies(tmp_path: Path) -> None:
         job = task_job(task, server, tmp_path / "out")
         with job.started() as started:
             assert started.wait_for(lambda: len(server.stats().requests) == 8)
+            started.process.send_signal(signal.SIGINT)
+            assert started.end().code == 130
+        assert len(job.replies()) == 8
+
+
+def test_interrupt_does_not_wait_for_ever(tmp_path: Path) -> None:
+    """A reply that never comes holds a single Ctrl-C up for some seconds only."""
+    task = write_task(tmp_path / "task", 9)
+    with FakeOpenAI(always={question(3): "hang"}) as server:
+        job = task_job(task, server, tmp_path / "out")
+        with job.started() as started:
+            assert started.wait_for(lambda: job.count("calls") >= 8)
             started.process.send_signal(signal.SIGINT)
             assert started.end().code == 130
         assert len(job.replies()) == 8

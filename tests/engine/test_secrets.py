@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.commands import TIMEOUT, Finished, environment
-from support.small_files import ECHO_PIPELINE, small_task
+from support.small_files import small_task
 
 SECRET = 'sk-0f8fad5b"d9cb'
 MODEL = f"""
@@ -26,6 +26,14 @@ def answer(prompt, params):
     return {{"text": f"the response: {{SECRET}}", "reasoning": f"I saw {{SECRET}}"}}
 """
 TASK = small_task("echo", "docs.jsonl") + "metric_list: [{metric: exact_match}]\n"
+PIPELINE = """
+id: p
+inputs: [text]
+steps:
+  - {id: one, template: "{{ text }}"}
+  - {id: two, type: code, code: "def transform(inputs): return inputs['text']"}
+outputs: [{key: said, from: one}, {key: copied, from: two}]
+"""
 HOP = """
 async def hop_check(session, fields):
     status, found = await session.hop_get(fields["text"], fields["text"], str, verifier=None)
@@ -39,7 +47,8 @@ def solve(question):
     return model.answer(question, {})["text"]
 
 rows = [{"question": f"about {line.strip()}", "expected": line.strip()} for line in open("rows.txt")]
-assay.evaluate(rows, answer=solve, score="exact_match", target="expected", output_dir="out")
+# More records of a case than are written at once.
+assay.evaluate(rows, answer=solve, score="exact_match", target="expected", repeats=70, output_dir="out")
 """
 
 
@@ -52,17 +61,26 @@ def folder(tmp_path: Path) -> Path:
     docs = [{"question": f"say {SECRET}", "answer": right}, {"question": "raise", "answer": "-"}]
     docs.append({"question": "plain", "answer": right})
     (tmp_path / "docs.jsonl").write_text("".join(json.dumps(doc) + "\n" for doc in docs))
-    (tmp_path / "p.yaml").write_text(ECHO_PIPELINE)
+    (tmp_path / "p.yaml").write_text(PIPELINE)
     tests = [
-        {"id": f"t{number}", "inputs": {"text": doc["question"]}, "expected_outputs": {"said": right}}
+        {
+            "id": f"t{number}",
+            "tags": [f"of {SECRET}"],
+            "inputs": {"text": doc["question"]},
+            "expected_outputs": {"said": right},
+        }
         for number, doc in enumerate(docs)
     ]
+    # The last one would run if the output of code were compared before it is redacted.
+    tests.append({"id": "copy", "inputs": {"text": right}, "expected_outputs": {"copied": right}})
+    tests.append({"id": "later", "inputs": {"text": "plain"}, "depends_on": ["copy"]})
     (tmp_path / "tests.jsonl").write_text("".join(json.dumps(test) + "\n" for test in tests))
     hoplet = tmp_path / "Check" / "Hoplet"
     hoplet.mkdir(parents=True)
     (hoplet / "Hop.py").write_text(HOP)
     rows = [
-        {"id": n, "tag": "a", "text": doc["question"], "expected_text": right} for n, doc in enumerate(docs)
+        {"id": n, "tag": f"of {SECRET}", "text": doc["question"], "expected_text": right}
+        for n, doc in enumerate(docs)
     ]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "evaluate.py").write_text(EVALUATE)
@@ -126,6 +144,15 @@ def test_no_file_has_the_secret_and_a_replay_scores_the_same(folder: Path, suite
         assert SECRET not in text, name
         assert escaped not in text, name
     assert any("the response: [redacted]" in text for text in texts.values())
+    if suite == "pipeline":
+        tests = [json.loads(line) for line in texts["p/results.jsonl"].splitlines()]
+        assert [test["result"] for test in tests] == [
+            "failed",
+            "errored",
+            "failed",
+            "failed",
+            "skipped",
+        ]
     if suite == "hop":
         # Its function saw the redacted reply too.
         results = texts[next(name for name in texts if name.startswith("rows_"))]
@@ -156,6 +183,7 @@ def test_variables_with_ordinary_words_change_nothing(folder: Path) -> None:
         "C_SECRET": "12345678",
         "D_KEY": "true",
         "E_KEY": "1",
+        "F_KEY": "1+1=2?",
     }
     plain, named = run(folder, "task", {}, "plain"), run(folder, "task", words, "named")
     assert (plain.code, named.code) == (0, 0)
@@ -169,17 +197,20 @@ def test_variables_with_ordinary_words_change_nothing(folder: Path) -> None:
     assert replies[0] == replies[1]
 
 
-def test_other_users_cannot_read_the_files_of_a_run(folder: Path) -> None:
+@pytest.mark.parametrize("suite", COMMANDS)
+def test_other_users_cannot_read_the_files_of_a_run(folder: Path, suite: str) -> None:
     """The group may, as umask says. A run folder cannot be entered by others. A file that is made anew is no exception."""
-    assert run(folder, "task", {}).code == 0
+    code = run(folder, suite, {}).code
     next((folder / "out").glob("assay/*/scores.jsonl")).unlink()
-    assert run(folder, "task", {}).code == 0
+    assert run(folder, suite, {}).code == code
     results = [path for path in (folder / "out").rglob("*") if path.is_file()]
-    assert len(results) >= 7
+    names = {path.name for path in results}
+    assert {"run.json", "summary.json", "calls.jsonl", "records.jsonl", "scores.jsonl"} <= names
+    assert ("observer.jsonl" in names) == (suite == "hop")
     for path in results:
         assert not stat.S_IMODE(path.stat().st_mode) & 0o007, path
-    (run_folder,) = (folder / "out" / "assay").iterdir()
-    assert not stat.S_IMODE(run_folder.stat().st_mode) & 0o007
+    (run_folder,) = (folder / "out" / "assay").glob("*/run.json")
+    assert not stat.S_IMODE(run_folder.parent.stat().st_mode) & 0o007
 
 
 # With characters that Python, JSON, CSV and XML escape.

@@ -119,6 +119,7 @@ ORDINARY = (
     "12345678",
     "2026-01-28",
     "x" * 40,
+    "a1b2-c3",
 )
 SECRETS = (
     "sk-my-server",
@@ -163,6 +164,23 @@ def test_a_secret_that_is_a_word_of_the_journal_leaves_its_lines_readable(tmp_pa
     assert end_ is not None
     assert end_.failure == Failure(secret, "[redacted] fails", http=12345678)
     again.close()
+
+
+def test_a_name_of_plain_words_stays_although_it_is_a_secret(tmp_path: Path) -> None:
+    """Lines are grouped by set, subject, metric and part, so these must stay the same in all of them."""
+    words, key = "correct horse battery", "sk-0f8fad5b"
+    journal = open_journal(tmp_path, [words, key])
+    head = (0, "k0", words, f"of {key}")
+    journal.end_case(End(*head, ASK, 1, "ok", []), [Record(*head, 1, "answer", words, data=words)])
+    score = Score(*head, scorer=SCORER, metric=words, part=words, value=1.0, reason=words)
+    journal.end_scoring(End(*head, SCORER, 1, "ok", []), [score])
+    journal.close()
+    again = open_journal(tmp_path)
+    (read,) = again.reader.records(0)
+    assert (read.set, read.subject, read.part, read.data) == (words, "of [redacted]", words, "[redacted]")
+    again.close()
+    (line,) = [json.loads(line) for line in (tmp_path / "scores.jsonl").read_text().splitlines()[1:]]
+    assert (line["metric"], line["part"], line["reason"]) == (words, words, "[redacted]")
 
 
 def test_the_journal_returns_the_lines_that_it_has_written(tmp_path: Path) -> None:

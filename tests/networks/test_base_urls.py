@@ -73,6 +73,7 @@ def test_the_empty_option_is_named(option: dict[str, str]) -> None:
         ("http://a:abc/v1", "has the port 'abc'"),
         ("http://a b/v1", "has a space or a control character in it"),
         ("http://a/v1?key=sk-1", "the base URL 'http://a/v1' has a query or a fragment behind it. Remove it"),
+        ("http://a/v1?api-version=1&api_key=sk-1", "has a query or a fragment behind it"),
         ("http://a/v1#x", "has a query or a fragment behind it"),
         ("http://user:secret@a/v1", "Remove the credentials from the base URL"),
     ],

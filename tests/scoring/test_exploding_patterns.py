@@ -1,10 +1,11 @@
-"""Patterns that take for ever are stopped in every place that takes a pattern from a file, and signals are heard."""
+"""Patterns that take for ever are stopped in every place that takes a pattern from a file, with a reason.
+
+test_exploding_commands.py has the same for real commands, with signals.
+"""
 
 from __future__ import annotations
 
 import json
-import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,54 +19,10 @@ from assay.scoring.filters import multi_choice_regex, regex
 from assay.scoring.metrics import exact_match
 from assay.solvers.steps.prompt_step import parser
 
-from support.commands import Job, Started, run_here
+from support.commands import run_here
+from support.exploding import EXPLODING
 from support.lab import Lab
 from support.pipelines import PipelineLab, case, read_lines, says
-
-A, X, SPACE, WORD = "a" * 40, "x" * 40, " " * 60_000, "word" * 20_000
-EXPLODING = [
-    (r"(a+)+$", A + "!"),
-    (r"(a*)*$", A + "!"),
-    (r"(a+)*$", A + "!"),
-    (r"(a|a)+$", A + "!"),
-    (r"(?:a|aa)+$", A * 2 + "!"),
-    (r"(a|a?)+$", A + "!"),
-    (r"(a?a?)+$", A + "!"),
-    (r"([a-z]+)+$", A + "!"),
-    (r"([a-zA-Z0-9]+\s?)+$", A + "!"),
-    (r"(\w+\s?)*$", A + "!"),
-    (r"(\w|\w\w)+$", A * 2 + "!"),
-    (r"(.*a){20}$", A + "!"),
-    (r"(.+)+x", A),
-    (r"(x+x+)+y", X),
-    (r"(x*)*y", X),
-    (r"(x+)*y", X),
-    (r"((x+)+)+y", X),
-    (r"(?:(?:x+)+)+y", X),
-    (r"(?i)(X+)+Y", X),
-    (r"(?s)(.+)*\n", X),
-    (r"(x{1,20}){1,20}y", X),
-    (r"(?P<word>x+)+(?P<end>y)", X),
-    (r"(x+?)+?y", X),
-    (r"(?=(x+)+y)x", X),
-    (r"(x|xx|xxx)+y", X * 2),
-    (r"^(([a-z])+.)+[A-Z]([a-z])+$", A + "1"),
-    (r"^(\d+)+$", "1" * 40 + "a"),
-    (r"(\d+,?)+;", "1" * 40),
-    (r"^([0-9]+|[0-9]+[0-9]+)*$", "1" * 40 + "a"),
-    (r"([漢字]+)+。", "漢字" * 20),
-    (r"(\(?\w+\)?)+\.", "(" + A),
-    (r"^(?:\s*\w+\s*)+:$", A + " " + A),
-    (r"(<[^>]*>|<.*>)*;", "<a>" * 40),
-    (r"(\".*\"|'.*'|[^'\"]+)*;", A + '"'),
-    (r"\s+$", SPACE + "x"),
-    (r"\s*\s*\s*;", SPACE),
-    (r"a+b", "a" * 100_000),
-    (r"(.*)(.*)(.*)(.*)(.*)(.*)=", "a" * 3_000),
-    (r"\w*\w*\w*\w*\w*!", "a" * 3_000),
-    (r"[a-z]+[a-z]+[a-z]+\d", WORD),
-]
-"""Forty patterns, each with a text on which it takes from many seconds to longer than the universe is old."""
 
 
 @pytest.fixture(autouse=True)
@@ -330,83 +287,3 @@ def scores_of(folder: Path) -> list[dict[str, Any]]:
     lines = read_lines(one(folder, "scores.jsonl"))[1:]
     scores = [{"status": "scored", "reason": "", **line} for line in lines if line["type"] == "score"]
     return sorted(scores, key=lambda score: int(score["index"]))
-
-
-# Signals
-
-
-def task_command(folder: Path, **changes: Any) -> list[str]:
-    """A task of 60 documents on which `(a+)+$` explodes."""
-    Lab(folder).task(docs=[{"q": A + f"! {number}", "a": "x"} for number in range(60)], **changes)
-    return ["task", str(folder / "t.yaml"), "--model", f"python/{folder}/model.py:echo"]
-
-
-def filter_command(folder: Path) -> list[str]:
-    """A filter of a task, which runs apart from the event loop."""
-    chain = [{"function": "regex", "regex_pattern": "(a+)+$"}, {"function": "take_first"}]
-    return task_command(folder, filter_list=[{"name": "f", "filter": chain}])
-
-
-def template_command(folder: Path) -> list[str]:
-    """A template of a task. It blocks the event loop until it is stopped, once for each row."""
-    return task_command(folder, doc_to_text="{{ q | regex_replace('(a+)+$', '') }}")
-
-
-def pipeline_command(folder: Path, step: dict[str, Any], **fields: Any) -> list[str]:
-    """A pipeline of one step with 60 tests."""
-    lab = PipelineLab(folder)
-    lab.pipeline(step)
-    lab.tests(*(case(number, inputs={"text": f"{A}! {number}"}, **fields) for number in range(60)))
-    files = ["pipeline", str(folder / "p.yaml"), "--testset", str(folder / "tests.jsonl")]
-    return [*files, "--model", f"python/{folder}/model.py:answer"]
-
-
-def expectation_command(folder: Path) -> list[str]:
-    """An expectation of a testset."""
-    return pipeline_command(folder, says("s"), expected_outputs={"output": "regex:(a+)+$"})
-
-
-def parser_command(folder: Path) -> list[str]:
-    """The output_parser of a step."""
-    return pipeline_command(folder, says("s", output_parser={"type": "regex", "pattern": "(a+)+$"}))
-
-
-def worker_of(process: int) -> bool:
-    """Whether a process has started another for a slow pattern, so that one runs."""
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(status.read_text().rpartition(")")[2].split()[1])
-            command = (status.parent / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if parent == process and b"pattern_worker.py" in command:
-            return True
-    return False
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("command", [filter_command, template_command, expectation_command, parser_command])
-def test_a_signal_ends_a_run_whose_pattern_explodes(
-    tmp_path: Path,
-    number: signal.Signals,
-    command: Callable[[Path], list[str]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The run ends with 130 before all rows are done, though a match may take a minute apart from the loop."""
-    in_loop = command is template_command
-    monkeypatch.setenv("ASSAY_PATTERN_SECONDS", "1" if in_loop else "60")
-    job = Job(["-m", "assay", *command(tmp_path), "--output-dir", str(tmp_path / "out")], tmp_path / "out")
-    with job.started() as started:
-        assert started.wait_for(lambda: worker_of(started.process.pid))
-        finished = end_by(started, number)
-    # SIGTERM before the first case: nothing is there to be stopped kindly.
-    assert finished in (130, -signal.SIGTERM)
-    assert job.count("scores") < 60
-
-
-def end_by(started: Started, number: signal.Signals) -> int:
-    """Send the signal twice: the first lets open cases finish, the second does not. Returns the exit code."""
-    started.process.send_signal(number)
-    time.sleep(0.1)  # two equal signals at once are one
-    started.process.send_signal(number)
-    return started.end().code

@@ -97,6 +97,7 @@ def test_a_label_is_a_whole_line_and_can_be_undone(tmp_path: Path) -> None:
     for place in answers.places:
         labels.add(place, answers.read(place), right=True)
         assert (folder / FILE).read_bytes().endswith(b"\n")
+        assert not (folder / FILE).stat().st_mode & 0o007, "other users cannot read it"
     undone = labels.undo()
     assert undone == answers.places[-1].key
     lines = [json.loads(line) for line in (folder / FILE).read_text().splitlines()]

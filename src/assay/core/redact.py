@@ -222,6 +222,8 @@ class Redactor:
     def _find_secrets(self, fd: int, *, is_json: bool) -> Iterator[tuple[int, int]]:
         """Yield start and end of each secret in a file, and of each part of one beside a mark, in order."""
         texts = {*self._encoded, *map(_encode, self._secrets)}
+        # Some result files are ASCII, with JSON inside a text.
+        texts |= {json.dumps(text)[1:-1].encode() for text in self._secrets}
         if not is_json:
             # A CSV file doubles quotes. XML escapes more characters in an attribute than in a text.
             for text in self._secrets:
