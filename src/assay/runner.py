@@ -68,6 +68,10 @@ from assay.suites import BUILT_IN
 
 # Errors that a report keeps, the most frequent ones.
 _MAX_ERRORS = 10
+_DAMAGED_FILES = (
+    f"{CODE_FILES} is damaged: changes of some files that the code read are not noticed. Pass --fresh after such a "
+    "change"
+)
 _TOO_MANY_FILES = (
     f"the code reads more than {MAX_FILES} files. Changes of the others are not noticed: pass --fresh after such a "
     "change"
@@ -414,6 +418,8 @@ class Runner:
             code_files = CodeFiles(
                 folder.path / CODE_FILES, apart_from=self.home, known=files_read_on_import()
             )
+            if code_files.damaged:
+                self._notice([_DAMAGED_FILES])
             with chdir("."), code_files:  # user code may change the working folder; chdir changes it back
                 stopped = await self._loop(journal, info, cases)
             if code_files.too_many:

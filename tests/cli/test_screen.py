@@ -51,7 +51,7 @@ def test_repeats_are_told_for_powers_of_two(tmp_path: Path) -> None:
 def test_show_has_every_reply_and_every_vote(tmp_path: Path) -> None:
     """All 64 replies of a case, and how often each answer was given, by every filter."""
     lines(run_stored("a_completions", tmp_path))
-    shown = typed(["show", str(tmp_path), "3"]).stdout
+    shown = typed(["show", str(tmp_path), "@3"]).stdout
     assert re.findall(r"^reply (\d+) ", shown, re.MULTILINE) == [str(n) for n in range(64)]
     votes = re.findall(r"^  votes: (.*)$", shown, re.MULTILINE)
     counts = [sum(map(int, re.findall(r"× (\d+)", line))) for line in votes]
@@ -72,7 +72,7 @@ def test_likelihoods_are_shown_with_what_was_measured(tmp_path: Path) -> None:
     first = written.split("g_mc: the first prompt\n")[1].split(": the first prompt")[0]
     assert first.count("Add 14 and 18 =") == 1
     assert re.findall("how likely is: (.*)", first) == ["' 32'", "' 35'", "' 42'", "' 30'", "' ünknown'"]
-    shown = typed(["show", str(tmp_path), "0"]).stdout
+    shown = typed(["show", str(tmp_path), "@0"]).stdout
     assert shown.count("Add 14 and 18 =") == 1
     pairs = re.findall(r"how likely is\n  (.*)\nlogprob (\S+), (greedy|not greedy) ", shown)
     assert sorted(pairs) == [
@@ -82,7 +82,7 @@ def test_likelihoods_are_shown_with_what_was_measured(tmp_path: Path) -> None:
         ("' 42'", "-10.5110", "greedy"),
         ("' ünknown'", "-20.6160", "greedy"),
     ]
-    whole = typed(["show", str(tmp_path), "3"]).stdout
+    whole = typed(["show", str(tmp_path), "@3"]).stdout
     assert "how likely is the whole text\n  'The quick brown fox jumps over the lazy dog.'\n" in whole
     assert "logprob -94.3890" in whole
 

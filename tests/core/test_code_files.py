@@ -75,9 +75,28 @@ def test_the_next_start_goes_on_with_the_list_after_a_torn_line(here: Path) -> N
     assert changed_files(here / "list") == []
 
 
-def test_a_damaged_line_counts_as_a_changed_file(here: Path) -> None:
-    (here / "list").write_bytes(b'{"path":"p.txt","size":5,\n')
-    assert changed_files(here / "list") == [str(here / "list")]
+@pytest.mark.parametrize(
+    "line", [b'{"path":"p.txt","size":5,', b'{"path":"q.txt","size":5,"crc":"00000000"}']
+)
+def test_a_damaged_line_is_counted_and_left_out(here: Path, line: bytes) -> None:
+    """It must not cost the replies of the run. So it must not count as a changed file."""
+    with CodeFiles(here / "list"):
+        (here / "p.txt").read_text()
+    with (here / "list").open("ab") as file:
+        file.write(line + b"\n")
+    assert changed_files(here / "list") == []
+    assert CodeFiles(here / "list").damaged == 1
+    (here / "p.txt").write_text("Bye")
+    assert changed_files(here / "list") == ["p.txt"]
+
+
+def test_a_line_of_another_run_is_damage(here: Path) -> None:
+    for run in ("one", "two"):
+        (here / run).mkdir()
+    with CodeFiles(here / "one" / "list"):
+        (here / "p.txt").read_text()
+    (here / "two" / "list").write_bytes((here / "one" / "list").read_bytes())
+    assert CodeFiles(here / "two" / "list").damaged == 1
 
 
 def test_files_that_nobody_edits_for_a_run_are_left_out(here: Path, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
     assert [value["id"] for _, value in found] == [1, 3]
     ((line, message),) = problems
     assert line == "2"
-    assert message.startswith("not UTF-8: byte 0xff on line 2, perhaps Latin-1")
+    assert message.startswith("not UTF-8: byte 0xff on line 2, perhaps GBK, Latin-1")
     assert "UTF-16" in read(tmp_path, '{"id": 1}\n'.encode("utf-16"))[1][0][1]
 
 

@@ -19,6 +19,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+import zlib
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
@@ -70,6 +71,13 @@ class CodeFile(msgspec.Struct, frozen=True, omit_defaults=True):
     """Empty if the file is too large. Then size and time of change count."""
     written: bool = False
     """Whether the code also wrote the file. It is then no input, whatever other lines say."""
+    crc: str = ""
+    """Checksum of the line and of the name of its run folder. Without the name, a line of another run would fit."""
+
+    def checksum(self, run: str) -> str:
+        """Return the checksum that the line has in the list of this run."""
+        values = (run, self.path, self.size, self.mtime_ns, self.sha256, self.written)
+        return f"{zlib.crc32(repr(values).encode()):08x}"
 
     def is_current(self) -> bool:
         """Return whether the file has this content now."""
@@ -105,9 +113,12 @@ class CodeFiles:
         self._noted: dict[str, list[CodeFile]] = {}
         self.too_many = False
         """Whether the code read more files than are noted."""
+        self.damaged = 0
+        """Lines of the list that were changed or cannot be read. Their files are not known."""
         if path is not None:
             _cut_torn_line(path)
-            for file in _read_list(path):
+            listed, self.damaged = _read_list(path)
+            for file in listed:
                 self._keep(str(Path(file.path).absolute()), file)
         for file in known:
             self._add(file.path, file)
@@ -174,7 +185,9 @@ class CodeFiles:
         if self._path is None:
             return
         name = file.path.removeprefix(self._here)
-        line = msgspec.json.encode(msgspec.structs.replace(file, path=name)) + b"\n"
+        file = msgspec.structs.replace(file, path=name)
+        sealed = msgspec.structs.replace(file, crc=file.checksum(self._path.parent.name))
+        line = msgspec.json.encode(sealed) + b"\n"
         # One write at the end of the file: copies of this process that the code made may append as well.
         fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
         try:
@@ -195,7 +208,7 @@ class CodeFiles:
 
 def changed_files(path: Path) -> list[str]:
     """Return the names of the listed files that changed or are gone since the code read them."""
-    return outdated(_read_list(path))
+    return outdated(_read_list(path)[0])
 
 
 def outdated(files: Iterable[CodeFile]) -> list[str]:
@@ -303,17 +316,19 @@ def _cut_torn_line(path: Path) -> None:
             os.truncate(path, whole)
 
 
-def _read_list(path: Path) -> list[CodeFile]:
-    """Return the lines of a list. The last one may be cut by a kill: the code never got the content of its file."""
+def _read_list(path: Path) -> tuple[list[CodeFile], int]:
+    """Return the lines of a list, and how many others are damaged. A damaged line must not cost the replies of a run.
+
+    The last line may be cut by a kill: the code never got the content of its file.
+    """
     try:
         *lines, _ = path.read_bytes().split(b"\n")
     except FileNotFoundError:
-        return []
+        return [], 0
     files = []
     for line in lines:
-        try:
-            files.append(msgspec.json.decode(line, type=CodeFile))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            # The file of a damaged line is not known, so it counts as changed: this one never has the size 0.
-            files.append(CodeFile(str(path)))
-    return files
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            file = msgspec.json.decode(line, type=CodeFile)
+            if file.crc == file.checksum(path.parent.name):
+                files.append(file)
+    return files, len(lines) - len(files)

@@ -74,12 +74,8 @@ def similar_names(name: str, choices: Iterable[str]) -> list[str]:
     from difflib import get_close_matches  # imported here because only a typo needs it
 
     choices = list(choices)
-    # `OpenAI` is nearer to `openai` than its letters say, `oen` to `one`, and `strict` to `strict_mode`.
-    near = [
-        choice
-        for choice in choices
-        if choice.lower() == name.lower() or _is_swapped(name, choice) or choice.startswith(f"{name}_")
-    ]
+    # `OpenAI` is nearer to `openai` than its letters say, and `oen` to `one`.
+    near = [choice for choice in choices if choice.lower() == name.lower() or _is_swapped(name, choice)]
     return near[:3] or get_close_matches(name, choices, n=3, cutoff=_SIMILARITY)
 
 

@@ -145,8 +145,8 @@ BROKEN: list[tuple[str, bytes, dict[str, Any], str]] = [
     ("json", gzip.compress(b'{"a":1}\n' * 99, mtime=0)[:-9], {}, ": cannot be read: Compressed file ended"),
     ("csv", b"a,b\n1,2,3\n", {}, ":2: expected 2 columns, found 3"),
     ("csv", b'a,b\n1,2\n"x,1\n2,3\n', {}, ":3: a quote is opened here and never closed"),
-    ("csv", b"a\n\xe9\n", {}, ": not UTF-8: byte 0xe9, perhaps Latin-1"),
-    ("text", b"a\n\xe9\n", {}, ": not UTF-8: byte 0xe9, perhaps Latin-1"),
+    ("csv", b"a\n\xe9\n", {}, ": not UTF-8: byte 0xe9, perhaps GBK, Latin-1"),
+    ("text", b"a\n\xe9\n", {}, ": not UTF-8: byte 0xe9, perhaps GBK, Latin-1"),
     ("csv", "a\nb\n".encode("utf-16"), {}, ": this is UTF-16; save the file as UTF-8"),
     ("text", "a\nb\n".encode("utf-16"), {}, ": this is UTF-16; save the file as UTF-8"),
     (
