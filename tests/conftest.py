@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,10 @@ from hypothesis import HealthCheck, settings
 
 from assay.core.errors import UsageError
 from assay.models.llama.weights import pull_weights
+
+# A shell starts jobs in the background with SIGINT ignored, and every process that a test interrupts would inherit it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A slow minute of the machine is no failure: speed is measured in benchmarks.
 examples = int(os.environ.get("ASSAY_EXAMPLES", "50"))  # `make test-long` tries 500
