@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.code_files import CODE_FILES, changed_files
+from assay.core.code_files import CODE_FILES, outdated_files
 from assay.core.diff import differences
 from assay.core.events import Notify
 from assay.core.files import path_from_here
@@ -60,7 +60,7 @@ class Rerun:
                 "It takes the replies to equal requests from there"
             )
             return runner
-        if changed_files(self._folder / CODE_FILES):
+        if outdated_files(self._folder / CODE_FILES):
             runner.reuse(self._folder)
             return runner  # it says which file of the code has changed
         runner.continue_in(self._folder)

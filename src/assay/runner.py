@@ -25,7 +25,7 @@ import msgspec
 import assay
 from assay.core.arguments import argument_notices, ask_arguments
 from assay.core.code import code_sha256
-from assay.core.code_files import CODE_FILES, MAX_FILES, CodeFiles, changed_files
+from assay.core.code_files import CODE_FILES, MAX_FILES, CodeFiles, outdated_files
 from assay.core.connect import lacks
 from assay.core.diff import differences
 from assay.core.error_counts import ErrorCounts
@@ -221,7 +221,7 @@ class Runner:
             return None
         self._outdated = None
         for run in reversed(folders.runs_of_suite(self.home, self.spec.suite, self.ask)):
-            changed = changed_files(run / CODE_FILES)
+            changed = outdated_files(run / CODE_FILES)
             if not changed:
                 return run
             self._outdated = self._outdated or OutdatedRun(run, changed)
@@ -366,7 +366,7 @@ class Runner:
         """Return the calls of the run of `--reuse`; None if there is none, or if its replies may be outdated."""
         if self._reused is None:
             return None
-        if self._has_python_model and (changed := changed_files(self._reused / CODE_FILES)):
+        if self._has_python_model and (changed := outdated_files(self._reused / CODE_FILES)):
             why = f"{_names(changed)} changed since, and a model that is Python code may have read it"
             self._notice([f"no reply of {self._reused.name} is reused: {why}"])
             return None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.code_files import CodeFiles, changed_files, note_read, note_written, watch_opens
+from assay.core.code_files import CodeFiles, note_read, note_written, outdated_files, watch_opens
 from assay.core.user_modules import load_module
 
 
@@ -37,9 +37,9 @@ def test_a_file_is_listed_before_the_code_has_its_content(here: Path) -> None:
         assert not (run / "list").exists()
         with (here / "p.txt").open():
             assert listed_files(run / "list") == ["p.txt"]
-    assert changed_files(run / "list") == []
+    assert outdated_files(run / "list") == []
     (here / "p.txt").write_text("Howdy")
-    assert changed_files(run / "list") == ["p.txt"]
+    assert outdated_files(run / "list") == ["p.txt"]
 
 
 def test_the_list_moves_with_its_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_the_list_moves_with_its_folder(here: Path, monkeypatch: pytest.MonkeyPa
     copy = here.with_name("copy")
     here.rename(copy)
     monkeypatch.chdir(copy)
-    assert changed_files(copy / "list") == []
+    assert outdated_files(copy / "list") == []
 
 
 def test_equal_content_is_no_change_whatever_its_time(here: Path) -> None:
@@ -57,7 +57,7 @@ def test_equal_content_is_no_change_whatever_its_time(here: Path) -> None:
         (here / "p.txt").read_text()
     (here / "p.txt").unlink()
     (here / "p.txt").write_text("Hello")
-    assert changed_files(here / "list") == []
+    assert outdated_files(here / "list") == []
 
 
 def test_the_next_start_goes_on_with_the_list_after_a_torn_line(here: Path) -> None:
@@ -66,13 +66,13 @@ def test_the_next_start_goes_on_with_the_list_after_a_torn_line(here: Path) -> N
         (here / "p.txt").read_text()
     with (here / "list").open("ab") as file:
         file.write(b'{"path":"q.tx')
-    assert changed_files(here / "list") == []
+    assert outdated_files(here / "list") == []
     (here / "q.txt").write_text("Hi")
     with CodeFiles(here / "list"):
         (here / "p.txt").read_text()
         (here / "q.txt").read_text()
     assert listed_files(here / "list") == ["p.txt", "q.txt"]
-    assert changed_files(here / "list") == []
+    assert outdated_files(here / "list") == []
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_a_damaged_line_is_counted_and_left_out(here: Path, line: bytes) -> None
         (here / "p.txt").read_text()
     with (here / "list").open("ab") as file:
         file.write(line + b"\n")
-    assert changed_files(here / "list") == []
+    assert outdated_files(here / "list") == []
     assert CodeFiles(here / "list").damaged == 1
     (here / "p.txt").write_text("Bye")
-    assert changed_files(here / "list") == ["p.txt"]
+    assert outdated_files(here / "list") == ["p.txt"]
 
 
 def test_a_line_of_another_run_is_damage(here: Path) -> None:
@@ -118,17 +118,17 @@ def test_a_file_that_the_code_writes_after_it_read_it_is_no_input_in_later_start
     with CodeFiles(here / "list"):
         (here / "p.txt").write_text("mine")
     (here / "p.txt").write_text("anything")
-    assert changed_files(here / "list") == []
+    assert outdated_files(here / "list") == []
 
 
 def test_a_file_of_another_process_that_was_saved_since_counts_as_changed(here: Path) -> None:
     """The process tells size and time of what it read. The content of then is gone."""
     with CodeFiles(here / "list"):
         note_read(str(here / "p.txt"), 5, 1)
-    assert changed_files(here / "list") == ["p.txt"]
+    assert outdated_files(here / "list") == ["p.txt"]
     with CodeFiles(here / "list"):
         note_written(str(here / "p.txt"))
-    assert changed_files(here / "list") == []
+    assert outdated_files(here / "list") == []
 
 
 def test_a_large_file_counts_by_size_and_time(here: Path) -> None:
@@ -137,10 +137,10 @@ def test_a_large_file_counts_by_size_and_time(here: Path) -> None:
         file.truncate(1 << 40)
     with CodeFiles(here / "list"), (here / "large").open("rb"):
         pass
-    assert changed_files(here / "list") == []
+    assert outdated_files(here / "list") == []
     with (here / "large").open("r+b") as file:
         file.write(b"x")
-    assert changed_files(here / "list") == ["large"]
+    assert outdated_files(here / "list") == ["large"]
 
 
 def test_a_module_is_imported_anew_if_a_file_changed_that_it_reads_on_import(here: Path) -> None:

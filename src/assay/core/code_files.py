@@ -2,7 +2,7 @@
 
     with CodeFiles(folder / CODE_FILES, apart_from=home):
         …                                        # the run; each file is noted before the code gets its content
-    changed_files(folder / CODE_FILES)           # ["p.txt"]: the saved replies were asked with another text
+    outdated_files(folder / CODE_FILES)           # ["p.txt"]: the saved replies were asked with another text
 
 Nothing names such a file before the code runs, so it cannot be part of a fingerprint. A run with a changed file is not
 continued, and another one starts beside it.
@@ -206,7 +206,7 @@ class CodeFiles:
         return inside != path or not path.startswith(_ELSEWHERE)
 
 
-def changed_files(path: Path) -> list[str]:
+def outdated_files(path: Path) -> list[str]:
     """Return the names of the listed files that changed or are gone since the code read them."""
     return outdated(_read_list(path)[0])
 

@@ -11,7 +11,6 @@ import asyncio.runners
 import inspect
 import linecache
 import opcode
-import os
 import threading
 import traceback
 from collections.abc import Callable
@@ -24,6 +23,7 @@ from assay.core.errors import CaseFailed, ModelError, ModelRefused, StopRun, Usa
 from assay.core.excerpt import cut_end, cut_start
 from assay.core.patterns import SlowPattern
 from assay.core.types import Failure
+from assay.core.user_ownership import is_users_file
 from assay.core.watchdog import Blocked
 
 Kind = Literal["exception", "exit", "interrupt", "timeout", "bad_result"]
@@ -41,9 +41,6 @@ _SOURCES = threading.RLock()
 
 _BLOCKED = "it blocked all other rows until its time was over; without `async` it has a thread of its own"
 _KINDS: dict[type[BaseException], Kind] = {SystemExit: "exit", KeyboardInterrupt: "interrupt"}
-
-# Prefixes of files that are not the user's: assay, the standard library, Python's own importer.
-_OTHER_CODE = (str(Path(__file__).parents[1]) + os.sep, str(Path(os.__file__).parent) + os.sep, "<frozen")
 
 
 class UserCodeError(Exception):
@@ -154,7 +151,7 @@ def last_line(error: BaseException) -> str:
     innermost: TracebackType | None = None
     trace = error.__traceback__
     while trace is not None:
-        if _is_user_file(trace.tb_frame.f_code.co_filename):
+        if is_users_file(trace.tb_frame.f_code.co_filename):
             innermost = trace
         trace = trace.tb_next
     if innermost is None:
@@ -169,7 +166,7 @@ def last_line(error: BaseException) -> str:
 def place_note(function: Callable[..., Any]) -> str:
     """Return ` (file.py:12)`, the end of a message about the result of a user's function; empty for other functions."""
     plain = inspect.unwrap(function.__func__ if inspect.ismethod(function) else function)
-    if not inspect.isfunction(plain) or not _is_user_file(plain.__code__.co_filename):
+    if not inspect.isfunction(plain) or not is_users_file(plain.__code__.co_filename):
         return ""
     return f" ({Path(plain.__code__.co_filename).name}:{plain.__code__.co_firstlineno})"
 
@@ -189,14 +186,10 @@ def traceback_of(error: BaseException) -> str:
 
 def _keep_user_frames(whole: traceback.TracebackException) -> bool:
     """Remove all other frames, also from causes. Returns whether a user's frame remains."""
-    frames = [frame for frame in whole.stack if _is_user_file(frame.filename)]
+    frames = [frame for frame in whole.stack if is_users_file(frame.filename)]
     whole.stack = traceback.StackSummary.from_list(frames[-_MAX_FRAMES:])
     has_frames = bool(frames)
     for inner in (whole.__cause__, whole.__context__, *(whole.exceptions or ())):
         if inner is not None and _keep_user_frames(inner):
             has_frames = True
     return has_frames
-
-
-def _is_user_file(file: str) -> bool:
-    return not file.startswith(_OTHER_CODE) and "site-packages" not in file
