@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import sysconfig
 import tempfile
 import threading
 import zlib
@@ -31,7 +30,7 @@ import msgspec
 
 from assay.core.files import FILE_MODE, sync_data
 from assay.core.hashing import file_sha256
-from assay.core.user_ownership import is_users_file
+from assay.core.user_files import INSTALLED, PACKAGE, is_users_file
 
 CODE_FILES = "code_files.jsonl"
 """The name of the list in a run folder."""
@@ -40,17 +39,13 @@ CODE_FILES = "code_files.jsonl"
 MAX_FILES = 200
 # So many bytes are hashed in one start, about 0.1 s. Files beyond count by size and time of change.
 _MAX_HASHED = 64 << 20
-_PACKAGE = str(Path(__file__).parents[1]) + os.sep
 # These modules of assay only call the user's code. What is opened right below them, the user's code opens: an
 # `asyncio.to_thread(path.read_text)` has no other frame.
 _CALLERS = tuple(
-    f"{_PACKAGE}core{os.sep}{name}.py" for name in ("threads", "user_code", "user_loop", "watchdog", "forks")
+    f"{PACKAGE}core{os.sep}{name}.py" for name in ("threads", "user_code", "user_loop", "watchdog", "forks")
 )
 # Python reads modules and the lines of tracebacks by these. Modules have their own place in a run's identity.
 _SOURCE_READERS = ("<frozen importlib", str(Path(os.__file__).with_name("linecache.py")))
-_INSTALLED = tuple(
-    {sysconfig.get_paths()[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
 # Outside of the working folder, these have nothing that a person edits between two runs.
 _ELSEWHERE = tuple(
     f"{folder.rstrip(os.sep)}{os.sep}"
@@ -106,7 +101,7 @@ class CodeFiles:
         self._path = path
         self._here = str(Path.cwd()).rstrip(os.sep) + os.sep
         own = (f"{apart_from.resolve()}{os.sep}",) if apart_from else ()
-        self._apart = (*_INSTALLED, _PACKAGE, *own)
+        self._apart = (*INSTALLED, *own)
         self._hashed = 0
         self._seen: dict[str, tuple[int, int]] = {}
         self._written: set[str] = set()
@@ -296,7 +291,7 @@ def _is_users(file: str) -> bool | None:
     """Return whether what a file of Python opens is opened by the user; None if the caller of its code decides."""
     if file.startswith(_SOURCE_READERS):
         return False
-    if file.startswith(_PACKAGE):
+    if file.startswith(PACKAGE):
         return file in _CALLERS
     return True if is_users_file(file) else None
 

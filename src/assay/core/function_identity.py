@@ -65,7 +65,8 @@ from assay.core.function_source import (
     source_of,
 )
 from assay.core.hashing import fingerprint
-from assay.core.user_ownership import files_of, is_users_class, is_users_file, is_users_module, is_users_value
+from assay.core.user_files import is_users_file
+from assay.core.user_ownership import files_of, is_users_class, is_users_module, is_users_value
 
 # Longer parts are stored as a hash, so that run.json stays readable.
 _MAX_PART = 2_000

@@ -23,7 +23,7 @@ from assay.core.errors import CaseFailed, ModelError, ModelRefused, StopRun, Usa
 from assay.core.excerpt import cut_end, cut_start
 from assay.core.patterns import SlowPattern
 from assay.core.types import Failure
-from assay.core.user_ownership import is_users_file
+from assay.core.user_files import is_users_file
 from assay.core.watchdog import Blocked
 
 Kind = Literal["exception", "exit", "interrupt", "timeout", "bad_result"]

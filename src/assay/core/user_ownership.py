@@ -9,36 +9,14 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib.util
-import os
 import sys
-import sysconfig
 import types
 from pathlib import Path
 from typing import Any
 
 from assay.core.function_source import parse_source
 from assay.core.hashing import file_sha256
-
-_PACKAGE = str(Path(__file__).parents[1]) + os.sep
-_INSTALLED = tuple(
-    {
-        path + os.sep
-        for key in ("stdlib", "platstdlib", "purelib", "platlib")
-        if (path := sysconfig.get_paths().get(key))
-    }
-    | {str(Path(os.__file__).parent) + os.sep, _PACKAGE}
-)
-
-
-def is_users_file(file: str) -> bool:
-    """Return False for files of assay, of the standard library and of installed packages, True for all others.
-
-    Notebook cells and code passed to `exec` have no file; they count as written by the user.
-    """
-    if file.startswith("<frozen"):
-        return False
-    path = file if file.startswith("<") else str(Path(file).absolute())
-    return not path.startswith(_INSTALLED) and f"{os.sep}site-packages{os.sep}" not in path
+from assay.core.user_files import is_users_file
 
 
 def is_users_module(module: types.ModuleType) -> bool:
