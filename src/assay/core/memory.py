@@ -36,16 +36,33 @@ T = TypeVar("T")
 LINEAR = "linear"
 # The `kind` in result files for items of a memory with `bundle`. The run's journal has the real items.
 BUNDLE = "memgallery:string_bundle"
+# The `status` of an item that the memory uses.
+ACTIVE = "active"
+
+# A value that JSON can express. msgspec checks none of it: the journal refuses what it cannot write.
+JsonValue = str | int | float | bool | None | list[Any] | dict[str, Any]
 
 
-class Message(Struct, frozen=True):
-    """One message. `id` is its position in the conversation, such as D1:3. `date` is its session's date."""
+class Turn(Struct, frozen=True):
+    """What one role of a chat says. `role` is `user`, `assistant` or `system`, as chat models know it."""
+
+    role: str
+    text: str
+
+
+class Message(Struct, frozen=True, omit_defaults=True):
+    """One message. `id` is its position in the conversation, such as D1:3. `date` is its session's date.
+
+    `turns` are the turns behind the text, if the data has roles instead of speakers: one turn, or a round of user and
+    assistant. A memory that takes chat messages passes them on as they are. Other memories read `text`.
+    """
 
     id: str
     text: str
     speaker: str = ""
     session: str = ""
     date: str = ""
+    turns: tuple[Turn, ...] = ()
 
     @property
     def line(self) -> str:
@@ -56,7 +73,9 @@ class Message(Struct, frozen=True):
 class MemoryItem(Struct, frozen=True):
     """One text that a memory stores.
 
-    `sources` are the ids of the messages that it was built from. `session` is its session.
+    `sources` are the ids of the messages that it was built from. `session` is its session. An item whose `status` is
+    not ACTIVE is still stored, but the memory no longer uses it: a fact that was superseded, for example. `metadata`
+    has JSON values of the memory's own, for people who read the result files.
     """
 
     id: str
@@ -65,20 +84,30 @@ class MemoryItem(Struct, frozen=True):
     date: str = ""
     sources: tuple[str, ...] = ()
     kind: str = LINEAR
+    status: str = ACTIVE
+    metadata: dict[str, JsonValue] = {}
 
 
 class SearchHit(Struct, frozen=True):
-    """An item that a search returned. The scores of two memories are not comparable."""
+    """An item that a search returned. The scores of two memories are not comparable.
+
+    `trace` has JSON values that tell how the item was found. Result files show them.
+    """
 
     item: MemoryItem
     score: float = 0.0
+    trace: dict[str, JsonValue] = {}
 
 
 class Query(Struct, frozen=True):
-    """A question. `evidence` has message ids, but only for memories with `needs_evidence`."""
+    """A question. `date` is the day on which it is asked, if the data has one.
+
+    `evidence` has message ids, but only for memories with `needs_evidence`.
+    """
 
     text: str
     evidence: tuple[str, ...] = ()
+    date: str = ""
 
 
 class Memory(Protocol):

@@ -72,7 +72,7 @@ def test_an_image_is_described_by_query_and_caption(tmp_path: Path) -> None:
 
 def test_messages_contain_no_gold() -> None:
     """Messages contain nothing but the conversation itself."""
-    assert Message.__struct_fields__ == ("id", "text", "speaker", "session", "date")
+    assert Message.__struct_fields__ == ("id", "text", "speaker", "session", "date", "turns")
     first = next(TALKS[0].messages)
     assert (first.id, first.speaker, first.session) == ("D1:1", "Mira", "session_1")
     assert first.date == "9:12 am on 4 March, 2024"
