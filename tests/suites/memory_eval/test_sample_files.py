@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from assay.core.errors import InputError
-from assay.suites.memory_eval.sample import Turn
+from assay.suites.memory_eval.sample import SampleTurn
 from assay.suites.memory_eval.sample_files import CHECKPOINTS, MAIN, POINTS, check_samples, load_samples
 
 from suites.memory_eval.files import GOOD, Path_, changed, loaded, problems, without, written
@@ -26,8 +26,8 @@ def test_a_sample_has_all_that_the_data_says(tmp_path: Path) -> None:
     assert (sample.sample_id, sample.sample_uuid) == ("ada", "ada")
     assert [session.id for session in sample.sessions] == ["S00", "S01", "S02"]
     assert sample.sessions[1].turns == (
-        Turn("user", "I live in Bern.", "2024-03-02 10:00", ("a tram",)),
-        Turn("assistant", "A fine town."),
+        SampleTurn("user", "I live in Bern.", "2024-03-02 10:00", ("a tram",)),
+        SampleTurn("assistant", "A fine town."),
     )
     question = sample.checkpoints[0].questions[0]
     assert (question.text, question.answer, question.type) == (

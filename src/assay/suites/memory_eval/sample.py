@@ -18,7 +18,7 @@ from assay.solvers.memory.sessions import SampleInputs, SessionInputs, SessionQu
 USER = "user"
 
 
-class Turn(Struct, frozen=True):
+class SampleTurn(Struct, frozen=True):
     """One message of a dialogue. `captions` describe its images."""
 
     role: str
@@ -42,7 +42,7 @@ class SampleSession(Struct, frozen=True):
     """One session and its memory points."""
 
     id: str
-    turns: tuple[Turn, ...]
+    turns: tuple[SampleTurn, ...]
     points: tuple[MemoryPoint, ...] = ()
 
     @property
@@ -173,9 +173,9 @@ def sample_inputs(sample: Sample, memory: str, *, evidence: bool) -> SampleInput
     return SampleInputs(memory, tuple(sessions))
 
 
-def _rounds(turns: Sequence[Turn]) -> list[list[Turn]]:
+def _rounds(turns: Sequence[SampleTurn]) -> list[list[SampleTurn]]:
     """Group turns into rounds. A round is a user turn and all turns up to the next user turn."""
-    rounds: list[list[Turn]] = []
+    rounds: list[list[SampleTurn]] = []
     for turn in turns:
         if not rounds or turn.role == USER:
             rounds.append([])
@@ -183,6 +183,6 @@ def _rounds(turns: Sequence[Turn]) -> list[list[Turn]]:
     return rounds
 
 
-def _turn_line(turn: Turn) -> str:
+def _turn_line(turn: SampleTurn) -> str:
     captions = "".join(f" (shows {caption})" for caption in turn.captions)
     return f"{turn.role}: {turn.content}{captions}"

@@ -31,7 +31,7 @@ from assay.suites.memory_eval.sample import (
     Sample,
     SampleQuestion,
     SampleSession,
-    Turn,
+    SampleTurn,
 )
 
 MAIN, POINTS, CHECKPOINTS = "domain_a_v2.json", "stage4_memory_points.jsonl", "stage4b_qa_checkpoints.jsonl"
@@ -474,9 +474,9 @@ def _point_of(point: PointRecord, raw: dict[str, Any]) -> MemoryPoint:
     )
 
 
-def _turn_of(turn: TurnRecord) -> Turn:
+def _turn_of(turn: TurnRecord) -> SampleTurn:
     captions = [image.caption for image in turn.attachments or () if image.caption and image.caption.strip()]
-    return Turn(turn.role, turn.content or "", _scalar_text(turn.timestamp), tuple(captions))
+    return SampleTurn(turn.role, turn.content or "", _scalar_text(turn.timestamp), tuple(captions))
 
 
 def _checkpoint_of(checkpoint: CheckpointRecord, contents: dict[str, str]) -> Checkpoint:
