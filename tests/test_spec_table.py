@@ -54,6 +54,7 @@ TASK: dict[str, Any] = {
     "samples": {"sums": [0]},
     "seeds": [1, 2, 3, 4],
     "metadata": {"length": 1},
+    "judge_prompt": "prompt.txt",
     "predict_only": True,
     "bootstrap_iters": 10,
     "confirm_run_unsafe_code": True,
@@ -70,7 +71,7 @@ TASK: dict[str, Any] = {
 # Options that need another model than the rest: chat models take no arguments.
 OTHER_MODEL = {"model_args": "openai-completions/m"}
 # Counts through the judge that it is told to: tests of judges in each suite have it.
-JUDGED = {"votes", "judge_kwargs"}
+JUDGED = {"votes", "judge_kwargs", "judge_prompt"}
 # Excludes the endpoint of the run: tests/models/test_managed_runs.py has it.
 SERVED = {"serve"}
 # Reaches hf models only, and is then part of the run as an argument: tests/cli/test_model_args.py.

@@ -112,3 +112,93 @@ def test_a_calibration_on_answers_speaks_for_answers_alone(
     assert "what judges say of recall cannot be calibrated yet" in said.err
     assert "answer cannot" not in said.err
     assert typed(*both) == 0
+
+
+JUDGE = """
+from pathlib import Path
+
+def judge(messages, params):
+    with Path(__file__).with_name("judged.txt").open("a") as file:
+        file.write(messages[-1]["content"] + "\\n")
+    first, _, rest = messages[-1]["content"].partition(" | ")
+    gold, _, given = rest.partition(" | ")
+    return "yes" if gold in given else "no"
+"""
+PROMPT = "{question} | {reference} | {response}"
+
+
+def test_another_judge_prompt_judges_the_same_answers_again(
+    talks: Talks, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answering model is not asked again, and the judge sees the user's words."""
+    Path("judge.py").write_text(JUDGE)
+    Path("own.txt").write_text(PROMPT)
+    own = ("--judge", "python/judge.py:judge", "--judge-prompt", "own.txt")
+    assert measured(talks, *own) == 0
+    said = capsys.readouterr().out
+    assert "0.875" in said
+    assert "not calibrated" in said
+    asked, judged = len(talks.asked()), Path("judged.txt").read_text().splitlines()
+    assert min(judged) == "who likes fruit1 | Bob likes fruit1 | Bob likes fruit1"
+    assert measured(talks, *own) == 0
+    assert len(Path("judged.txt").read_text().splitlines()) == len(judged)
+    Path("own.txt").write_text(f"{PROMPT} !")
+    assert measured(talks, *own) == 0
+    assert len(Path("judged.txt").read_text().splitlines()) == 2 * len(judged)
+    assert len(talks.asked()) == asked
+    assert len(list(Path("out").glob("assay/*/summary.json"))) == 1
+
+
+@pytest.mark.parametrize("flags", [(), ("--judge", "offline")])
+def test_a_judge_prompt_without_a_model_is_refused(
+    talks: Talks, capsys: pytest.CaptureFixture[str], flags: tuple[str, ...]
+) -> None:
+    """Exit code 2, before anything is asked."""
+    Path("own.txt").write_text(PROMPT)
+    assert measured(talks, "--judge-prompt", "own.txt", *flags) == 2
+    assert "add --judge PROVIDER/NAME" in capsys.readouterr().err
+    assert talks.asked() == []
+
+
+def test_a_judge_prompt_that_lacks_a_placeholder_is_refused(
+    talks: Talks, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message says which one, before anything is asked."""
+    Path("judge.py").write_text(JUDGE)
+    Path("own.txt").write_text("{question} | {response}")
+    assert measured(talks, "--judge", "python/judge.py:judge", "--judge-prompt", "own.txt") == 2
+    assert "own.txt: the prompt lacks {reference}" in capsys.readouterr().err
+    assert talks.asked() == []
+
+
+def test_a_task_takes_a_judge_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its answers are judged with the user's words."""
+    monkeypatch.chdir(tmp_path)
+    Lab(tmp_path).task(docs=docs_of("a red kite=red kite", "x=the sea"))
+    Path("judge.py").write_text(JUDGE)
+    Path("own.txt").write_text(PROMPT)
+    command = ("task", "t.yaml", "--model", "python/model.py:echo", "--output-dir", "out")
+    assert typed(*command, "--judge", "python/judge.py:judge", "--judge-prompt", "own.txt") == 0
+    (line,) = [line.split() for line in capsys.readouterr().out.splitlines() if " judge " in line]
+    assert (line[:4], line[-1]) == (["t", "none", "judge", "0.5000"], "1/2")
+
+
+def test_a_memory_evaluation_says_that_yes_and_no_tell_no_omissions(tmp_path: Path) -> None:
+    """Answers are judged by the user's prompt; the notice says which numbers have no meaning."""
+    (tmp_path / "judge.py").write_text(JUDGE_OF_ALL)
+    (tmp_path / "own.txt").write_text(PROMPT)
+    judge = f"python/{tmp_path}/judge.py:judge"
+    run = Samples(tmp_path).run(judge=judge, judge_prompt=f"{tmp_path}/own.txt")
+    assert run.report is not None
+    assert [notice for notice in run.report.notices if "own.txt has no label for omissions" in notice]
+    assert entry_of(run).judges[0].prompt_file == f"{tmp_path}/own.txt"
+    assert "--judge-prompt" in entry_of(run).judges[0].advice
+    assert "--judge-prompt" not in entry_of(run).judges[1].advice
+
+
+JUDGE_OF_ALL = """
+def judge(messages, params):
+    return "no" if len(messages) == 1 else "cannot say"
+"""

@@ -17,6 +17,7 @@ from assay.core.errors import ModelError
 from assay.core.protocols import Context
 from assay.core.types import Failure, Request, Response
 from assay.scoring.judge_prompt import JudgePrompt
+from assay.scoring.judge_setup import JudgeSetup, OwnAnswerPrompt
 from assay.scoring.panel import ModelJudge, Panel
 from assay.scoring.questions import (
     CORRECT,
@@ -341,3 +342,13 @@ def test_a_model_that_can_be_held_to_a_schema_is() -> None:
     assert verdict == Verdict((COVERED, MISSED), "r")
     given = holding.asked[0].params["response_format"]
     assert given["json_schema"]["schema"] == judge.schema(EXAMPLES["recall"])
+
+
+def test_a_prompt_of_the_users_own_is_held_to_no_schema(tmp_path: Path) -> None:
+    """It may ask for yes or no, which is no JSON."""
+    (tmp_path / "own.txt").write_text("{question} {reference} {response}: yes or no?")
+    holding = Holding("yes")
+    ctx: Any = holding
+    judge = ModelJudge(OwnAnswerPrompt(JudgeSetup(prompt=tmp_path / "own.txt")), 1)
+    assert asyncio.run(judge.verdict(ANSWER, ctx, ctx)).labels == (CORRECT,)
+    assert "response_format" not in holding.asked[0].params

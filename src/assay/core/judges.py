@@ -100,6 +100,8 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
     """Names of the scores that the judge decides."""
     calibration: Calibration | None = None
     """The newest calibration at the time of the report."""
+    prompt_file: str = ""
+    """The file of --judge-prompt, if the prompt is the user's own."""
 
     @property
     def advice(self) -> str:
@@ -110,7 +112,8 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
         if self.kind not in (ANSWER, RUBRIC):
             return f"what judges say of {self.kind} cannot be calibrated yet"
         votes = f" --votes {self.votes}" if self.votes > 1 else ""
-        return f"`assay judge calibrate --judge {self.name}{votes} --labels FILE` measures it"
+        prompt = f" --judge-prompt {self.prompt_file}" if self.prompt_file else ""
+        return f"`assay judge calibrate --judge {self.name}{prompt}{votes} --labels FILE` measures it"
 
     def with_metrics(self, names: Sequence[str]) -> JudgeInfo:
         """Return the same judge with further metrics."""

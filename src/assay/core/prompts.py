@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from assay.core.encoding import not_utf8
 from assay.core.errors import InputError, Problem, unreadable
 
 _PART_LINE = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
@@ -41,6 +42,31 @@ def read_parts(path: Path, *required: str) -> dict[str, str]:
     return {name: part.rstrip("\n") for name, part in zip(pieces[::2], pieces[1::2], strict=True)}
 
 
+def read_own_parts(path: Path, *required: str) -> dict[str, str]:
+    """Return the parts of a user's prompt file by name. A file without part lines is one user message.
+
+    Raises InputError if the file has parts but no `=== user ===`, or lacks a placeholder; the message names it.
+    """
+    text = _read(path)
+    _, *pieces = _PART_LINE.split(text)
+    parts = {name: part.rstrip("\n") for name, part in zip(pieces[::2], pieces[1::2], strict=True)}
+    if not pieces:
+        parts = {"user": text.rstrip("\n")}
+    if "user" not in parts:
+        raise InputError(
+            Problem(str(path), f"the prompt has no part `=== user ===`, only {', '.join(parts)}")
+        )
+    messages = parts["user"] + parts.get("system", "")
+    if missing := [f"{{{name}}}" for name in required if f"{{{name}}}" not in messages]:
+        needed = ", ".join(f"{{{name}}}" for name in required)
+        raise InputError(
+            Problem(
+                str(path), f"the prompt lacks {' and '.join(missing)}; it needs the placeholders {needed}"
+            )
+        )
+    return parts
+
+
 def fill(part: str, values: Mapping[str, str]) -> str:
     """Return the text with its placeholders filled. A placeholder without a value stays.
 
@@ -60,3 +86,5 @@ def _read(path: Path) -> str:
         return path.read_text("utf-8")
     except OSError as error:
         raise InputError(unreadable(path, error)) from None
+    except UnicodeDecodeError as error:
+        raise InputError(Problem(str(path), not_utf8(error))) from None

@@ -51,6 +51,14 @@ def how(text: str, **extra: Any) -> Meta:
     return Meta(description=text, extra={"mark": "how", **extra})
 
 
+JUDGE_PROMPT = score(
+    "Prompt file for the judge of answers, instead of the built-in prompt. It needs {question}, {reference} and "
+    "{response}.",
+    content=True,  # the judge's fingerprint covers the text
+)
+"""The mark of --judge-prompt, for the suites that judge answers."""
+
+
 class SuiteOptions(Struct, frozen=True, kw_only=True):
     """The base class of each suite's own options. It also describes the suite's command.
 

@@ -24,6 +24,7 @@ from assay.core import prompts
 from assay.core.errors import ModelError
 from assay.core.excerpt import cut_end
 from assay.core.types import Response
+from assay.scoring.json_text import read_reply
 from assay.scoring.prompt_budget import CHARACTERS, nearest
 from assay.scoring.questions import JudgeQuestion
 
@@ -43,6 +44,9 @@ _PERMANENT = frozenset({"refusal", "context_overflow"})
 class JudgePrompt(ABC, Generic[QuestionT]):
     """Builds the messages for one kind of question, and reads the reply."""
 
+    wants_json: ClassVar[bool] = True
+    """Whether a model that can be restricted to a JSON schema is restricted to `schema`."""
+
     def __init__(self, prompt: Path) -> None:
         self._prompt = prompt
         # Room for a reason and up to 40 labels (prompt_budget.ITEMS).
@@ -59,10 +63,18 @@ class JudgePrompt(ABC, Generic[QuestionT]):
 
     def messages(self, question: QuestionT) -> list[dict[str, Any]]:
         """Return system and user message. Equal questions give equal messages, so the log can answer repeats."""
-        parts = prompts.read_parts(self._prompt)
+        parts = self.parts_of_file()
         values = self._values(question)
         values["mark"] = unique_marker(*values.values())
-        return [{"role": role, "content": prompts.fill(parts[role], values)} for role in ("system", "user")]
+        return [
+            {"role": role, "content": prompts.fill(parts[role], values)}
+            for role in ("system", "user")
+            if role in parts
+        ]
+
+    def parts_of_file(self) -> Mapping[str, str]:
+        """Return the parts of the prompt file by name."""
+        return prompts.read_parts(self._prompt)
 
     @abstractmethod
     def _values(self, question: QuestionT) -> dict[str, str]:
@@ -71,6 +83,10 @@ class JudgePrompt(ABC, Generic[QuestionT]):
     @abstractmethod
     def schema(self, question: QuestionT) -> dict[str, Any]:
         """Return the JSON schema of a reply. The reason comes first, so that the label can follow from it."""
+
+    def read_text(self, text: str, prompt: str, question: QuestionT) -> tuple[tuple[str, ...], str]:
+        """Return one label for each item, and the reason. Raises ValueError with the problem of the reply."""
+        return self.read(read_reply(text, prompt), question)
 
     @abstractmethod
     def read(self, reply: Mapping[str, Any], question: QuestionT) -> tuple[tuple[str, ...], str]:
@@ -84,7 +100,7 @@ class JudgePrompt(ABC, Generic[QuestionT]):
         if chosen is texts:
             return numbered(texts), ""
         counts = {"shown": str(len(chosen)), "total": str(len(texts))}
-        return numbered(chosen), prompts.fill(prompts.read_parts(self._prompt)["chosen"], counts)
+        return numbered(chosen), prompts.fill(self.parts_of_file().get("chosen", ""), counts)
 
 
 class OneLabelPrompt(JudgePrompt[QuestionT]):
@@ -96,7 +112,7 @@ class OneLabelPrompt(JudgePrompt[QuestionT]):
 
     def read(self, reply: Mapping[str, Any], question: QuestionT) -> tuple[tuple[str, ...], str]:
         """Return the label and the reason."""
-        return (_read_label(reply.get("label"), question.labels, {}, "`label`"),), _read_reason(reply)
+        return (read_label(reply.get("label"), question.labels, {}, "`label`"),), _read_reason(reply)
 
 
 class LabelEachPrompt(JudgePrompt[QuestionT]):
@@ -127,7 +143,7 @@ class LabelEachPrompt(JudgePrompt[QuestionT]):
         if len(raw_labels) != len(numbers):
             raise ValueError(f"`labels` has {len(raw_labels)} labels instead of {len(numbers)}")
         labels = [
-            _read_label(by_number[number], question.labels, self.aliases, f"label {number}")
+            read_label(by_number[number], question.labels, self.aliases, f"label {number}")
             for number in numbers
         ]
         return tuple(labels), _read_reason(reply)
@@ -168,7 +184,7 @@ def refusal_reason(error: ModelError) -> str:
     return f"no verdict: {error}"
 
 
-def _read_label(value: Any, labels: Sequence[str], aliases: Mapping[str, str], place: str) -> str:
+def read_label(value: Any, labels: Sequence[str], aliases: Mapping[str, str], place: str) -> str:
     """Return the label that the reply names. Ignores case and spaces around it."""
     by_name = {label.casefold(): label for label in labels} | dict(aliases)
     label = by_name.get(value.strip().casefold()) if isinstance(value, str) else None

@@ -27,8 +27,8 @@ from assay.core.spec import RunSpec
 from assay.core.types import JUDGE, Request, Response, ScoreStatus
 from assay.core.user_loop import LoopTurn, compute
 from assay.scoring import prompt_budget
-from assay.scoring.json_text import read_reply
 from assay.scoring.judge_prompt import JudgePrompt, refusal_reason, unreadable_reply
+from assay.scoring.judge_setup import JudgeSetup, OwnAnswerPrompt, setup_of
 from assay.scoring.questions import (
     CORRECT,
     KINDS,
@@ -61,13 +61,20 @@ class Panel:
         votes: int = 1,
         base_url: str | None = None,
         params: Mapping[str, Any] | None = None,
+        setup: JudgeSetup | None = None,
     ) -> None:
-        """`params` are those of --judge-kwargs, which override the parameters of the prompts."""
+        """`params` are those of --judge-kwargs, which override the parameters of the prompts.
+
+        `setup` has a prompt of the user's own for answers. Other kinds of question keep their prompts.
+        """
         self.name = name
         self.params = dict(params or {})
         self._base_url = base_url
         self._file_hash = judge_file_hash(name)
         self._turn = LoopTurn()
+        self.prompt_file = str(setup.prompt) if setup else ""
+        self.binary = False
+        """Whether the user's prompt for answers has one label for all wrong answers, made up or incomplete."""
         self._offline = False
         """Whether the rules of `offline` are loaded, which takes 50 ms."""
         if name == OFFLINE:
@@ -75,8 +82,12 @@ class Panel:
             self.votes = 1
             self._judges: dict[str, ModelJudge] = {}
         else:
-            self.votes = votes
-            self._judges = {kind: ModelJudge(registry.find("judge", kind).build(), votes) for kind in KINDS}
+            self.votes = votes if votes > 1 or setup is None else setup.votes
+            judge_prompts = {kind: registry.find("judge", kind).build() for kind in KINDS}
+            if setup is not None:
+                own = judge_prompts[AnswerQuestion.kind] = OwnAnswerPrompt(setup)
+                self.binary = own.binary
+            self._judges = {kind: ModelJudge(prompt, self.votes) for kind, prompt in judge_prompts.items()}
 
     async def verdict(self, question: JudgeQuestion, ctx: Context) -> Verdict:
         """Return the verdict on one question. Raises ModelError if the judge did not reply at all."""
@@ -199,7 +210,7 @@ class ModelJudge:
 
     async def _collect_votes(self, part: JudgeQuestion, asker: Asker, ctx: Context) -> list[Verdict]:
         params = dict(self._prompt.params)
-        if SCHEMA in asker.can:
+        if self._prompt.wants_json and SCHEMA in asker.can:
             params["response_format"] = response_format(self._prompt.schema(part))
         messages = self._prompt.messages(part)
         request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=params)
@@ -225,7 +236,7 @@ class ModelJudge:
     def _read(self, response: Response, part: JudgeQuestion, request: Request) -> Verdict:
         prompt = "\n".join(message["content"] for message in request.messages or [])
         try:
-            labels, reason = self._prompt.read(read_reply(response.text, prompt), part)
+            labels, reason = self._prompt.read_text(response.text, prompt, part)
         except ValueError as error:
             return invalid(unreadable_reply(response, str(error)))
         return Verdict(labels, reason)
@@ -277,10 +288,11 @@ def _majority(ballot: list[Verdict]) -> Verdict:
     return Verdict(labels, reason, sure=sure, votes=vote_labels, stable=stable)
 
 
-def panel_from_spec(spec: RunSpec) -> Panel | None:
+def panel_from_spec(spec: RunSpec, judge_prompt: str = "") -> Panel | None:
     """Return the judge that --judge names, or None. Ignores the environment: judging must be requested."""
+    setup = setup_of(judge_prompt, spec.judge, OFFLINE)
     if spec.judge:
-        return Panel(judge_name(spec.judge), spec.votes, params=spec.judge_kwargs)
+        return Panel(judge_name(spec.judge), spec.votes, params=spec.judge_kwargs, setup=setup)
     if spec.votes > 1:
         raise UsageError("--votes is the number of judge calls per verdict; name a judge with --judge")
     return None

@@ -52,6 +52,7 @@ def panel_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> Jud
         kind=kind,
         fingerprint=panel.fingerprint(kind),
         metrics=metrics,
+        prompt_file=panel.prompt_file if kind == ANSWER else "",
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta, field
 
-from assay.core.spec import SuiteOptions, ask, how, score
+from assay.core.spec import JUDGE_PROMPT, SuiteOptions, ask, how, score
 
 
 class CalibrationOptions(SuiteOptions, frozen=True, kw_only=True):
@@ -58,6 +58,7 @@ assay judge calibrate --judge openai/NAME --labels results/assay/RUN"""
             "Use only rows of these clusters, for example those not used to develop the judge.", content=True
         ),
     ] = field(default_factory=list)
+    judge_prompt: Annotated[str, JUDGE_PROMPT] = ""
     min_kappa: Annotated[
         Annotated[float, Meta(ge=-1, le=1)] | None, score("Exit with code 1 if kappa is below this value.")
     ] = None

@@ -36,6 +36,7 @@ from assay.core.suite import (
 )
 from assay.core.types import Score
 from assay.scoring.agreement import JudgedRow, agreement, among_votes, by_category
+from assay.scoring.judge_setup import setup_of
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.panel import OFFLINE, Panel, judge_name
 from assay.scoring.questions import CORRECT, AnswerQuestion, Verdict
@@ -80,7 +81,8 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
             raise UsageError("a calibration calls only the judge; pass the model with --judge, not --model")
         assert spec.judge is not None
         self._path = Path(self.options.labels)
-        self._panel = Panel(spec.judge, spec.votes, params=spec.judge_kwargs)
+        setup = setup_of(self.options.judge_prompt, spec.judge, OFFLINE)
+        self._panel = Panel(spec.judge, spec.votes, params=spec.judge_kwargs, setup=setup)
         self._rubric_judge = RubricJudge(spec.judge_kwargs)
         self.roles = self._panel.roles
         self.solver = EmitAnswer()
@@ -134,6 +136,10 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
     def _refuse_rubrics(self) -> None:
         if self._panel.name == OFFLINE:
             raise UsageError("rubrics need a model as judge; pass one with --judge PROVIDER/NAME")
+        if self.options.judge_prompt:
+            raise UsageError(
+                "--judge-prompt is for answers, but the rows of the file have rubrics. Remove it."
+            )
         if self.spec.votes > 1:
             raise UsageError(
                 "--votes does not apply to rubrics: a rubric judge is asked once. Remove --votes."

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, field
 
-from assay.core.spec import SuiteOptions, ask, how, score
+from assay.core.spec import JUDGE_PROMPT, SuiteOptions, ask, how, score
 
 
 class MemoryEvalOptions(SuiteOptions, frozen=True, kw_only=True):
@@ -73,6 +73,7 @@ assay memory eval --output-dir results/FU --eval-only --judge openai/OTHER
         ask("Parameters of the requests that memories make. They override --gen-kwargs.", params=True),
     ] = field(default_factory=dict)
     eval_only: Annotated[bool, how("Judge the pipeline files in --output-dir. Calls only the judge.")] = False
+    judge_prompt: Annotated[str, JUDGE_PROMPT] = ""
     judge_base_url: Annotated[
         str | None,
         how("Base URL of the judge's endpoint.  [default: $OPENAI_BASE_URL_JUDGE, else that of the model]"),

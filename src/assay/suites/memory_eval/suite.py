@@ -48,7 +48,8 @@ from assay.core.suite import (
     graded_answers,
 )
 from assay.core.types import Record
-from assay.scoring.panel import Panel, judge_name
+from assay.scoring.judge_setup import setup_of
+from assay.scoring.panel import OFFLINE, Panel, judge_name
 from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_eval.case_page import held_sessions, sample_details, sample_question
 from assay.suites.memory_eval.eval_columns import sample_evals
@@ -81,6 +82,10 @@ from assay.suites.memory_eval.tally import DIMENSIONS, BaselineTally, answered_q
 from assay.suites.memory_eval.views import question_sections, row_text, sample_sections
 
 NOT_JUDGED = "No judge: the report has only token F1 and BLEU-1."
+ONE_WRONG_LABEL = (
+    "{file} has no label for omissions: Hallucination stands for every wrong answer, and only the share of correct "
+    "answers has a meaning."
+)
 # With --eval-only, the first of these variables that is set is the endpoint of a judge of OpenAI.
 _JUDGE_URLS = ("OPENAI_BASE_URL_JUDGE", "OPENAI_BASE_URL")
 
@@ -147,8 +152,11 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         self.open_cases = options.open_cases
         self.solver = self.source.solver
         self._panel: Panel | None = None
+        setup = setup_of(options.judge_prompt, spec.judge, OFFLINE)
         if not options.no_judge:
-            self._panel = Panel(spec.judge or "", spec.votes, options.judge_base_url, spec.judge_kwargs)
+            self._panel = Panel(
+                spec.judge or "", spec.votes, options.judge_base_url, spec.judge_kwargs, setup
+            )
         self.roles = dict(self.source.roles)
         if self._panel is not None:
             self.roles |= self._panel.roles
@@ -257,9 +265,14 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
             errors=errors.all(),
             entries=[tally.entry(judges) for tally in tallies.values()],
             entry_word="memory",
-            notices=[] if judges else [NOT_JUDGED],
+            notices=self._judge_notices(),
         )
         return Outcome(report, written)
+
+    def _judge_notices(self) -> list[str]:
+        if self._panel is None:
+            return [NOT_JUDGED]
+        return [ONE_WRONG_LABEL.format(file=self._panel.prompt_file)] if self._panel.binary else []
 
     def _judges(self) -> list[JudgeInfo]:
         """Return the judge once per kind of question, answers first.

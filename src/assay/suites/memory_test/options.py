@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
 
-from assay.core.spec import SuiteOptions, ask, how
+from assay.core.spec import JUDGE_PROMPT, SuiteOptions, ask, how
 
 
 class MemoryTestOptions(SuiteOptions, frozen=True, kw_only=True):
@@ -81,6 +81,7 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
         dict[str, Any],
         ask("Parameters of the requests that memories make. They override --gen-kwargs.", params=True),
     ] = field(default_factory=dict)
+    judge_prompt: Annotated[str, JUDGE_PROMPT] = ""
     no_answer: Annotated[bool, ask("Only search: no model answers, and only retrieval is scored.")] = False
     conversations: Annotated[
         int,

@@ -131,7 +131,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         self._answers = not options.no_answer
         memory_set = MemorySet(self.memories, options.memory_args, options.embedder, spec.timeout)
         self.solver = ConversationSolver(memory_set, options.top_k, answers=self._answers)
-        self._panel = panel_from_spec(spec)
+        self._panel = panel_from_spec(spec, options.judge_prompt)
         if self._panel is not None and not self._answers:
             raise UsageError(
                 "--judge needs answers, but --no-answer asks for none. Remove one of the two flags."

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import field
 
 from assay.core.errors import UsageError
-from assay.core.spec import DEFAULT_SEED, RunSpec, SuiteOptions, ask, how, score
+from assay.core.spec import DEFAULT_SEED, JUDGE_PROMPT, RunSpec, SuiteOptions, ask, how, score
 
 
 class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
@@ -85,6 +85,7 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
     metadata: Annotated[
         dict[str, Any], ask("JSON object, merged into the task's metadata and passed to `custom_dataset`.")
     ] = field(default_factory=dict)
+    judge_prompt: Annotated[str, JUDGE_PROMPT] = ""
     predict_only: Annotated[bool, score("Save the replies, compute no metrics.")] = False
     bootstrap_iters: Annotated[
         int, score("Bootstrap draws for standard errors; 0 turns standard errors off."), msgspec.Meta(ge=0)

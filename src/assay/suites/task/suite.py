@@ -202,7 +202,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         return frozenset(needs)
 
     def _make_judge(self) -> TaskJudge | None:
-        panel = panel_from_spec(self.spec)
+        panel = panel_from_spec(self.spec, self.options.judge_prompt)
         if panel is None:
             return None
         if self.options.predict_only:
