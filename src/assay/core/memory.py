@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 import random
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
@@ -50,6 +50,16 @@ class Turn(Struct, frozen=True):
     text: str
 
 
+# Names that `Turn.role` may have. A speaker of any other name, such as Nora, has no role.
+CHAT_ROLES = ("user", "assistant", "system")
+
+
+def chat_turns(lines: Iterable[tuple[str, str]]) -> tuple[Turn, ...]:
+    """Return a turn for each pair of speaker and text; none if one of the speakers is not a role of a chat."""
+    turns = tuple(Turn(role, text) for role, text in lines)
+    return turns if all(turn.role in CHAT_ROLES for turn in turns) else ()
+
+
 class Message(Struct, frozen=True, omit_defaults=True):
     """One message. `id` is its position in the conversation, such as D1:3. `date` is its session's date.
 
@@ -59,9 +69,11 @@ class Message(Struct, frozen=True, omit_defaults=True):
 
     id: str
     text: str
-    speaker: str = ""
-    session: str = ""
-    date: str = ""
+    # Factories, because `omit_defaults` leaves out plain defaults. The keys of rows contain these fields also if they
+    # are empty, and must stay as they were: runs are continued by them. `turns` is part of a key only if there are any.
+    speaker: str = field(default_factory=str)
+    session: str = field(default_factory=str)
+    date: str = field(default_factory=str)
     turns: tuple[Turn, ...] = ()
 
     @property

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from assay.core.errors import InputError
+from assay.core.memory import Turn
 from assay.suites.memory_eval.sample import SampleTurn
 from assay.suites.memory_eval.sample_files import CHECKPOINTS, MAIN, POINTS, check_samples, load_samples
 
@@ -37,6 +38,23 @@ def test_a_sample_has_all_that_the_data_says(tmp_path: Path) -> None:
     )
     assert (question.abbrev, question.difficulty) == ("FR", "easy")
     assert sample.checkpoints[1].covered == ("S00", "S01", "S02")
+
+
+def test_a_round_has_its_turns_with_their_roles(tmp_path: Path) -> None:
+    """The text of a message is the whole round. Its turns have the captions too, and no role in their texts."""
+    (sample,) = loaded(tmp_path / "a.json")
+    (message,) = sample.messages["S01"]
+    assert message.text == "user: I live in Bern. (shows a tram)\nassistant: A fine town."
+    assert message.turns == (
+        Turn("user", "I live in Bern. (shows a tram)"),
+        Turn("assistant", "A fine town."),
+    )
+
+
+def test_speakers_that_are_no_roles_of_a_chat_give_no_turns(tmp_path: Path) -> None:
+    (sample,) = loaded(tmp_path / "a.json", changed(("sessions", 1, "dialogue", 1, "role"), "Bob"))
+    assert [message.turns for message in sample.messages["S01"]] == [()]
+    assert sample.messages["S00"][0].turns == (Turn("user", "I am Ada."),)
 
 
 def test_points_are_new_updates_or_interference(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from assay.core.errors import InputError
+from assay.core.memory import Turn
 from assay.suites.memory_test.conversation import (
     Conversation,
     ConversationQuestion,
@@ -54,6 +56,50 @@ def test_questions_without_usable_evidence_become_invalid() -> None:
         (3, "c", "unparsable_evidence"),
     ]
     assert conversation.task_id == "0003"
+
+
+def test_questions_without_usable_evidence_can_be_asked_at_the_end() -> None:
+    """They stay whole, with their reference and their position in the data."""
+    questions = [
+        ConversationQuestion.of("a", ["D1:1"], {}),
+        ConversationQuestion.of("b", [], {"category": 3}, reference="tea"),
+    ]
+    conversation = Conversation.of(0, "x", [ConversationSession.of(1, "", [("A", "hi")])], questions)
+    (question,) = conversation.unplaced
+    assert (question.text, question.reference, question.category, question.source_index) == ("b", "tea", 3, 1)
+
+
+def test_questions_of_a_loader_that_does_not_count_are_numbered_in_order() -> None:
+    questions = [ConversationQuestion.of(text, [], {}) for text in "abc"]
+    conversation = Conversation.of(0, "x", [ConversationSession.of(1, "", [("A", "hi")])], questions)
+    assert [each.question_index for each in conversation.invalid] == [1, 2, 3]
+
+
+def test_a_question_has_the_sessions_of_its_evidence() -> None:
+    """The data may name sessions itself. Messages that do not exist have no session."""
+    sessions = [
+        ConversationSession.of(1, "", [("A", "hi"), ("B", "ho")], "first"),
+        ConversationSession.of(2, "", [("A", "hi")], "second"),
+    ]
+    questions = [
+        ConversationQuestion.of("a", ["D2:1", "D1:1", "D1:2", "D7:1"], {}),
+        ConversationQuestion.of("b", ["D1:1"], {}, sessions=("second",)),
+        ConversationQuestion.of("c", [], {}),
+    ]
+    conversation = Conversation.of(0, "x", sessions, questions)
+    assert [question.sessions for question in conversation.questions] == [("second", "first"), ("second",)]
+    assert conversation.unplaced[0].sessions == ()
+
+
+def test_speakers_that_are_roles_of_a_chat_become_turns() -> None:
+    """The key of a message without roles has no trace of them, so that runs of such data go on."""
+    session = ConversationSession.of(1, "", [("user", "hi"), ("Nora", "ho"), ("", "hm")])
+    assert [message.turns for message in session.messages] == [(Turn("user", "hi"),), (), ()]
+    assert [list(msgspec.to_builtins(message)) for message in session.messages] == [
+        ["id", "text", "speaker", "session", "date", "turns"],
+        ["id", "text", "speaker", "session", "date"],
+        ["id", "text", "speaker", "session", "date"],
+    ]
 
 
 def test_sessions_number_their_messages_and_empty_ones_are_left_out() -> None:

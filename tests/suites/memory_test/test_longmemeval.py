@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+import assay
+from assay.core.memory import Turn
 from assay.solvers.memory.conversation import ConversationTest
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.schedule import TRIGGERS, ScheduleOptions, plan_tests
 
 from suites.memory_test.files import loaded, problems
 
-ENTRY = {
+ENTRY: dict[str, Any] = {
     "question_id": "q1",
     "question_type": "single-session-user",
     "question": "Which tea does the user drink?",
@@ -57,6 +61,35 @@ def test_an_entry_is_a_conversation_with_one_question(tmp_path: Path) -> None:
         "question_date": "2024/03/09 (Sat) 10:00",
     }
     assert (question.reference, question.places, question.abstention) == ("Rooibos", ("D2:1",), False)
+    assert (question.sessions, question.date) == (("answer_1",), "2024/03/09 (Sat) 10:00")
+
+
+def test_messages_have_the_roles_of_the_chats(tmp_path: Path) -> None:
+    """Each message is one turn, with the role and the text that the data has."""
+    messages = list(one(tmp_path).messages)
+    assert messages[3].turns == (Turn("assistant", "Noted."),)
+    assert [message.turns[0].role for message in messages] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+    ]
+
+
+def test_sessions_are_inserted_oldest_first(tmp_path: Path) -> None:
+    """The oracle file does not sort its sessions. Message ids count in the order of insertion."""
+    dates = list(reversed(ENTRY["haystack_dates"]))
+    conversation = one(tmp_path, haystack_dates=dates)
+    assert [session.id for session in conversation.sessions] == ["answer_1", "noise_1"]
+    assert [session.date for session in conversation.sessions] == ENTRY["haystack_dates"]
+    assert conversation.questions[0].places == ("D1:1",)
+    assert conversation.questions[0].coordinate == (2, 2)
+
+
+def test_sessions_with_dates_of_another_form_keep_their_order(tmp_path: Path) -> None:
+    conversation = one(tmp_path, haystack_dates=["9 May", "10 May"])
+    assert [session.id for session in conversation.sessions] == ["noise_1", "answer_1"]
 
 
 def test_it_is_asked_after_the_last_message(tmp_path: Path) -> None:
@@ -73,8 +106,48 @@ def test_without_a_mark_the_sessions_of_the_answer_are_the_evidence(tmp_path: Pa
     plain = [[{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}] * 2]
     (question,) = one(tmp_path, haystack_sessions=plain).questions
     assert question.places == ("D2:1", "D2:2")
+
+
+def test_an_entry_without_evidence_is_asked_too(tmp_path: Path) -> None:
+    """It has no place to retrieve, but an answer, or none if it is an abstention."""
+    plain = [[{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}] * 2]
     conversation = one(tmp_path, haystack_sessions=plain, answer_session_ids=[])
-    assert [each.reason for each in conversation.invalid] == ["no_evidence"]
+    assert [(each.places, each.sessions) for each in conversation.questions] == [((), ())]
+    assert plan_tests(conversation, ScheduleOptions()) == [ConversationTest(3, 1)]
+    assert not conversation.invalid
+
+
+MEMORY = """
+from assay.core.memory import MemoryItem, SearchHit
+
+class Calendar:
+    def reset(self): ...
+    def end_session(self): ...
+    def items(self): return []
+    def add(self, messages):
+        self.roles = [turn.role for message in messages for turn in message.turns]
+    def search(self, query, k):
+        return [SearchHit(MemoryItem(f"{query.date}, {self.roles}", ""))]
+
+def make(context): return Calendar()
+"""
+
+
+def test_a_memory_gets_the_roles_and_the_date_of_the_question(tmp_path: Path) -> None:
+    (tmp_path / "calendar.py").write_text(MEMORY)
+    (tmp_path / "data.json").write_bytes(msgspec.json.encode([ENTRY]))
+    spec = assay.spec(
+        "memory-test",
+        dataset="longmemeval",
+        data=str(tmp_path / "data.json"),
+        memory=[f"{tmp_path / 'calendar.py'}:make"],
+        no_answer=True,
+        output_dir=str(tmp_path / "out"),
+    )
+    run = assay.run(spec)
+    (path,) = [path for path in run.files if path.name == "0000.json"]
+    (test,) = msgspec.json.decode(path.read_bytes())["test_results"]
+    assert test["questions"][0]["retrieved"] == ["2024/03/09 (Sat) 10:00, ['user']"]
 
 
 def test_the_suffix_of_an_id_marks_abstention(tmp_path: Path) -> None:

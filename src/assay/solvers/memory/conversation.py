@@ -26,12 +26,17 @@ PACKET = 2
 ANSWER, INSERTED = "answer", "fed"
 
 
-class QuestionInput(Struct, frozen=True):
-    """A question. `evidence` has message ids; only memories with `needs_evidence` receive them."""
+class QuestionInput(Struct, frozen=True, omit_defaults=True):
+    """A question. `date` is the day on which it is asked, if the data has one.
+
+    `evidence` has message ids; only memories with `needs_evidence` receive them. Empty fields are no part of the key
+    of a row.
+    """
 
     index: int
     text: str
     evidence: tuple[str, ...] = ()
+    date: str = ""
 
 
 class ConversationTest(Struct, frozen=True):
@@ -132,7 +137,7 @@ class ConversationSolver(Solver):
                 # Searches run in the order of the questions: some memories change when they are searched.
                 for question in inputs.questions[: test.visible]:
                     evidence = inputs.memory in self._memories.needing_evidence
-                    query = Query(question.text, question.evidence if evidence else ())
+                    query = Query(question.text, question.evidence if evidence else (), question.date)
                     hits, seconds = await memory.search(query, self._k)
                     pending.start(self._answer(number, question, (hits, seconds), pending, ctx))
         return packet_seconds

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
-from assay.core.memory import Message
+from assay.core.memory import Message, chat_turns
 from assay.solvers.memory.sessions import SampleInputs, SessionInputs, SessionQuestion
 
 USER = "user"
@@ -121,9 +121,10 @@ class Sample(Struct, frozen=True, dict=True):
         for session in self.sessions:
             session_messages = []
             for turns in _rounds(session.turns):
-                text = "\n".join(_turn_line(turn) for turn in turns)
+                text = "\n".join(f"{turn.role}: {turn.content}{_captions(turn)}" for turn in turns)
                 date = next((turn.timestamp for turn in turns if turn.timestamp), "")
-                session_messages.append(Message(str(number), text, session=session.id, date=date))
+                lines = chat_turns((turn.role, turn.content + _captions(turn)) for turn in turns)
+                session_messages.append(Message(str(number), text, "", session.id, date, lines))
                 number += 1
             messages[session.id] = tuple(session_messages)
         return messages
@@ -183,6 +184,5 @@ def _rounds(turns: Sequence[SampleTurn]) -> list[list[SampleTurn]]:
     return rounds
 
 
-def _turn_line(turn: SampleTurn) -> str:
-    captions = "".join(f" (shows {caption})" for caption in turn.captions)
-    return f"{turn.role}: {turn.content}{captions}"
+def _captions(turn: SampleTurn) -> str:
+    return "".join(f" (shows {caption})" for caption in turn.captions)

@@ -15,12 +15,15 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from assay.core.errors import InputError, Problem
-from assay.core.memory import Message
+from assay.core.memory import Message, chat_turns
 
 # (session number, message number in the session). Both count from 1.
 Coordinate = tuple[int, int]
+# `source_index` of a question whose loader does not count. `Conversation.of` then counts.
+NOT_COUNTED = -1
 NO_EVIDENCE, UNPARSABLE = "no_evidence", "unparsable_evidence"
 # Keys of a question in the output file. Metadata must not have them: it is written into the same object.
 RESERVED = frozenset(
@@ -54,9 +57,10 @@ def message_id(session: int, number: int) -> str:
 
 
 class ConversationQuestion(Struct, frozen=True, kw_only=True):
-    """A question. It is asked after the message at `coordinate` is inserted, and never if there is no coordinate.
+    """A question. It can be asked once the message at `coordinate` is inserted; without one, only at the end.
 
-    `places` are the ids of the messages in its evidence. The conversation may lack some of them.
+    `places` are the ids of the messages in its evidence. The conversation may lack some of them. `sessions` are the ids
+    of the sessions with its evidence: those that the data names, else the sessions of `places`.
     """
 
     text: str
@@ -65,8 +69,12 @@ class ConversationQuestion(Struct, frozen=True, kw_only=True):
     """The reference answer of the data, a text or a number. None if the data has none."""
     evidence: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
     coordinate: Coordinate | None = None
-    source_index: int = 0
+    date: str = ""
+    """The day on which the question is asked, if the data has one. Memories and prompts may use it."""
+    source_index: int = NOT_COUNTED
+    """The position in the data, counted from 0. By default `Conversation.of` counts."""
     metadata: dict[str, Any] = field(default_factory=dict)
     """Further keys for the output, in this order. They include `evidence` and `category` of the data."""
     abstention: bool = False
@@ -91,14 +99,14 @@ class ConversationQuestion(Struct, frozen=True, kw_only=True):
 
     @property
     def problem(self) -> str | None:
-        """The reason why the question cannot be asked; None if it can."""
+        """The reason why no message of the conversation makes the question visible; None if one does."""
         if self.coordinate is not None:
             return None
         return UNPARSABLE if self.evidence else NO_EVIDENCE
 
 
 class InvalidQuestion(Struct, frozen=True):
-    """A question that cannot be asked. `question_index` is its position in the data, counted from 1."""
+    """A question that never becomes visible. `question_index` is its position in the data, counted from 1."""
 
     question_index: int
     question: str
@@ -117,23 +125,31 @@ class ConversationSession(Struct, frozen=True):
     def of(
         cls, number: int, date: str, lines: Iterable[tuple[str, str]], name: str = ""
     ) -> ConversationSession:
-        """Build a session from (speaker, text) pairs. The default name is `session_{number}`."""
+        """Build a session from (speaker, text) pairs. The default name is `session_{number}`.
+
+        A speaker `user`, `assistant` or `system` is a role of a chat. Memories that know roles get it as a role.
+        """
         name = name or f"session_{number}"
         messages = tuple(
-            Message(message_id(number, place), text, speaker, name, date)
+            Message(message_id(number, place), text, speaker, name, date, chat_turns([(speaker, text)]))
             for place, (speaker, text) in enumerate(lines, 1)
         )
         return cls(name, number, date, messages)
 
 
 class Conversation(Struct, frozen=True):
-    """One conversation. `questions` can be asked; `invalid` cannot. Both are in data order."""
+    """One conversation. `questions` become visible as it grows, in data order.
+
+    `unplaced` are the other questions. Without usable evidence nobody knows when they can be answered, so they can only
+    be asked at the end. `invalid` lists them for the output file, with the reason.
+    """
 
     index: int
     sample_id: str
     sessions: tuple[ConversationSession, ...]
     questions: tuple[ConversationQuestion, ...]
     invalid: tuple[InvalidQuestion, ...] = ()
+    unplaced: tuple[ConversationQuestion, ...] = ()
 
     @classmethod
     def of(
@@ -143,15 +159,23 @@ class Conversation(Struct, frozen=True):
         sessions: Iterable[ConversationSession],
         questions: Iterable[ConversationQuestion],
     ) -> Conversation:
-        """Build a conversation. Drops empty sessions; questions without usable evidence become `invalid`.
+        """Build a conversation. Drops empty sessions; questions without usable evidence become `unplaced`.
 
         Raises InputError if the metadata of a question has one of the RESERVED keys.
         """
+        filled = tuple(session for session in sessions if session.messages)
+        session_ids = {message.id: session.id for session in filled for message in session.messages}
         valid: list[ConversationQuestion] = []
+        unplaced: list[ConversationQuestion] = []
         invalid: list[InvalidQuestion] = []
         problems: list[Problem] = []
-        for question in questions:
-            number = question.source_index + 1
+        for place, raw in enumerate(questions):
+            found = raw.sessions or dict.fromkeys(
+                session_ids[name] for name in raw.places if name in session_ids
+            )
+            source_index = place if raw.source_index == NOT_COUNTED else raw.source_index
+            question = replace(raw, source_index=source_index, sessions=tuple(found))
+            number = source_index + 1
             for key in question.metadata:
                 if key in RESERVED:
                     message = f"{key!r} is a key of the output file; rename it in the data"
@@ -159,11 +183,11 @@ class Conversation(Struct, frozen=True):
             if question.problem is None:
                 valid.append(question)
             else:
+                unplaced.append(question)
                 invalid.append(InvalidQuestion(number, question.text, question.problem))
         if problems:
             raise InputError(problems)
-        filled = tuple(session for session in sessions if session.messages)
-        return cls(index, sample_id, filled, tuple(valid), tuple(invalid))
+        return cls(index, sample_id, filled, tuple(valid), tuple(invalid), tuple(unplaced))
 
     @property
     def task_id(self) -> str:

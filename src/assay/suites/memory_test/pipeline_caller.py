@@ -86,7 +86,7 @@ def conversation_inputs(
         memory,
         tuple(session.messages for session in conversation.sessions),
         tuple(
-            QuestionInput(index, question.text, question.places)
+            QuestionInput(index, question.text, question.places, question.date)
             for index, question in enumerate(questions, 1)
         ),
         tuple(tests),

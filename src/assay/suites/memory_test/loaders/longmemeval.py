@@ -1,11 +1,12 @@
 """Loader for LongMemEval in its published schema.
 
 An entry has the chats of one user and one question about them. It becomes a conversation with this question, asked
-after the last message.
+after the last message. The S, M and oracle files have the same schema.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from assay.suites.memory_test.loaders import read_conversations, text_list
 # Suffix of question ids whose question the chats do not answer.
 ABSTENTION = "_abs"
 _METADATA = ("question_id", "question_type", "question_date")
+# A date of LongMemEval, such as `2023/05/20 (Sat) 02:21`. Such dates sort as texts: equal days have equal weekdays.
+_DATE = re.compile(r"\d{4}/\d\d/\d\d \(\w{3}\) \d\d:\d\d", re.ASCII)
 
 
 class LongMemEvalTurn(Struct):
@@ -70,10 +73,10 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
     marked_messages: list[str] = []  # with `has_answer`
     session_messages: list[str] = []  # all messages of the sessions in `answer_session_ids`
     ids, dates = text_list(entry.haystack_session_ids), text_list(entry.haystack_dates)
-    for number, turns in enumerate(entry.haystack_sessions, 1):
-        name = ids[number - 1]
+    for number, position in enumerate(_in_order_of_time(dates), 1):
+        name, turns = ids[position], entry.haystack_sessions[position]
         lines = [(turn.role, turn.content) for turn in turns]
-        sessions.append(ConversationSession.of(number, dates[number - 1], lines, name))
+        sessions.append(ConversationSession.of(number, dates[position], lines, name))
         for place, turn in enumerate(turns, 1):
             if turn.has_answer:
                 marked_messages.append(message_id(number, place))
@@ -94,13 +97,26 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
         evidence,
         metadata,
         reference=entry.answer,
+        sessions=tuple(dict.fromkeys(name for name in ids if name in answer_ids)),
+        date=entry.question_date or "",
         abstention=is_abstention(metadata),
     )
-    # The question refers to all chats, so it is asked at the end, not after its last piece of evidence.
-    if evidence:
-        last = filled[-1]
-        question = msgspec.structs.replace(question, coordinate=(last.number, len(last.messages)))
+    # The question refers to all chats, so it is asked at the end, not after its last piece of evidence. An entry
+    # without evidence, such as an abstention, is asked too.
+    last = filled[-1]
+    question = msgspec.structs.replace(question, coordinate=(last.number, len(last.messages)))
     return Conversation.of(index, entry.question_id, sessions, [question])
+
+
+def _in_order_of_time(dates: list[str]) -> list[int]:
+    """Return the positions of the sessions, oldest first. The oracle file does not sort its sessions; S and M do.
+
+    Sessions with dates of another form stay in the order of the data.
+    """
+    positions = list(range(len(dates)))
+    if all(_DATE.fullmatch(date) for date in dates):
+        positions.sort(key=dates.__getitem__)
+    return positions
 
 
 def _same_lengths(record: FileRecord, problems: list[Problem]) -> bool:
