@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.core.errors import UsageError
 from assay.core.memory import Message
 from assay.solvers.memory.conversation import ConversationTest, split_packets
 from assay.suites.memory_test.conversation import Conversation, ConversationQuestion, ConversationSession
@@ -58,16 +59,20 @@ def test_sequences_of_the_example(sample: str, index: int) -> None:
     assert [[test.after, test.visible] for test in tests] == golden["tests"]
 
 
-def talk(lengths: list[int], places: list[tuple[int, int]]) -> Conversation:
-    """Return a conversation with sessions of these lengths and a question for each coordinate."""
+def talk(lengths: list[int], places: list[tuple[int, int]], unplaced: int = 0) -> Conversation:
+    """Return a conversation with sessions of these lengths and a question for each coordinate.
+
+    The data begins with `unplaced` questions without evidence.
+    """
     sessions = [
         ConversationSession.of(number, "", [("A", "x")] * length) for number, length in enumerate(lengths, 1)
     ]
+    evidence: list[list[str]] = [[] for _ in range(unplaced)] + [
+        [f"D{session}:{number}"] for session, number in places
+    ]
     questions = [
-        ConversationQuestion.of(
-            str(index), [f"D{session}:{number}"], {"category": index % 3}, source_index=index
-        )
-        for index, (session, number) in enumerate(places)
+        ConversationQuestion.of(str(index), texts, {"category": index % 3}, source_index=index)
+        for index, texts in enumerate(evidence)
     ]
     return Conversation.of(0, "x", sessions, questions)
 
@@ -149,6 +154,75 @@ def test_marks_are_rounded_half_to_even() -> None:
     assert plan_tests(
         talk([4], [(1, 1)]), ScheduleOptions(trigger="segments", segments=10, final=True, categories=[])
     ) == [ConversationTest(2, 1)]
+
+
+# A conversation of ten messages: two questions about the first one, one about the seventh, two without evidence.
+TEN = talk([4, 6], [(1, 1), (1, 1), (2, 3)], unplaced=2)
+
+
+@pytest.mark.parametrize(
+    ("ask", "tests"),
+    [
+        ("when-visible", [(2, 2), (8, 3)]),
+        ("at-end", [(10, 5)]),
+        ("both", [(2, 2), (8, 3), (10, 5)]),
+        ("every:1", [(2, 2), (4, 2), (6, 2), (8, 3), (10, 5)]),
+        ("every:3", [(4, 2), (6, 2), (10, 5)]),
+        ("every:99", [(10, 5)]),
+    ],
+)
+def test_questions_are_asked_when_the_user_says(ask: str, tests: list[tuple[int, int]]) -> None:
+    """Each pair is the messages inserted and the questions asked. Only the end asks those without evidence."""
+    planned = plan_tests(TEN, ScheduleOptions(ask=ask))
+    assert [(test.after, test.visible) for test in planned] == tests
+
+
+def test_questions_without_evidence_come_last_and_move_no_number() -> None:
+    """They are the first of the data. The numbers of the others are the same in every schedule."""
+    placed = [question.source_index for question in ordered_questions(TEN)]
+    assert placed == [2, 3, 4]
+    assert [question.source_index for question in ordered_questions(TEN, unplaced=True)] == [*placed, 0, 1]
+    of_category = ordered_questions(TEN, ["0"], unplaced=True)
+    assert [question.source_index for question in of_category] == [3, 0]
+
+
+def test_both_asks_at_the_end_although_nothing_new_is_visible() -> None:
+    conversation = talk([8], [(1, 1)])
+    assert [test.after for test in plan_tests(conversation, ScheduleOptions(ask="both"))] == [2, 8]
+    # The test of the last packet asks everything already.
+    last = talk([8], [(1, 8)])
+    assert plan_tests(last, ScheduleOptions(ask="both")) == [ConversationTest(8, 1)]
+
+
+@pytest.mark.parametrize(
+    "ask", ["", "sometimes", "every", "every:", "every:0", "every:-3", "every:x", "every:²"]
+)
+def test_an_unknown_schedule_is_refused(ask: str) -> None:
+    with pytest.raises(UsageError, match=r"Use when-visible, at-end, both, or every:N"):
+        ScheduleOptions(ask=ask).check()
+
+
+def test_a_final_test_that_is_forbidden_cannot_be_asked_for() -> None:
+    ScheduleOptions(final=False).check()
+    with pytest.raises(UsageError, match="--no-final-test"):
+        ScheduleOptions(ask="at-end", final=False).check()
+
+
+@given(
+    st.lists(st.integers(0, 7), min_size=1, max_size=5).filter(any),
+    st.lists(st.tuples(st.integers(1, 6), st.integers(1, 9)), max_size=12),
+    st.integers(0, 3),
+    st.sampled_from(["at-end", "both", "every:1", "every:2", "every:7"]),
+)
+def test_a_schedule_with_an_end_asks_every_question_after_the_last_message(
+    lengths: list[int], places: list[tuple[int, int]], unplaced: int, ask: str
+) -> None:
+    """Every test comes after more messages than the one before, and the last one asks everything."""
+    conversation = talk(lengths, places, unplaced)
+    tests = plan_tests(conversation, ScheduleOptions(ask=ask))
+    assert all(a.after < b.after and a.visible <= b.visible for a, b in pairwise(tests))
+    count = len(places) + unplaced
+    assert tests[-1:] == ([ConversationTest(sum(lengths), count)] if count else [])
 
 
 CONVERSATIONS = st.builds(

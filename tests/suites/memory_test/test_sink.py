@@ -23,7 +23,7 @@ TOPIC = ConversationQuestion.of(
 
 def test_the_document_of_the_format() -> None:
     """Every key of the format's own example, and no other, in its order."""
-    sink = Sink(INFO, {"total_sessions": 3}, 10)
+    sink = Sink(INFO, {"total_sessions": 3}, "1/10 of total questions")
     plain = ConversationQuestion.of("Who?", [], {})
     sink.add(8, [QuestionResult(question_index=1, question=plain, predicted_answer="John")])
     sink.add(
@@ -93,7 +93,7 @@ def test_more_about_the_experiment_stands_behind_the_formats_own_keys() -> None:
     info = ExperimentInfo(
         dataset="locomo", task_id="0001", sample_id="conv-30", memory="bm25", model="openai/x"
     )
-    document = Sink(info, {}, 4).document()
+    document = Sink(info, {}, "1/4 of total questions").document()
     assert list(document["experiment_info"]) == ["dataset", "task_id", "memory", "model", "sample_id"]
     assert document["test_summary"] == {"total_tests": 0, "test_threshold": "1/4 of total questions"}
 
@@ -101,7 +101,7 @@ def test_more_about_the_experiment_stands_behind_the_formats_own_keys() -> None:
 def test_the_file_is_written_whole(tmp_path: Path) -> None:
     """Creates folders, does not escape letters, and leaves no temporary file."""
     path = tmp_path / "locomo" / "251120_1430" / "0000.json"
-    sink = Sink(INFO, {"note": "Zürich"}, 10)
+    sink = Sink(INFO, {"note": "Zürich"}, "1/10 of total questions")
     sink.write(path)
     assert json.loads(path.read_text()) == sink.document()
     assert "Zürich" in path.read_text()

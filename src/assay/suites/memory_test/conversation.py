@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -105,6 +105,16 @@ class ConversationQuestion(Struct, frozen=True, kw_only=True):
         return UNPARSABLE if self.evidence else NO_EVIDENCE
 
 
+class MessagePlace(NamedTuple):
+    """The position of a message in its conversation, counted from 1, and the id of its session.
+
+    The position is None if only the evidence of a question names the message, as in files without the messages.
+    """
+
+    position: int | None
+    session: str
+
+
 class InvalidQuestion(Struct, frozen=True):
     """A question that never becomes visible. `question_index` is its position in the data, counted from 1."""
 
@@ -148,7 +158,6 @@ class Conversation(Struct, frozen=True):
     sample_id: str
     sessions: tuple[ConversationSession, ...]
     questions: tuple[ConversationQuestion, ...]
-    invalid: tuple[InvalidQuestion, ...] = ()
     unplaced: tuple[ConversationQuestion, ...] = ()
 
     @classmethod
@@ -167,7 +176,6 @@ class Conversation(Struct, frozen=True):
         session_ids = {message.id: session.id for session in filled for message in session.messages}
         valid: list[ConversationQuestion] = []
         unplaced: list[ConversationQuestion] = []
-        invalid: list[InvalidQuestion] = []
         problems: list[Problem] = []
         for place, raw in enumerate(questions):
             found = raw.sessions or dict.fromkeys(
@@ -184,10 +192,17 @@ class Conversation(Struct, frozen=True):
                 valid.append(question)
             else:
                 unplaced.append(question)
-                invalid.append(InvalidQuestion(number, question.text, question.problem))
         if problems:
             raise InputError(problems)
-        return cls(index, sample_id, filled, tuple(valid), tuple(invalid), tuple(unplaced))
+        return cls(index, sample_id, filled, tuple(valid), tuple(unplaced))
+
+    @property
+    def invalid(self) -> list[InvalidQuestion]:
+        """The unplaced questions as the format lists them."""
+        return [
+            InvalidQuestion(question.source_index + 1, question.text, question.problem or "")
+            for question in self.unplaced
+        ]
 
     @property
     def task_id(self) -> str:
@@ -198,3 +213,11 @@ class Conversation(Struct, frozen=True):
     def messages(self) -> Iterator[Message]:
         """All messages of all sessions in order."""
         return (message for session in self.sessions for message in session.messages)
+
+    @property
+    def places(self) -> dict[str, MessagePlace]:
+        """Where each message is, by its id."""
+        return {
+            message.id: MessagePlace(number, message.session)
+            for number, message in enumerate(self.messages, 1)
+        }

@@ -59,6 +59,13 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
     categories: Annotated[list[str], ask("Only questions of these categories, such as 1,2,3,4.")] = field(
         default_factory=list
     )
+    ask: Annotated[
+        str,
+        ask(
+            "When to ask. `when-visible`: in the tests of --trigger. `at-end`: once, after the last message, also "
+            "questions without evidence. `both`. `every:N`: after every N messages, and at the end."
+        ),
+    ] = "when-visible"
     trigger: Annotated[
         Literal["increment", "segments"],
         ask(

@@ -35,7 +35,17 @@ class PipelineCaller:
     @cached_property
     def questions(self) -> tuple[ConversationQuestion, ...]:
         """The questions that are asked, in the order of `question_index`."""
-        return ordered_questions(self.conversation, self.schedule.categories)
+        schedule = self.schedule
+        return ordered_questions(self.conversation, schedule.categories, unplaced=schedule.asks_at_end)
+
+    @property
+    def never_asked(self) -> tuple[ConversationQuestion, ...]:
+        """The questions that the schedule never asks, because they have no usable evidence."""
+        schedule = self.schedule
+        if schedule.asks_at_end:
+            return ()
+        every = ordered_questions(self.conversation, schedule.categories, unplaced=True)
+        return every[len(self.questions) :]
 
     @cached_property
     def tests(self) -> list[ConversationTest]:
@@ -46,18 +56,21 @@ class PipelineCaller:
         """Return the `dataset_statistics` of the output file. The method's name is SAGE's: subclasses override it.
 
         The statistics cover the whole conversation, also questions that --categories leaves out. A dialog is one
-        message.
+        message. Questions without evidence are valid if the schedule asks them after the last message.
         """
         conversation = self.conversation
-        invalid = [
-            {"question_index": each.question_index, "question": each.question, "reason": each.reason}
-            for each in conversation.invalid
-        ]
+        invalid: list[dict[str, Any]] = []
+        if not self.schedule.asks_at_end:
+            invalid = [
+                {"question_index": each.question_index, "question": each.question, "reason": each.reason}
+                for each in conversation.invalid
+            ]
+        total = len(conversation.questions) + len(conversation.unplaced)
         return {
             "total_sessions": len(conversation.sessions),
             "total_dialogs": sum(len(session.messages) for session in conversation.sessions),
-            "total_questions": len(conversation.questions) + len(invalid),
-            "valid_questions": len(conversation.questions),
+            "total_questions": total,
+            "valid_questions": total - len(invalid),
             "invalid_questions": invalid,
         }
 

@@ -358,11 +358,13 @@ def _match_data(file: SageFile, conversation: Conversation, rules: Mapping[Any, 
     Raises InputError if the file has a question that the data does not have.
     """
     last = [file.questions[number - 1] for number, _ in file.tests[-1].answers] if file.tests else []
-    questions = ordered_questions(conversation)
+    # A run that asked at the end has the questions without evidence too, after all others.
+    unplaced = any(question.problem for question in file.questions)
+    questions = ordered_questions(conversation, unplaced=unplaced)
     if [question.text for question in questions[: len(last)]] != [question.text for question in last]:
         # The run had --categories, or another order.
         categories = sorted({str(question.category) for question in file.questions})
-        questions = ordered_questions(conversation, categories)
+        questions = ordered_questions(conversation, categories, unplaced=unplaced)
     numbers: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     for number, question in enumerate(questions, 1):
         numbers.setdefault((question.text, question.places), []).append(number)

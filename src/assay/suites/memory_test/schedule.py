@@ -2,7 +2,8 @@
 
 Messages are inserted in packets of two. A packet never spans two sessions. A question becomes visible when the last
 message of its evidence is inserted. Questions are sorted by that message, so the visible questions are always the
-first ones, and a test is described by two numbers: messages inserted and questions visible.
+first ones, and a test is described by two numbers: messages inserted and questions visible. Questions without evidence
+come last. Only a test after the last message asks them.
 """
 
 from __future__ import annotations
@@ -11,51 +12,109 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from assay.core.errors import UsageError
 from assay.solvers.memory.conversation import PACKET, ConversationTest
 from assay.suites.memory_test.conversation import Conversation, ConversationQuestion, Coordinate
 
 INCREMENT, SEGMENTS = "increment", "segments"
 TRIGGERS = (INCREMENT, SEGMENTS)
+WHEN_VISIBLE, AT_END, BOTH, EVERY = "when-visible", "at-end", "both", "every:"
 
 
 class ScheduleOptions(Struct, frozen=True, kw_only=True):
     """Which questions are asked, and when. See the options of the same names in `options.py`."""
 
+    ask: str = WHEN_VISIBLE
     trigger: str = INCREMENT
     segments: int = 10
     final: bool = True
     categories: Sequence[str] = ()
 
+    def check(self) -> None:
+        """Raise UsageError if `ask` has an unknown value, or if it contradicts `final`."""
+        if self.ask not in (WHEN_VISIBLE, AT_END, BOTH) and not self.interval:
+            raise UsageError(
+                f"--ask {self.ask!r} is unknown. Use when-visible, at-end, both, or every:N for a test after every N "
+                "messages, such as every:50."
+            )
+        if self.asks_at_end and not self.final:
+            raise UsageError(
+                f"--ask {self.ask} asks all questions after the last message, and --no-final-test forbids it. Remove "
+                "one of the two flags."
+            )
+
+    @property
+    def asks_at_end(self) -> bool:
+        """Whether a test after the last message asks all questions, also those without evidence."""
+        return self.ask != WHEN_VISIBLE
+
+    @property
+    def interval(self) -> int:
+        """N of `every:N`, and 0 with any other `ask`."""
+        number = self.ask.removeprefix(EVERY)
+        # At most 9 digits: no conversation is longer, and Python refuses to convert thousands of digits.
+        valid = number != self.ask and number.isascii() and number.isdecimal() and len(number) <= 9
+        return int(number) if valid else 0
+
+    @property
+    def threshold(self) -> str:
+        """`test_threshold` of the output file: a sentence about when tests run."""
+        if self.ask == AT_END:
+            return "after the last dialog"
+        if self.interval:
+            return f"every {self.interval} dialogs, and after the last dialog"
+        share = f"1/{self.segments} of total questions"
+        return f"{share}, and after the last dialog" if self.ask == BOTH else share
+
 
 def ordered_questions(
-    conversation: Conversation, categories: Sequence[str] = ()
+    conversation: Conversation, categories: Sequence[str] = (), *, unplaced: bool = False
 ) -> tuple[ConversationQuestion, ...]:
     """Return the questions in the order in which they become visible, ties in data order.
 
-    Without categories all questions are returned. `question_index` of the output counts from 1 in this order.
+    Without categories all questions are returned. With `unplaced` those without evidence follow, in data order.
+    `question_index` of the output counts from 1 in this order, so it is the same with and without them.
     """
     chosen = set(map(str, categories))
-    questions = [each for each in conversation.questions if not chosen or str(each.category) in chosen]
-    return tuple(sorted(questions, key=lambda question: (_coordinate(question), question.source_index)))
+
+    def wanted(questions: Iterable[ConversationQuestion]) -> list[ConversationQuestion]:
+        return [each for each in questions if not chosen or str(each.category) in chosen]
+
+    placed = wanted(conversation.questions)
+    placed.sort(key=lambda question: (_coordinate(question), question.source_index))
+    return (*placed, *(wanted(conversation.unplaced) if unplaced else ()))
 
 
 def plan_tests(conversation: Conversation, schedule: ScheduleOptions) -> list[ConversationTest]:
-    """Return all tests of a conversation, in order.
+    """Return all tests of a conversation, in order. Each comes after more messages than the one before.
 
-    A segment is the number of questions divided by `segments`.
-
-    `increment`: a test runs when a segment of questions has become visible since the last test.
-    `segments`: a test runs when the visible questions reach the next multiple of a segment. A packet starts at most
-    one test, even if it passes several multiples.
-    `final`: a last test runs after the last message if some question was never asked.
+    `when-visible`: the tests of the trigger. A segment is the number of questions divided by `segments`. The trigger
+    `increment` runs a test when a segment of questions has become visible since the last test; `segments` runs one
+    when the visible questions reach the next multiple of a segment, at most one a packet. With `final`, a last test
+    runs after the last message if some question was never asked.
+    `both`: the same tests, and one after the last message that asks all questions.
+    `every:N`: a test of the visible questions after every N messages, and the one after the last message.
+    `at-end`: only the one after the last message.
     """
     questions = ordered_questions(conversation, schedule.categories)
     steps = visible_questions(conversation, questions)
-    rule = {INCREMENT: _tests_by_increment, SEGMENTS: _tests_by_segments}[schedule.trigger]
-    tests = list(rule(steps, len(questions), schedule.segments))
-    asked = tests[-1].visible if tests else 0
-    if schedule.final and steps and steps[-1].visible > asked:
-        tests.append(steps[-1])
+    tests: list[ConversationTest] = []
+    if schedule.interval:
+        tests += _tests_at_intervals(steps, schedule.interval)
+    elif schedule.ask != AT_END:
+        rule = {INCREMENT: _tests_by_increment, SEGMENTS: _tests_by_segments}[schedule.trigger]
+        tests += rule(steps, len(questions), schedule.segments)
+    if not steps:
+        return tests
+    end = steps[-1]
+    if schedule.asks_at_end:
+        every = ordered_questions(conversation, schedule.categories, unplaced=True)
+        end = ConversationTest(end.after, len(every))
+        # A test at this place asks some of the same questions at the same age: it would be paid twice.
+        tests = [test for test in tests if test.after < end.after]
+    asked = 0 if schedule.asks_at_end or not tests else tests[-1].visible
+    if schedule.final and end.visible > asked:
+        tests.append(end)
     return tests
 
 
@@ -108,6 +167,18 @@ def _tests_by_segments(
             yield step
 
 
+def _tests_at_intervals(steps: Iterable[ConversationTest], interval: int) -> Iterator[ConversationTest]:
+    """Yield a test of the visible questions after each multiple of `interval` messages, at the end of its packet."""
+    mark = interval
+    for step in steps:
+        if step.after < mark:
+            continue
+        # A packet may pass several multiples, if the interval is 1.
+        mark = (step.after // interval + 1) * interval
+        if step.visible:
+            yield step
+
+
 def _coordinate(question: ConversationQuestion) -> Coordinate:
-    assert question.coordinate is not None, "Conversation.of moves questions without evidence to `invalid`"
+    assert question.coordinate is not None, "Conversation.of moves questions without evidence to `unplaced`"
     return question.coordinate

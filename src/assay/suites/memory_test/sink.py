@@ -69,10 +69,10 @@ class QuestionResult(Struct, frozen=True, kw_only=True):
 class Sink:
     """Builds the output file of one conversation, test by test."""
 
-    def __init__(self, info: ExperimentInfo, statistics: dict[str, Any], segments: int) -> None:
+    def __init__(self, info: ExperimentInfo, statistics: dict[str, Any], threshold: str) -> None:
         self._info = info
         self._statistics = statistics
-        self._segments = segments
+        self._threshold = threshold
         self._results: list[dict[str, Any]] = []
 
     def add(self, after: int, results: Sequence[QuestionResult]) -> None:
@@ -93,7 +93,7 @@ class Sink:
             "dataset_statistics": self._statistics,
             "test_summary": {
                 "total_tests": len(self._results),
-                "test_threshold": f"1/{self._segments} of total questions",
+                "test_threshold": self._threshold,
             },
             "test_results": self._results,
         }

@@ -67,9 +67,10 @@ from assay.suites.memory_test.loaders import (
 )
 from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.pipeline_caller import PipelineCaller, conversation_inputs, row_bytes
+from assay.suites.memory_test.retention import RetentionCheck
 from assay.suites.memory_test.sage_export import SageExporter
 from assay.suites.memory_test.sage_results import find_results
-from assay.suites.memory_test.schedule import ScheduleOptions
+from assay.suites.memory_test.schedule import BOTH, WHEN_VISIBLE, ScheduleOptions
 from assay.suites.memory_test.scorers import (
     F1,
     JUDGED,
@@ -126,6 +127,14 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             names += [name for name in REFERENCES if name not in names]
         self.memories = find_memories(names, "--memory")
         self.open_cases = options.conversations
+        self._schedule = ScheduleOptions(
+            ask=options.ask,
+            trigger=options.trigger,
+            segments=options.segments,
+            final=options.final_test,
+            categories=tuple(options.categories),
+        )
+        self._schedule.check()
         self._loader = find_loader(options.dataset)
         self._data = Path(options.data)
         self._answers = not options.no_answer
@@ -194,12 +203,6 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     def _callers(self) -> list[PipelineCaller]:
         """The conversations to test, with their questions and tests. Reads the data once."""
         options = self.options
-        schedule = ScheduleOptions(
-            trigger=options.trigger,
-            segments=options.segments,
-            final=options.final_test,
-            categories=tuple(options.categories),
-        )
         try:
             conversations = list(self._loader.conversations(self._data))
         except InputError as error:
@@ -213,9 +216,10 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         _refuse_unknown_categories(options.categories, conversations)
         chosen = _choose(conversations, options.task_id)
         callers = [
-            self._loader.caller(each, schedule)
+            self._loader.caller(each, self._schedule)
             for each in chosen[: apply_limit(self.spec.limit, len(chosen))]
         ]
+        _refuse_schedule_without_questions(callers, self._data)
         for caller in callers:
             # May run user code of a subclass. Computed here so that its errors end the run before the first request.
             _ = caller.dataset_statistics
@@ -263,17 +267,27 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         """Return the sizes of the data and the planned calls, for --dry-run."""
         callers = self._callers
         answers = sum(test.visible for caller in callers for test in caller.tests)
+        check = RetentionCheck()
+        for caller in callers:
+            check.add(caller)
+        rule = f"--ask {self.options.ask}"
+        if self.options.ask in (WHEN_VISIBLE, BOTH):
+            rule += f" --trigger {self.options.trigger} --segments {self.options.segments}"
         facts = {
             "data set": f"{self._loader.name} ({self._data})",
             "conversations": f"{len(callers):,}",
             "messages": f"{sum(len(list(caller.conversation.messages)) for caller in callers):,}",
-            "questions": f"{sum(len(caller.questions) for caller in callers):,}",
-            "tests": f"{sum(len(caller.tests) for caller in callers):,}"
-            f" ({self.options.trigger}, segments: {self.options.segments})",
+            "questions": f"{check.questions:,}",
+            "tests": f"{sum(len(caller.tests) for caller in callers):,} ({rule})",
             "questions asked": f"{answers:,} for each memory",
             "memories": ", ".join(plugin.title for plugin in self.memories.values()),
             "cases": f"{self.total(rows):,}",
         }
+        if answers > check.questions:
+            once = check.questions + check.never_asked
+            facts["asked once"] = f"{once:,} for each memory with --ask at-end"
+        for number, sentence in enumerate(check.sentences(), 1):
+            facts[f"note {number}"] = sentence
         return Overview(facts=facts, calls=self._planned_calls(answers))
 
     def _planned_calls(self, answers: int) -> list[PlannedCalls]:
@@ -328,12 +342,15 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         )
         files: list[Path] = []
         tallies: dict[str, MemoryTally] = {}
+        check = RetentionCheck()
         judges = self._judges()
         for name, plugin in self.memories.items():
             tally = tallies[name] = MemoryTally(name, plugin.title, reference=plugin.about.reference)
+            check = RetentionCheck()
             # Written first, because it marks the folder as ours: a run killed after this line finds the folder again.
             write_json(folders[name] / SUMMARY, {"run": run.folder.name})
             for result in results.of(name):
+                check.add(result.row.data)
                 path = folders[name] / f"{result.row.data.conversation.task_id}.json"
                 if self._write_conversation(result, tally, path):
                     files.append(path)
@@ -347,6 +364,8 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             entry_word="memory",
             answered=answered_questions(tallies.values()),
             errors=errors.all(),
+            # Every memory has the same conversations.
+            notices=check.sentences(),
         )
         return Outcome(report, files)
 
@@ -385,7 +404,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             model=self.spec.model if self._answers else "",
             sample_id=caller.conversation.sample_id,
         )
-        sink = Sink(info, caller.dataset_statistics, self.options.segments)
+        sink = Sink(info, caller.dataset_statistics, self._schedule.threshold)
         by_test: dict[int, list[QuestionResult]] = {}
         for _, answer in read_answers(result.records):
             retrieved = [hit[0] for hit in answer.hits]
@@ -531,10 +550,22 @@ def _choose(conversations: Sequence[Conversation], names: Sequence[str]) -> list
 
 def _refuse_unknown_categories(categories: Sequence[str], conversations: Sequence[Conversation]) -> None:
     """Raise UsageError for a category that no question has: probably a typing error, and nothing would be asked."""
-    present = {str(question.category) for each in conversations for question in each.questions}
+    present = {
+        str(question.category) for each in conversations for question in (*each.questions, *each.unplaced)
+    }
     for name in categories:
         if name not in present:
             raise UsageError(registry.unknown("category", name, sorted(present)))
+
+
+def _refuse_schedule_without_questions(callers: Sequence[PipelineCaller], data: Path) -> None:
+    """Raise UsageError if the schedule asks nothing although there are questions: none of them has evidence."""
+    waiting = sum(len(caller.never_asked) for caller in callers)
+    if waiting and not any(caller.questions for caller in callers):
+        raise UsageError(
+            f"{data}: none of the {waiting:,} questions has usable evidence, so --ask when-visible never asks them. "
+            "Ask them after the last message: --ask at-end"
+        )
 
 
 # Estimates for --dry-run.
