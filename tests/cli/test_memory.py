@@ -176,12 +176,12 @@ def test_failures_of_a_memory_say_what_a_memory_has(talks: Talks, capsys: pytest
     with (talks.folder / "half.py").open("a") as file:
         file.write("    def search(self, query, k): return ['text']\n")
     measured(talks, "--memory", "half.py:Mine", "--output-dir", "half")
-    assert "it must return a list of SearchHit(MemoryItem(…), score), not of str" in capsys.readouterr().out
+    assert "it must return a list of SearchHit(MemoryItem(…), score), not of str" in capsys.readouterr().err
     code = (talks.folder / "half.py").read_text()
     (talks.folder / "half.py").write_text(code.replace("['text']", "7"))
     measured(talks, "--memory", "half.py:Mine", "--output-dir", "half")
-    asked = "it returned 7; return a list of SearchHit(MemoryItem(…), score) (half.py:7)"
-    assert f"half.search: [TypeError] {asked}" in capsys.readouterr().out
+    asked = "it returned 7; return a list of SearchHit(MemoryItem(…), score) at half.py:7"
+    assert f"half.search: TypeError: {asked}" in capsys.readouterr().err
 
 
 def test_a_flipped_question_is_compared_by_what_was_found(

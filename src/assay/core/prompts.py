@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from assay.core.encoding import not_utf8
-from assay.core.errors import InputError, Problem, unreadable
+from assay.core.errors import InputError, Problem, similar, unreadable
 
 _PART_LINE = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -42,29 +42,57 @@ def read_parts(path: Path, *required: str) -> dict[str, str]:
     return {name: part.rstrip("\n") for name, part in zip(pieces[::2], pieces[1::2], strict=True)}
 
 
-def read_own_parts(path: Path, *required: str) -> dict[str, str]:
+def read_own_parts(
+    path: Path, required: Sequence[str], optional: Sequence[str] = (), extra_parts: Sequence[str] = ()
+) -> dict[str, str]:
     """Return the parts of a user's prompt file by name. A file without part lines is one user message.
 
-    Raises InputError if the file has parts but no `=== user ===`, or lacks a placeholder; the message names it.
+    Parts are `system`, `user` and the `extra_parts`, each of which also has a placeholder of its name. Raises
+    InputError with all problems of the file and their lines, so that a mistake is found before the first request.
     """
     text = _read(path)
-    _, *pieces = _PART_LINE.split(text)
-    parts = {name: part.rstrip("\n") for name, part in zip(pieces[::2], pieces[1::2], strict=True)}
-    if not pieces:
-        parts = {"user": text.rstrip("\n")}
+    if not text.strip():
+        raise InputError(Problem(str(path), f"the file is empty; write a prompt with {_list(required)}"))
+    heads = list(_PART_LINE.finditer(text))
+    parts = {} if heads else {"user": text.rstrip("\n")}
+    problems: list[Problem] = []
+    if heads and text[: heads[0].start()].strip():
+        problems.append(_at(path, text, 0, "this text belongs to no part; write `=== user ===` above it"))
+    ends = [*(head.start() for head in heads), len(text)][1:]
+    for head, end in zip(heads, ends, strict=True):
+        name = head[1]
+        if name in parts:
+            problems.append(_at(path, text, head.start(), f"the part `=== {name} ===` is there twice"))
+        elif name not in ("system", "user", *extra_parts):
+            names = " and ".join(f"`=== {each} ===`" for each in ("system", "user"))
+            problems.append(_at(path, text, head.start(), f"there is no part `=== {name} ===`, only {names}"))
+        parts[name] = text[head.end() : end].rstrip("\n")
     if "user" not in parts:
-        raise InputError(
-            Problem(str(path), f"the prompt has no part `=== user ===`, only {', '.join(parts)}")
-        )
-    messages = parts["user"] + parts.get("system", "")
-    if missing := [f"{{{name}}}" for name in required if f"{{{name}}}" not in messages]:
-        needed = ", ".join(f"{{{name}}}" for name in required)
-        raise InputError(
-            Problem(
-                str(path), f"the prompt lacks {' and '.join(missing)}; it needs the placeholders {needed}"
-            )
-        )
+        problems.append(Problem(str(path), f"the prompt has no part `=== user ===`, only {', '.join(parts)}"))
+    known = (*required, *optional, *(name for name in extra_parts if name in parts))
+    for match in _PLACEHOLDER.finditer(text):
+        if match[1] not in known:
+            advice = similar(match[1], known) or f"; there are {_list(known)}"
+            message = f"{match[0]} is no placeholder of this prompt{advice}"
+            problems.append(_at(path, text, match.start(), message))
+    messages = parts.get("user", "") + parts.get("system", "")
+    if missing := [name for name in required if f"{{{name}}}" not in messages]:
+        message = f"the prompt lacks {_list(missing)}; it needs the placeholders {_list(required)}"
+        problems.append(Problem(str(path), message))
+    if problems:
+        raise InputError(problems)
     return parts
+
+
+def _at(path: Path, text: str, position: int, message: str) -> Problem:
+    """Return a problem with the line of a position in the text."""
+    line = text.count("\n", 0, position) + 1
+    return Problem(f"{path}:{line}", message)
+
+
+def _list(names: Sequence[str]) -> str:
+    *first, last = [f"{{{name}}}" for name in names]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def fill(part: str, values: Mapping[str, str]) -> str:

@@ -28,6 +28,9 @@ from assay.scoring.questions import CORRECT, HALLUCINATION, OMISSION, AnswerQues
 PLACEHOLDERS = ("question", "reference", "response")
 """Placeholders that every prompt for answers must have."""
 
+OPTIONAL = ("evidence", "mark", "shown", "total")
+"""Further placeholders. `mark` is a text that occurs in no judged text; the last two are those of the part `chosen`."""
+
 WORDS: Mapping[str, str] = {
     "correct": CORRECT,
     "hallucination": HALLUCINATION,
@@ -79,7 +82,7 @@ class OwnAnswerPrompt(AnswerPrompt):
 
     def __init__(self, setup: JudgeSetup) -> None:
         super().__init__(setup.prompt)
-        self._file_parts = prompts.read_own_parts(setup.prompt, *PLACEHOLDERS)
+        self._file_parts = prompts.read_own_parts(setup.prompt, PLACEHOLDERS, OPTIONAL, ("chosen",))
         self._labels = setup.labels
         self._patterns = _label_patterns(setup.labels)
 

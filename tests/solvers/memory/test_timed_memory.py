@@ -57,8 +57,6 @@ def test_the_first_k_count(tmp_path: Path) -> None:
         ({"ID": "int(message.id)"}, "own.items: id, text, session and kind of an item must be texts"),
         ({"TEXT": "None"}, "own.items: id, text, session and kind of an item must be texts"),
         ({"TEXT": "np.arange(2)"}, "own.items: id, text, session and kind of an item must be texts"),
-        ({"SCORE": "None"}, "own.search: [TypeError]"),
-        ({"SCORE": "'much'"}, "own.search: [ValueError]"),
     ],
 )
 def test_a_slip_is_told(tmp_path: Path, wrong: dict[str, str], told: str) -> None:
@@ -68,3 +66,29 @@ def test_a_slip_is_told(tmp_path: Path, wrong: dict[str, str], told: str) -> Non
     ((failure,),) = [examples.shown for examples in entry_of(run, "own").examples]
     assert told in failure.reason
     assert lines(samples.out / "pipeline_qa.jsonl") == []
+
+
+@pytest.mark.parametrize(("score", "told"), [("None", "[TypeError]"), ("'much'", "[ValueError]")])
+def test_a_slip_of_a_search_costs_its_question(tmp_path: Path, score: str, told: str) -> None:
+    """The sessions have their lines, and each question has the error of its search."""
+    samples = given(tmp_path, SCORE=f"0.5 if '1x1' in query.text else {score}")
+    run = samples.run(baseline=[f"{tmp_path}/own.py:Own"])
+    assert run.exit_code == 0
+    assert len(lines(samples.out / "pipeline_sessions.jsonl")) == 3
+    first, *others = lines(samples.out / "pipeline_qa.jsonl")
+    assert first["generated_answer"]
+    assert first["retrieval"]["raw_trace"] == {"baseline": "own"}
+    for row in others:
+        assert (row["generated_answer"], row["retrieval"]["items"]) == ("", [])
+        assert row["retrieval"]["raw_trace"]["error"].startswith(f"own.search: {told}")
+    entry = entry_of(run, "own")
+    assert (entry.counts["errors"], entry.counts["failed_searches"]) == (2, 2)
+
+
+def test_a_memory_whose_every_search_raises_has_no_score_of_questions(tmp_path: Path) -> None:
+    """Neither of answers nor of the evidence that it did not look for. What it stores is measured."""
+    run = given(tmp_path, SCORE="None").run(baseline=[f"{tmp_path}/own.py:Own"])
+    assert run.exit_code == 1
+    values = {metric.name: metric.value for metric in entry_of(run, "own").metrics}
+    assert (values["answer"], values["retrieved_evidence"]) == (None, None)
+    assert values["recall"] == 1.0

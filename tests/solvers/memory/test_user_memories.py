@@ -1,4 +1,4 @@
-"""A memory of the user that exits, raises or hangs fails its own conversation, with the user's traceback."""
+"""A memory of the user that exits, raises or hangs: storing fails its conversation, a search only its question."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from support.memory_talks import Talks, talk
+from support.memory_talks import Talks, file_of, numbers_of, talk
 
 MEMORY = """
 import asyncio, sys, time
@@ -52,16 +52,20 @@ def journal_failures(output: Path) -> list[dict[str, Any]]:
     return [commit["failure"] for commit in commits if "failure" in commit]
 
 
+def own_code(body: str, later: str, prefix: str = "", *, quick: bool = False) -> str:
+    """The memory that does `body` when it stores `poison`, and `later` when it finds `venom`."""
+    return (
+        MEMORY.replace("PREFIX", prefix)
+        .replace("BODY", body)
+        .replace("LATER", later)
+        .replace("QUICK", str(quick))
+    )
+
+
 def failed(tmp_path: Path, word: str, body: str, prefix: str = "", *, quick: bool = False) -> dict[str, Any]:
     """The failure of the conversation with the word; the other conversation is fine."""
     talks = Talks(tmp_path, talk(4), talk(4, "b", word))
-    code = (
-        MEMORY.replace("PREFIX", prefix)
-        .replace("BODY", body)
-        .replace("LATER", body.removeprefix("await "))
-        .replace("QUICK", str(quick))
-    )
-    (tmp_path / "own.py").write_text(code)
+    (tmp_path / "own.py").write_text(own_code(body, "pass", prefix, quick=quick))
     run = talks.run(timeout=1.0)
     assert (run.summary.ok, run.summary.subject_error) == (1, 1)
     assert run.exit_code == 0
@@ -94,11 +98,32 @@ def test_what_add_raises_fails_its_conversation(
 
 
 @pytest.mark.parametrize("body", ["sys.exit(4)", "raise ValueError('no')"])
-def test_a_generator_of_hits_may_raise_too(tmp_path: Path, body: str) -> None:
-    """A search may return a generator, whose code runs when the hits are read."""
-    failure = failed(tmp_path, "venom", body)
-    assert failure["message"].startswith("own.search: [")
-    assert body in failure["traceback"]
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_search_that_raises_costs_its_question(tmp_path: Path, body: str, quick: bool) -> None:
+    """A search may return a generator, whose code runs when the hits are read. The conversation goes on."""
+    talks = Talks(tmp_path, talk(4), talk(4, "b", "venom"))
+    (tmp_path / "own.py").write_text(own_code("pass", body, quick=quick))
+    run = talks.run(segments=1, top_k=4)
+    assert (run.exit_code, run.summary.ok) == (0, 2)
+    numbers = numbers_of(run)
+    assert [numbers["counts"][name] for name in ("answers", "errors", "failed_searches")] == [8, 4, 4]
+    failed = file_of(run, "0001.json")["test_results"][0]["questions"]
+    assert {question["predicted_answer"] for question in failed} == {""}
+    assert all(question["error"].startswith("own.search: [") for question in failed)
+    assert "own.py:" in failed[0]["error"]
+    # The failed half counts as not found and not answered, and its searches have no seconds.
+    assert [each["value"] for each in numbers["metrics"] if each["metric"] == "evidence_recall"] == [0.5]
+    assert numbers["seconds"]["retrieval"]["n"] == 4
+
+
+def test_a_memory_whose_every_search_raises_measures_nothing(tmp_path: Path) -> None:
+    """An evidence recall of 0.000 would look like a measured one."""
+    talks = Talks(tmp_path, talk(2, "b", "venom"))
+    (tmp_path / "own.py").write_text(own_code("pass", "raise ValueError('no')"))
+    run = talks.run(no_answer=True, model="", segments=1)
+    assert run.exit_code == 1
+    assert run.report is not None
+    assert [metric.value for metric in run.report.entries[0].metrics] == [None]
 
 
 @pytest.mark.parametrize(("prefix", "body"), [("", "time.sleep(20)"), ("async ", "await asyncio.sleep(20)")])

@@ -199,6 +199,57 @@ def test_a_citation_of_nothing_is_dropped_and_counted(tmp_path: Path) -> None:
     assert entry_of(run).counts["dropped_citations"] == 3
 
 
+def test_an_own_prompt_may_ask_for_a_plain_answer(tmp_path: Path) -> None:
+    """Then nothing is cited, and the coverage of citations is not measured, instead of being 0."""
+    prompt = tmp_path / "mine.txt"
+    prompt.write_text("{memories}\n\nQuestion: {question}")
+    (tmp_path / "plain.py").write_text("def answer(messages, params):\n    return 'Rex1x1'\n")
+    samples = Samples(tmp_path)
+    run = samples.run(answer_prompt=str(prompt), model=f"python/{tmp_path}/plain.py:answer")
+    assert run.exit_code == 0
+    rows = lines(samples.out / "qa_records.jsonl")
+    assert {row["generated_answer"] for row in rows} == {"Rex1x1"}
+    assert [row["eval"]["evidence_hit_rate"] for row in rows] == [None, None, None]
+    assert rows[0]["retrieval"]["raw_trace"] == {"baseline": "bm25", "cites": False}
+    entry = entry_of(run, "bm25")
+    coverage = next(metric for metric in entry.metrics if metric.name == "evidence")
+    assert (coverage.value, coverage.left_out) == (None, {"not cited": 3})
+    assert "replies_without_json" not in entry.counts
+    # The files alone say it too.
+    again = samples.run(eval_only=True, fresh=True, dataset="", model="")
+    (evidence,) = [metric for metric in entry_of(again, "bm25").metrics if metric.name == "evidence"]
+    assert (evidence.value, evidence.left_out) == (None, {"not cited": 3})
+
+
+def test_an_own_prompt_may_ask_for_citations(tmp_path: Path) -> None:
+    """With a system part or without. The model of the tests cites as it does for the built-in prompt."""
+    prompt = tmp_path / "mine.txt"
+    prompt.write_text("{memories}\nGive citations.\nQuestion: {question}")
+    samples = Samples(tmp_path)
+    run = samples.run(answer_prompt=str(prompt))
+    assert aggregate_of(run)["evidence_coverage"] == {
+        "hit_rate": 1.0,
+        "num_covered": 3,
+        "num_total": 3,
+    }
+    assert samples.asked()[0][0]["content"].startswith("[1] ")
+
+
+def test_a_wrong_prompt_ends_the_command_before_the_first_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message has file and line, and what to write."""
+    samples = Samples(tmp_path)
+    (tmp_path / "mine.txt").write_text("{memories}\n{quesstion}")
+    command = ["memory", "eval", "--dataset", samples.values()["dataset"], "--baseline", "bm25"]
+    command += ["--model", samples.values()["model"], "--output-dir", str(samples.out)]
+    code = typed(*command, "--answer-prompt", str(tmp_path / "mine.txt"))
+    assert (code, samples.asked()) == (2, [])
+    err = capsys.readouterr().err
+    assert "mine.txt:2: {quesstion} is no placeholder of this prompt; did you mean 'question'?" in err
+    assert "mine.txt: the prompt lacks {question}; it needs the placeholders {memories} and {question}" in err
+
+
 def test_gold_reaches_judges_only(tmp_path: Path) -> None:
     """Marks in all gold fields reach no prompt and no query, for any memory."""
     marked: dict[str, Any] = sample()

@@ -251,6 +251,7 @@ def test_counts_failures_seconds_and_tokens() -> None:
     records += [
         record("answer", search_seconds=0.25, answer_seconds=0.5, dropped=2, loose=True),
         record("answer", search_seconds=0.25, error="no answer"),
+        record("answer", search_seconds=0.0, error="own.search: no", search_failed=True),
         record("used", tokens={"storage": [15, 6]}),
     ]
     tally.add_sample(2, 0, [], records, [])
@@ -261,7 +262,8 @@ def test_counts_failures_seconds_and_tokens() -> None:
         "sessions": 5,
         "questions": 4,
         "unanswered": 1,
-        "errors": 1,
+        "errors": 2,
+        "failed_searches": 1,
         "citations": 3,
         "dropped_citations": 2,
         "replies_without_json": 1,

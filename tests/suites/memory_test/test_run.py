@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import assay
-from assay.core.errors import UsageError
+from assay.core.errors import InputError, UsageError
 
 from support.memory_talks import Talks, file_of, numbers_of, talk
 
@@ -83,7 +83,7 @@ def test_a_failed_answer_does_not_affect_other_answers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["add", "search"])
 def test_a_hanging_memory_fails_after_the_timeout(tmp_path: Path, method: str) -> None:
-    """The conversation fails after the timeout, and the message names memory and method."""
+    """Storing fails the conversation, a search fails its question. The message names memory and method."""
     talks = Talks(tmp_path)
     code = (tmp_path / "own.py").read_text()
     hanging = f"    def {method}(self, *_):\n        import time\n        time.sleep(600)\n\n"
@@ -94,8 +94,38 @@ def test_a_hanging_memory_fails_after_the_timeout(tmp_path: Path, method: str) -
         + "\n"
         + hanging
     )
-    run = talks.run(timeout=0.2)
-    assert run.summary.failures == {"user_code": 1}
+    run = talks.run(timeout=0.2, segments=1)
+    if method == "add":
+        assert run.summary.failures == {"user_code": 1}
+    else:
+        (test,) = file_of(run)["test_results"]
+        assert {each["error"] for each in test["questions"]} == {"own.search: it took longer than 0.2 s"}
+    assert run.exit_code == 1
+
+
+def test_answers_may_have_a_prompt_of_ones_own(tmp_path: Path) -> None:
+    """It is what the model gets, and another prompt is another run."""
+    (tmp_path / "mine.txt").write_text("Lines:\n{memories}\nSay it: {question}")
+    talks = Talks(tmp_path)
+    run = talks.run(segments=1, answer_prompt=str(tmp_path / "mine.txt"))
+    asked = talks.asked()
+    assert asked[0].startswith("Lines:\n- Ann: Bob likes fruit")
+    assert asked[0].endswith("\nSay it: who likes fruit1")
+    assert talks.run(segments=1, answer_prompt=str(tmp_path / "mine.txt")).folder == run.folder
+    assert talks.asked() == asked
+    (tmp_path / "mine.txt").write_text("Lines:\n{memories}\nSay it now: {question}")
+    assert talks.run(segments=1, answer_prompt=str(tmp_path / "mine.txt")).folder != run.folder
+
+
+def test_a_wrong_prompt_is_refused_before_the_first_request(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("{memories}")
+    talks = Talks(tmp_path)
+    with pytest.raises(InputError, match=r"mine\.txt: the prompt lacks \{question\}"):
+        talks.run(answer_prompt=str(tmp_path / "mine.txt"))
+    (tmp_path / "mine.txt").write_text("{memories} {question}")
+    with pytest.raises(UsageError, match="--answer-prompt needs answers, but --no-answer asks for none"):
+        talks.run(answer_prompt=str(tmp_path / "mine.txt"), no_answer=True)
+    assert talks.asked() == []
 
 
 def test_only_searching_needs_no_model(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import assay
 from assay.core.errors import InputError
 from assay.engine.cases import Cases
 from assay.run_setup import open_run
-from assay.solvers.memory.answers import ANSWER_PROMPT, prompt_fingerprint
+from assay.solvers.memory.answer_prompt import plain_prompt
 from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.sink import Sink, output_folders
 from assay.suites.memory_test.suite import REFERENCES, MemoryTestSuite
@@ -39,7 +39,7 @@ def test_equal_conversations_of_two_names_are_two_cases(tmp_path: Path) -> None:
 def test_another_wording_is_another_run(tmp_path: Path) -> None:
     """With --no-answer the answer prompt does not count."""
     talks = Talks(tmp_path)
-    assert built(talks).ask_identity()["prompt"] == prompt_fingerprint(ANSWER_PROMPT)
+    assert built(talks).ask_identity()["prompt"] == plain_prompt().fingerprint
     assert built(talks, no_answer=True).ask_identity()["prompt"] is None
 
 

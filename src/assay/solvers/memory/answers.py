@@ -1,7 +1,7 @@
 """Asks the model to answer a question from retrieved memory items: a plain answer, or an answer with citations.
 
-The prompts are versioned text files in `prompts/`. `PendingAnswers` collects answers that are requested while
-the memory stores more messages.
+`answer_prompt.py` has the prompt. `PendingAnswers` collects answers that are requested while the memory stores more
+messages.
 """
 
 from __future__ import annotations
@@ -9,26 +9,19 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Coroutine, Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core import prompts
 from assay.core.connect import SCHEMA
 from assay.core.errors import ModelError
-from assay.core.memory import MemoryItem, SearchHit
+from assay.core.memory import Query, SearchHit
 from assay.core.protocols import Asker
 from assay.core.types import Failure, Request, Usage
 from assay.solvers.json_reply import NoJsonError, find_json
+from assay.solvers.memory.answer_prompt import MemoryPrompt, dated_text, numbered_line
 
-_FOLDER = Path(__file__).with_name("prompts")
-ANSWER_PROMPT = _FOLDER / "answer.v1.txt"
-CITED_PROMPT = _FOLDER / "cited.v1.txt"
-# Token limits for an answer of a few words, and for one of at most 15 words as JSON with citations.
-ANSWER_PARAMS: dict[str, Any] = {"temperature": 0, "max_tokens": 64}
-CITED_PARAMS: dict[str, Any] = {"temperature": 0, "max_tokens": 256}
 _CITED_SCHEMA = {
     "type": "object",
     "properties": {
@@ -37,7 +30,6 @@ _CITED_SCHEMA = {
     },
     "required": ["answer", "citations"],
 }
-_NO_ITEMS = "(none)"
 _NUMBER = re.compile(r"\[?\s*(\d{1,9})\s*\]?")
 # A shorter quotation occurs in many texts by chance.
 _MIN_QUOTE = 8
@@ -53,24 +45,17 @@ class MemoryAnswer(Struct, frozen=True):
 
 
 async def answer_question(
-    asker: Asker, question: str, hits: Sequence[SearchHit], prompt: Path = ANSWER_PROMPT
+    asker: Asker, question: Query, hits: Sequence[SearchHit], prompt: MemoryPrompt
 ) -> MemoryAnswer:
     """Ask the model to answer from the hits. A failed call raises nothing; it sets `failure` of the answer."""
-    messages = answer_messages(question, hits, prompt)
-    request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=ANSWER_PARAMS)
+    messages = prompt.messages(question, hits)
+    request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=prompt.params)
     try:
         call = await asker.call(request)
     except ModelError as error:
         return MemoryAnswer("", failure=error.failure)
     assert call.response is not None
     return MemoryAnswer(call.response.text.strip(), call.seconds, call.response.usage)
-
-
-def answer_messages(
-    question: str, hits: Sequence[SearchHit], prompt: Path = ANSWER_PROMPT
-) -> list[dict[str, Any]]:
-    """Return the prompt with one line for each hit, best first."""
-    return _fill(prompt, question, [f"- {_dated(hit.item)}" for hit in hits])
 
 
 class CitedAnswer(Struct, frozen=True, omit_defaults=True):
@@ -82,23 +67,30 @@ class CitedAnswer(Struct, frozen=True, omit_defaults=True):
     """Number of citations that match none of the hits."""
     loose: bool = False
     """True if the reply was not the requested JSON. The whole reply is then the answer, without citations."""
+    plain: bool = False
+    """True if the prompt asks for no citations. Coverage of citations then does not apply."""
     seconds: float = 0.0
     usage: Usage | None = None
     failure: Failure | None = None
 
 
 async def answer_with_citations(
-    asker: Asker, question: str, hits: Sequence[SearchHit], prompt: Path, *, quotes: bool
+    asker: Asker, question: Query, hits: Sequence[SearchHit], prompt: MemoryPrompt, *, quotes: bool
 ) -> CitedAnswer:
-    """Ask the model to answer from the hits and to cite them.
+    """Ask the model to answer from the hits and to cite them. A prompt that asks for no citations gets none.
 
     With `quotes`, a quoted part of a hit's text is a valid citation too. Raises nothing, as `answer_question`.
     """
-    params = CITED_PARAMS
+    if not prompt.cites:
+        plain = await answer_question(asker, question, hits, prompt)
+        return CitedAnswer(
+            plain.text, plain=True, seconds=plain.seconds, usage=plain.usage, failure=plain.failure
+        )
+    params = prompt.params
     if SCHEMA in asker.can:
         schema = {"name": "reply", "schema": _CITED_SCHEMA}
         params = {**params, "response_format": {"type": "json_schema", "json_schema": schema}}
-    messages = cited_messages(question, hits, prompt)
+    messages = prompt.messages(question, hits)
     request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=params)
     try:
         call = await asker.call(request)
@@ -107,13 +99,6 @@ async def answer_with_citations(
     assert call.response is not None
     answer = parse_cited_answer(call.response.text, hits, quotes=quotes)
     return replace(answer, seconds=call.seconds, usage=call.response.usage)
-
-
-def cited_messages(
-    question: str, hits: Sequence[SearchHit], prompt: Path = CITED_PROMPT
-) -> list[dict[str, Any]]:
-    """Return the prompt with one line for each hit, best first, numbered from 1."""
-    return _fill(prompt, question, [_numbered(number, hit.item) for number, hit in enumerate(hits, 1)])
 
 
 def parse_cited_answer(reply: str, hits: Sequence[SearchHit], *, quotes: bool) -> CitedAnswer:
@@ -154,31 +139,16 @@ def _find_citation(citation: Any, hits: Sequence[SearchHit], *, quotes: bool) ->
         return _find_citation(int(number[1]), hits, quotes=quotes)
     for index, hit in enumerate(hits):
         item = hit.item
-        if text in (item.id, item.text.strip(), _dated(item).strip(), _numbered(index + 1, item).strip()):
+        if text in (
+            item.id,
+            item.text.strip(),
+            dated_text(item).strip(),
+            numbered_line(index + 1, item).strip(),
+        ):
             return index
     if quotes and len(text) >= _MIN_QUOTE and any(text in hit.item.text for hit in hits):
         return text
     return None
-
-
-def prompt_fingerprint(prompt: Path) -> str:
-    """Return name and hash of a prompt file. They are part of a run's identity: another prompt is another run."""
-    return prompts.fingerprint(prompt.stem, prompt)
-
-
-def _fill(prompt: Path, question: str, lines: list[str]) -> list[dict[str, Any]]:
-    values = {"memories": "\n".join(lines) or _NO_ITEMS, "question": question}
-    parts = prompts.read_parts(prompt, *values)
-    return [{"role": role, "content": prompts.fill(text, values)} for role, text in parts.items()]
-
-
-def _dated(item: MemoryItem) -> str:
-    """Return the text of an item with its date. The model needs the date to resolve words like "yesterday"."""
-    return f"({item.date}) {item.text}" if item.date else item.text
-
-
-def _numbered(number: int, item: MemoryItem) -> str:
-    return f"[{number}] {_dated(item)}"
 
 
 class PendingAnswers:

@@ -7,17 +7,18 @@ whose evidence is already inserted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from assay.core.error_counts import with_place
-from assay.core.memory import Message, Query, SearchHit
+from assay.core.memory import Message, Query
 from assay.core.protocols import Context, Solver
 from assay.core.types import Record
-from assay.solvers.memory.answers import ANSWER_PROMPT, MemoryAnswer, PendingAnswers, answer_question
+from assay.solvers.memory.answer_prompt import MemoryPrompt, plain_prompt
+from assay.solvers.memory.answers import MemoryAnswer, PendingAnswers, answer_question
 from assay.solvers.memory.roles import ANSWER_ROLE
+from assay.solvers.memory.search import Search, search_once
 from assay.solvers.memory.timed_memory import MemorySet, TimedMemory
 
 # Messages per call of `add`. The messages of one packet always belong to one session.
@@ -73,6 +74,8 @@ class AnswerRecord(Struct, frozen=True, omit_defaults=True):
     tokens: tuple[int, int] | None = None
     """Input and output tokens of the answer, if the endpoint reports them."""
     error: str | None = None
+    search_failed: bool = False
+    """Whether the error is one of the search, so that there was nothing to answer from."""
 
 
 class InsertRecord(Struct, frozen=True):
@@ -102,11 +105,13 @@ def read_insertion(records: Sequence[Record]) -> InsertRecord | None:
 class ConversationSolver(Solver):
     """Emits one `answer` record per test and question, then `fed` with the seconds and tokens of the memory."""
 
-    def __init__(self, memories: MemorySet, k: int, *, answers: bool, prompt: Path = ANSWER_PROMPT) -> None:
+    def __init__(
+        self, memories: MemorySet, k: int, *, answers: bool, prompt: MemoryPrompt | None = None
+    ) -> None:
         self._memories = memories
         self._k = k
         self._answers = answers
-        self._prompt = prompt
+        self._prompt = prompt or plain_prompt()
 
     async def solve(self, inputs: ConversationInputs, ctx: Context) -> None:
         """Insert and search in order. The answers are requested concurrently with later insertions."""
@@ -138,35 +143,30 @@ class ConversationSolver(Solver):
                 for question in inputs.questions[: test.visible]:
                     evidence = inputs.memory in self._memories.needing_evidence
                     query = Query(question.text, question.evidence if evidence else (), question.date)
-                    hits, seconds = await memory.search(query, self._k)
-                    pending.start(self._answer(number, question, (hits, seconds), pending, ctx))
+                    search = await search_once(memory, query, self._k)
+                    pending.start(self._answer(number, question.index, search, pending, ctx))
         return packet_seconds
 
     async def _answer(
-        self,
-        test: int,
-        question: QuestionInput,
-        search: tuple[list[SearchHit], float],
-        pending: PendingAnswers,
-        ctx: Context,
+        self, test: int, question: int, search: Search, pending: PendingAnswers, ctx: Context
     ) -> None:
-        hits, search_seconds = search
-        answer = MemoryAnswer("")
-        if self._answers:
-            answer = await answer_question(ctx.model(ANSWER_ROLE), question.text, hits, self._prompt)
+        answer = MemoryAnswer("", failure=search.failure)
+        if self._answers and search.failure is None:
+            answer = await answer_question(ctx.model(ANSWER_ROLE), search.query, search.hits, self._prompt)
         if answer.failure is not None:
             pending.add_failure(answer.failure)
         record = AnswerRecord(
             test=test,
-            question=question.index,
+            question=question,
             answer=answer.text,
-            hits=[[hit.item.id, *hit.item.sources] for hit in hits],
-            search_seconds=round(search_seconds, 6),
+            hits=[[hit.item.id, *hit.item.sources] for hit in search.hits],
+            search_seconds=round(search.seconds, 6),
             answer_seconds=round(answer.seconds, 6),
             tokens=(answer.usage.input, answer.usage.output) if answer.usage else None,
             error=with_place(answer.failure) if answer.failure else None,
+            search_failed=search.failure is not None,
         )
-        ctx.emit(ANSWER, record, f"{test}/{question.index}")
+        ctx.emit(ANSWER, record, f"{test}/{question}")
 
 
 def split_packets(sessions: Sequence[Sequence[Message]]) -> Iterator[tuple[Sequence[Message], bool]]:

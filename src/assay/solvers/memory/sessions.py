@@ -5,7 +5,6 @@ After each session it records the changes of the memory's items, then asks the q
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,8 +13,10 @@ from msgspec import Struct
 from assay.core.error_counts import with_place
 from assay.core.memory import MemoryItem, Message, Query, SearchHit
 from assay.core.protocols import Context, Solver
-from assay.solvers.memory.answers import CITED_PROMPT, CitedAnswer, PendingAnswers, answer_with_citations
+from assay.solvers.memory.answer_prompt import MemoryPrompt, cited_prompt
+from assay.solvers.memory.answers import CitedAnswer, PendingAnswers, answer_with_citations
 from assay.solvers.memory.roles import ANSWER_ROLE
+from assay.solvers.memory.search import Search, search_once
 from assay.solvers.memory.snapshots import MemorySnapshot, SessionChanges, diff_snapshots
 from assay.solvers.memory.timed_memory import MemorySet, TimedMemory
 
@@ -49,10 +50,10 @@ class SampleInputs(Struct, frozen=True):
 class SessionsSolver(Solver):
     """Emits one `session` record per session, one `answer` per question, then `used` with tokens by stage."""
 
-    def __init__(self, memories: MemorySet, k: int = 5, prompt: Path = CITED_PROMPT) -> None:
+    def __init__(self, memories: MemorySet, k: int = 5, prompt: MemoryPrompt | None = None) -> None:
         self.memories = memories
         self.k = k
-        self.prompt = prompt
+        self.prompt = prompt or cited_prompt()
 
     async def solve(self, inputs: SampleInputs, ctx: Context) -> None:
         """Run sessions and searches in order. The answers are requested concurrently with later sessions."""
@@ -112,8 +113,9 @@ class _SampleRun:
 
     async def _search(self, question: SessionQuestion) -> None:
         query = Query(question.text, question.evidence if self._needs_evidence else ())
-        hits, seconds = await self._memory.search(query, self._solver.k)
-        data: dict[str, Any] = {"found": self._hit_data(hits), "search_seconds": round(seconds, 6)}
+        search = await search_once(self._memory, query, self._solver.k)
+        hits = search.hits
+        data: dict[str, Any] = {"found": self._hit_data(hits), "search_seconds": round(search.seconds, 6)}
         # The record refers to items by id. A text is stored only if it differs from the snapshot: some
         # memories rewrite texts in a search, or return items that `items()` does not list.
         texts: dict[str, str] = {}
@@ -123,7 +125,7 @@ class _SampleRun:
                 texts[hit.item.id] = hit.item.text
         if texts:
             data["texts"] = texts
-        self.pending.start(self._answer(question, hits, data))
+        self.pending.start(self._answer(question.part, search, data))
 
     def _hit_data(self, hits: list[SearchHit]) -> int | list[tuple[str, float]]:
         """Return the hits for the journal: a list of (item id, score), or only a number.
@@ -136,11 +138,19 @@ class _SampleRun:
             return count
         return [(hit.item.id, hit.score) for hit in hits]
 
-    async def _answer(self, question: SessionQuestion, hits: list[SearchHit], data: dict[str, Any]) -> None:
-        answer = await answer_with_citations(
-            self._ctx.model(ANSWER_ROLE), question.text, hits, self._solver.prompt, quotes=self._is_bundle
-        )
-        self._ctx.emit(ANSWER, {**data, **_answer_data(answer)}, question.part)
+    async def _answer(self, part: str, search: Search, data: dict[str, Any]) -> None:
+        if search.failure is not None:
+            answer = CitedAnswer("", plain=not self._solver.prompt.cites, failure=search.failure)
+            data["search_failed"] = True
+        else:
+            answer = await answer_with_citations(
+                self._ctx.model(ANSWER_ROLE),
+                search.query,
+                search.hits,
+                self._solver.prompt,
+                quotes=self._is_bundle,
+            )
+        self._ctx.emit(ANSWER, {**data, **_answer_data(answer)}, part)
         if answer.failure is not None:
             self.pending.add_failure(answer.failure)
 
@@ -155,6 +165,8 @@ def _answer_data(answer: CitedAnswer) -> dict[str, Any]:
         data["dropped"] = answer.dropped
     if answer.loose:
         data["loose"] = True
+    if answer.plain:
+        data["plain"] = True
     if answer.failure is not None:
         data["error"] = with_place(answer.failure)
     return data

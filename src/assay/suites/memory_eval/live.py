@@ -16,7 +16,7 @@ from assay.core.memory import BUNDLE, MemoryPlugin
 from assay.core.spec import RunSpec, apply_limit
 from assay.core.suite import CaseContent, CaseResult, ListedRows, PlannedCalls, Row
 from assay.core.types import Record
-from assay.solvers.memory.answers import CITED_PARAMS, CITED_PROMPT, prompt_fingerprint
+from assay.solvers.memory.answer_prompt import cited_prompt
 from assay.solvers.memory.roles import EMBEDDER_ROLE, memory_roles
 from assay.solvers.memory.sessions import ANSWER, SESSION, USED, SessionsSolver
 from assay.solvers.memory.snapshots import ADD, ARCHIVE, ItemChange, MemorySnapshot, SessionChanges
@@ -24,6 +24,7 @@ from assay.solvers.memory.timed_memory import MemorySet, find_memories
 from assay.suites.memory_eval.options import MemoryEvalOptions
 from assay.suites.memory_eval.row_source import Baseline, RowSource, SampleLines
 from assay.suites.memory_eval.rows import (
+    CITES,
     AnswerRow,
     GoldState,
     MemoryDelta,
@@ -63,7 +64,7 @@ class LiveSource(RowSource):
         self.folders = {name: output / name if len(self.plugins) > 1 else output for name in self.plugins}
         if not spec.model:
             raise UsageError("--model is missing. Name the model that answers, or set OPENAI_MODEL.")
-        self._prompt = Path(options.answer_prompt) if options.answer_prompt else CITED_PROMPT
+        self._prompt = cited_prompt(Path(options.answer_prompt) if options.answer_prompt else None)
         memories = MemorySet(self.plugins, options.memory_args, options.embedder, spec.timeout)
         self._needing_evidence = memories.needing_evidence
         self.solver = SessionsSolver(memories, options.top_k, self._prompt)
@@ -75,8 +76,8 @@ class LiveSource(RowSource):
         """Return the answer prompt, and the names, code and prompts of the memories."""
         return {
             "subjects": list(self.plugins),
-            "prompt": prompt_fingerprint(self._prompt),
-            "params": CITED_PARAMS,
+            "prompt": self._prompt.fingerprint,
+            "params": self._prompt.params,
             "memories": [registry.identity(name) for name in self._options.baseline],
             "embedder": registry.identity(self._options.embedder),
             "wordings": [plugin.about.prompts for plugin in self.plugins.values()],
@@ -182,7 +183,7 @@ class LiveSource(RowSource):
                     for _, _, question in sample.questions_after(session.id):
                         questions += 1
                         characters = (
-                            self._prompt_length + len(question.text) + items * sample.mean_message_length
+                            self._prompt.length + len(question.text) + items * sample.mean_message_length
                         )
                         input_tokens += round(characters / _CHARACTERS_PER_TOKEN)
                         output_tokens += max(1, len(question.answer) // _CHARACTERS_PER_TOKEN)
@@ -199,10 +200,6 @@ class LiveSource(RowSource):
             if name == EMBEDDER_ROLE:
                 calls.append(PlannedCalls(what="vectors", model=role.model))
         return calls
-
-    @property
-    def _prompt_length(self) -> int:
-        return len(self._prompt.read_text("utf-8"))
 
     def has(self, row: Row[Sample], subject: str) -> bool:
         """Return True: every memory gets every sample."""
@@ -346,13 +343,22 @@ class RowBuilder:
             question_type=question.type,
             question_type_abbrev=question.abbrev,
             difficulty=question.difficulty,
-            retrieval=Retrieval(question.text, self._top_k, items, {"baseline": self._memory.name}),
+            retrieval=Retrieval(question.text, self._top_k, items, self._trace(data)),
             generated_answer=data["answer"],
             # The record has the index of a cited hit, or for bundle memories the quoted text.
             cited_memories=[
                 hits[citation][1] if isinstance(citation, int) else citation for citation in data["cited"]
             ],
         )
+
+    def _trace(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return `raw_trace`: the memory, and what a reader of the file cannot see in the other fields."""
+        trace: dict[str, Any] = {"baseline": self._memory.name}
+        if data.get("plain"):
+            trace[CITES] = False
+        if data.get("search_failed"):
+            trace["error"] = data["error"]
+        return trace
 
     def _hits(self, data: dict[str, Any]) -> list[tuple[str, str, float]]:
         """Return id, text and score of each retrieved item."""

@@ -59,8 +59,8 @@ assay memory eval --output-dir results/FU --eval-only --judge openai/OTHER
     answer_prompt: Annotated[
         str,
         ask(
-            "Prompt file for the answers, instead of the built-in prompt. It needs a `=== user ===` part with "
-            "{memories} and {question}.",
+            "Prompt file for the answers, instead of the built-in prompt. It needs {memories} and {question}; {date} "
+            "is the date of the question. With the word `citations` it asks for JSON with citations.",
             content=True,
         ),
     ] = ""

@@ -171,6 +171,9 @@ class SampleRows(NamedTuple):
 
 encode = msgspec.json.Encoder().encode
 
+CITES = "cites"
+"""Key of `raw_trace`. It is False if the answer prompt asks for no citations: their coverage is then not measured."""
+
 FILES_SET = "files"
 """The set of samples that are known from result files only, not from their data."""
 

@@ -37,6 +37,7 @@ from assay.scoring.questions import (
 )
 from assay.scoring.text_overlap import overlap_bleu1, overlap_f1, tokens
 from assay.suites.memory_eval.rows import (
+    CITES,
     AnswerRow,
     QaRow,
     SampleRows,
@@ -84,6 +85,9 @@ _VERSION = 1
 NOTHING_TO_JUDGE = "nothing to judge"
 """The reason of a score whose session or question has nothing that could be judged."""
 
+NOT_CITED = "the answer prompt asks for no citations"
+"""The reason of a score for the evidence in citations of an answer that could not cite."""
+
 ScoreHead = tuple[int, str, str, str, str]
 RowsOf = Callable[[View], SampleRows]
 AnswersOf = Callable[[View], Iterable[AnswerRow]]
@@ -122,6 +126,8 @@ class JudgeTask(Struct, frozen=True):
     tags: tuple[str, ...] = ()
     label: str = ""
     """The question or the memory point."""
+    nothing: str = NOTHING_TO_JUDGE
+    """The reason of the scores if the question to the judge has no items."""
 
 
 def judge_tasks(rows: SampleRows) -> list[JudgeTask]:
@@ -171,9 +177,19 @@ def _question_tasks(part: str, row: QaRow) -> Iterator[JudgeTask]:
     yield JudgeTask(
         part, (ANSWER,), answer, about | {"answer": row.generated_answer}, row.gold_answer, tags, label
     )
-    cited = EvidenceQuestion(evidence, tuple(row.cited_memories))
+    # An answer that was not asked for citations has no coverage, instead of one of 0.
+    cites = row.retrieval.raw_trace.get(CITES) is not False
+    cited = EvidenceQuestion(evidence if cites else (), tuple(row.cited_memories))
     # `assay show RUN --question` prints the evidence beside the retrieved items.
-    yield JudgeTask(part, (EVIDENCE,), cited, about | {"evidence": evidence}, tags=tags, label=label)
+    yield JudgeTask(
+        part,
+        (EVIDENCE,),
+        cited,
+        about | {"evidence": evidence},
+        tags=tags,
+        label=label,
+        nothing=NOT_CITED if evidence and not cites else NOTHING_TO_JUDGE,
+    )
     retrieved = EvidenceQuestion(evidence, tuple(item.text for item in row.retrieval.items))
     yield JudgeTask(part, (RETRIEVED,), retrieved, about, tags=tags, label=label)
 
@@ -238,7 +254,7 @@ class EvalScorer(Scorer):
                 *(*view.case.head, self.id, metric, task.part), data=data, label=task.label, tags=task.tags
             )
             if not total:
-                yield replace(score, status="not_applicable", reason=NOTHING_TO_JUDGE)
+                yield replace(score, status="not_applicable", reason=task.nothing)
             elif not verdict.valid:
                 yield replace(score, status="invalid", reason=verdict.reason, expected=task.expected)
             else:

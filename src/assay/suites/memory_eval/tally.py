@@ -30,6 +30,7 @@ from assay.suites.memory_eval.scorers import (
     F1,
     HALLUCINATION,
     INTERFERENCE,
+    NOT_CITED,
     RECALL,
     RETRIEVED,
     UPDATE,
@@ -60,7 +61,7 @@ JUDGED = DIMENSIONS | {
 LEXICAL = {F1: "token F1", BLEU1: "BLEU-1"}
 STAGES = ("storage", "retrieval", "answer", "judge")
 COUNTS = (
-    *("samples", "failed", "sessions", "questions", "unanswered", "errors"),
+    *("samples", "failed", "sessions", "questions", "unanswered", "errors", "failed_searches"),
     *("citations", "dropped_citations", "replies_without_json"),
 )
 
@@ -104,7 +105,7 @@ class DimensionTally:
             self._invalid_units += denominator if is_pooled else 1
             return
         if score.value is None:
-            self._left_out["not applicable"] += 1
+            self._left_out["not cited" if score.reason == NOT_CITED else "not applicable"] += 1
             return
         numerator = data.get("numerator", score.value)
         self._numerator += numerator
@@ -215,9 +216,12 @@ class BaselineTally:
             if "error" in data:
                 self.counts["errors"] += 1
                 self.errors.add(data["error"])
+            if data.get("search_failed"):
+                self.counts["failed_searches"] += 1
+            else:
+                self.add_use("retrieval", data["search_seconds"], None)
             self.counts["dropped_citations"] += data.get("dropped", 0)
             self.counts["replies_without_json"] += data.get("loose", False)
-            self.add_use("retrieval", data["search_seconds"], None)
             self.add_use("answer", data.get("answer_seconds"), data.get("tokens"))
         elif record.kind == USED:
             for stage, tokens in data["tokens"].items():
@@ -302,7 +306,10 @@ def answered_questions(tallies: Collection[BaselineTally]) -> AnswerCount:
     """Return how many questions of all memories have an answer that is no error."""
     asked = sum(tally.counts["questions"] for tally in tallies)
     failed = sum(tally.counts["errors"] for tally in tallies)
-    return AnswerCount(asked - failed, asked, "question", apart=_OF_MEMORIES)
+    # What a memory finds is no measure of a memory whose every search raised.
+    searched = asked - sum(tally.counts["failed_searches"] for tally in tallies)
+    apart = _OF_MEMORIES if searched else tuple(name for name in _OF_MEMORIES if name != RETRIEVED)
+    return AnswerCount(asked - failed, asked, "question", apart=apart)
 
 
 def _slices(by: str, tallies: Mapping[str, DimensionTallies], names: Sequence[str]) -> list[Slice]:

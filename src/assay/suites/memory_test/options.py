@@ -80,6 +80,14 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
         bool, ask("Run a final test after the last message if some question was never asked.")
     ] = True
     top_k: Annotated[int, ask("Number of items to retrieve per question."), Meta(ge=1)] = 10
+    answer_prompt: Annotated[
+        str,
+        ask(
+            "Prompt file for the answers, instead of the built-in prompt. It needs {memories} and {question}; {date} "
+            "is the date of the question.",
+            content=True,
+        ),
+    ] = ""
     answer_kwargs: Annotated[
         dict[str, Any],
         ask("Parameters of the requests for answers only. They override --gen-kwargs.", params=True),

@@ -50,7 +50,7 @@ from assay.core.suite import (
 )
 from assay.core.types import Case, Record, Score
 from assay.scoring.panel import Panel, panel_from_spec
-from assay.solvers.memory.answers import ANSWER_PARAMS, ANSWER_PROMPT, prompt_fingerprint
+from assay.solvers.memory.answer_prompt import plain_prompt
 from assay.solvers.memory.conversation import ConversationSolver, read_answers, read_insertion
 from assay.solvers.memory.roles import EMBEDDER_ROLE, memory_roles
 from assay.solvers.memory.timed_memory import MemorySet, find_memories
@@ -139,8 +139,15 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         self._data = Path(options.data)
         self._answers = not options.no_answer
         memory_set = MemorySet(self.memories, options.memory_args, options.embedder, spec.timeout)
-        self.solver = ConversationSolver(memory_set, options.top_k, answers=self._answers)
+        self._prompt = plain_prompt(Path(options.answer_prompt) if options.answer_prompt else None)
+        self.solver = ConversationSolver(
+            memory_set, options.top_k, answers=self._answers, prompt=self._prompt
+        )
         self._panel = panel_from_spec(spec, options.judge_prompt)
+        if options.answer_prompt and not self._answers:
+            raise UsageError(
+                "--answer-prompt needs answers, but --no-answer asks for none. Remove one of the two."
+            )
         if self._panel is not None and not self._answers:
             raise UsageError(
                 "--judge needs answers, but --no-answer asks for none. Remove one of the two flags."
@@ -173,8 +180,8 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     def ask_identity(self) -> dict[str, Any]:
         """Return the answer prompt, and the code and prompts of the memories. A change makes another run."""
         return {
-            "prompt": prompt_fingerprint(ANSWER_PROMPT) if self._answers else None,
-            "params": ANSWER_PARAMS if self._answers else None,
+            "prompt": self._prompt.fingerprint if self._answers else None,
+            "params": self._prompt.params if self._answers else None,
             "memories": [registry.identity(name) for name in self.options.memory],
             "embedder": registry.identity(self.options.embedder),
             "wordings": [plugin.about.prompts for plugin in self.memories.values()],
@@ -299,7 +306,11 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         if self._answers:
             tokens = [
                 _answer_tokens(
-                    self._callers, self.options.top_k, bundle=plugin.about.bundle, empty=name == "none"
+                    self._callers,
+                    self._prompt.length,
+                    self.options.top_k,
+                    bundle=plugin.about.bundle,
+                    empty=name == "none",
                 )
                 for name, plugin in self.memories.items()
             ]
@@ -571,12 +582,13 @@ def _refuse_schedule_without_questions(callers: Sequence[PipelineCaller], data: 
 # Estimates for --dry-run.
 
 
-def _answer_tokens(callers: Sequence[PipelineCaller], top_k: int, *, bundle: bool, empty: bool) -> int:
-    """Estimate the input tokens of all answers of one memory: prompt, question and retrieved items.
+def _answer_tokens(
+    callers: Sequence[PipelineCaller], prompt: int, top_k: int, *, bundle: bool, empty: bool
+) -> int:
+    """Estimate the input tokens of all answers of one memory: `prompt` characters, question and retrieved items.
 
     An item counts as an average message. A `bundle` memory returns all messages so far, an `empty` one returns none.
     """
-    prompt = len(ANSWER_PROMPT.read_text("utf-8"))
     characters = 0.0
     for caller in callers:
         lengths = [len(message.line) + len(message.date) for message in caller.conversation.messages]

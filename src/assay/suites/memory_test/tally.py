@@ -22,7 +22,10 @@ from assay.solvers.memory.timed_memory import RETRIEVAL, STORAGE
 from assay.store.category_curves import OF_TESTS
 from assay.suites.memory_test.scorers import JUDGED, METRICS, RECALL
 
-COUNTS = ("conversations", "failed", "answers", "errors", "without_evidence", "unknown_places")
+COUNTS = (
+    *("conversations", "failed", "answers", "errors", "failed_searches"),
+    *("without_evidence", "unknown_places"),
+)
 TOKEN_STAGES = {"insertion": STORAGE, "retrieval": RETRIEVAL, "answer": "answer"}
 """Stage of the usage table: stage under which the solver counts its tokens."""
 # The report lists this many failed conversations. summary.json has all of them.
@@ -68,7 +71,10 @@ class MemoryTally:
             if answer.error is not None:
                 self.counts["errors"] += 1
                 self.errors.add(answer.error)
-            self._seconds["retrieval"].append(answer.search_seconds)
+            if answer.search_failed:
+                self.counts["failed_searches"] += 1
+            else:
+                self._seconds["retrieval"].append(answer.search_seconds)
             # 0 seconds: no model was asked, as with --no-answer.
             if answer.answer_seconds:
                 self._seconds["answer"].append(answer.answer_seconds)
@@ -173,7 +179,9 @@ class MemoryTally:
             "alias": self._alias,
             "reference": self._reference,
             "metrics": metrics,
-            "counts": self.counts,
+            "counts": {
+                name: count for name, count in self.counts.items() if count or name != "failed_searches"
+            },
             "failures": self._failures,
             "categories": {name: _summaries(values) for name, values in sorted(self._categories.items())},
             "tests": tests,
@@ -203,7 +211,7 @@ class MemoryTally:
         if self.counts["failed"]:
             counts["failed"] = self.counts["failed"]
         counts |= {"asked": self.counts["answers"], "errors": self.counts["errors"]}
-        for name in ("without_evidence", "unknown_places"):
+        for name in ("failed_searches", "without_evidence", "unknown_places"):
             if self.counts[name]:
                 counts[name] = self.counts[name]
         return Entry(
@@ -252,8 +260,9 @@ def answered_questions(tallies: Collection[MemoryTally]) -> AnswerCount:
     """Return how many questions of all memories have an answer that is no error."""
     asked = sum(tally.counts["answers"] for tally in tallies)
     failed = sum(tally.counts["errors"] for tally in tallies)
-    # The evidence is what the memory found, whatever the model made of it.
-    return AnswerCount(asked - failed, asked, "question", apart=(RECALL,))
+    # The evidence is what the memory found, whatever the model made of it. If every search failed, it found nothing.
+    searched = asked - sum(tally.counts["failed_searches"] for tally in tallies)
+    return AnswerCount(asked - failed, asked, "question", apart=(RECALL,) if searched else ())
 
 
 def curves_of(metric: str, all_points: list[Point], own_points: list[Point]) -> list[Curve]:

@@ -1,0 +1,102 @@
+"""The prompt for an answer from retrieved memory items: the built-in one, or a file of the user.
+
+    prompt = plain_prompt(Path("mine.txt"))
+    prompt.messages(Query("Where does Ada live?"), hits)
+
+A file needs {memories} and {question}. {date} is the date of the question, or empty. A file without part lines is one
+user message. A third part, `=== asked ===`, replaces {asked} if the question has a date; without a date {asked} is
+empty. The built-in prompts are such files, with a version in their names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from assay.core import prompts
+from assay.core.memory import MemoryItem, Query, SearchHit
+
+_FOLDER = Path(__file__).with_name("prompts")
+PLAIN_PROMPT = _FOLDER / "answer.v2.txt"
+CITED_PROMPT = _FOLDER / "cited.v2.txt"
+# Token limits for an answer of a few words, and for one of at most 15 words as JSON with citations.
+PLAIN_PARAMS: dict[str, Any] = {"temperature": 0, "max_tokens": 64}
+CITED_PARAMS: dict[str, Any] = {"temperature": 0, "max_tokens": 256}
+_ASKED = "asked"
+# A prompt of the user that has this word wants the JSON object with citations.
+_CITATIONS = "citations"
+_NO_ITEMS = "(none)"
+
+
+class MemoryPrompt(Struct, frozen=True, kw_only=True):
+    """A prompt that was read and checked. It is read once, so that identity and requests are of the same text."""
+
+    parts: Mapping[str, str]
+    """The messages by role, in the order of the file."""
+    params: dict[str, Any]
+    asked: str = ""
+    """The text of {asked} for a question with a date."""
+    numbered: bool = False
+    """Whether the items have numbers, so that an answer can cite them."""
+    cites: bool = False
+    """Whether the reply should be a JSON object with citations."""
+    version: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        """Version and hash. They are part of a run's identity: another prompt is another run."""
+        texts = "\0".join([*self.parts, *self.parts.values(), self.asked])
+        return f"{self.version}@{hashlib.sha256(texts.encode()).hexdigest()}"
+
+    @property
+    def length(self) -> int:
+        """Number of characters, for estimates of tokens."""
+        return sum(map(len, self.parts.values()))
+
+    def messages(self, question: Query, hits: Sequence[SearchHit]) -> list[dict[str, Any]]:
+        """Return the messages with one line for each hit, best first."""
+        lines = [
+            numbered_line(number, hit.item) if self.numbered else f"- {dated_text(hit.item)}"
+            for number, hit in enumerate(hits, 1)
+        ]
+        values = {
+            "memories": "\n".join(lines) or _NO_ITEMS,
+            "question": question.text,
+            "date": question.date,
+            _ASKED: prompts.fill(self.asked, {"date": question.date}) if question.date else "",
+        }
+        return [{"role": role, "content": prompts.fill(text, values)} for role, text in self.parts.items()]
+
+
+def plain_prompt(own: Path | None = None) -> MemoryPrompt:
+    """Return a prompt for plain answers. Raises InputError with the lines of an invalid file."""
+    return _read(own or PLAIN_PROMPT, PLAIN_PARAMS, own=own is not None)
+
+
+def cited_prompt(own: Path | None = None) -> MemoryPrompt:
+    """Return a prompt with numbered items. A file of the user without the word `citations` asks for none."""
+    prompt = _read(own or CITED_PROMPT, CITED_PARAMS, own=own is not None)
+    return replace(prompt, numbered=True, cites=any(_CITATIONS in text for text in prompt.parts.values()))
+
+
+def _read(path: Path, params: dict[str, Any], *, own: bool) -> MemoryPrompt:
+    parts = prompts.read_own_parts(path, ("memories", "question"), ("date",), (_ASKED,))
+    asked = parts.pop(_ASKED, "")
+    return MemoryPrompt(
+        parts=parts, params=params, asked=asked + "\n" if asked else "", version="own" if own else path.stem
+    )
+
+
+def dated_text(item: MemoryItem) -> str:
+    """Return the text of an item with its date. The model needs the date to resolve words like "yesterday"."""
+    return f"({item.date}) {item.text}" if item.date else item.text
+
+
+def numbered_line(number: int, item: MemoryItem) -> str:
+    """Return the line of an item in a prompt whose answers cite items by number."""
+    return f"[{number}] {dated_text(item)}"
