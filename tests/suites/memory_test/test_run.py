@@ -109,8 +109,7 @@ def test_answers_may_have_a_prompt_of_ones_own(tmp_path: Path) -> None:
     talks = Talks(tmp_path)
     run = talks.run(segments=1, answer_prompt=str(tmp_path / "mine.txt"))
     asked = talks.asked()
-    assert asked[0].startswith("Lines:\n- Ann: Bob likes fruit")
-    assert asked[0].endswith("\nSay it: who likes fruit1")
+    assert "Lines:\n- Ann: Bob likes fruit1\n- Ann: Bob likes fruit2\nSay it: who likes fruit1" in asked
     assert talks.run(segments=1, answer_prompt=str(tmp_path / "mine.txt")).folder == run.folder
     assert talks.asked() == asked
     (tmp_path / "mine.txt").write_text("Lines:\n{memories}\nSay it now: {question}")
