@@ -6,8 +6,8 @@ ORACLE ?= .oracle
 ORACLE_EXAMPLES ?= 60
 # One process more than cores: many tests wait for servers and for programs that they start.
 TEST_PROCESSES ?= $(shell $(PYTHON) -c "import os; print(len(os.sched_getaffinity(0)) + 1 if hasattr(os, 'sched_getaffinity') else os.cpu_count())")
-# So has the real mem0, with its 35 packages.
-MEM0 ?= .mem0
+# So has each memory that is a package of others: mem0, langmem and graphiti bring 30 to 50 packages each.
+SYSTEMS := mem0 langmem graphiti
 # And torch with transformers, 1.9 GB.
 HF ?= .hf
 # An environment without extras, as `pip install .` makes it.
@@ -20,7 +20,7 @@ ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_e
 # Tests start hundreds of processes. Without bytecode on disk each one compiles every module again: 1.7 s instead of 0.4 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval prove-hop prove-damage kills demo-memory locomo judges test-mem0 test-hf calibrate-offline browser screenshots pictures clean
+.PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval prove-hop prove-damage kills demo-memory locomo judges $(SYSTEMS:%=test-%) test-hf calibrate-offline browser screenshots pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -107,9 +107,10 @@ screenshots: browser $(VENV)/.local
 pictures:
 	$(PYTHON) docs/pictures/request.py
 
-# The contract, kills and sockets of the memory mem0, with the real package and a server of ours.
-test-mem0: $(MEM0)/.ready
-	$(MEM0)/bin/python -m pytest tests/with_mem0
+# The contract, kills and sockets of a memory with its real package and a model of ours: make test-mem0, test-langmem,
+# test-graphiti. `make test` does the same for the memory http, which needs no package.
+$(SYSTEMS:%=test-%): test-%: .%/.ready
+	ASSAY_SYSTEM=$* .$*/bin/python -m pytest tests/with_system
 
 # The provider hf with real models, next to lm-evaluation-harness's `--model hf`.
 test-hf: $(HF)/.ready
@@ -121,9 +122,9 @@ $(VENV)/.browser: $(VENV)/.dev
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e '.[browser]'
 	touch $@
 
-$(MEM0)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(MEM0)
-	$(MEM0)/bin/pip install --quiet --disable-pip-version-check -e '.[test-mem0]'
+$(SYSTEMS:%=.%/.ready): .%/.ready: pyproject.toml
+	$(PYTHON) -m venv .$*
+	.$*/bin/pip install --quiet --disable-pip-version-check -e '.[test-$*]'
 	touch $@
 
 # torch first and by its exact version: lm_eval's own range would take the newest, with several GB of CUDA.
@@ -149,4 +150,4 @@ $(VENV)/.dev: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(ORACLE) $(MEM0) $(HF) $(INSTALL) results bench-out
+	rm -rf $(VENV) $(ORACLE) $(SYSTEMS:%=.%) $(HF) $(INSTALL) results bench-out

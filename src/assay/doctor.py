@@ -44,7 +44,9 @@ from assay.models.likelihood.endpoint import PROBE_TEXT
 # Requests that one examination may send, without --probe-limits.
 MAX_CALLS = 8
 # Extras for people who work on assay itself.
-_DEVELOPMENT = frozenset({"dev", "browser", "oracle", "test-mem0", "test-hf"})
+_DEVELOPMENT = frozenset(
+    {"dev", "browser", "oracle", "test-mem0", "test-langmem", "test-graphiti", "test-hf"}
+)
 # Room that a small run needs, and that a large one may need.
 _LITTLE_ROOM, _MUCH_ROOM = 50e6, 1e9
 # A first reply that takes longer than this makes a run of hundreds of cases take hours.

@@ -19,7 +19,7 @@ from assay.core.types import Failure
 from support.memories import Model, around, conversation, find, held, tell
 
 APART = {"mem0"}
-"""Needs packages that not everybody has."""
+"""Whole systems: they need packages or services. tests/with_system has their contract."""
 NAMES = [name for name in registry.names("memory") if name not in APART]
 ABOUT: dict[str, AboutMemory] = {name: find_memory(name).about for name in NAMES}
 HOLDING = [name for name in NAMES if name != "none"]

@@ -4,69 +4,59 @@ mem0 writes its files below the folder of the case. It reaches the run's model t
 are logged and replayed when a run continues. assay changes three things: today is the date of the session, a
 failed call always fails the operation, and mem0 sends no telemetry and downloads nothing.
 
-The first speaker has the role `user`, all others have `assistant`. Each line begins with the speaker's name,
-because mem0's prompt asks for facts about named speakers in both roles.
+mem0 gets chat messages with roles (`helpers/chat.py`). Its prompt asks for facts about named speakers in both roles.
 
 The layers, from top to bottom: Mem0Memory (the interface of a memory), Mem0Store (one `mem0.Memory`, which
-blocks), Mem0Llm and Mem0Embedder (through which mem0 calls models), CallMonitor (remembers the first failed
-call).
+blocks), Mem0Llm and Mem0Embedder (through which mem0 calls models).
 """
 
 from __future__ import annotations
 
-import asyncio
-import importlib.util
 import os
 import re
 import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, NamedTuple
 
-from assay.core.errors import AssayError, CaseFailed, MissingExtra, ModelError, UsageError
-from assay.core.memory import AboutMemory, MemoryContext, MemoryItem, Message, Query, SearchHit, options_of
+from assay.core.errors import UsageError
+from assay.core.memory import (
+    AboutMemory,
+    JsonValue,
+    MemoryContext,
+    MemoryItem,
+    Message,
+    Query,
+    SearchHit,
+    options_of,
+)
 from assay.core.threads import DaemonPool
-from assay.core.types import Failure
+from assay.memories.helpers.chat import ChatRoles
+from assay.memories.helpers.foreign import (
+    KEY,
+    UNKNOWN_DATE,
+    CallMonitor,
+    embed_from_thread,
+    package_version,
+    require_package,
+)
 from assay.memories.helpers.scores import limit
 
-if TYPE_CHECKING:
-    import numpy as np
-
-T = TypeVar("T")
 # Returns the vectors of texts. mem0 calls it in a thread.
 EmbedTexts = Callable[[list[str]], list[list[float]]]
-# Returns such a function for an OpenAI client that uses the gateway.
-EmbedFactory = Callable[[Any], EmbedTexts]
 
-
-def _version() -> str:
-    """Return the installed version, which is part of a run's identity: other versions have other prompts."""
-    try:
-        return f"mem0ai {metadata.version('mem0ai')}"
-    except metadata.PackageNotFoundError:
-        return ""
-
-
-# Values of the option `embedder`: vectors from the run's endpoint, or from --embedder.
-ENDPOINT, LOCAL = "endpoint", "local"
 ABOUT = AboutMemory(
     summary="the mem0ai package: extracts facts from messages and finds them by embeddings",
     asks=True,
     embeds=True,
-    options={"k": 0, "threshold": 0.1, "embedder": ENDPOINT, "embedding_model": "text-embedding-3-small"},
-    prompts=_version(),
+    options={"k": 0, "threshold": 0.1},
+    prompts=package_version("mem0ai"),
 )
-# Replaces the date in prompts for a session without a date. Today's date would make the prompt, and so the key of
-# its logged reply, change from day to day.
-UNKNOWN_DATE = "unknown"
-# The OpenAI SDK does not start without a key. The gateway ignores it.
-_KEY = "not-a-key"
 # mem0 requires an owner for each fact. A store has one conversation, so one owner is enough.
 _OWNER = {"user_id": "conversation"}
 # The part of mem0's prompt that contains dates.
@@ -79,11 +69,7 @@ _import_lock = threading.Lock()
 
 def make(context: MemoryContext) -> Mem0Memory:
     """Make an empty memory. Raises MissingExtra if the package is not installed."""
-    if importlib.util.find_spec("mem0") is None:
-        raise MissingExtra("the memory 'mem0'", "mem0")
-    embedder = options_of(ABOUT, context.options)["embedder"]
-    if embedder not in (ENDPOINT, LOCAL):
-        raise UsageError(f"the memory mem0: embedder is {ENDPOINT} or {LOCAL}, not {embedder!r}")
+    require_package("mem0", "mem0")
     return Mem0Memory(context)
 
 
@@ -106,7 +92,7 @@ class Mem0Memory:
         if self._store is not None:
             self._store.close()
         self._store = None
-        self._user: str | None = None
+        self._roles = ChatRoles()
         self._items: dict[str, MemoryItem] = {}  # by mem0's id
 
     async def add(self, messages: Sequence[Message]) -> None:
@@ -117,17 +103,16 @@ class Mem0Memory:
         if self._store is None:
             await self._open(first)
         assert self._store is not None
-        if self._user is None:
-            self._user = first.speaker
-        chat = []
-        for message in messages:
-            role = "user" if message.speaker == self._user else "assistant"
-            chat.append({"role": role, "content": message.line})
+        chat = self._roles.messages(messages)
         facts = await _POOL.run(partial(self._store.add, chat, first.date))
         sources = tuple(message.id for message in messages)
-        for mem0_id, text in facts:
-            number = len(self._items) + 1
-            self._items[mem0_id] = MemoryItem(f"mem0:{number}", text, first.session, first.date, sources)
+        for fact in facts:
+            name = f"mem0:{len(self._items) + 1}"
+            metadata: dict[str, JsonValue] = {}
+            if fact.attributed_to:
+                metadata["attributed_to"] = fact.attributed_to
+            item = MemoryItem(name, fact.text, first.session, first.date, sources, metadata=metadata)
+            self._items[fact.id] = item
 
     async def search(self, query: Query, k: int) -> list[SearchHit]:
         """Return facts by mem0's score, if it reaches the threshold. An empty question returns none."""
@@ -151,12 +136,17 @@ class Mem0Memory:
     async def _open(self, first: Message) -> None:
         self._store_count += 1
         url = await self._context.base_url()
-        if self._options["embedder"] == LOCAL:
-            embed = embed_with_run(self._context.embed)
-        else:
-            embed = embed_at_endpoint(self._options["embedding_model"])
+        embed = embed_from_thread(self._context.embed)
         folder = self._context.folder / f"mem0-{self._store_count}"
         self._store = await _POOL.run(partial(open_store, folder, url, embed, first.line))
+
+
+class Mem0Fact(NamedTuple):
+    """A fact that mem0 stored. `attributed_to` is a role or a name, if mem0's model gave one."""
+
+    id: str
+    text: str
+    attributed_to: str
 
 
 class Mem0Store:
@@ -168,16 +158,20 @@ class Mem0Store:
         self._monitor = monitor
         self.close = weakref.finalize(self, close)
 
-    def add(self, messages: list[dict[str, str]], date: str) -> list[tuple[str, str]]:
-        """Return (id, text) of the facts that mem0 extracts from messages of this date."""
+    def add(self, messages: list[dict[str, str]], date: str) -> list[Mem0Fact]:
+        """Return the facts that mem0 extracts from messages of this date."""
         self._llm.date = date
-        reply = self._monitor.operation(partial(self._memory.add, messages, **_OWNER))
-        return [(fact["id"], fact["memory"]) for fact in reply["results"]]
+        with self._monitor.operation():
+            reply = self._memory.add(messages, **_OWNER)
+        return [
+            Mem0Fact(fact["id"], fact["memory"], self._memory.get(fact["id"]).get("attributed_to") or "")
+            for fact in reply["results"]
+        ]
 
     def search(self, text: str, k: int, threshold: float) -> list[tuple[str, float]]:
         """Return (id, score) of the best facts, best first."""
-        search = partial(self._memory.search, text, top_k=k, filters=dict(_OWNER), threshold=threshold)
-        reply = self._monitor.operation(search)
+        with self._monitor.operation():
+            reply = self._memory.search(text, top_k=k, filters=dict(_OWNER), threshold=threshold)
         return [(fact["id"], float(fact["score"])) for fact in reply["results"]]
 
     def ids(self, count: int) -> set[str]:
@@ -186,20 +180,20 @@ class Mem0Store:
         return {fact["id"] for fact in reply["results"]}
 
 
-def open_store(folder: Path, url: str, embed: EmbedFactory, sample_text: str) -> Mem0Store:
+def open_store(folder: Path, url: str, embed: EmbedTexts, sample_text: str) -> Mem0Store:
     """Open an empty store. `url` is the gateway's. `sample_text` is embedded to learn the vector dimension."""
     mem0 = _load_package()
     import openai
 
     # No timeout and no retries, because the gateway has both. No proxy, because the gateway is on loopback.
     http = openai.DefaultHttpxClient(trust_env=False)
-    client = openai.OpenAI(base_url=url, api_key=_KEY, max_retries=0, timeout=None, http_client=http)
-    monitor = CallMonitor()
+    client = openai.OpenAI(base_url=url, api_key=KEY, max_retries=0, timeout=None, http_client=http)
+    monitor = CallMonitor("mem0")
     try:
-        embed_texts = embed(client)
-        size = len(monitor.operation(lambda: embed_texts([sample_text])[0]))
-        # The name that the endpoint uses for the model. mem0 chooses request parameters by this name.
-        model: str = monitor.operation(client.models.list).data[0].id
+        with monitor.operation():
+            size = len(embed([sample_text])[0])
+            # The name that the endpoint uses for the model. mem0 chooses request parameters by this name.
+            model = client.models.list().data[0].id
         memory = mem0.Memory.from_config(_config(folder, model, size))
     except BaseException:
         client.close()
@@ -208,7 +202,7 @@ def open_store(folder: Path, url: str, embed: EmbedFactory, sample_text: str) ->
         part.client.close()
     memory.llm.client = client
     llm = memory.llm = Mem0Llm(memory.llm, monitor)
-    memory.embedding_model = Mem0Embedder(embed_texts, monitor)
+    memory.embedding_model = Mem0Embedder(embed, monitor)
     memory.vector_store._bm25_encoder = False  # noqa: SLF001 - if fastembed is installed, it would download a model
 
     def close() -> None:
@@ -222,8 +216,8 @@ def open_store(folder: Path, url: str, embed: EmbedFactory, sample_text: str) ->
 def _config(folder: Path, model: str, size: int) -> dict[str, Any]:
     folder.mkdir(parents=True)
     return {
-        "llm": {"provider": "openai", "config": {"model": model, "api_key": _KEY, "temperature": 0.0}},
-        "embedder": {"provider": "openai", "config": {"api_key": _KEY}},
+        "llm": {"provider": "openai", "config": {"model": model, "api_key": KEY, "temperature": 0.0}},
+        "embedder": {"provider": "openai", "config": {"api_key": KEY}},
         "vector_store": {
             "provider": "qdrant",
             "config": {
@@ -276,37 +270,6 @@ def _import_mem0() -> None:
                 os.environ["MEM0_DIR"] = previous
 
 
-class CallMonitor:
-    """Remembers the first failed call of an operation.
-
-    mem0 ignores some failures and stores fewer facts. The operation must fail instead, so that it is repeated.
-    """
-
-    def __init__(self) -> None:
-        self.failure: Exception | None = None
-
-    def call(self, function: Callable[[], T]) -> T:
-        """Make one call to a model. After a failure, raise that failure again without a call."""
-        if self.failure is not None:
-            raise self.failure
-        try:
-            return function()
-        except Exception as error:
-            self.failure = error
-            raise
-
-    def operation(self, function: Callable[[], T]) -> T:
-        """Run one operation of mem0. Raises if one of its calls failed, even if mem0 swallowed the error."""
-        self.failure = None
-        try:
-            result = function()
-        except Exception as error:
-            raise _translate_error(self.failure or error) from error
-        if self.failure is not None:
-            raise _translate_error(self.failure)
-        return result
-
-
 class Mem0Llm:
     """Wraps mem0's model object, and replaces the two dates that mem0 puts into its prompt."""
 
@@ -317,13 +280,10 @@ class Mem0Llm:
 
     def generate_response(self, messages: list[dict[str, Any]], **params: Any) -> Any:
         """Send mem0's request with the date of the session."""
-
-        def ask() -> Any:
+        with self._monitor.call():
             *earlier, last = messages
             last = {**last, "content": replace_dates(last["content"], self.date)}
             return self._llm.generate_response(messages=[*earlier, last], **params)
-
-        return self._monitor.call(ask)
 
 
 class Mem0Embedder:
@@ -341,7 +301,8 @@ class Mem0Embedder:
         """Return vectors in the order of the texts."""
         if not texts:
             return []
-        return self._monitor.call(partial(self._embed_texts, list(texts)))
+        with self._monitor.call():
+            return self._embed_texts(list(texts))
 
 
 def replace_dates(prompt: str, date: str) -> str:
@@ -358,57 +319,3 @@ def replace_dates(prompt: str, date: str) -> str:
     line = " ".join(date.split()) or UNKNOWN_DATE
     dates = f"\n\n## Observation Date\n{line}\n\n## Current Date\n{line}\n\n"
     return prompt[: matches[-1].start()] + dates + prompt[matches[-1].end() :]
-
-
-def embed_at_endpoint(model: str) -> EmbedFactory:
-    """Return the factory of a function that embeds at the run's endpoint, with mem0's own requests."""
-
-    def create(client: Any) -> EmbedTexts:
-        from mem0.utils.factory import EmbedderFactory
-
-        embedder = EmbedderFactory.create("openai", {"model": model, "api_key": _KEY}, None)
-        embedder.client.close()
-        embedder.client = client
-        embed_texts: EmbedTexts = embedder.embed_batch
-        return embed_texts
-
-    return create
-
-
-def embed_with_run(embed: Callable[[Sequence[str]], Awaitable[np.ndarray[Any, Any]]]) -> EmbedFactory:
-    """Return the factory of a function that embeds with --embedder.
-
-    mem0 calls the function in a thread. The embedder runs in the event loop.
-    """
-    loop = asyncio.get_running_loop()
-
-    async def embed_rows(texts: list[str]) -> list[list[float]]:
-        rows: list[list[float]] = (await embed(texts)).tolist()
-        return rows
-
-    def embed_texts(texts: list[str]) -> list[list[float]]:
-        return asyncio.run_coroutine_threadsafe(embed_rows(texts), loop).result()
-
-    return lambda _: embed_texts
-
-
-def _translate_error(error: Exception) -> Exception:
-    """Return the assay error for an error of the OpenAI SDK. A failed endpoint is not the memory's fault."""
-    import openai
-
-    if isinstance(error, openai.APIConnectionError):
-        return ModelError(Failure("connection", f"mem0 could not reach the gateway: {error}"))
-    if not isinstance(error, openai.APIStatusError):
-        return error
-    body = error.body if isinstance(error.body, dict) else {}
-    return _gateway_error(error.status_code, str(body.get("code")), str(body.get("message", error)))
-
-
-def _gateway_error(status: int, code: str, message: str) -> AssayError:
-    if status == 501:
-        return UsageError(
-            f"the memory mem0: {message}. If the endpoint has no embeddings, pass --memory-args embedder=local"
-        )
-    if code in ("gateway", "stopped"):
-        return CaseFailed(Failure("user_code", f"mem0: {message}"))
-    return ModelError(Failure(code, message, http=status))

@@ -1,0 +1,66 @@
+"""The system under test: its name, its memories, and runs of it."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from assay.core.memory import Memory, MemoryContext, find_memory
+
+from servers.loopback import LoopbackServer
+from support.commands import Job
+from support.memories import Model
+
+SYSTEMS = ("mem0", "langmem", "graphiti", "http")
+SYSTEM = os.environ.get("ASSAY_SYSTEM", "http")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MakeMemory = Callable[..., Memory]
+
+
+def make_memory(folder: Path, server: LoopbackServer, model: Model | None = None, **options: Any) -> Memory:
+    """A memory with a folder of its own, and the server where the gateway would be."""
+    model = model or Model()
+    folder.mkdir(parents=True, exist_ok=True)
+
+    async def base_url() -> str:
+        return server.url
+
+    context = MemoryContext(model.ask, model.embed, base_url, folder, random.Random(1), options)
+    return find_memory(SYSTEM).make(context)
+
+
+def prompts(server: LoopbackServer) -> list[str]:
+    """The last message of each request to the model, in order."""
+    return [body["messages"][-1]["content"] for body in server.bodies if "messages" in body]
+
+
+def memory_test(out: Path, server: LoopbackServer, *flags: str) -> Job:
+    """`assay memory test` of two shipped conversations at once. Vectors come from the endpoint too."""
+    command = [
+        "memory",
+        "test",
+        "--data",
+        f"{EXAMPLES}/memory/talks.json",
+        "--memory",
+        SYSTEM,
+        "--limit",
+        "2",
+    ]
+    return _job(out, server, [*command, "--segments", "1", "--embedder", "openai/fake", *flags])
+
+
+def memory_eval(out: Path, server: LoopbackServer, *flags: str) -> Job:
+    """`assay memory eval` of two shipped samples, one of them Chinese, with the judge offline."""
+    command = ["memory", "eval", "--dataset", f"{EXAMPLES}/memory-eval", "--sample-id", "june,linyue"]
+    return _job(out, server, [*command, "--baseline", SYSTEM, "--judge", "offline", *flags])
+
+
+RUNS = {"memory test": memory_test, "memory eval": memory_eval}
+
+
+def _job(out: Path, server: LoopbackServer, command: list[str]) -> Job:
+    model = ["--model", "openai/fake", "--base-url", server.url, "--output-dir", str(out)]
+    return Job(["-m", "assay", *command, *model], out)
