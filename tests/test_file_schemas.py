@@ -102,6 +102,23 @@ LABELS = [
     },
     {"rubric": "It is even.", "text": "2", "label": [1, 1, 0], "evidence_texts": ["a"]},
     {"question": "q", "answer": "a", "output": "b"},
+    {"kind": "evidence", "evidence": ["e"], "memories": ["m"], "label": "covered"},
+    {
+        "kind": "recall",
+        "points": ["a", "b"],
+        "updates": [True, False],
+        "memories": [],
+        "labels": ["covered", None],
+    },
+    {
+        "kind": "correctness",
+        "points": [],
+        "memories": ["m"],
+        "labels": [["correct", "error"]],
+        "category": "c",
+    },
+    {"kind": "update", "new": "n", "old": ["o"], "memories": ["m"], "label": {"ann": "Both"}},
+    {"kind": "interference", "content": "c", "memories": [], "label": "rejected", "cluster": "x"},
 ]
 CONFIG = {
     "config-task": {"tasks": "a,b", "model": "openai/x", "concurrency": 3, "gen_kwargs": "temperature=0"},
@@ -256,7 +273,7 @@ def undescribed(schema: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
     references = [schema, *schema.get("anyOf", [])]
     names = [part["$ref"].rpartition("/")[2] for part in references if "$ref" in part]
     if "$defs" in schema and "Label" in schema["$defs"]:
-        top = schema["$defs"]["Row"]["then"]
+        top = schema["$defs"]["Answer"]["then"]
     else:
         top = schema["$defs"][names[0]] if names else schema
     described = top["properties"]
@@ -349,6 +366,9 @@ BROKEN: dict[str, list[Any]] = {
         {"question": "q", "reference": "a", "response": "b", "label": "maybe"},
         [{"question": "q", "reference": "a", "response": "b", "label": []}],
         {"question": "q", "reference": ["a"], "response": "b", "label": 1},
+        {"kind": "update", "new": "a", "old": "b", "memories": [], "label": "both"},
+        {"kind": "interference", "content": "a", "memories": [], "label": "covered"},
+        {"kind": "recall", "memories": [], "labels": ["covered"]},
     ],
     **{name: [{"modle": "x"}, {"votes": [1]}] for name in CONFIGS},
 }

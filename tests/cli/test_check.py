@@ -167,14 +167,23 @@ FILES: dict[str, tuple[str, Any, str, str]] = {
             '{"accuracy": 1, "results": {"one": [{"question": "q", "golden_answer": "a", "generated_answer": "a", '
             '"llm_judgments": {"first": true}}]}}'
         ),
-        "labelled answers (judge calibrate)",
+        "labels (judge calibrate)",
         "1 labelled row",
     ),
     "labels": (
         "x.jsonl",
         {"question": "Q?", "reference": "A", "response": "B", "label": "wrong"},
-        "labelled answers (judge calibrate)",
+        "labels (judge calibrate)",
         "1 labelled row",
+    ),
+    "labels of several kinds": (
+        "x.jsonl",
+        (
+            '{"kind": "update", "new": "a", "old": [], "memories": [], "label": "both"}\n'
+            '{"kind": "interference", "content": "a", "memories": [], "label": "rejected"}\n'
+        ),
+        "labels (judge calibrate)",
+        "1 update row, 1 interference row",
     ),
     "prices": (
         "x.yaml",

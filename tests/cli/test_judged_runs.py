@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from assay.core.errors import UsageError
+from assay.core.judges import Calibration
+from assay.scoring.agreement import JudgedRow, agreement
+from assay.scoring.panel import Panel
+from assay.scoring.questions import KINDS
+from assay.store.calibrations import save_calibration
+
 from support.commands import typed
 from support.lab import Lab, docs_of
-from support.memory_samples import Samples, entry_of
+from support.labels import write
+from support.memory_samples import Samples, entry_of, sample
 from support.memory_talks import Talks, talk
 
 
@@ -91,27 +100,98 @@ def test_a_pipeline_refuses_votes(
     assert "--votes does not apply to pipelines: the judge is asked once" in capsys.readouterr().err
 
 
-def test_a_calibration_on_answers_speaks_for_answers_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """What else `offline` says of memories was never held against labels: it may not decide an exit code."""
-    run = Samples(tmp_path).run(judge="offline")
-    first, *others = entry_of(run).judges
-    assert first.calibration is not None
-    assert (list(first.metrics), first.calibration.judge) == (["answer"], "offline")
-    by_kind = {judge.kind: list(judge.metrics) for judge in others}
-    assert by_kind["recall"] == ["recall", "update_recall"]
-    assert "answer" not in by_kind
-    assert {judge.calibration for judge in others} == {None}
+def test_a_calibration_speaks_for_its_own_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Numbers of recall have the calibration of recall. A kind without one may not decide an exit code."""
+    samples = Samples(tmp_path)
+    judge = f"python/{tmp_path}/right.py:judge"
+    (tmp_path / "right.py").write_text(JUDGE_OF_RECALL)
+    labels = write(tmp_path / "labels.jsonl", [recall_row(n, covered=n % 2 == 0) for n in range(6)])
+    assert (
+        typed("judge", "calibrate", "--judge", judge, "--labels", labels, "--output-dir", f"{tmp_path}/cal")
+        == 0
+    )
+    run = samples.run(judge=judge)
+    by_kind = {each.kind: each for each in entry_of(run).judges}
+    assert list(by_kind["recall"].metrics) == ["recall", "update_recall"]
+    calibrated = {kind: each.calibration for kind, each in by_kind.items() if each.calibration}
+    assert list(calibrated) == ["recall"]
+    assert calibrated["recall"].overall.kappa == 1.0
+    capsys.readouterr()
     both = ("compare", str(run.folder), str(run.folder), "--fail-on-regression")
     assert typed(*both, "--min-kappa", "0.1") == 2
     said = capsys.readouterr()
-    assert "judge offline (answer): calibrated: kappa" in said.out
-    assert "judge offline (8 scores): not calibrated" in said.out
-    assert "recall, update_recall cannot decide here: judge offline is not calibrated" in said.err
-    assert "what judges say of recall cannot be calibrated yet" in said.err
-    assert "answer cannot" not in said.err
+    assert f"judge {judge} (recall, update_recall): calibrated: kappa 1.00" in said.out
+    assert f"judge {judge} (7 scores): not calibrated" in said.out
+    assert f"update cannot decide here: judge {judge} is not calibrated for update" in said.err
+    assert f"`assay judge calibrate --judge {judge} --labels FILE` measures it" in said.err
+    assert "recall cannot" not in said.err
     assert typed(*both) == 0
+
+
+def test_a_memory_evaluation_stops_if_a_kind_is_not_calibrated(tmp_path: Path) -> None:
+    """Before the first call. Every kind that the data asks for is named, with the command; others are not."""
+    one = sample("s1")
+    for group in one["memory_points"]:
+        group["memory_points"] = [
+            point for point in group["memory_points"] if point["memory_source"] != "interference"
+        ]
+    samples = Samples(tmp_path, one)
+    judge = f"python/{tmp_path}/right.py:judge"
+    (tmp_path / "right.py").write_text(JUDGE_OF_RECALL)
+    with pytest.raises(UsageError) as raised:
+        samples.run(judge=judge, min_kappa=0.5)
+    said = str(raised.value)
+    for kind in ("recall", "correctness", "update", "answers", "evidence"):
+        assert f"is not calibrated for {kind}, but --min-kappa requires a kappa of at least 0.5" in said
+    assert "--labels built-in" in said
+    assert "interference" not in said
+    assert not list(tmp_path.rglob("asked.jsonl"))
+
+
+def test_a_memory_evaluation_runs_if_every_kind_is_calibrated(tmp_path: Path) -> None:
+    """A kappa below the minimum is refused again, with its value. --no-judge has no kappa."""
+    panel = Panel("offline")
+    for kind in KINDS:
+        rows = [JudgedRow(value, value) for value in (True, False) * 5] + [
+            JudgedRow(label=True, verdict=False)
+        ]
+        save_calibration(
+            Calibration(
+                judge="offline",
+                kind=kind,
+                fingerprint=panel.fingerprint(kind),
+                votes=1,
+                labels="own.jsonl",
+                labels_sha256="0",
+                overall=agreement(rows),
+            )
+        )
+    samples = Samples(tmp_path)
+    assert samples.run(judge="offline", min_kappa=0.5).exit_code in (0, 4)
+    with pytest.raises(UsageError, match=r"has kappa 0\.82 .* for recall on 11 labels of own\.jsonl"):
+        samples.run(judge="offline", min_kappa=0.9)
+    with pytest.raises(UsageError, match="for recall"):
+        samples.run(judge="offline", min_kappa=0.9, eval_only=True)
+    with pytest.raises(UsageError, match="--no-judge skips it"):
+        samples.run(no_judge=True, min_kappa=0.5)
+
+
+JUDGE_OF_RECALL = """
+import json, re
+
+def judge(messages, params):
+    numbers = re.findall(r'^(\\d+): "\\[(?:normal|update)\\] (.*)"$', messages[-1]["content"], re.MULTILINE)
+    memories = messages[-1]["content"].partition("The memories")[2]
+    labels = {number: "covered" if point in memories else "missed" for number, point in numbers}
+    return json.dumps({"reason": "r", "labels": labels}) if labels else "cannot say"
+"""
+
+
+def recall_row(n: int, *, covered: bool) -> dict[str, Any]:
+    """A labelled point that the memories have, or not."""
+    memories = [f"boat {n}" if covered else "nothing"]
+    label = "covered" if covered else "missed"
+    return {"kind": "recall", "points": [f"boat {n}"], "memories": memories, "label": label}
 
 
 JUDGE = """

@@ -67,7 +67,7 @@ def test_invalid_verdicts_are_in_no_other_number() -> None:
     """Invalid verdicts are counted; all other numbers are those of the remaining rows."""
     table = rows((20, 5, 10, 15))
     found = agreement(
-        [*table, JudgedRow(label=True, accepted=None), JudgedRow(label=False, accepted=None, sure=0.9)]
+        [*table, JudgedRow(label=True, verdict=None), JudgedRow(label=False, verdict=None, sure=0.9)]
     )
     assert found.invalid == 2
     assert found == _with(agreement(table), invalid=2)
@@ -81,8 +81,8 @@ def _with(found: Agreement, **changes: int) -> Agreement:
 
 def test_auc_counts_ties_half() -> None:
     """Three right, two wrong: of six pairs four are won and two are even."""
-    right = [JudgedRow(label=True, accepted=True, sure=sure) for sure in (0.9, 0.5, 0.5)]
-    wrong = [JudgedRow(label=False, accepted=False, sure=sure) for sure in (0.5, 0.1)]
+    right = [JudgedRow(label=True, verdict=True, sure=sure) for sure in (0.9, 0.5, 0.5)]
+    wrong = [JudgedRow(label=False, verdict=False, sure=sure) for sure in (0.5, 0.1)]
     assert auc([*wrong, *right]) == pytest.approx((2 + 1.5 + 1.5) / 6)
 
 
@@ -95,7 +95,7 @@ def test_auc_without_a_measure_is_that_of_the_verdicts() -> None:
 judged = st.builds(
     JudgedRow,
     label=st.booleans(),
-    accepted=st.booleans(),
+    verdict=st.booleans(),
     sure=st.sampled_from([None, 0.0, 0.25, 0.5, 1.0]),
     cluster=st.sampled_from([None, "a", "b", "c", "d"]),
 )
@@ -104,7 +104,7 @@ judged = st.builds(
 @given(st.lists(judged, max_size=30))
 def test_auc_is_the_share_of_pairs(found: list[JudgedRow]) -> None:
     """Every right row against every wrong one, one pair at a time."""
-    sure = [(row.label, float(bool(row.accepted)) if row.sure is None else row.sure) for row in found]
+    sure = [(row.label, float(bool(row.verdict)) if row.sure is None else row.sure) for row in found]
     pairs = [(one, other) for right, one in sure if right for wrong, other in sure if not wrong]
     expected = sum(1.0 if a > b else 0.5 if a == b else 0.0 for a, b in pairs) / len(pairs) if pairs else None
     assert auc(found) == (None if expected is None else pytest.approx(expected))
@@ -113,13 +113,14 @@ def test_auc_is_the_share_of_pairs(found: list[JudgedRow]) -> None:
 def naive(found: list[JudgedRow]) -> float | None:
     """Cohen's kappa by its definition."""
     count = len(found)
-    right = sum(row.label for row in found)
-    accepted = sum(bool(row.accepted) for row in found)
-    if not count or right == accepted == count or right == accepted == 0:
+    if len({label for row in found for label in (row.label, row.verdict)}) < 2:
         return None
-    agreed = sum(row.label == row.accepted for row in found) / count
-    chance = (right * accepted + (count - right) * (count - accepted)) / count**2
-    return (agreed - chance) / (1 - chance)
+    agreed = sum(row.label == row.verdict for row in found) / count
+    chance = sum(
+        sum(row.label == label for row in found) * sum(row.verdict == label for row in found)
+        for label in {row.label for row in found}
+    )
+    return (agreed - chance / count**2) / (1 - chance / count**2)
 
 
 @given(st.lists(judged, max_size=30))
@@ -199,4 +200,30 @@ def test_votes_agree_among_themselves() -> None:
 
 def test_a_table_without_some_rows() -> None:
     """Counts are taken away cell by cell."""
-    assert Confusion(4, 3, 2, 1).without(Confusion(1, 1, 1, 1)) == Confusion(3, 2, 1, 0)
+    table = Confusion((((True, False), 4), ((True, True), 3)))
+    assert table.without(Confusion((((True, False), 1), ((True, True), 3)))) == Confusion(
+        (((True, False), 3),)
+    )
+
+
+three_labels = st.builds(
+    JudgedRow, label=st.sampled_from("abc"), verdict=st.sampled_from("abc"), cluster=st.sampled_from("xyz")
+)
+
+
+@given(st.lists(three_labels, max_size=30))
+def test_three_labels_have_cohens_kappa_too(found: list[JudgedRow]) -> None:
+    """The first label is the one that counts as accepted; balanced accuracy is the mean over labels."""
+    result = agreement(found, "a")
+    expected = naive(found)
+    assert result.kappa == (None if expected is None else pytest.approx(expected))
+    labels = {row.label for row in found}
+    assert result.positives == sum(row.label == "a" for row in found)
+    assert result.false_accepts.count == sum(row.verdict == "a" != row.label for row in found)
+    assert result.false_rejects.count == sum(row.label == "a" != row.verdict for row in found)
+    if len(labels) > 1:
+        shares = [
+            sum(row.label == row.verdict == label for row in found) / sum(row.label == label for row in found)
+            for label in labels
+        ]
+        assert result.balanced_accuracy == pytest.approx(sum(shares) / len(shares))

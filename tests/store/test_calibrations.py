@@ -17,7 +17,7 @@ from assay.store.calibrations import (
     describe_calibration,
     find_calibration,
     save_calibration,
-    write_calibration,
+    write_calibrations,
 )
 from assay.store.judges import (
     calibration_of,
@@ -31,10 +31,8 @@ from assay.store.judges import (
 
 def calibration(right: int = 9, differing: int = 1, **changes: Any) -> Calibration:
     """A judge that accepts so many of ten right answers, and rejects all of ten wrong ones."""
-    rows = [JudgedRow(label=True, accepted=True)] * right + [
-        JudgedRow(label=True, accepted=False)
-    ] * differing
-    rows += [JudgedRow(label=False, accepted=False)] * 10
+    rows = [JudgedRow(label=True, verdict=True)] * right + [JudgedRow(label=True, verdict=False)] * differing
+    rows += [JudgedRow(label=False, verdict=False)] * 10
     values: dict[str, Any] = {
         "judge": "openai/m",
         "kind": "answer",
@@ -106,7 +104,7 @@ def test_a_file_of_another_judge_is_not_taken(data_folder: Path) -> None:
     """Whoever renames a file changes nothing."""
     save_calibration(calibration())
     (path,) = data_folder.rglob("*.json")
-    write_calibration(path, calibration(judge="openai/better"))
+    write_calibrations(path, [calibration(judge="openai/better")])
     assert find_calibration("openai/m", "p1") is None
 
 
@@ -114,7 +112,7 @@ def test_ones_own_come_before_those_of_the_package(tmp_path: Path, monkeypatch: 
     """Those of the package are found by what they say, whatever their file is called."""
     monkeypatch.setattr(calibrations, "SHIPPED", tmp_path / "calibrated")
     shipped, own = calibration(judge="offline"), calibration(5, 5, judge="offline")
-    write_calibration(tmp_path / "calibrated" / "any.json", shipped)
+    write_calibrations(tmp_path / "calibrated" / "any.json", [shipped])
     assert find_calibration("offline", "p1") == shipped
     save_calibration(own)
     assert find_calibration("offline", "p1") == own
@@ -166,9 +164,9 @@ def test_one_line_for_people() -> None:
     assert line.endswith("AUC 0.95 on 20 labels of talks.jsonl (base rate 0.50)")
     assert describe_calibration(None) == "not calibrated"
     assert "no kappa" in describe_calibration(
-        calibration(overall=agreement([JudgedRow(label=True, accepted=True)]))
+        calibration(overall=agreement([JudgedRow(label=True, verdict=True)]))
     )
-    nothing = agreement([JudgedRow(label=True, accepted=None)] * 3)
+    nothing = agreement([JudgedRow(label=True, verdict=None)] * 3)
     assert "not calibrated: the judge gave no valid verdict on" in describe_calibration(
         calibration(overall=nothing)
     )
@@ -201,21 +199,22 @@ def test_floors() -> None:
     """Unknown and below are refused, with judge, kappa and floor; equal is enough."""
     half = calibration(5, 5)
     assert half.overall.kappa is not None
-    assert kappa_problem("openai/m", half, half.overall.kappa) == ""
-    assert "not calibrated" in kappa_problem("openai/m", None, -1)
-    why = kappa_problem("openai/m", half, 0.7)
+    judge = rubric_judge("openai/m", "p1", ["passed"])
+    assert kappa_problem(judge, half, half.overall.kappa) == ""
+    assert "not calibrated for rubrics" in kappa_problem(judge, None, -1)
+    why = kappa_problem(judge, half, 0.7)
     assert all(part in why for part in ("openai/m", "kappa 0.50", "at least 0.7", "talks.jsonl"))
     without = calibration(overall=agreement([]))
-    assert "no kappa" in kappa_problem("openai/m", without, -1)
+    assert "no kappa" in kappa_problem(judge, without, -1)
 
 
 def test_a_refusal_says_what_to_do(data_folder: Path) -> None:
     """The command that measures the judge, and the damaged file if that is why it is unknown."""
     identity = rubric_judge("openai/m", "p1", ["passed"])
     save_calibration(calibration(kind=RUBRIC))
-    require_kappa(identity, 0.8)
+    require_kappa([identity], 0.8)
     (path,) = data_folder.rglob("*.json")
     path.write_text("{")
     with pytest.raises(UsageError, match="assay judge calibrate --judge openai/m --labels FILE") as raised:
-        require_kappa(identity, 0.8)
+        require_kappa([identity], 0.8)
     assert str(path) in str(raised.value)

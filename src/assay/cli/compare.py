@@ -144,7 +144,7 @@ def weak_judges(comparisons: list[Comparison], floor: float) -> list[str]:
         metrics = {row.metric for row in comparison.rows}
         for judge in (*comparison.base.judges, *comparison.new.judges):
             decides = [name for name in judge.metrics if name in metrics]
-            if decides and (why := kappa_problem(judge.name, judge.calibration, floor)):
+            if decides and (why := kappa_problem(judge, judge.calibration, floor)):
                 refusals[f"{', '.join(decides)} cannot decide here: {why}; {judge.advice}"] = None
     return list(refusals)
 

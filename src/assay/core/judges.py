@@ -14,7 +14,10 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 ANSWER, RUBRIC = "answer", "rubric"
-"""The kinds of judgements that can be calibrated: answers to questions, and texts judged by a rubric."""
+"""Two kinds of judgement: answers to questions, and texts judged by a rubric. `scoring/questions.py` has the others."""
+
+BUILT_IN = "built-in"
+"""The value of --labels for the constructed set that ships with the package."""
 
 NOT_JUDGED, LIMITED = "not judged", "beyond --limit"
 """Reasons for left-out rows that make a calibration incomplete. An incomplete calibration is not saved."""
@@ -62,9 +65,11 @@ class Votes(Struct, frozen=True):
 
 
 class Calibration(Struct, frozen=True, kw_only=True):
-    """A judge measured against one file of labels.
+    """A judge measured against the labels of one kind in one file.
 
-    It has numbers and names of categories, but no question or answer of the file, so it can be shared.
+    `verdicts` counts the verdicts on each label: `{"covered": {"covered": 80, "missed": 20}}`. `constructed` is True if
+    the labels are those of the constructed set (`--labels built-in`), not those of people or of votes. A calibration
+    has numbers and names of categories, but no question or answer of the file, so it can be shared.
     """
 
     judge: str
@@ -77,6 +82,8 @@ class Calibration(Struct, frozen=True, kw_only=True):
     categories: dict[str, Agreement] = field(default_factory=dict)
     among_votes: Votes | None = None
     left_out: dict[str, int] = field(default_factory=dict)
+    verdicts: dict[str, dict[str, Count]] = field(default_factory=dict)
+    constructed: bool = False
 
     @property
     def parts_missing(self) -> list[str]:
@@ -105,15 +112,12 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
 
     @property
     def advice(self) -> str:
-        """The command that calibrates this judge with the same number of votes.
-
-        For kinds that cannot be calibrated, a sentence that says so.
-        """
-        if self.kind not in (ANSWER, RUBRIC):
-            return f"what judges say of {self.kind} cannot be calibrated yet"
+        """The command that calibrates this judge with the same prompt and number of votes."""
         votes = f" --votes {self.votes}" if self.votes > 1 else ""
         prompt = f" --judge-prompt {self.prompt_file}" if self.prompt_file else ""
-        return f"`assay judge calibrate --judge {self.name}{prompt}{votes} --labels FILE` measures it"
+        command = f"`assay judge calibrate --judge {self.name}{prompt}{votes} --labels FILE` measures it"
+        # The constructed set has no rubrics.
+        return command if self.kind == RUBRIC else f"{command}; without a file: --labels {BUILT_IN}"
 
     def with_metrics(self, names: Sequence[str]) -> JudgeInfo:
         """Return the same judge with further metrics."""

@@ -1,7 +1,9 @@
 """Measures how well a judge agrees with labels: accuracy, Cohen's kappa with its interval, AUC.
 
-The label of a row tells whether its answer is right. The judge accepts or rejects the answer. Rows without a valid
-verdict are counted as invalid and are part of no other number.
+The label of a row is true or false (the answer is right), or one of the labels of `scoring/questions.py`. The verdict
+of the judge has the same values. One value is the `positive` one: True, or the label of what a memory should do, such
+as `covered`. The judge accepts a row if its verdict is the positive value. Rows without a valid verdict are counted as
+invalid and are part of no other number.
 
 Cohen's kappa is agreement beyond chance. With a base rate of 0.8, a judge that accepts everything agrees with 80 %
 of the labels and has a kappa of 0.
@@ -22,46 +24,49 @@ from assay.scoring.intervals import t_quantile, wilson
 CLUSTERED, SINGLE, WILSON = "clustered jackknife", "jackknife", "wilson"
 
 
+Label = bool | str
+
+
 class JudgedRow(NamedTuple):
     """A labelled row and the judge's verdict on it.
 
-    `accepted` is None if the verdict is invalid. `sure` is the judge's measure of the answer, from 0 to 1.
+    `verdict` is None if it is invalid. `sure` is the judge's measure of how far the positive value holds, from 0 to 1.
     """
 
-    label: bool
-    accepted: bool | None
+    label: Label
+    verdict: Label | None
     sure: float | None = None
     category: str = ""
     cluster: str | None = None
 
 
-def agreement(rows: Iterable[JudgedRow]) -> Agreement:
+def agreement(rows: Iterable[JudgedRow], positive: Label = True) -> Agreement:
     """Return all measures of these rows."""
     all_rows = list(rows)
-    valid = [row for row in all_rows if row.accepted is not None]
+    valid = [row for row in all_rows if row.verdict is not None]
     table = confusion_of(valid)
     interval, method, clusters = kappa_interval(valid)
-    balanced = None
-    if table.right and table.wrong:
-        balanced = (table.right_accepted / table.right + table.wrong_rejected / table.wrong) / 2
+    shares = [table.cell(label, label) / count for label, count in table.labelled.items()]
+    right, accepted = table.labelled[positive], table.judged[positive]
+    both = table.cell(positive, positive)
     return Agreement(
         n=table.n,
         invalid=len(all_rows) - len(valid),
-        positives=table.right,
-        base_rate=table.right / table.n if table.n else None,
+        positives=right,
+        base_rate=right / table.n if table.n else None,
         accuracy=table.agreed / table.n if table.n else None,
-        balanced_accuracy=balanced,
+        balanced_accuracy=sum(shares) / len(shares) if len(shares) > 1 else None,
         kappa=table.kappa,
         interval=interval,
         interval_method=method,
         clusters=clusters,
-        auc=auc(valid),
-        false_accepts=Share(table.wrong_accepted, table.wrong),
-        false_rejects=Share(table.right_rejected, table.right),
+        auc=auc(valid, positive),
+        false_accepts=Share(accepted - both, table.n - right),
+        false_rejects=Share(right - both, right),
     )
 
 
-def by_category(rows: Iterable[JudgedRow]) -> dict[str, Agreement]:
+def by_category(rows: Iterable[JudgedRow], positive: Label = True) -> dict[str, Agreement]:
     """Return the measures of each category. Rows without a category are left out.
 
     Categories that are numbers come first, in numerical order.
@@ -71,10 +76,10 @@ def by_category(rows: Iterable[JudgedRow]) -> dict[str, Agreement]:
         if row.category:
             categories[row.category].append(row)
     names = sorted(categories, key=lambda name: (0, int(name)) if name.isdecimal() else (1, name))
-    return {name: agreement(categories[name]) for name in names}
+    return {name: agreement(categories[name], positive) for name in names}
 
 
-def among_votes(votes: Iterable[Sequence[bool]]) -> Votes | None:
+def among_votes(votes: Iterable[Sequence[Label]]) -> Votes | None:
     """Return how often all votes on a row agree, over rows with at least two votes. None without such rows."""
     distinct_votes = [set(row) for row in votes if len(row) > 1]
     if not distinct_votes:
@@ -83,38 +88,42 @@ def among_votes(votes: Iterable[Sequence[bool]]) -> Votes | None:
 
 
 class Confusion(NamedTuple):
-    """Confusion matrix: right or wrong by the label, accepted or rejected by the judge."""
+    """Confusion matrix: the number of rows for each pair of label and verdict, in the order of the pairs.
 
-    right_accepted: int = 0
-    right_rejected: int = 0
-    wrong_accepted: int = 0
-    wrong_rejected: int = 0
+    It is a tuple, so that equal matrices of clusters can be counted.
+    """
+
+    counts: tuple[tuple[tuple[Label, Label], int], ...] = ()
 
     @property
     def n(self) -> int:
         """Number of rows."""
-        return sum(self)
-
-    @property
-    def right(self) -> int:
-        """Rows whose answer is right by the label."""
-        return self.right_accepted + self.right_rejected
-
-    @property
-    def wrong(self) -> int:
-        """Rows whose answer is wrong by the label."""
-        return self.wrong_accepted + self.wrong_rejected
+        return sum(count for _, count in self.counts)
 
     @property
     def agreed(self) -> int:
         """Rows on which label and judge agree."""
-        return self.right_accepted + self.wrong_rejected
+        return sum(count for (label, verdict), count in self.counts if label == verdict)
+
+    @property
+    def labelled(self) -> Counter[Label]:
+        """Rows with each label."""
+        return _totals(self.counts, 0)
+
+    @property
+    def judged(self) -> Counter[Label]:
+        """Rows with each verdict."""
+        return _totals(self.counts, 1)
+
+    def cell(self, label: Label, verdict: Label) -> int:
+        """Return the number of rows with this label and this verdict."""
+        return dict(self.counts).get((label, verdict), 0)
 
     @property
     def by_chance(self) -> int:
         """Agreement expected by chance, times n squared, so that it is a whole number."""
-        accepted = self.right_accepted + self.wrong_accepted
-        return self.right * accepted + self.wrong * (self.n - accepted)
+        judged = self.judged
+        return sum(count * judged[label] for label, count in self.labelled.items())
 
     @property
     def kappa(self) -> float | None:
@@ -128,24 +137,33 @@ class Confusion(NamedTuple):
 
     def without(self, other: Confusion) -> Confusion:
         """Return the counts without those of `other`."""
-        return Confusion(*(ours - theirs for ours, theirs in zip(self, other, strict=True)))
+        removed = dict(other.counts)
+        counts = ((pair, count - removed.get(pair, 0)) for pair, count in self.counts)
+        return Confusion(tuple((pair, count) for pair, count in counts if count))
 
 
 def confusion_of(rows: Iterable[JudgedRow]) -> Confusion:
     """Count rows that have a valid verdict."""
-    counts = Counter((row.label, bool(row.accepted)) for row in rows)
-    return Confusion(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
+    counts = Counter((row.label, row.verdict) for row in rows if row.verdict is not None)
+    return Confusion(tuple(sorted(counts.items())))
 
 
-def auc(rows: Iterable[JudgedRow]) -> float | None:
-    """Return how often a right answer has a higher `sure` than a wrong one. Ties count half.
+def _totals(counts: Iterable[tuple[tuple[Label, Label], int]], side: int) -> Counter[Label]:
+    totals: Counter[Label] = Counter()
+    for pair, count in counts:
+        totals[pair[side]] += count
+    return totals
 
-    None if all labels are equal. For a judge without `sure`, an accepted answer has 1 and a rejected one 0.
+
+def auc(rows: Iterable[JudgedRow], positive: Label = True) -> float | None:
+    """Return how often a row with the positive label has a higher `sure` than another one. Ties count half.
+
+    None if all labels are equal. For a judge without `sure`, an accepted row has 1 and a rejected one 0.
     """
     counts: dict[float, list[int]] = defaultdict(lambda: [0, 0])
     for row in rows:
-        sure = float(bool(row.accepted)) if row.sure is None else row.sure
-        counts[sure][row.label] += 1
+        sure = float(row.verdict == positive) if row.sure is None else row.sure
+        counts[sure][row.label == positive] += 1
     wrong_below = right_above = 0.0
     for _, (wrong, right) in sorted(counts.items()):
         right_above += right * (wrong_below + wrong / 2)

@@ -1,14 +1,18 @@
-"""Calibration files: how well each judge agrees with labels. A file belongs to one model, prompt and parameters.
+"""Calibration files: how well each judge agrees with labels.
 
-`assay judge calibrate` writes a small JSON file per judge to the user's data folder and replaces an earlier
-one. The package ships files for the judge `offline`. A file that cannot be read is skipped.
+A calibration belongs to one model, prompt, set of parameters and kind of question.
+
+`assay judge calibrate` writes a small JSON file per judge and kind to the user's data folder and replaces an earlier
+one. The package ships files for the judge `offline`. A file has one calibration, or a list of several. A file that
+cannot be read is skipped.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -17,7 +21,10 @@ from assay.core.hashing import fingerprint as fingerprint_of
 from assay.core.judges import ANSWER, Agreement, Calibration
 
 SHIPPED = Path(scoring.__file__).with_name("calibrations")
+CONSTRUCTED = "constructed-"
+"""Begins the names of the user's calibrations on the constructed set."""
 Warn = Callable[[str], object]
+_File = Calibration | Annotated[list[Calibration], msgspec.Meta(min_length=1)]
 
 
 def find_calibration(
@@ -25,59 +32,62 @@ def find_calibration(
 ) -> Calibration | None:
     """Return the user's calibration of this judge, else one that ships with the package, else None.
 
-    A damaged file is skipped. `warn` is called with a message about it.
+    Labels of people or votes come before the constructed set. A damaged file is skipped. `warn` is called with a
+    message about it.
     """
-    for path in _candidates(_file_name(judge, fingerprint, kind)):
-        try:
-            calibration = msgspec.json.decode(path.read_bytes(), type=Calibration)
-        except FileNotFoundError:
-            continue
-        except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
-            if warn:
-                warn(
-                    f"Skipped {path}: it is not a calibration file ({error}). Calibrate again, or remove it."
-                )
-            continue
-        if calibration.is_of(judge, fingerprint, kind):
-            return calibration
-    return None
+    found = [
+        calibration
+        for path in _candidates(_file_name(judge, fingerprint, kind))
+        for calibration in _read_file(path, warn, "Calibrate again, or remove it.")
+        if calibration.is_of(judge, fingerprint, kind)
+    ]
+    return min(found, key=lambda calibration: calibration.constructed, default=None)
 
 
 def list_calibrations(warn: Warn | None = None) -> list[Calibration]:
     """Return all calibrations of the user, then those that ship with the package. `warn` is told of damaged files."""
-    calibrations = []
-    for folder in (calibration_folder(), SHIPPED):
-        for path in sorted(folder.glob("*.json")):
-            try:
-                calibrations.append(msgspec.json.decode(path.read_bytes(), type=Calibration))
-            except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
-                if warn:
-                    warn(f"Skipped {path}: it is not a calibration file ({error}).")
-    return calibrations
+    files = [path for folder in (calibration_folder(), SHIPPED) for path in sorted(folder.glob("*.json"))]
+    return [calibration for path in files for calibration in _read_file(path, warn)]
+
+
+def _read_file(path: Path, warn: Warn | None, advice: str = "") -> list[Calibration]:
+    """Return the calibrations of a file, one or a list. A missing file has none; so has a damaged one."""
+    try:
+        content = msgspec.json.decode(path.read_bytes(), type=_File)
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
+        if warn:
+            warn(f"Skipped {path}: it is not a calibration file ({error}). {advice}".rstrip())
+        return []
+    return content if isinstance(content, list) else [content]
 
 
 def save_calibration(calibration: Calibration) -> str:
     """Save a calibration to the data folder. Returns "", or the reason why it was not saved.
 
-    It replaces an earlier calibration of the same judge. An incomplete calibration is not saved, because
+    It replaces an earlier calibration of the same judge and kind. One on the constructed set does not replace one on
+    labels of people or votes. An incomplete calibration is not saved, because
     all later reports would show its numbers for the judge.
     """
     if missing := calibration.parts_missing:
         return f"The calibration is not saved, because it leaves out rows ({', '.join(missing)})."
-    path = calibration_folder() / _file_name(calibration.judge, calibration.fingerprint, calibration.kind)
+    name = _file_name(calibration.judge, calibration.fingerprint, calibration.kind)
+    path = calibration_folder() / (f"{CONSTRUCTED}{name}" if calibration.constructed else name)
     try:
-        write_calibration(path, calibration)
+        write_calibrations(path, [calibration])
     except OSError as error:
         return f"The calibration is not saved: {path}: {error.strerror}. Set ASSAY_DATA to another folder."
     return ""
 
 
-def write_calibration(path: Path, calibration: Calibration) -> Path:
-    """Write a calibration atomically: readers see either the old file or the new one."""
+def write_calibrations(path: Path, calibrations: Sequence[Calibration]) -> Path:
+    """Write calibrations atomically: readers see either the old file or the new one. Several become a list."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # Two processes may calibrate the same judge at once, so the temporary name contains the process id.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(calibration), indent=2) + b"\n")
+    content = msgspec.json.encode(calibrations[0] if len(calibrations) == 1 else calibrations)
+    temporary.write_bytes(msgspec.json.format(content, indent=2) + b"\n")
     temporary.replace(path)
     return path
 
@@ -93,6 +103,7 @@ def calibration_folder() -> Path:
 
 def _candidates(name: str) -> Iterator[Path]:
     yield calibration_folder() / name
+    yield calibration_folder() / f"{CONSTRUCTED}{name}"
     # Shipped files have readable names without a hash. The caller checks the content of each.
     yield from sorted(SHIPPED.glob("*.json"))
 
@@ -109,12 +120,19 @@ def describe_calibration(calibration: Calibration | None) -> str:
         return "not calibrated"
     overall = calibration.overall
     if not overall.n:
-        return f"not calibrated: the judge gave no valid verdict on {calibration.labels}"
+        name = "the constructed set" if calibration.constructed else calibration.labels
+        return f"not calibrated: the judge gave no valid verdict on {name}"
     auc = "" if overall.auc is None else f", AUC {overall.auc:.2f}"
     rate = "" if overall.base_rate is None else f" (base rate {overall.base_rate:.2f})"
     invalid = f", {overall.invalid:,} without a verdict" if overall.invalid else ""
-    labels = f"{overall.n:,} labels of {calibration.labels}"
+    labels = describe_labels(calibration)
     return f"calibrated: {describe_kappa(overall)}{auc} on {labels}{rate}{invalid}"
+
+
+def describe_labels(calibration: Calibration) -> str:
+    """Return `1,540 labels of FILE`, or `320 labels of the constructed set`."""
+    name = "the constructed set" if calibration.constructed else calibration.labels
+    return f"{calibration.overall.n:,} labels of {name}"
 
 
 def describe_kappa(agreement: Agreement) -> str:

@@ -429,7 +429,7 @@ def _require_kappa(judges: Sequence[JudgeInfo], floor: float) -> None:
     """Raise UsageError if a judge has no calibration, or one with a kappa below `floor`."""
     refusals: dict[str, None] = {}
     for judge in judges:
-        if why := kappa_problem(judge.name, judge.calibration, floor):
+        if why := kappa_problem(judge, judge.calibration, floor):
             refusals[f"{', '.join(judge.metrics)} cannot decide here: {why}; {judge.advice}"] = None
     if refusals:
         raise UsageError("\n".join(refusals))

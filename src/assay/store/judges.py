@@ -10,7 +10,9 @@ from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint as fingerprint_of
 from assay.core.judges import ANSWER, RUBRIC, Calibration, JudgeInfo
 from assay.scoring.panel import Panel, judge_file_hash
-from assay.store.calibrations import Warn, describe_kappa, find_calibration
+from assay.store.calibrations import Warn, describe_kappa, describe_labels, find_calibration
+
+_KIND_WORDS = {ANSWER: "answers", RUBRIC: "rubrics"}
 
 
 def calibration_of(judge: JudgeInfo, warn: Warn | None = None) -> Calibration | None:
@@ -56,22 +58,30 @@ def panel_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> Jud
     )
 
 
-def kappa_problem(judge: str, calibration: Calibration | None, min_kappa: float) -> str:
-    """Return why a judge does not meet --min-kappa, or "" if it does."""
+def kappa_problem(judge: JudgeInfo, calibration: Calibration | None, min_kappa: float) -> str:
+    """Return why a judge does not meet --min-kappa, or "" if it does. The reason names the kind of question."""
+    kind = _KIND_WORDS.get(judge.kind, judge.kind)
     if calibration is None:
-        return f"judge {judge} is not calibrated, but --min-kappa requires a kappa of at least {min_kappa:g}"
+        return (
+            f"judge {judge.name} is not calibrated for {kind}, "
+            f"but --min-kappa requires a kappa of at least {min_kappa:g}"
+        )
     overall = calibration.overall
     if overall.kappa is not None and overall.kappa >= min_kappa:
         return ""
-    labels = f"{overall.n:,} labels of {calibration.labels}"
     return (
-        f"judge {judge} has {describe_kappa(overall)} on {labels}, "
+        f"judge {judge.name} has {describe_kappa(overall)} for {kind} on {describe_labels(calibration)}, "
         f"but --min-kappa requires at least {min_kappa:g}"
     )
 
 
-def require_kappa(judge: JudgeInfo, min_kappa: float) -> None:
+def require_kappa(judges: Sequence[JudgeInfo], min_kappa: float) -> None:
     """Raise UsageError if a judge does not meet --min-kappa. The message names the command that calibrates it."""
-    warnings: list[str] = []
-    if problem := kappa_problem(judge.name, calibration_of(judge, warnings.append), min_kappa):
-        raise UsageError("\n".join([*warnings, f"{problem}; {judge.advice}"]))
+    warnings: dict[str, None] = {}
+    problems = [
+        f"{problem}; {judge.advice}"
+        for judge in judges
+        if (problem := kappa_problem(judge, calibration_of(judge, warnings.setdefault), min_kappa))
+    ]
+    if problems:
+        raise UsageError("\n".join([*warnings, *problems]))

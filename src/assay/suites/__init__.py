@@ -67,7 +67,7 @@ BUILT_IN: dict[str, BuiltIn] = {
     ),
     "calibration": BuiltIn(
         command="judge calibrate",
-        summary="Measure how well a judge agrees with labelled answers.",
+        summary="Measure how well a judge agrees with labels.",
         options="assay.suites.calibration.options:CalibrationOptions",
         suite="assay.suites.calibration.suite:CalibrationSuite",
     ),
@@ -88,7 +88,7 @@ BUILT_IN: dict[str, BuiltIn] = {
 
 COMMAND_GROUPS: Mapping[str, str] = {
     "memory": "Test memories of conversations: retrieval, and answers from the retrieved items.",
-    "judge": "Measure how well a judge agrees with labelled answers.",
+    "judge": "Measure how well a judge agrees with labels.",
 }
 """First words of two-word commands, such as `memory test` and `memory eval`, with their help text."""
 

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from assay.core.errors import InputError
+from assay.scoring.questions import AnswerQuestion
+from assay.suites.calibration.labelled_question import majority
 from assay.suites.calibration.labels import (
     TIED,
     UNLABELLED,
     LabelFile,
-    majority,
+    LabelledRow,
+    RubricText,
     parse_vote,
     parse_votes,
     read_labels,
@@ -24,6 +27,12 @@ from assay.suites.calibration.suite import CalibrationSuite
 def row(**fields: Any) -> dict[str, Any]:
     """A row that can be judged."""
     return {"question": "When?", "reference": "May", "response": "In May", "label": True} | fields
+
+
+def answer_of(labelled: LabelledRow) -> AnswerQuestion:
+    """The question of a row, which is about an answer."""
+    assert isinstance(labelled.question, AnswerQuestion)
+    return labelled.question
 
 
 def reading(path: Path, value: Any, **field_names: str) -> LabelFile:
@@ -53,7 +62,8 @@ def test_a_list_lines_and_an_object_are_read_alike(tmp_path: Path, path: Path) -
         read_labels(lines(tmp_path / "a.txt", *both), {}),
     ]
     rows = [
-        [(labelled.response, labelled.label, labelled.cluster) for labelled in file.rows] for file in result
+        [(answer_of(labelled).response, labelled.labels[0], labelled.cluster) for labelled in file.rows]
+        for file in result
     ]
     assert rows == [[("In May", True, None), ("June", False, None)]] * 4
     assert [each.rows[1].place.removeprefix(str(tmp_path)) for each in result] == [
@@ -76,11 +86,11 @@ def test_lists_by_user_are_clusters(path: Path) -> None:
     }
     value = {"correct": 2, "detailed_results": {"user 0": [one], "user_1": [one]}, "metadata": {"runs": [{}]}}
     result = reading(path, value)
-    assert [(r.cluster, r.category, r.label, r.votes) for r in result.rows] == [
+    assert [(r.cluster, r.category, r.labels[0], r.votes[0]) for r in result.rows] == [
         ("user 0", "2", True, (True, False, True)),
         ("user_1", "2", True, (True, False, True)),
     ]
-    assert (result.rows[0].reference, result.rows[0].response) == ("7 May", "On 7 May")
+    assert (answer_of(result.rows[0]).reference, answer_of(result.rows[0]).response) == ("7 May", "On 7 May")
     assert result.rows[0].place == f'{path} $.detailed_results["user 0"][0]'
     assert result.lists_without_rows == [f"{path} $.metadata.runs"]
 
@@ -99,8 +109,9 @@ def test_records_of_memory_eval_with_a_label_are_read(path: Path) -> None:
     }
     result = reading(path, [record | {"label": "Hallucination"}, record, record | {"label": None}])
     (one,) = result.rows
-    assert (one.label, one.cluster, one.category, one.evidence) == (False, "s1", "TR", ("They met in May.",))
-    assert result.left_out == {UNLABELLED: 2}
+    assert (one.labels, one.words, one.cluster, one.category) == ((False,), ("Hallucination",), "s1", "TR")
+    assert answer_of(one).evidence == ("They met in May.",)
+    assert result.left_out == {"answer": {UNLABELLED: 2}}
 
 
 @pytest.mark.parametrize(
@@ -119,7 +130,7 @@ def test_the_key_answer_is_reference_or_response(
 ) -> None:
     """It is the reference if the row has a response under another name."""
     (one,) = reading(path, [{"question": "q", "label": 1, **fields}]).rows
-    assert (one.reference, one.response) == (reference, response)
+    assert (answer_of(one).reference, answer_of(one).response) == (reference, response)
 
 
 def test_options_name_the_fields(path: Path) -> None:
@@ -133,11 +144,9 @@ def test_options_name_the_fields(path: Path) -> None:
         "category": "k",
     }
     (one,) = reading(path, [value], **field_names).rows
-    assert (one.question, one.reference, one.response, one.label, one.category) == (
-        "When?",
-        "May",
-        "June",
-        False,
+    assert (one.question, one.labels, one.category) == (
+        AnswerQuestion("When?", "May", "June"),
+        (False,),
         "3",
     )
 
@@ -146,7 +155,7 @@ def test_rows_with_a_rubric(path: Path) -> None:
     """They have a text instead of question and answer; the reference is optional."""
     result = reading(path, [{"rubric": "It greets.", "text": "Hello", "label": "pass"}])
     (one,) = result.rows
-    assert (one.rubric, one.response, one.reference, one.label) == ("It greets.", "Hello", None, True)
+    assert (one.question, one.labels) == (RubricText("It greets.", "Hello"), (True,))
 
 
 @pytest.mark.parametrize(
@@ -174,7 +183,7 @@ def test_majorities() -> None:
 def test_ties_are_left_out(path: Path) -> None:
     """They are counted."""
     result = reading(path, [row(label=[True, False]), row()])
-    assert (len(result.rows), result.left_out) == (1, {TIED: 1})
+    assert (len(result.rows), result.all_left_out) == (1, {TIED: 1})
 
 
 def test_every_problem_is_reported_at_once(tmp_path: Path, path: Path) -> None:

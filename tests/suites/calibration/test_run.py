@@ -14,9 +14,17 @@ from assay.core.errors import InputError, UsageError
 from assay.core.judges import RUBRIC, Calibration, Share
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.panel import Panel
-from assay.scoring.questions import CORRECT, HALLUCINATION, Verdict
+from assay.scoring.questions import (
+    CORRECT,
+    HALLUCINATION,
+    MEMORIZED,
+    REJECTED,
+    AnswerQuestion,
+    InterferenceQuestion,
+    Verdict,
+)
 from assay.store.calibrations import find_calibration
-from assay.suites.calibration.suite import answer_quality
+from assay.suites.calibration.suite import confidence
 
 from servers.judging import JudgingServer, always, by_words
 from servers.loopback import LoopbackServer, chat
@@ -208,9 +216,14 @@ def test_rubrics_need_a_model() -> None:
 def test_confidence_is_the_share_of_votes() -> None:
     """Of votes for Correct; without votes the judge's own measure, else None."""
     votes = ((HALLUCINATION,), (CORRECT,), (HALLUCINATION,))
-    assert answer_quality(Verdict((HALLUCINATION,), sure=(2 / 3,), votes=votes)) == pytest.approx(1 / 3)
-    assert answer_quality(Verdict((CORRECT,), sure=(0.7,))) == 0.7
-    assert answer_quality(Verdict((CORRECT,))) is None
+    question = AnswerQuestion("q", "r", "a")
+    assert confidence(question, Verdict((HALLUCINATION,), sure=(2 / 3,), votes=votes)) == pytest.approx(1 / 3)
+    assert confidence(question, Verdict((CORRECT,), sure=(0.7,))) == 0.7
+    assert confidence(question, Verdict((CORRECT,))) is None
+    # The measure of `offline` for interference grows with what was memorized.
+    interference = InterferenceQuestion("c", ("m",))
+    assert confidence(interference, Verdict((REJECTED,), sure=(0.1,))) is None
+    assert confidence(interference, Verdict((REJECTED,), votes=((REJECTED,), (MEMORIZED,)))) == 0.5
 
 
 def test_a_model_judges_answers_by_votes() -> None:

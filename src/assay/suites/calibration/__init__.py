@@ -1,1 +1,1 @@
-"""`assay judge calibrate`: measures how well a judge agrees with labelled answers."""
+"""`assay judge calibrate`: measures how well a judge agrees with labels."""

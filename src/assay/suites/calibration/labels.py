@@ -1,17 +1,18 @@
-"""Reads a file of labelled answers, for `assay judge calibrate`.
+"""Reads a file of labelled questions to a judge, for `assay judge calibrate`.
 
-A row has a question, a reference answer, a response and a label; or a text, a rubric and a label. Fields are
-found by the names that published data sets use (`FIELD_NAMES`), or by the names given as options. A label is
-one vote or several. `read_labels` raises one error with all problems of the file.
+A row without `kind` has a question, a reference answer, a response and a label; or a text, a rubric and a label. Fields
+are found by the names that published data sets use (`FIELD_NAMES`), or by the names given as options. A label is
+one vote or several. A row with another `kind`, such as `recall`, has the fields that `labelled_question.py` lists.
+`read_labels` raises one error with all problems of the file.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -20,7 +21,19 @@ from assay.core import jsonl
 from assay.core.bounds import MAX_DOCUMENT_BYTES, read_file
 from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.core.errors import InputError, Problem, unreadable
+from assay.core.judges import ANSWER, RUBRIC
 from assay.core.records import first_record
+from assay.core.registry import unknown
+from assay.scoring.agreement import Label
+from assay.scoring.questions import AnswerQuestion, JudgeQuestion
+from assay.suites.calibration.labelled_question import (
+    QUESTION_FIELDS,
+    FieldError,
+    majority,
+    question_kind,
+    read_question,
+    read_question_labels,
+)
 
 UNLABELLED, TIED = "without a label", "as many votes for as against"
 """Reasons for which a row is left out, as the report prints them."""
@@ -75,31 +88,60 @@ _BYTE_IN_MESSAGE = re.compile(r"\(byte (\d+)\)")
 _MAX_PROBLEMS = 200
 
 
+class RubricText(Struct, frozen=True):
+    """A text to be judged by a rubric, perhaps with a reference."""
+
+    kind: ClassVar[str] = RUBRIC
+    rubric: str
+    response: str
+    reference: str | None = None
+
+
 class LabelledRow(Struct, frozen=True, kw_only=True):
-    """An answer and its label. With a rubric, `response` is the text to judge and `question` is empty."""
+    """A question to a judge, with a label for each of its items. An item without a label has None.
+
+    Labels of answers and rubrics are true or false; those of other kinds are words. `votes` has the votes behind each
+    label.
+    """
 
     place: str
     """The place of the row in the file: `labels.jsonl:12`, or `labels.json $.rows[3]`."""
-    response: str
-    label: bool
-    question: str = ""
-    reference: str | None = None
-    rubric: str = ""
-    evidence: tuple[str, ...] = ()
-    votes: tuple[bool, ...] = ()
+    question: JudgeQuestion | RubricText
+    labels: tuple[Label | None, ...]
+    votes: tuple[tuple[Label, ...], ...] = ()
+    words: tuple[str, ...] = ()
+    """Labels as they are written, where they say more than true or false: `Omission`."""
     category: str = ""
     cluster: str | None = None
 
+    @property
+    def kind(self) -> str:
+        """The kind of question."""
+        return self.question.kind
+
+    @property
+    def labelled(self) -> int:
+        """The number of items with a label."""
+        return sum(label is not None for label in self.labels)
+
 
 class LabelFile(NamedTuple):
-    """The labelled rows of a file in order, and the number of rows that are left out, by reason.
+    """The labelled rows of a file in order, and the number of labels that are left out, by kind and reason.
 
     `lists_without_rows` are the places of lists of objects in which no object looks like a row.
     """
 
     rows: list[LabelledRow]
-    left_out: dict[str, int]
+    left_out: dict[str, Counter[str]]
     lists_without_rows: list[str]
+
+    @property
+    def all_left_out(self) -> Counter[str]:
+        """The number of labels that are left out, by reason."""
+        total: Counter[str] = Counter()
+        for reasons in self.left_out.values():
+            total += reasons
+        return total
 
 
 def read_labels(path: Path, field_names: Mapping[str, str]) -> LabelFile:
@@ -112,7 +154,7 @@ def read_labels(path: Path, field_names: Mapping[str, str]) -> LabelFile:
     for place, value, list_name in reader.candidates():
         reader.add(place, value, list_name)
     reader.refuse_problems()
-    return LabelFile(reader.rows, dict(reader.left_out), reader.lists_without_rows)
+    return LabelFile(reader.rows, reader.left_out, reader.lists_without_rows)
 
 
 def looks_like_labels(path: Path) -> bool:
@@ -130,6 +172,8 @@ def looks_like_labels(path: Path) -> bool:
         return False
     if not isinstance(row, dict) or not fields.looks_like_a_row(row):
         return False
+    if question_kind(row):
+        return "label" in row or "labels" in row
     # Rows of tasks have a question, an `answer` and a `label` too: there the answer is the reference.
     if fields.find(row, "response")[0] == "answer" and not fields.find(row, "rubric")[0]:
         return False
@@ -169,6 +213,8 @@ class RowFields:
         """Return whether the value is an object with a response, and with a question, a reference or a rubric."""
         if not isinstance(value, dict):
             return False
+        if question_kind(value):
+            return True
         has_response = any(self.find(value, field)[0] for field in ("response", "text"))
         return has_response and any(
             self.find(value, field)[0] for field in ("question", "reference", "rubric")
@@ -190,7 +236,7 @@ class _LabelReader:
         self._fields = fields
         self._problems: list[Problem] = []
         self.rows: list[LabelledRow] = []
-        self.left_out: Counter[str] = Counter()
+        self.left_out: dict[str, Counter[str]] = defaultdict(Counter)
         self.lists_without_rows: list[str] = []
 
     def candidates(self) -> Iterator[tuple[str, Any, str]]:
@@ -240,9 +286,19 @@ class _LabelReader:
         if not isinstance(value, dict):
             self._problems.append(Problem(place, "a row must be an object"))
             return
+        if kind := question_kind(value):
+            self._add_question(place, kind, value, list_name)
+            return
+        if "kind" in value and not self._fields.looks_like_a_row(value):
+            message = unknown("kind of question", str(value["kind"]), [ANSWER, RUBRIC, *QUESTION_FIELDS])
+            self._problems.append(Problem(_field_place(place, "kind"), message))
+            return
+        # The kind of judge decides which fields a row needs.
+        has_rubric = bool(self._fields.find(value, "rubric")[0])
+        left_out = self.left_out[RUBRIC if has_rubric else ANSWER]
         label_name, label = self._fields.find(value, "label")
         if not label_name:
-            self.left_out[UNLABELLED] += 1
+            left_out[UNLABELLED] += 1
             return
         try:
             votes = parse_votes(label)
@@ -251,27 +307,58 @@ class _LabelReader:
             return
         verdict = majority(votes)
         if verdict is None:
-            self.left_out[TIED] += 1
+            left_out[TIED] += 1
             return
         problem_count = len(self._problems)
-        # The kind of judge decides which fields a row needs.
-        has_rubric = bool(self._fields.find(value, "rubric")[0])
         needed = ("rubric", "text") if has_rubric else ("question", "reference", "response")
         texts = {field: self._text(place, value, field, needed=True) for field in needed}
+        reference = self._text(place, value, "reference") if has_rubric else texts["reference"]
+        evidence = self._evidence(place, value)
+        question: JudgeQuestion | RubricText
+        if has_rubric:
+            question = RubricText(texts["rubric"] or "", texts["text"] or "", reference)
+        else:
+            question = AnswerQuestion(
+                texts["question"] or "", reference or "", texts["response"] or "", evidence
+            )
         row = LabelledRow(
             place=place,
-            label=verdict,
-            votes=votes,
-            response=texts["text" if has_rubric else "response"] or "",
-            question=texts.get("question") or "",
-            reference=self._text(place, value, "reference") if has_rubric else texts["reference"],
-            rubric=texts.get("rubric") or "",
-            evidence=self._evidence(place, value),
+            question=question,
+            labels=(verdict,),
+            votes=(votes,),
+            words=_words_of(label),
             category=self._text(place, value, "category") or "",
             cluster=self._text(place, value, "cluster") or list_name or None,
         )
         if len(self._problems) == problem_count:
             self.rows.append(row)
+
+    def _add_question(self, place: str, kind: str, value: dict[str, Any], list_name: str) -> None:
+        """Add a row of a kind that has its own fields."""
+        try:
+            question = read_question(kind, value)
+            labels, votes = read_question_labels(question, value)
+        except FieldError as error:
+            self._problems.append(Problem(_field_place(place, error.field), str(error)))
+            return
+        left_out = self.left_out[kind]
+        left_out[UNLABELLED] += sum(not each for each in votes)
+        left_out[TIED] += sum(bool(each) for each in votes) - sum(label is not None for label in labels)
+        if any(label is not None for label in labels):
+            cluster = self._text(place, value, "cluster") or list_name
+            # Items of one question are alike, so that they are no independent cases.
+            cluster = cluster or (place if question.count > 1 else "")
+            category = self._text(place, value, "category") or ""
+            self.rows.append(
+                LabelledRow(
+                    place=place,
+                    question=question,
+                    labels=labels,
+                    votes=votes,
+                    category=category,
+                    cluster=cluster or None,
+                )
+            )
 
     def _text(self, place: str, row: dict[str, Any], field: str, *, needed: bool = False) -> str | None:
         """Return a field as text; None if it is missing. Numbers are converted."""
@@ -303,7 +390,7 @@ class _LabelReader:
         if not self._problems and not self.rows:
             self._problems.append(Problem(str(self._path), self._why_empty()))
         # Reversed, so that the first row of each kind overwrites the later ones.
-        places = {bool(row.rubric): row.place for row in reversed(self.rows)}
+        places = {row.kind == RUBRIC: row.place for row in reversed(self.rows)}
         if len(places) > 1:
             message = f"the row has a rubric, but {places[False]} has none; use a separate file for each kind"
             self._problems.append(Problem(places[True], message))
@@ -314,10 +401,11 @@ class _LabelReader:
             raise InputError(self._problems)
 
     def _why_empty(self) -> str:
-        if self.left_out[UNLABELLED]:
+        left_out = LabelFile([], self.left_out, []).all_left_out
+        if left_out[UNLABELLED]:
             names = self._fields.describe("label")
             return f"no row has a label (looked for {names}); pass the field's name with --label-field"
-        if self.left_out[TIED]:
+        if left_out[TIED]:
             return "the votes of every row are tied, so no row has a label"
         names = f"{self._fields.describe('question')}; {self._fields.describe('response')}"
         return (
@@ -382,12 +470,10 @@ def parse_vote(value: Any) -> bool:
     raise ValueError(f"{text} is not a label; write true or false, 1 or 0, Correct or Wrong")
 
 
-def majority(votes: Sequence[bool]) -> bool | None:
-    """Return the majority of the votes; None for a tie."""
-    right = sum(votes)
-    if 2 * right == len(votes):
-        return None
-    return 2 * right > len(votes)
+def _words_of(label: Any) -> tuple[str, ...]:
+    """Return the label of an answer if it is one of assay's three labels, else nothing."""
+    word = label.strip().casefold() if isinstance(label, str) else ""
+    return tuple(name for name in AnswerQuestion.labels if name.casefold() == word)
 
 
 def _value_at(row: Mapping[str, Any], name: str) -> Any:

@@ -11,11 +11,11 @@ from assay.core.spec import JUDGE_PROMPT, SuiteOptions, ask, how, score
 
 
 class CalibrationOptions(SuiteOptions, frozen=True, kw_only=True):
-    """Measure how well a judge agrees with labelled answers.
+    """Measure how well a judge agrees with labels of answers, points, memories and evidence.
 
-    The result is stored, and later reports show it next to this judge's scores. It is valid for one model, prompt
-    and set of parameters; after a change of any of these, the judge counts as not calibrated. Judge: --judge, else
-    $OPENAI_MODEL_JUDGE, $JUDGE_MODEL or $OPENAI_MODEL, else `offline` (rules, no model calls).
+    The result is stored for each kind of question, and later reports show it next to this judge's scores. It is valid
+    for one model, prompt and set of parameters; after a change of any of these, the judge counts as not calibrated.
+    Judge: --judge, else $OPENAI_MODEL_JUDGE, $JUDGE_MODEL or $OPENAI_MODEL, else `offline` (rules, no model calls).
     """
 
     command: ClassVar[str] = "judge calibrate"
@@ -24,6 +24,7 @@ class CalibrationOptions(SuiteOptions, frozen=True, kw_only=True):
     }
     examples: ClassVar[str] = """\
 assay judge calibrate --labels answers_with_votes.json
+assay judge calibrate --judge openai/NAME --labels built-in
 assay judge calibrate --judge openai/NAME --labels labelled.jsonl --votes 3 --min-kappa 0.7
 assay judge calibrate --judge openai/NAME --labels rows.json --label-field human.word
 assay judge calibrate --judge openai/NAME --labels results/assay/RUN"""
@@ -31,7 +32,8 @@ assay judge calibrate --judge openai/NAME --labels results/assay/RUN"""
     labels: Annotated[
         str,
         ask(
-            "File with labelled rows, JSON lines or JSON; or a run whose answers were labelled with `assay label`.",
+            "File with labelled rows, JSON lines or JSON; or a run whose answers were labelled with `assay label`; or "
+            "`built-in`, the constructed set of all six kinds.",
             content=True,
         ),
     ] = ""

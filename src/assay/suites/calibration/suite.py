@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,10 +15,10 @@ from assay.core.errors import InputError, Problem, UsageError
 from assay.core.file_check import CheckOptions, FileCheck, contents
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.json_schema import FileSchema
-from assay.core.judges import ANSWER, LIMITED, NOT_JUDGED, Agreement, Calibration, JudgeInfo
+from assay.core.judges import ANSWER, BUILT_IN, LIMITED, NOT_JUDGED, RUBRIC, Calibration, JudgeInfo
 from assay.core.protocols import Context, Scorer, Solver, View
 from assay.core.registry import unknown
-from assay.core.report import Entry, Interval, Metric, Report, Slice, Table
+from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit, split_names
 from assay.core.suite import (
     CaseContent,
@@ -35,20 +36,40 @@ from assay.core.suite import (
     score_sections,
 )
 from assay.core.types import Score
-from assay.scoring.agreement import JudgedRow, agreement, among_votes, by_category
+from assay.scoring.agreement import agreement, among_votes, by_category
 from assay.scoring.judge_setup import setup_of
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.panel import OFFLINE, Panel, judge_name
-from assay.scoring.questions import CORRECT, AnswerQuestion, Verdict
-from assay.store.calibrations import save_calibration, write_calibration
+from assay.scoring.questions import (
+    KINDS,
+    AnswerQuestion,
+    EvidenceQuestion,
+    JudgeQuestion,
+    RecallQuestion,
+    Verdict,
+)
+from assay.store.calibrations import save_calibration, write_calibrations
 from assay.store.judges import kappa_problem, panel_judge, rubric_judge
 from assay.store.labels import FILE as LABELS
 from assay.store.runs import find_run
 from assay.suites.calibration.file_schema import file_schemas
-from assay.suites.calibration.labels import LabelFile, LabelledRow, looks_like_labels, read_labels
+from assay.suites.calibration.labels import (
+    LabelFile,
+    LabelledRow,
+    RubricText,
+    looks_like_labels,
+    read_labels,
+)
 from assay.suites.calibration.options import CalibrationOptions
+from assay.suites.calibration.tally import KindTally, calibration_entry
 
+CONSTRUCTED = Path(__file__).with_name("constructed.jsonl")
+"""The labelled questions that ship with the package. `benchmarks/labelled` makes them."""
 METRIC = "accepted"
+# Kinds in the order of the report: answers first, then as `assay memory eval` lists its dimensions.
+_KINDS = (ANSWER, *(kind for kind in KINDS if kind != ANSWER))
+# Kinds for which the measure of `offline` grows with the kind's first label.
+_MEASURED = frozenset({ANSWER, EvidenceQuestion.kind, RecallQuestion.kind})
 OTHER_CLUSTERS = "of other clusters"
 """Reason for which a row is left out: --cluster selects others."""
 _encode = msgspec.json.Encoder().encode
@@ -80,14 +101,15 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         if spec.model:
             raise UsageError("a calibration calls only the judge; pass the model with --judge, not --model")
         assert spec.judge is not None
-        self._path = Path(self.options.labels)
+        self._path = CONSTRUCTED if self.options.labels == BUILT_IN else Path(self.options.labels)
+        self._name = BUILT_IN if self.options.labels == BUILT_IN else self._path.stem
         setup = setup_of(self.options.judge_prompt, spec.judge, OFFLINE)
         self._panel = Panel(spec.judge, spec.votes, params=spec.judge_kwargs, setup=setup)
         self._rubric_judge = RubricJudge(spec.judge_kwargs)
         self.roles = self._panel.roles
-        self.solver = EmitAnswer()
-        # The file is not read yet, so it is unknown which of the two prompts is used. The id covers both.
-        prompts = [self._panel.fingerprint(ANSWER), self._rubric_judge.fingerprint]
+        self.solver = EmitText()
+        # The file is not read yet, so it is unknown which prompts are used. The id covers all of them.
+        prompts = [*map(self._panel.fingerprint, KINDS), self._rubric_judge.fingerprint]
         judge = fingerprint([self._panel.name, prompts, self._panel.endpoint])
         self.scorers = [CalibrationScorer(f"calibration@{judge}", self._panel, self._rubric_judge)]
 
@@ -97,9 +119,9 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
 
     def score_identity(self) -> Any:
         """Return the judge, the labels, and the numbers of rows that are left out."""
-        labels = [[row.label, row.votes, row.category, row.cluster] for row in self._labels.rows]
+        labels = [[row.labels, row.votes, row.category, row.cluster] for row in self._labels.rows]
         # The last item is a constant. Increase it to compute the reports of finished runs again.
-        return [self.scorers[0].id, fingerprint([labels, self._labels.left_out]), 1]
+        return [self.scorers[0].id, fingerprint([labels, self._labels.left_out]), 2]
 
     @cached_property
     def _labels(self) -> LabelFile:
@@ -115,21 +137,21 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
             "cluster": options.cluster_field,
         }
         file = read_labels(self._path, names)
-        rows = file.rows
+        rows, other_clusters = file.rows, list[LabelledRow]()
         if options.cluster:
             clusters = {row.cluster for row in rows if row.cluster is not None}
             for name in options.cluster:
                 if name not in clusters:
                     raise UsageError(unknown("cluster", name, sorted(clusters)))
+            other_clusters = [row for row in rows if row.cluster not in options.cluster]
             rows = [row for row in rows if row.cluster in options.cluster]
-        left_out = dict(file.left_out)
-        if len(rows) < len(file.rows):
-            left_out[OTHER_CLUSTERS] = len(file.rows) - len(rows)
+        left_out = {kind: Counter(reasons) for kind, reasons in file.left_out.items()}
         count = apply_limit(self.spec.limit, len(rows))
-        if count < len(rows):
-            left_out[LIMITED] = len(rows) - count
-        # `read_labels` refuses a mixed file, so the first row is enough.
-        if rows and rows[0].rubric:
+        for others, reason in ((other_clusters, OTHER_CLUSTERS), (rows[count:], LIMITED)):
+            for row in others:
+                left_out.setdefault(row.kind, Counter())[reason] += row.labelled
+        # `read_labels` refuses a file with rubrics and other rows, so the first row is enough.
+        if rows and rows[0].kind == RUBRIC:
             self._refuse_rubrics()
         return LabelFile(rows[:count], left_out, file.lists_without_rows)
 
@@ -153,8 +175,8 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
             self.notices = (f"ignored lists without labelled rows: {', '.join(places[:3])}{more}",)
         return ListedRows(
             file.rows,
-            key=lambda row: _encode([row.question, row.reference, row.rubric, row.evidence, row.response]),
-            set=self._path.stem,
+            key=lambda row: _encode([row.kind, row.question]),
+            set=self._name,
             facts={"labels": self._path.name, "labels_sha256": self._sha256, "rows": len(file.rows)},
         )
 
@@ -164,57 +186,49 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
 
     def subjects(self) -> Sequence[str]:
         """Return the name of the file, the only subject."""
-        return [self._path.stem]
+        return [self._name]
 
     def case(self, row: Row[LabelledRow], subject: str) -> CaseContent:
         """Return the answer for the solver, and the whole row for the scorer."""
         tags = (row.data.category,) if row.data.category else ()
-        return CaseContent(row.data.response, row.data, label=row.data.place, tags=tags)
+        return CaseContent(_judged_text(row.data), row.data, label=row.data.place, tags=tags)
 
     def finish(self, results: Results[LabelledRow], run: RunFacts) -> Outcome:
         """Compare verdicts with labels. Writes calibration.json and disagreements.jsonl."""
-        judged: list[JudgedRow] = []
+        kinds = [kind for kind in (RUBRIC, *_KINDS) if any(row.kind == kind for row in self._labels.rows)]
+        tallies = {kind: KindTally(kind) for kind in kinds}
         disagreements = run.folder / "disagreements.jsonl"
         with disagreements.open("wb") as file:
             for result in results:
-                if not result.scores:
-                    continue
-                row, score = result.row.data, result.scores[0]
-                # None is an invalid verdict: the judge's reply could not be read.
-                accepted = None if score.value is None else bool(score.value)
-                confidence = (score.data or {}).get("sure")
-                judged.append(JudgedRow(row.label, accepted, confidence, row.category, row.cluster))
-                if accepted is not row.label:
-                    file.write(_encode(_disagreement(row, score, accepted)) + b"\n")
-        calibration = self._calibration(judged)
-        files = [write_calibration(run.folder / "calibration.json", calibration), disagreements]
-        judge = replace(self._judge, calibration=calibration)
-        passed = self._reaches_min_kappa(calibration)
-        kappa = calibration.overall.kappa
-        value = "not defined" if kappa is None else f"{kappa:.3f}"
-        report = Report(
-            entries=[calibration_entry(self._path.stem, judge, calibration)],
-            entry_word="labels",
-            passed=passed,
-            why=""
-            if passed
-            else f"Kappa is {value}; --min-kappa asks for at least {self.options.min_kappa:g}",
-        )
+                row = result.row.data
+                for line in tallies[row.kind].add(row, result.scores):
+                    file.write(_encode(line) + b"\n")
+        calibrations = [self._calibration(tally) for tally in tallies.values()]
+        files = [write_calibrations(run.folder / "calibration.json", calibrations), disagreements]
+        name = self._name
+        entries = [
+            calibration_entry(name if len(kinds) == 1 else each.kind, name, self._judge(each), each)
+            for each in calibrations
+        ]
+        problems = list(self._below_min_kappa(calibrations))
+        report = Report(entries=entries, entry_word="labels", passed=not problems, why="; ".join(problems))
         return Outcome(report, files)
 
-    @property
-    def _judge(self) -> JudgeInfo:
-        if self._labels.rows[0].rubric:
-            return rubric_judge(self._panel.name, self._rubric_judge.fingerprint, [METRIC])
-        return panel_judge(self._panel, [METRIC])
+    def _judge(self, calibration: Calibration) -> JudgeInfo:
+        return replace(self._judge_of(calibration.kind), calibration=calibration)
 
-    def _calibration(self, judged: list[JudgedRow]) -> Calibration:
-        left_out = dict(self._labels.left_out)
-        rows = self._labels.rows
+    def _judge_of(self, kind: str) -> JudgeInfo:
+        if kind == RUBRIC:
+            return rubric_judge(self._panel.name, self._rubric_judge.fingerprint, [METRIC])
+        return panel_judge(self._panel, [METRIC], kind)
+
+    def _calibration(self, tally: KindTally) -> Calibration:
+        rows = [row for row in self._labels.rows if row.kind == tally.kind]
+        left_out = dict(+self._labels.left_out.get(tally.kind, Counter()))
         # Rows for which the judge's endpoint failed have no score.
-        if missing := len(rows) - len(judged):
+        if missing := sum(row.labelled for row in rows) - len(tally.judged):
             left_out[NOT_JUDGED] = missing
-        judge = self._judge
+        judge = self._judge_of(tally.kind)
         return Calibration(
             judge=judge.name,
             kind=judge.kind,
@@ -222,44 +236,50 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
             votes=judge.votes,
             labels=self._path.name,
             labels_sha256=self._sha256,
-            overall=agreement(judged),
-            categories=by_category(judged),
-            among_votes=among_votes(row.votes for row in rows),
+            overall=agreement(tally.judged, tally.positive),
+            categories=by_category(tally.judged, tally.positive),
+            among_votes=among_votes(votes for row in rows for votes in row.votes),
             left_out=left_out,
+            verdicts=tally.verdicts,
+            constructed=self.options.labels == BUILT_IN,
         )
 
-    def _reaches_min_kappa(self, calibration: Calibration) -> bool:
-        """Return whether kappa is at least --min-kappa. An undefined kappa is not."""
-        kappa, minimum = calibration.overall.kappa, self.options.min_kappa
-        return minimum is None or (kappa is not None and kappa >= minimum)
+    def _below_min_kappa(self, calibrations: Sequence[Calibration]) -> Iterator[str]:
+        """Yield why a kappa is too low, for each kind. An undefined kappa is too low."""
+        minimum = self.options.min_kappa
+        for calibration in calibrations:
+            kappa = calibration.overall.kappa
+            if minimum is None or (kappa is not None and kappa >= minimum):
+                continue
+            value = "not defined" if kappa is None else f"{kappa:.3f}"
+            of = f" of {calibration.kind}" if len(calibrations) > 1 else ""
+            yield f"Kappa{of} is {value}; --min-kappa asks for at least {minimum:g}"
 
     def on_report(self, report: Report) -> Sequence[str]:
         """Store the calibration for later reports, and with --save in a file. Returns notices.
 
         This also happens when the report of a finished run is shown again: the run that was shown last counts.
         """
-        calibration = report.entries[0].judges[0].calibration
-        if calibration is None:
+        judges = [judge for entry in report.entries for judge in entry.judges]
+        calibrations = [judge.calibration for judge in judges if judge.calibration is not None]
+        if not calibrations:
             return ()
-        warning = save_calibration(calibration)
-        notices = [warning] if warning else []
+        notices = list(dict.fromkeys(filter(None, map(save_calibration, calibrations))))
         if self.options.save:
             path = Path(self.options.save)
             try:
-                write_calibration(path, calibration)
+                write_calibrations(path, calibrations)
             except OSError as error:
                 raise UsageError(f"{path} cannot be written: {error.strerror}") from None
         minimum = self.options.min_kappa
-        if minimum is not None and (reason := kappa_problem(calibration.judge, calibration, minimum)):
-            notices.append(reason)
+        if minimum is not None:
+            notices += filter(None, (kappa_problem(each, each.calibration, minimum) for each in judges))
         return notices
 
     def overview(self, rows: Any) -> Overview:
         """Return the planned calls of the judge, one per row and vote, for `--dry-run`."""
         calls = 0 if self._panel.name == OFFLINE else rows.count * self._panel.votes
-        texts = sum(
-            len(row.question) + len(row.response) + len(row.reference or "") for row in self._labels.rows
-        )
+        texts = sum(len(_encode(row.question)) for row in self._labels.rows)
         judge = PlannedCalls(
             what="judge the rows",
             model=self._panel.name,
@@ -268,7 +288,8 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
             input_tokens=(texts // 4 * self._panel.votes + 300 * calls) if calls else 0,
         )
         facts = {"labels": self._path.name, "rows": f"{rows.count:,}"}
-        facts |= {f"left out, {reason}": f"{count:,}" for reason, count in self._labels.left_out.items()}
+        left_out = self._labels.all_left_out
+        facts |= {f"left out, {reason}": f"{count:,}" for reason, count in left_out.items()}
         return Overview(facts=facts, calls=[judge])
 
     @classmethod
@@ -284,13 +305,19 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
     @classmethod
     def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
         """Return the check of a file with labels. Fields must have their usual names."""
-        kind = "labelled answers (judge calibrate)"
+        kind = "labels (judge calibrate)"
         try:
             labels = read_labels(path, {})
         except InputError as error:
             return FileCheck(kind=kind, problems=error.problems)
-        notes = [f"{count:,} rows left out: {reason}" for reason, count in labels.left_out.items()]
-        return FileCheck(kind=kind, contents=contents({"labelled row": len(labels.rows)}), notes=notes)
+        notes = [f"{count:,} labels left out: {reason}" for reason, count in labels.all_left_out.items()]
+        kinds = Counter(row.kind for row in labels.rows)
+        found = (
+            {"labelled row": len(labels.rows)}
+            if len(kinds) == 1
+            else {f"{kind} row": n for kind, n in kinds.items()}
+        )
+        return FileCheck(kind=kind, contents=contents(found), notes=notes)
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:
@@ -310,7 +337,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
 
 def _labels_file(name: str) -> str:
     """Return the file that --labels names: a file, or the labels of a run that `assay label` wrote."""
-    if not name or Path(name).is_file():
+    if name in ("", BUILT_IN) or Path(name).is_file():
         return name
     try:
         path = find_run(name) / LABELS
@@ -325,16 +352,19 @@ def _labels_file(name: str) -> str:
     return str(path)
 
 
-class EmitAnswer(Solver):
-    """A solver without a model: it returns the answer of the labels file."""
+class EmitText(Solver):
+    """A solver without a model: it returns the judged text of the labels file."""
 
     async def solve(self, inputs: str, ctx: Context) -> None:
-        """Emit the row's answer as a record, which the scorer reads."""
+        """Emit the row's text as a record, which `assay show` prints."""
         ctx.emit("answer", inputs)
 
 
 class CalibrationScorer(Scorer):
-    """Returns one score per row: 1 if the judge accepts the answer, 0 if not, invalid without a verdict."""
+    """Returns one score per item: 1 if the judge gives it the kind's first label, 0 if not, invalid without a verdict.
+
+    For an answer that is 1 if the judge accepts it.
+    """
 
     def __init__(self, scorer_id: str, panel: Panel, rubric_judge: RubricJudge) -> None:
         self.id = scorer_id
@@ -344,139 +374,69 @@ class CalibrationScorer(Scorer):
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Call the judge. Raises ModelError if its endpoint does not answer."""
         row: LabelledRow = view.case.gold
-        response: str = view.records[0].data
-        label, confidence = "", None
-        if row.rubric:
-            judged = await self._rubric_judge.judge(ctx.model("judge"), row.rubric, response, row.reference)
-            accepted, reason = judged.passed, judged.reason
-        else:
-            question = AnswerQuestion(row.question, row.reference or "", response, row.evidence)
-            verdict = await self._panel.verdict(question, ctx)
-            accepted, reason = None, verdict.reason
-            if verdict.valid:
-                label = verdict.labels[0]
-                accepted, confidence = label == CORRECT, answer_quality(verdict)
-        data = {"id": row.place, "target": row.rubric or row.reference, "label": label, "sure": confidence}
-        return [
-            Score(
-                *view.case.head,
-                self.id,
-                METRIC,
-                status="invalid" if accepted is None else "scored",
-                value=None if accepted is None else float(accepted),
-                reason=reason,
-                data={key: value for key, value in data.items() if value not in ("", None)},
-                expected=row.label,
+        question = row.question
+        if isinstance(question, RubricText):
+            judged = await self._rubric_judge.judge(
+                ctx.model("judge"), question.rubric, question.response, question.reference
             )
-        ]
+            value = None if judged.passed is None else float(judged.passed)
+            return [self._score(view, row, 0, value, judged.reason, {"target": question.rubric})]
+        verdict = await self._panel.verdict(question, ctx)
+        scores = []
+        for number in range(question.count):
+            data: dict[str, Any] = {}
+            if isinstance(question, AnswerQuestion):
+                data["target"] = question.reference
+            value = None
+            if verdict.valid:
+                label = verdict.labels[number]
+                value = float(label == question.labels[0])
+                data |= {"label": label, "sure": confidence(question, verdict, number)}
+            scores.append(self._score(view, row, number, value, verdict.reason, data))
+        return scores
 
-
-def answer_quality(verdict: Verdict) -> float | None:
-    """Return a confidence from 0 to 1 for AUC: the share of votes for the answer, or the judge's own measure.
-
-    None if there is neither.
-    """
-    if verdict.votes:
-        return sum(labels[0] == CORRECT for labels in verdict.votes) / len(verdict.votes)
-    return verdict.sure[0] if verdict.sure else None
-
-
-def _disagreement(row: LabelledRow, score: Score, accepted: bool | None) -> dict[str, Any]:
-    """Return a line of disagreements.jsonl."""
-    kinds: Mapping[bool | None, str] = {True: "false accept", False: "false reject", None: "invalid"}
-    data = score.data or {}
-    return {
-        "place": row.place,
-        "what": kinds[accepted],
-        "category": row.category,
-        **({"rubric": row.rubric} if row.rubric else {"question": row.question}),
-        "reference": row.reference,
-        "response": row.response,
-        "label": row.label,
-        "judge": data.get("label") or accepted,
-        "sure": data.get("sure"),
-        "reason": score.reason,
-    }
-
-
-def calibration_entry(name: str, judge: JudgeInfo, calibration: Calibration) -> Entry:
-    """Return the report's entry: the numbers overall and by category, and the confusion table."""
-    overall = calibration.overall
-    accepts, rejects = overall.false_accepts, overall.false_rejects
-    confusion = Table(
-        name="confusion",
-        columns=["", "judge accepts", "judge rejects"],
-        rows=[
-            ["label: right", rejects.of - rejects.count, rejects.count],
-            ["label: wrong", accepts.count, accepts.of - accepts.count],
-        ],
-    )
-    return Entry(
-        name=name,
-        subject=name,
-        metrics=list(_metrics(overall)),
-        slices=[
-            Slice(by="category", name=category, metrics=list(_metrics(share)))
-            for category, share in calibration.categories.items()
-        ],
-        tables=[confusion],
-        judges=[judge],
-        notes=list(_notes(calibration)),
-    )
-
-
-def _why_no_kappa(result: Agreement) -> str:
-    if result.kappa is not None:
-        return ""
-    # Kappa divides by 0 if all are alike: chance agreement is 1.
-    return "labels and verdicts are all alike" if result.n else "no verdict is valid"
-
-
-def _metrics(result: Agreement) -> Iterator[Metric]:
-    left_out = {"invalid": result.invalid} if result.invalid else {}
-    # If every row is a cluster of its own, the interval is not a clustered one.
-    clustered = 0 < result.clusters < result.n
-    yield Metric(
-        name="kappa",
-        aggregation="kappa",
-        value=result.kappa,
-        denominator=result.n,
-        left_out=left_out,
-        interval=Interval(*result.interval) if result.interval else None,
-        interval_method=result.interval_method if result.interval else "",
-        clusters=result.clusters if clustered else None,
-        reason=_why_no_kappa(result),
-    )
-    for name, label, value in (
-        ("auc", "AUC", result.auc),
-        ("accuracy", "accuracy", result.accuracy),
-        ("balanced_accuracy", "balanced accuracy", result.balanced_accuracy),
-        ("base_rate", "base rate", result.base_rate),
-    ):
-        yield Metric(name=name, label=label, aggregation=name, value=value, denominator=result.n)
-    for name, label, share in (
-        ("false_accepts", "false accepts", result.false_accepts),
-        ("false_rejects", "false rejects", result.false_rejects),
-    ):
-        yield Metric(
-            name=name,
-            label=label,
-            aggregation="rate",
-            value=share.count / share.of if share.of else None,
-            numerator=share.count,
-            denominator=share.of,
-            higher_is_better=False,
+    def _score(
+        self,
+        view: View,
+        row: LabelledRow,
+        number: int,
+        value: float | None,
+        reason: str,
+        data: dict[str, Any],
+    ) -> Score:
+        return Score(
+            *view.case.head,
+            self.id,
+            METRIC,
+            part=str(number + 1) if len(row.labels) > 1 else "",
+            status="invalid" if value is None else "scored",
+            value=value,
+            reason=reason,
+            data={key: given for key, given in {"id": row.place, **data}.items() if given not in ("", None)},
+            expected=row.labels[number],
         )
 
 
-def _notes(calibration: Calibration) -> Iterator[str]:
-    """Yield notes: the method of the interval, the agreement of the voters, and the rows that are left out."""
-    overall = calibration.overall
-    if overall.interval:
-        units = f"{overall.clusters:,} clusters" if overall.clusters < overall.n else "single rows"
-        yield f"interval of kappa: {overall.interval_method} over {units}"
-    if votes := calibration.among_votes:
-        share = votes.unanimous / votes.rows
-        yield f"voters: unanimous on {votes.unanimous:,} of {votes.rows:,} rows ({share:.1%})"
-    for reason, count in calibration.left_out.items():
-        yield f"left out: {count:,} row{'' if count == 1 else 's'}, {reason}"
+def confidence(question: JudgeQuestion, verdict: Verdict, number: int = 0) -> float | None:
+    """Return from 0 to 1 how far an item has its kind's first label, for AUC. None if the judge gives no measure.
+
+    It is the share of votes for this label, else the judge's own measure.
+    """
+    if verdict.votes:
+        return sum(labels[number] == question.labels[0] for labels in verdict.votes) / len(verdict.votes)
+    # For the other kinds, the measure of `offline` is not about the first label.
+    return verdict.sure[number] if verdict.sure and question.kind in _MEASURED else None
+
+
+def _judged_text(row: LabelledRow) -> str:
+    """Return the text that was judged, or for memories all texts of the question by field."""
+    question = row.question
+    if isinstance(question, (AnswerQuestion, RubricText)):
+        return question.response
+    lines = []
+    for name, value in msgspec.structs.asdict(question).items():
+        if isinstance(value, str):
+            lines.append(f"{name}: {value}")
+        else:
+            lines += [f"{name}:", *(f"{number}. {each}" for number, each in enumerate(value, 1))]
+    return "\n".join(lines)

@@ -16,6 +16,14 @@ from assay.core.memory import BUNDLE, MemoryPlugin
 from assay.core.spec import RunSpec, apply_limit
 from assay.core.suite import CaseContent, CaseResult, ListedRows, PlannedCalls, Row
 from assay.core.types import Record
+from assay.scoring.questions import (
+    AnswerQuestion,
+    CorrectnessQuestion,
+    EvidenceQuestion,
+    InterferenceQuestion,
+    RecallQuestion,
+    UpdateQuestion,
+)
 from assay.solvers.memory.answer_prompt import cited_prompt
 from assay.solvers.memory.roles import EMBEDDER_ROLE, memory_roles
 from assay.solvers.memory.sessions import ANSWER, SESSION, USED, SessionsSolver
@@ -163,6 +171,25 @@ class LiveSource(RowSource):
             "questions": sum(len(each.questions) for sample in self._samples for each in sample.checkpoints),
             "baselines": list(self.plugins),
         }
+
+    def judged_kinds(self) -> set[str]:
+        """Return the kinds for which the samples have gold. Written memories are always judged."""
+        sessions = [session for sample in self._samples for session in sample.sessions]
+        questions = [
+            question
+            for sample in self._samples
+            for checkpoint in sample.checkpoints
+            for question in checkpoint.questions
+        ]
+        asked = {
+            RecallQuestion.kind: any(session.new or session.updates for session in sessions),
+            CorrectnessQuestion.kind: bool(sessions),
+            UpdateQuestion.kind: any(session.updates for session in sessions),
+            InterferenceQuestion.kind: any(session.interference for session in sessions),
+            AnswerQuestion.kind: bool(questions),
+            EvidenceQuestion.kind: any(question.contents for question in questions),
+        }
+        return {kind for kind, needed in asked.items() if needed}
 
     def planned_calls(self) -> list[PlannedCalls]:
         """Return the planned calls. Answer calls are exact, tokens are estimates, calls by memories are unknown."""

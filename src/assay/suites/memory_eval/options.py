@@ -78,5 +78,12 @@ assay memory eval --output-dir results/FU --eval-only --judge openai/OTHER
         str | None,
         how("Base URL of the judge's endpoint.  [default: $OPENAI_BASE_URL_JUDGE, else that of the model]"),
     ] = None
+    min_kappa: Annotated[
+        Annotated[float, Meta(ge=-1, le=1)] | None,
+        how(
+            "Stop before the run if the judge's kappa is lower than this, or not measured, for a kind of question "
+            "that it is asked."
+        ),
+    ] = None
     no_judge: Annotated[bool, score("Skip the judge; report only token F1 and BLEU-1.")] = False
     open_cases: Annotated[int, how("Samples in progress at once, counted per memory."), Meta(ge=1)] = 16

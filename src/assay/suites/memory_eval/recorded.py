@@ -25,6 +25,7 @@ from assay.core.registry import names, short
 from assay.core.spec import RunSpec
 from assay.core.suite import CaseContent, CaseResult, PlannedCalls, Row
 from assay.core.types import Record
+from assay.scoring.questions import trivial_verdict
 from assay.store.runs import file_digests, run_folders, state_of
 from assay.suites.memory_eval.options import MemoryEvalOptions
 from assay.suites.memory_eval.row_source import Baseline, RowSource, SampleLines
@@ -38,6 +39,7 @@ from assay.suites.memory_eval.rows import (
     encode,
     rows_key,
 )
+from assay.suites.memory_eval.scorers import judge_tasks
 
 SESSIONS, QUESTIONS = "pipeline_sessions.jsonl", "pipeline_qa.jsonl"
 WRITTEN_FILES = "pipeline.json"
@@ -133,6 +135,12 @@ class RecordedSource(RowSource):
         """Return the number of samples, the names of the baselines, and the hashes of the files."""
         samples = {row.data.sample_id for row in self._rows.iterate()}
         return {"samples": len(samples), "baselines": list(self.baselines), "files": self._content}
+
+    def judged_kinds(self) -> set[str]:
+        """Return the kinds of all questions about the files that need a judge."""
+        samples = (files.read(name).rows() for files in self._files.values() for name in files.samples)
+        tasks = (task for rows in samples for task in judge_tasks(rows))
+        return {task.question.kind for task in tasks if trivial_verdict(task.question) is None}
 
     def planned_calls(self) -> list[PlannedCalls]:
         """Return nothing: memories and the answering model are not called."""

@@ -94,6 +94,10 @@ class RowSource(ABC):
         """Return the lines of a case for the pipeline files; None for a sample that failed."""
 
     @abstractmethod
+    def judged_kinds(self) -> set[str]:
+        """Return the kinds of question that the judge is asked about the data."""
+
+    @abstractmethod
     def facts(self) -> dict[str, Any]:
         """Return sizes and names for `run.json` and --dry-run."""
 

@@ -50,7 +50,7 @@ from assay.core.suite import (
 from assay.core.types import Record
 from assay.scoring.judge_setup import setup_of
 from assay.scoring.panel import OFFLINE, Panel, judge_name
-from assay.store.judges import panel_judge, with_calibration
+from assay.store.judges import panel_judge, require_kappa, with_calibration
 from assay.suites.memory_eval.case_page import held_sessions, sample_details, sample_question
 from assay.suites.memory_eval.eval_columns import sample_evals
 from assay.suites.memory_eval.eval_export import EvalExporter
@@ -106,6 +106,8 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         """Split option values of the form `a,b`, and fill model, judge and endpoints from the environment."""
         options = spec.options
         assert isinstance(options, MemoryEvalOptions)
+        if options.no_judge and options.min_kappa is not None:
+            raise UsageError("--min-kappa is about the judge, but --no-judge skips it. Remove one of them.")
         if options.no_judge and spec.judge:
             raise UsageError(f"--no-judge and --judge {spec.judge} exclude each other. Remove one of them.")
         options = replace(
@@ -183,6 +185,9 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
             LexicalScorer(lambda view: source.answers(view.case.gold, view.case.subject, view.records), gold)
         ]
         if self._panel is not None:
+            if self.options.min_kappa is not None:
+                asked = source.judged_kinds()
+                require_kappa([each for each in self._judges() if each.kind in asked], self.options.min_kappa)
             scorers.append(EvalScorer(self._panel, rows_of, gold))
         return scorers
 

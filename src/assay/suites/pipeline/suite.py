@@ -285,7 +285,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
             assert self.spec.judge is not None
             self._judge = rubric_judge(self.spec.judge, judge.fingerprint, [METRIC])
             if self.options.min_kappa is not None:
-                require_kappa(self._judge, self.options.min_kappa)
+                require_kappa([self._judge], self.options.min_kappa)
             parts["judge"] = self._judge.fingerprint
         parts["outputs"] = self.file.outputs
         agent = self._agents.get(self.pipelines[self.variants[0]].target)
