@@ -110,7 +110,7 @@ def checkpoints_schema() -> JsonSchema:
 
 
 def _row_of_sample(schema: JsonSchema, struct: str, keys: tuple[str, str]) -> JsonSchema:
-    """SampleTurn the schema of an item into that of a row with a list of items under one of two keys."""
+    """Turn the schema of an item into that of a row with a list of items under one of two keys."""
     del schema["$ref"]
     identifier = {"type": ["string", "integer", "null"], "description": "The sample that the row belongs to."}
     return {
