@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import chdir, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,7 +48,7 @@ from assay.engine.cases import Cases
 from assay.engine.context import SharedEndpoint
 from assay.engine.loop import Loop, Setup
 from assay.journal import folder as folders
-from assay.journal.calls import ReusableCalls
+from assay.journal.calls import ReusableCalls, find_reusable
 from assay.journal.earlier import keep_scoring
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
 from assay.journal.integrity import file_problems, is_damaged
@@ -78,6 +79,10 @@ _TOO_MANY_FILES = (
 )
 # So many changed files are named.
 _MAX_NAMES = 3
+# Runs whose replies are taken without --reuse. Each of them is read as a whole at the start.
+_MAX_SIMILAR_RUNS = 4
+# Each of them is read as a whole at the start of a run.
+_MAX_SIMILAR_RUNS = 4
 
 
 class OutdatedRun(NamedTuple):
@@ -118,11 +123,13 @@ class Runner:
         self.ask_parts = self._ask_parts()
         self.ask = fingerprint(self.ask_parts)
         self.score = fingerprint(self._score_parts())
+        # As run.json has it, to be compared with that of other runs.
+        self._reuse_identity = msgspec.to_builtins(suite.reuse_identity(), str_keys=True)
         self._folder = folder
         self._continued: Path | None = None
         self._outdated: OutdatedRun | None = None
         self.home = folder.parent if folder else Path(self.spec.output_dir) / HOME
-        self._reused = find_run(self.spec.reuse, other_than=f"-{self.ask}") if self.spec.reuse else None
+        self._reused = [find_run(self.spec.reuse, other_than=f"-{self.ask}")] if self.spec.reuse else []
         self._spent_now: dict[str, int] = {}
         self._unscored = 0
         self._command_words = list(sys.argv if command is None else command)
@@ -137,7 +144,7 @@ class Runner:
 
     def reuse(self, run: Path) -> None:
         """Take replies of this run for the same case and the same request, as `--reuse` does."""
-        self._reused = run
+        self._reused = [run]
 
     # Which run this is.
 
@@ -337,7 +344,9 @@ class Runner:
                 total=cases.total,
                 command=self._command(),
                 spec=msgspec.to_builtins(self.spec),
-                parts=msgspec.to_builtins({"ask": self.ask_parts}, str_keys=True),
+                parts=msgspec.to_builtins(
+                    {"ask": self.ask_parts, "reuse": self._reuse_identity}, str_keys=True
+                ),
                 facts=rows.facts,
                 score_parts=self.suite.parts,
             )
@@ -353,8 +362,8 @@ class Runner:
         run, changed = self._outdated
         reason = f"{_names(changed)}, which the code of the run reads, changed since {run.name}, so this is another run"
         if self.suite.roles and not self._has_python_model:
-            self._reused = self._reused or run
-            reason += f". It takes the replies to equal requests from {self._reused.name}"
+            self._reused = self._reused or [run]
+            reason += f". It takes the replies to equal requests from {self._reused[0].name}"
         self._notice([reason])
 
     @property
@@ -362,15 +371,39 @@ class Runner:
         """Whether a model of the run is the user's code. Its replies may depend on the files that it reads."""
         return any(role.model.startswith("python/") for role in self.suite.roles.values())
 
-    def _reusable_calls(self) -> ReusableCalls | None:
-        """Return the calls of the run of `--reuse`; None if there is none, or if its replies may be outdated."""
-        if self._reused is None:
-            return None
-        if self._has_python_model and (changed := outdated_files(self._reused / CODE_FILES)):
-            why = f"{_names(changed)} changed since, and a model that is Python code may have read it"
-            self._notice([f"no reply of {self._reused.name} is reused: {why}"])
-            return None
-        return ReusableCalls(self._reused)
+    def _reusable_calls(self, own: Path) -> list[ReusableCalls]:
+        """Return the calls of the runs whose replies to equal requests are taken. `own` is this run's folder.
+
+        Those are the run of `--reuse`, and runs that share the `reuse_identity` of the suite. Replies that may be
+        outdated are left out.
+        """
+        runs = self._reused or self._similar_runs(own)
+        usable: list[ReusableCalls] = []
+        for run in runs:
+            if self._has_python_model and (changed := outdated_files(run / CODE_FILES)):
+                why = f"{_names(changed)} changed since, and a model that is Python code may have read it"
+                self._notice([f"no reply of {run.name} is reused: {why}"])
+            else:
+                usable.append(ReusableCalls(run))
+        return usable
+
+    def _similar_runs(self, own: Path) -> list[Path]:
+        """Return the newest runs with the suite's `reuse_identity`: in the output folder, or in folders beside it."""
+        if self._reuse_identity is None or self.spec.fresh or self._folder is not None:
+            return []
+        homes = [self.home]
+        if self.suite.exclusive_output:
+            # Such a suite has one run for each output folder, so the runs to compare stand side by side.
+            homes += sorted(self.home.parent.parent.glob(f"*/{HOME}"))
+        runs = {run.resolve(): None for home in homes for run in folders.runs_of_suite(home, self.spec.suite)}
+        similar = [
+            run for run in runs if run != own.resolve() and self._shares_building(folders.read_info(run))
+        ]
+        return sorted(similar, key=lambda run: run.name, reverse=True)[:_MAX_SIMILAR_RUNS]
+
+    def _shares_building(self, info: RunInfo) -> bool:
+        """Return whether a run has the same `reuse_identity`. A run that asks all the same is a repeat on purpose."""
+        return info.ask != self.ask and info.parts.get("reuse") == self._reuse_identity
 
     def _command(self) -> list[str]:
         """Return the command line for run.json."""
@@ -455,13 +488,13 @@ class Runner:
     async def _loop(self, journal: Journal, info: RunInfo, cases: Cases) -> BaseException | None:
         """Run every unfinished case. Returns the error that stopped the run early, or None."""
         spec, suite = self.spec, self.suite
-        reusable = self._reusable_calls()
+        reusable = self._reusable_calls(journal.folder)
         before = journal.index.spent
         ledger = CallLedger(
             journal,
             self._notify,
             spec.max_calls,
-            reusable.find if reusable else None,
+            partial(find_reusable, reusable) if reusable else None,
             spec.max_cost,
             answered=before.calls > before.failed,
         )
@@ -526,6 +559,8 @@ class Runner:
                 return error
             finally:
                 await gateway.close()
+                for calls in reusable:
+                    calls.close()
                 self._spent_now = ledger.counts()
                 if ledger.lost_replies:
                     self._notice([_lost_replies(ledger.lost_replies)])

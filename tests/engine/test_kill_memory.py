@@ -69,7 +69,9 @@ def timeless(value: Any) -> Any:
     """Without seconds, at any depth."""
     if isinstance(value, dict):
         return {
-            key: timeless(item) for key, item in value.items() if key not in ("timings", "seconds", "run")
+            key: timeless(item)
+            for key, item in value.items()
+            if key not in ("timings", "seconds", "seconds_p50", "seconds_p95", "run")
         }
     return [timeless(item) for item in value] if isinstance(value, list) else value
 

@@ -15,6 +15,7 @@ import pytest
 import assay
 from assay.core.connect import Connection
 from assay.core.protocols import Upstream
+from assay.core.stage_usage import StageUsage
 from assay.core.types import Request, Response
 from assay.models.calling.gateway import Gateway
 from assay.models.openai import OpenAIModel
@@ -209,6 +210,10 @@ class Named:
 
     endpoint = ""
     can: frozenset[str] = frozenset()
+    purpose = ""
+    usage: dict[str, StageUsage] = {}  # noqa: RUF012
+    seed: int | None = None
+    replayed_seconds = 0.0
 
     def __init__(self, name: str, *, silent: bool = False) -> None:
         self.name = name

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
+from assay.core.stage_usage import StageUsage
 from assay.core.types import Call, Case, End, Record, Request, Response, Score
 
 T = TypeVar("T")
@@ -53,6 +54,14 @@ class Asker(Protocol):
     name: str
     endpoint: str
     can: frozenset[str]
+    purpose: str
+    """What the next calls are made for, such as `build`. Solvers may set it. Empty: not counted in `usage`."""
+    usage: dict[str, StageUsage]
+    """What the calls of this try cost, by purpose. Replies from a log count like new ones."""
+    seed: int | None
+    """The seed of all requests instead of the run's. None means the run's. Solvers may set it."""
+    replayed_seconds: float
+    """The time that calls of this try took when they were sent, if their replies come from a log now."""
 
     async def call(self, request: Request) -> Call:
         """Return the call as the log has it, with its duration. Raises ModelError if it has no reply."""

@@ -14,6 +14,7 @@ The fields' texts are the help of the command line:
 
 from __future__ import annotations
 
+import inspect
 import re
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -260,7 +261,9 @@ def fields(struct: type[Struct]) -> Iterator[Field]:
     Raises TypeError for a field that is not marked `ask`, `score` or `how`.
     """
     hints = get_type_hints(struct, include_extras=True)
-    for item in msgspec.structs.fields(struct):
+    # A struct's own options come before those that it shares with others: `--help` begins with its data.
+    own = inspect.get_annotations(struct)
+    for item in sorted(msgspec.structs.fields(struct), key=lambda each: each.name not in own):
         kind, *metas = get_args(hints[item.name]) or [None]
         extra: dict[str, Any] = {}
         text = ""
@@ -378,7 +381,7 @@ def parse_pairs(text: str) -> dict[str, Any]:
             reason = str(error).removeprefix("JSON is malformed: ")
             raise UsageError(f"not a JSON object: {reason}: {text!r}") from None
     pairs = {}
-    for item in filter(None, _split_pairs(text)):
+    for item in filter(None, split_pairs(text)):
         key, equals, value = item.partition("=")
         if not equals:
             found = repr(item) if item == text else f"{item!r} in {text!r}"
@@ -387,7 +390,7 @@ def parse_pairs(text: str) -> dict[str, Any]:
     return pairs
 
 
-def _split_pairs(text: str) -> list[str]:
+def split_pairs(text: str) -> list[str]:
     """Split at commas outside of brackets and quotes: `stop=["a","b"]` is one pair."""
     parts, depth, quote = [""], 0, ""
     for char in text:

@@ -442,6 +442,14 @@ class Suite(ABC, Generic[OptionsT, DataT]):
         """
         return [row.key for row in self.rows().iterate()]
 
+    def reuse_identity(self) -> Any:
+        """Return what another run of the output folder must share for its replies to equal requests to be taken.
+
+        The default None takes none. A suite whose cases have an expensive part that another option leaves as it is
+        returns the identity of that part: the building of memories, if only another model answers.
+        """
+        return None
+
     def score_identity(self) -> Any:
         """Return everything besides options that can change a score. A change scores the saved replies again.
 

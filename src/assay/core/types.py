@@ -158,6 +158,8 @@ class Commit(Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     label: str = ""
     tags: tuple[str, ...] = ()
+    cost: float | None = None
+    """The price of a judge's calls in US dollars, if it is known."""
 
 
 CLOSING_KINDS = ("fed", "used", "imported", "document", "row", "tests")
@@ -225,3 +227,5 @@ class End(Struct, frozen=True, omit_defaults=True, tag="end", tag_field="type"):
     seconds: float = 0.0
     label: str = ""
     tags: tuple[str, ...] = ()
+    cost: float | None = None
+    """The price of a judge's calls in US dollars, if it is known."""

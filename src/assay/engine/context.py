@@ -238,6 +238,13 @@ class TryContext:
             output_tokens += asker.output
         return Usage(input_tokens, output_tokens) if input_tokens or output_tokens else None
 
+    @property
+    def cost(self) -> float | None:
+        """The price of the calls of this stage whose purpose was named. None if none has a price."""
+        prices = [usage.price for asker in self._askers.values() for usage in asker.usage.values()]
+        known = [price for price in prices if price is not None]
+        return sum(known) if known else None
+
 
 class RunContext(Struct, frozen=True):
     """The parts of a context that all tries of a run share."""

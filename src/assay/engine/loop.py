@@ -285,4 +285,5 @@ def _end(
         seconds=round(seconds, 6),
         label=label,
         tags=tags,
+        cost=ctx.cost,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -89,6 +90,17 @@ class ReusableCalls:
     def close(self) -> None:
         """Close the file."""
         self._reader.close()
+
+
+def find_reusable(
+    runs: Sequence[ReusableCalls], case: Case, stage: str, request_hash: str, n: int
+) -> Call | None:
+    """Return the call of the first run that has one for the same case, stage and request; else None."""
+    for calls in runs:
+        call = calls.find(case, stage, request_hash, n)
+        if call is not None:
+            return call
+    return None
 
 
 class SharedReplies:

@@ -58,7 +58,7 @@ class PythonModel:
     async def send(self, request: Request, seed: int) -> Response:
         """Call the function once."""
         function: Callable[..., Any] | None = self._function
-        arguments: tuple[Any, ...] = (request.prompt, {**request.params, "seed": seed})
+        arguments: tuple[Any, ...] = (request.prompt, {"seed": seed, **request.params})
         if request.continuation is not None:
             function, arguments = self._likelihood, (request.prompt, request.continuation)
         elif request.messages is not None:

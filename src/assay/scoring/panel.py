@@ -100,7 +100,9 @@ class Panel:
                 return _offline_verdict(question)
             self._offline = True
             return await compute(partial(_offline_verdict, question))
-        return await self._judges[question.kind].verdict(question, ctx.model(ROLE), ctx)
+        asker = ctx.model(ROLE)
+        asker.purpose = JUDGE
+        return await self._judges[question.kind].verdict(question, asker, ctx)
 
     def fingerprint(self, kind: str) -> str:
         """Return a hash that changes with the judge's model, its prompt for this kind, parameters and votes."""

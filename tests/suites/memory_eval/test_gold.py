@@ -15,9 +15,11 @@ import assay
 from assay.core.errors import ModelError
 from assay.core.memory import Message, find_memory
 from assay.core.protocols import Context
+from assay.core.stage_usage import StageUsage
 from assay.core.types import Call, Failure, Request
+from assay.solvers.memory.memory_set import MemorySet
 from assay.solvers.memory.sessions import SampleInputs, SessionInputs, SessionQuestion, SessionsSolver
-from assay.solvers.memory.timed_memory import MemorySet
+from assay.solvers.memory.settings import MemorySetting
 from assay.suites.memory_eval.suite import MemoryEvalSuite
 
 from servers.judging import JudgingServer
@@ -115,7 +117,8 @@ def test_a_solver_passes_evidence_only_to_memories_that_declare_it(tmp_path: Pat
     )
     for declared in (False, True):
         plugin = own._replace(about=msgspec.structs.replace(own.about, needs_evidence=declared))
-        solver = SessionsSolver(MemorySet({"own": plugin}, {}, "wordllama", 10.0))
+        setting = MemorySetting(name="own", reference="own.py:Own", plugin=plugin, options={})
+        solver = SessionsSolver(MemorySet({"own": setting}, "wordllama", 10.0))
         asyncio.run(solver.solve(visits, cast("Context", Silent())))
     assert (tmp_path / "log.txt").read_text().splitlines() == ["who? []", "who? ['0']"]
 
@@ -136,6 +139,7 @@ class Silent:
         return self
 
     name, endpoint, can = "nobody", "", frozenset[str]()
+    purpose, usage, replayed_seconds = "", dict[str, StageUsage](), 0.0
 
     async def call(self, request: Request) -> Call:
         raise ModelError(Failure("refusal", "nobody is there"))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from assay.core.report import Entry, Metric
+from assay.core.stage_usage import StageUsage
 from assay.core.types import Record, Score
 from assay.scoring.questions import AnswerQuestion, JudgeQuestion, Verdict, invalid
 from assay.suites.memory_eval.eval_columns import Aggregate, sample_evals
@@ -252,10 +253,9 @@ def test_counts_failures_seconds_and_tokens() -> None:
         record("answer", search_seconds=0.25, answer_seconds=0.5, dropped=2, loose=True),
         record("answer", search_seconds=0.25, error="no answer"),
         record("answer", search_seconds=0.0, error="own.search: no", search_failed=True),
-        record("used", tokens={"storage": [15, 6]}),
+        record("used", usage={"build": StageUsage(calls=3, input_tokens=15, output_tokens=6)}),
     ]
     tally.add_sample(2, 0, [], records, [])
-    tally.add_use("judge", None, (7, 1))
     assert tally.counts == {
         "samples": 3,
         "failed": 1,
@@ -274,10 +274,10 @@ def test_counts_failures_seconds_and_tokens() -> None:
     assert [(example.label, example.index, example.reason) for example in failures.shown] == [
         ("sample conv-9", 4, "it fell")
     ]
-    (usage,) = entry.tables
-    assert usage.columns == ["stage", "p50 s", "p95 s", "tokens in", "tokens out"]
-    assert usage.rows == [
-        ["storage", 2.0, pytest.approx(2.9), 15, 6],
-        ["retrieval", 0.25, 0.25, None, None],
-        ["answer", 0.5, 0.5, None, None],
+    (stages,) = entry.tables
+    assert stages.columns == ["stage", "calls", "tokens in", "tokens out", "seconds", "p50 s", "p95 s"]
+    assert stages.rows == [
+        ["build", 3, 15, 6, 6.0, 2.0, pytest.approx(2.9)],
+        ["retrieve", 0, None, None, 0.5, 0.25, 0.25],
+        ["answer", 0, None, None, 0.5, 0.5, 0.5],
     ]

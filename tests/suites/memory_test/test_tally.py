@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from assay.core.stage_usage import StageUsage
 from assay.core.types import Record, Score
 from assay.suites.memory_test.tally import MemoryTally
 
@@ -77,27 +78,27 @@ def test_evidence_that_names_no_message_is_counted() -> None:
 def test_seconds_and_tokens_are_by_stage() -> None:
     """Answers with 0 seconds are not counted: no model was called."""
     tally = tally_of()
-    usage = {"insert_seconds": [1.0, 3.0], "tokens": {"storage": [5, 2]}}
-    more = {"insert_seconds": [2.0], "tokens": {"storage": [1, 1], "retrieval": [7, 0]}}
+    build = StageUsage(calls=3, reused=1, input_tokens=6, output_tokens=3, cost=0.5)
+    usage = {"build": build, "answer": StageUsage(calls=2, failed=1, uncounted=1)}
     records = [
         answer(),
         answer(answer_seconds=2.0, tokens=[10, 1], search_seconds=1.5),
         answer(error="no"),
-        Record(0, "k", "s", "m", 1, "fed", data=usage),
+        Record(0, "k", "s", "m", 1, "fed", data={"insert_seconds": [1.0, 3.0], "usage": usage}),
     ]
     tally.add_conversation(0, [2], records, [])
-    tally.add_conversation(1, [2], [Record(1, "l", "s", "m", 1, "fed", data=more)], [])
+    tally.add_conversation(1, [2], [Record(1, "l", "s", "m", 1, "fed", data={"insert_seconds": [2.0]})], [])
     summary = tally.summary()
-    assert {stage: (seconds["n"], seconds["p50"]) for stage, seconds in summary["seconds"].items()} == {
-        "insertion": (3, 2.0),
-        "retrieval": (3, 0.5),
-        "answer": (1, 2.0),
+    assert {stage: (each["seconds"], each["seconds_p50"]) for stage, each in summary["stages"].items()} == {
+        "build": (6.0, 2.0),
+        "retrieve": (2.5, 0.5),
+        "answer": (2.0, 2.0),
     }
-    assert summary["tokens"] == {
-        "answer": {"input": 10, "output": 1},
-        "storage": {"input": 6, "output": 3},
-        "retrieval": {"input": 7, "output": 0},
-    }
+    building, answers = summary["stages"]["build"], summary["stages"]["answer"]
+    assert (building["calls"], building["reused"], building["input_tokens"]) == (3, 1, 6)
+    assert building["cost"] == 0.5
+    # No reply has tokens, so they were not measured.
+    assert (answers["calls"], answers["failed"], "input_tokens" in answers) == (2, 1, False)
     assert (summary["counts"]["answers"], summary["counts"]["errors"]) == (3, 1)
 
 

@@ -25,6 +25,7 @@ from assay.core.events import Called, Noted, Notify, Retrying
 from assay.core.hashing import request_hash
 from assay.core.params import with_params
 from assay.core.protocols import Upstream
+from assay.core.stage_usage import StageUsage
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
 from assay.models.calling.foreign_sdk import is_sdk_request
 from assay.models.calling.permits import NO_LANES, Permits
@@ -386,7 +387,11 @@ class CaseAsker:
         "input",
         "name",
         "output",
+        "purpose",
+        "replayed_seconds",
+        "seed",
         "stopped",
+        "usage",
     )
 
     def __init__(self, caller: Caller, case: Case, stage: str, try_: int, replies: LoggedReplies) -> None:
@@ -403,6 +408,10 @@ class CaseAsker:
         self.input = 0
         self.output = 0
         self.stopped: AssayError | None = None
+        self.purpose = ""
+        self.usage: dict[str, StageUsage] = {}
+        self.seed: int | None = None
+        self.replayed_seconds = 0.0
 
     async def ask(self, request: Request) -> Response:
         """Return the reply to a request. Raises ModelError if there is none."""
@@ -414,6 +423,9 @@ class CaseAsker:
         """Return the call as it is logged. Raises ModelError if it has no reply."""
         if self._caller.params:
             request = with_params(request, self._caller.params)
+        if self.seed is not None:
+            # A parameter, so that the request has another hash: replies to other seeds are not reused.
+            request = with_params(request, {"seed": self.seed})
         hash_ = request_hash(request)
         n = self._counts.get(hash_, 0)
         self._counts[hash_] = n + 1
@@ -427,6 +439,10 @@ class CaseAsker:
                 self.stopped = error
                 raise
 
+        if replayed:
+            self.replayed_seconds += call.seconds
+        if self.purpose:
+            self.usage.setdefault(self.purpose, StageUsage()).add_call(call)
         response = call.response
         if response is not None and response.usage:
             self.input += response.usage.input

@@ -18,6 +18,7 @@ from assay.core.connect import SCHEMA
 from assay.core.errors import ModelError
 from assay.core.memory import Query, SearchHit
 from assay.core.protocols import Asker
+from assay.core.stage_usage import ANSWER
 from assay.core.types import Failure, Request, Usage
 from assay.solvers.json_reply import NoJsonError, find_json
 from assay.solvers.memory.answer_prompt import MemoryPrompt, dated_text, numbered_line
@@ -48,6 +49,7 @@ async def answer_question(
     asker: Asker, question: Query, hits: Sequence[SearchHit], prompt: MemoryPrompt
 ) -> MemoryAnswer:
     """Ask the model to answer from the hits. A failed call raises nothing; it sets `failure` of the answer."""
+    asker.purpose = ANSWER
     messages = prompt.messages(question, hits)
     request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=prompt.params)
     try:
@@ -90,6 +92,7 @@ async def answer_with_citations(
     if SCHEMA in asker.can:
         schema = {"name": "reply", "schema": _CITED_SCHEMA}
         params = {**params, "response_format": {"type": "json_schema", "json_schema": schema}}
+    asker.purpose = ANSWER
     messages = prompt.messages(question, hits)
     request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=params)
     try:

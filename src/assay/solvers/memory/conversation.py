@@ -14,12 +14,14 @@ from msgspec import Struct
 from assay.core.error_counts import with_place
 from assay.core.memory import Message, Query
 from assay.core.protocols import Context, Solver
+from assay.core.stage_usage import StageUsage, add_usage
 from assay.core.types import Record
 from assay.solvers.memory.answer_prompt import MemoryPrompt, plain_prompt
 from assay.solvers.memory.answers import MemoryAnswer, PendingAnswers, answer_question
+from assay.solvers.memory.memory_set import MemorySet
 from assay.solvers.memory.roles import ANSWER_ROLE
 from assay.solvers.memory.search import Search, search_once
-from assay.solvers.memory.timed_memory import MemorySet, TimedMemory
+from assay.solvers.memory.timed_memory import TimedMemory
 
 # Messages per call of `add`. The messages of one packet always belong to one session.
 PACKET = 2
@@ -81,11 +83,11 @@ class AnswerRecord(Struct, frozen=True, omit_defaults=True):
 class InsertRecord(Struct, frozen=True):
     """The data of the `fed` record. It exists only if the whole conversation was inserted.
 
-    `insert_seconds` has one value per packet. `tokens` has input and output tokens by stage.
+    `insert_seconds` has one value per packet. `usage` has the calls of the memory and of the answers.
     """
 
     insert_seconds: list[float]
-    tokens: dict[str, list[int]]
+    usage: dict[str, StageUsage] = {}
 
 
 def read_answers(records: Sequence[Record]) -> list[tuple[Record, AnswerRecord]]:
@@ -103,7 +105,7 @@ def read_insertion(records: Sequence[Record]) -> InsertRecord | None:
 
 
 class ConversationSolver(Solver):
-    """Emits one `answer` record per test and question, then `fed` with the seconds and tokens of the memory."""
+    """Emits one `answer` record per test and question, then `fed` with the seconds and calls."""
 
     def __init__(
         self, memories: MemorySet, k: int, *, answers: bool, prompt: MemoryPrompt | None = None
@@ -121,7 +123,10 @@ class ConversationSolver(Solver):
                 seconds = await self._run_conversation(inputs, memory, pending, ctx)
             finally:
                 await pending.wait()
-        ctx.emit(INSERTED, InsertRecord(seconds, memory.tokens))
+        usage = memory.usage
+        if self._answers:
+            add_usage(usage, ctx.model(ANSWER_ROLE).usage)
+        ctx.emit(INSERTED, InsertRecord(seconds, usage))
         pending.raise_failure()
 
     async def _run_conversation(

@@ -2,22 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from assay.core.connect import CHAT, Role
+from assay.core.connect import CHAT, EMBEDDINGS, Role
+from assay.core.errors import UsageError
 from assay.core.spec import RunSpec
+from assay.solvers.memory.options import MemoryOptions
 
 ANSWER_ROLE, BUILD_ROLE, EMBEDDER_ROLE = "answer", "build", "embedder"
 
 
+def answer_model(spec: RunSpec, options: MemoryOptions) -> str:
+    """Return the model that answers questions: --answer-model, else --model. Empty if neither is given."""
+    return options.answer_model or spec.model
+
+
+def build_model(spec: RunSpec, options: MemoryOptions) -> str:
+    """Return the model that memories ask: --build-model, else --model. Empty if neither is given."""
+    return options.build_model or spec.model
+
+
 def memory_roles(
-    spec: RunSpec, answer_kwargs: dict[str, Any], build_kwargs: dict[str, Any], *, answers: bool = True
+    spec: RunSpec, options: MemoryOptions, *, answers: bool, asking: str, instead: str = ""
 ) -> dict[str, Role]:
-    """Return the roles of `--model`, each with its parameters. Without `answers` there is only the role that builds."""
+    """Return the models of a run, each with its parameters.
+
+    `answers` says whether questions are answered. `asking` names the memories that call a model, if there are any.
+    Raises UsageError if a model is needed and not named. `instead` says how to do without a model that answers.
+    """
     needs = frozenset({CHAT})
-    roles = {BUILD_ROLE: Role(spec.model, params=spec.gen_kwargs | build_kwargs, needs=needs)}
+    roles: dict[str, Role] = {}
+    answer, build = answer_model(spec, options), build_model(spec, options)
     if answers:
+        if not answer:
+            raise UsageError(
+                f"--model is missing. Name the model that answers with --model or --answer-model{instead}."
+            )
         # First: new cases wait for the permits of the first role.
-        answer = Role(spec.model, params=spec.gen_kwargs | answer_kwargs, needs=needs)
-        return {ANSWER_ROLE: answer, **roles}
+        roles[ANSWER_ROLE] = Role(answer, params=spec.gen_kwargs | options.answer_kwargs, needs=needs)
+    elif options.answer_model:
+        raise UsageError("--answer-model has no effect: --no-answer asks for no answers. Remove one of them.")
+    if asking and not build:
+        raise UsageError(
+            f"--model is missing: {asking} calls a model to store or search. Name it with --model or --build-model."
+        )
+    # A memory in a user's file may call the model without saying so in its ABOUT.
+    if build:
+        roles[BUILD_ROLE] = Role(build, params=spec.gen_kwargs | options.build_kwargs, needs=needs)
+    if is_endpoint(options.embedder):
+        roles[EMBEDDER_ROLE] = Role(
+            options.embedder, params=options.embedder_kwargs, needs=frozenset({EMBEDDINGS})
+        )
+    elif options.embedder_kwargs:
+        raise UsageError(
+            f"--embedder-kwargs has no effect: {options.embedder} sends no requests. Name an endpoint with --embedder."
+        )
     return roles
+
+
+def is_endpoint(embedder: str) -> bool:
+    """Return whether an embedder is PROVIDER/NAME of an endpoint, and not a name or a file of this machine."""
+    return "/" in embedder and ".py:" not in embedder

@@ -13,14 +13,16 @@ from msgspec import Struct
 from assay.core.error_counts import with_place
 from assay.core.memory import MemoryItem, Message, Query, SearchHit
 from assay.core.protocols import Context, Solver
+from assay.core.stage_usage import add_usage
 from assay.solvers.memory.answer_prompt import MemoryPrompt, cited_prompt
 from assay.solvers.memory.answers import CitedAnswer, PendingAnswers, answer_with_citations
+from assay.solvers.memory.memory_set import MemorySet
 from assay.solvers.memory.roles import ANSWER_ROLE
 from assay.solvers.memory.search import Search, search_once
 from assay.solvers.memory.snapshots import MemorySnapshot, SessionChanges, diff_snapshots
-from assay.solvers.memory.timed_memory import MemorySet, TimedMemory
+from assay.solvers.memory.timed_memory import TimedMemory
 
-# Kinds of records. `used` has the tokens of a sample.
+# Kinds of records. `used` has what the calls of a sample cost, by stage.
 SESSION, ANSWER, USED = "session", "answer", "used"
 
 
@@ -48,7 +50,7 @@ class SampleInputs(Struct, frozen=True):
 
 
 class SessionsSolver(Solver):
-    """Emits one `session` record per session, one `answer` per question, then `used` with tokens by stage."""
+    """Emits one `session` record per session, one `answer` per question, then `used`."""
 
     def __init__(self, memories: MemorySet, k: int = 5, prompt: MemoryPrompt | None = None) -> None:
         self.memories = memories
@@ -64,7 +66,9 @@ class SessionsSolver(Solver):
                     await sample.run_session(session)
             finally:
                 await sample.pending.wait()
-        ctx.emit(USED, {"tokens": memory.tokens})
+        usage = memory.usage
+        add_usage(usage, ctx.model(ANSWER_ROLE).usage)
+        ctx.emit(USED, {"usage": usage})
         sample.pending.raise_failure()
 
 

@@ -12,7 +12,7 @@ import msgspec
 from assay.core import registry
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint, row_key
-from assay.core.memory import BUNDLE, MemoryPlugin
+from assay.core.memory import BUNDLE
 from assay.core.spec import RunSpec, apply_limit
 from assay.core.suite import CaseContent, CaseResult, ListedRows, PlannedCalls, Row
 from assay.core.types import Record
@@ -25,10 +25,16 @@ from assay.scoring.questions import (
     UpdateQuestion,
 )
 from assay.solvers.memory.answer_prompt import cited_prompt
-from assay.solvers.memory.roles import EMBEDDER_ROLE, memory_roles
+from assay.solvers.memory.memory_set import MemorySet
+from assay.solvers.memory.roles import EMBEDDER_ROLE, answer_model, build_model, memory_roles
 from assay.solvers.memory.sessions import ANSWER, SESSION, USED, SessionsSolver
+from assay.solvers.memory.settings import (
+    MemorySetting,
+    building_identity,
+    find_settings,
+    memories_identity,
+)
 from assay.solvers.memory.snapshots import ADD, ARCHIVE, ItemChange, MemorySnapshot, SessionChanges
-from assay.solvers.memory.timed_memory import MemorySet, find_memories
 from assay.suites.memory_eval.options import MemoryEvalOptions
 from assay.suites.memory_eval.row_source import Baseline, RowSource, SampleLines
 from assay.suites.memory_eval.rows import (
@@ -63,33 +69,35 @@ class LiveSource(RowSource):
             )
         self._spec = spec
         self._options = options
-        self.plugins = find_memories(options.baseline, "--baseline")
+        self.memories = find_settings(options.baseline, options.memory_args, "--baseline", options.repeats)
         self.baselines = {
-            name: Baseline(plugin.title, plugin.about.reference) for name, plugin in self.plugins.items()
+            name: Baseline(plugin.title, plugin.about.reference) for name, plugin in self.memories.items()
         }
         output = Path(spec.output_dir)
         # The format puts the files into the output folder itself. Several baselines need a subfolder each.
-        self.folders = {name: output / name if len(self.plugins) > 1 else output for name in self.plugins}
-        if not spec.model:
-            raise UsageError("--model is missing. Name the model that answers, or set OPENAI_MODEL.")
+        self.folders = {name: output / name if len(self.memories) > 1 else output for name in self.memories}
         self._prompt = cited_prompt(Path(options.answer_prompt) if options.answer_prompt else None)
-        memories = MemorySet(self.plugins, options.memory_args, options.embedder, spec.timeout)
+        memories = MemorySet(self.memories, options.embedder, spec.timeout, spec.seed)
         self._needing_evidence = memories.needing_evidence
         self.solver = SessionsSolver(memories, options.top_k, self._prompt)
-        self.roles = memory_roles(spec, options.answer_kwargs, options.build_kwargs) | memories.roles
+        self.roles = memory_roles(
+            spec, options, answers=True, asking=memories.asking, instead=", or set OPENAI_MODEL"
+        )
 
     # Identity of the run.
 
     def ask_identity(self) -> dict[str, Any]:
         """Return the answer prompt, and the names, code and prompts of the memories."""
         return {
-            "subjects": list(self.plugins),
+            "subjects": list(self.memories),
             "prompt": self._prompt.fingerprint,
             "params": self._prompt.params,
-            "memories": [registry.identity(name) for name in self._options.baseline],
-            "embedder": registry.identity(self._options.embedder),
-            "wordings": [plugin.about.prompts for plugin in self.plugins.values()],
+            **memories_identity(self.memories, self._options.embedder),
         }
+
+    def reuse_identity(self) -> Any:
+        """Return the models that build memories and the data. Runs that share both share the building."""
+        return building_identity(self.roles, self.memories, [row.key for row in self.rows().iterate()])
 
     def data_identity(self) -> Any:
         """Return the id and key of each sample. `--eval-only` reads them from run.json to restore the cases."""
@@ -169,7 +177,7 @@ class LiveSource(RowSource):
             "samples": len(self._samples),
             "sessions": sum(len(sample.sessions) for sample in self._samples),
             "questions": sum(len(each.questions) for sample in self._samples for each in sample.checkpoints),
-            "baselines": list(self.plugins),
+            "baselines": list(self.memories),
         }
 
     def judged_kinds(self) -> set[str]:
@@ -193,14 +201,14 @@ class LiveSource(RowSource):
 
     def planned_calls(self) -> list[PlannedCalls]:
         """Return the planned calls. Answer calls are exact, tokens are estimates, calls by memories are unknown."""
-        model = self._spec.model
+        model = answer_model(self._spec, self._options)
         calls = [
-            PlannedCalls(what=f"{name} itself", model=model)
-            for name, plugin in self.plugins.items()
+            PlannedCalls(what=f"{name} itself", model=build_model(self._spec, self._options))
+            for name, plugin in self.memories.items()
             if plugin.about.asks
         ]
         questions = input_tokens = output_tokens = 0
-        for plugin in self.plugins.values():
+        for plugin in self.memories.values():
             for sample in self._samples:
                 stored = 0
                 for session in sample.sessions:
@@ -234,7 +242,7 @@ class LiveSource(RowSource):
 
     def total(self) -> int:
         """Return the number of samples times the number of memories."""
-        return len(self._samples) * len(self.plugins)
+        return len(self._samples) * len(self.memories)
 
     def case(self, row: Row[Sample], subject: str) -> CaseContent:
         """Return sessions and questions as inputs. Only memories with `needs_evidence` get the evidence too."""
@@ -248,7 +256,7 @@ class LiveSource(RowSource):
         """Return the rows of a case, built from its records; no rows for a sample that failed."""
         if not _is_complete(records):
             return SampleRows([], [])
-        return RowBuilder(gold, self.plugins[subject], self._options.top_k, records).rows()
+        return RowBuilder(gold, self.memories[subject], self._options.top_k, records).rows()
 
     def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> list[AnswerRow]:
         """Return the answers of a case. This is cheaper than `sample_rows`, which builds all snapshots."""
@@ -287,7 +295,7 @@ def _is_complete(records: Sequence[Record]) -> bool:
 class RowBuilder:
     """Builds the rows of one sample with one memory from the run's records and the sample's gold."""
 
-    def __init__(self, sample: Sample, memory: MemoryPlugin, top_k: int, records: Sequence[Record]) -> None:
+    def __init__(self, sample: Sample, memory: MemorySetting, top_k: int, records: Sequence[Record]) -> None:
         self._sample = sample
         self._memory = memory
         self._top_k = top_k

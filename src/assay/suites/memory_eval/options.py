@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, field
 
-from assay.core.spec import JUDGE_PROMPT, SuiteOptions, ask, how, score
+from assay.core.spec import JUDGE_PROMPT, ask, how, score
+from assay.solvers.memory.options import MemoryOptions
 
 
-class MemoryEvalOptions(SuiteOptions, frozen=True, kw_only=True):
+class MemoryEvalOptions(MemoryOptions, frozen=True, kw_only=True):
     """Evaluate memories on multi-session conversations in six dimensions, such as recall, updates and answers.
 
     Stage one inserts the sessions of each sample into each memory, asks the questions of its checkpoints, and writes
@@ -42,13 +43,6 @@ assay memory eval --output-dir results/FU --eval-only --judge openai/OTHER
     baseline: Annotated[
         list[str], ask("Memories to evaluate, such as FUMemory,bm25, or FILE.py:make for your own.")
     ] = field(default_factory=list)
-    memory_args: Annotated[
-        dict[str, Any],
-        ask("Options for the memories as key=value,key=value. Each memory uses the options it has."),
-    ] = field(default_factory=dict)
-    embedder: Annotated[
-        str, ask("Embeddings for memories that use vectors: wordllama, or PROVIDER/NAME of an endpoint.")
-    ] = "wordllama"
     top_k: Annotated[int, ask("Number of items to retrieve per question."), Meta(ge=1)] = 5
     max_sessions: Annotated[
         Annotated[int, Meta(ge=1)] | None,
@@ -64,14 +58,6 @@ assay memory eval --output-dir results/FU --eval-only --judge openai/OTHER
             content=True,
         ),
     ] = ""
-    answer_kwargs: Annotated[
-        dict[str, Any],
-        ask("Parameters of the requests for answers only. They override --gen-kwargs.", params=True),
-    ] = field(default_factory=dict)
-    build_kwargs: Annotated[
-        dict[str, Any],
-        ask("Parameters of the requests that memories make. They override --gen-kwargs.", params=True),
-    ] = field(default_factory=dict)
     eval_only: Annotated[bool, how("Judge the pipeline files in --output-dir. Calls only the judge.")] = False
     judge_prompt: Annotated[str, JUDGE_PROMPT] = ""
     judge_base_url: Annotated[

@@ -51,6 +51,10 @@ class RowSource(ABC):
     def ask_identity(self) -> dict[str, Any]:
         """Return everything besides options and data that affects replies. A change starts another run."""
 
+    def reuse_identity(self) -> Any:
+        """Return what other runs must share for their replies to be taken. The default None takes none."""
+        return None
+
     @abstractmethod
     def data_identity(self) -> Any:
         """Return a value that identifies the data, such as a fingerprint. A change starts another run."""

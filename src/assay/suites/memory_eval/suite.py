@@ -50,6 +50,7 @@ from assay.core.suite import (
 from assay.core.types import Record
 from assay.scoring.judge_setup import setup_of
 from assay.scoring.panel import OFFLINE, Panel, judge_name
+from assay.solvers.memory.settings import split_settings
 from assay.store.judges import panel_judge, require_kappa, with_calibration
 from assay.suites.memory_eval.case_page import held_sessions, sample_details, sample_question
 from assay.suites.memory_eval.eval_columns import sample_evals
@@ -111,7 +112,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         if options.no_judge and spec.judge:
             raise UsageError(f"--no-judge and --judge {spec.judge} exclude each other. Remove one of them.")
         options = replace(
-            options, baseline=split_names(options.baseline), sample_id=split_names(options.sample_id)
+            options, baseline=split_settings(options.baseline), sample_id=split_names(options.sample_id)
         )
         model, base_url = spec.model, spec.base_url
         judge = None if options.no_judge else judge_name(spec.judge)
@@ -168,6 +169,10 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     def ask_identity(self) -> dict[str, Any]:
         """Return the answer prompt, and the code and prompts of the memories; nothing with `--eval-only`."""
         return self.source.ask_identity()
+
+    def reuse_identity(self) -> Any:
+        """Return the models that build memories and the data. Runs that share both share the building."""
+        return self.source.reuse_identity()
 
     def data_identity(self) -> Any:
         """Return the ids and keys of the samples, or with `--eval-only` the hashes of the files."""

@@ -10,15 +10,18 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
+from msgspec import convert
 from msgspec.structs import replace
 
+from assay.core import stage_usage
 from assay.core.error_counts import ErrorCounts
 from assay.core.judges import JudgeInfo
 from assay.core.report import AnswerCount, Cell, Entry, Example, Examples, Metric, Slice, Table
+from assay.core.stage_usage import BUILD, RETRIEVE, StageUsage, add_usage, judge_usage
 from assay.core.types import Record, Score
 from assay.scoring import questions
 from assay.scoring.metric_builders import ClusteredValues, ratio_metric
-from assay.scoring.statistics import percentiles
+from assay.scoring.stage_table import StageNumbers, stage_numbers, stage_tables
 from assay.solvers.memory.sessions import ANSWER as ANSWER_RECORD
 from assay.solvers.memory.sessions import SESSION, USED
 from assay.suites.memory_eval.rows import QaRow
@@ -59,7 +62,6 @@ JUDGED = DIMENSIONS | {
 }
 """All metrics that need a judge, with their labels."""
 LEXICAL = {F1: "token F1", BLEU1: "BLEU-1"}
-STAGES = ("storage", "retrieval", "answer", "judge")
 COUNTS = (
     *("samples", "failed", "sessions", "questions", "unanswered", "errors", "failed_searches"),
     *("citations", "dropped_citations", "replies_without_json"),
@@ -168,6 +170,7 @@ class BaselineTally:
 
     def __init__(self, name: str, alias: str = "", *, reference: bool = False) -> None:
         self._name = name
+        self._usage: dict[str, StageUsage] = {}
         self._alias = alias
         self._reference = reference
         self._metrics = DimensionTallies()
@@ -176,8 +179,9 @@ class BaselineTally:
         self._voted: Counter[str] = Counter()
         self._flaky: Counter[str] = Counter()
         self._failures: list[Example] = []
-        self._seconds = {stage: array("d") for stage in STAGES}
-        self._tokens: dict[str, list[int]] = {}
+        self._seconds: dict[str, array[float]] = {
+            stage: array("d") for stage in (BUILD, RETRIEVE, stage_usage.ANSWER)
+        }
         self.counts = dict.fromkeys(COUNTS, 0)
         self.errors = ErrorCounts()
         """Errors of answers. Failed samples are counted by the run."""
@@ -201,6 +205,7 @@ class BaselineTally:
             self._add_record(record)
         for score in scores:
             self._add_score(score, cluster)
+        add_usage(self._usage, judge_usage(scores))
 
     def add_failure(self, index: int, sample_id: str, reason: str) -> None:
         """Add a sample that failed. It has no lines and no scores."""
@@ -208,10 +213,10 @@ class BaselineTally:
         self._failures.append(Example(label=f"sample {sample_id}", index=index, reason=reason))
 
     def _add_record(self, record: Record) -> None:
-        """Count seconds, tokens and citations. The pipeline and record files do not have them."""
+        """Count seconds and citations. The pipeline and record files do not have them."""
         data = record.data
         if record.kind == SESSION:
-            self.add_use("storage", data["seconds"], None)
+            self._seconds[BUILD].append(data["seconds"])
         elif record.kind == ANSWER_RECORD:
             if "error" in data:
                 self.counts["errors"] += 1
@@ -219,13 +224,13 @@ class BaselineTally:
             if data.get("search_failed"):
                 self.counts["failed_searches"] += 1
             else:
-                self.add_use("retrieval", data["search_seconds"], None)
+                self._seconds[RETRIEVE].append(data["search_seconds"])
             self.counts["dropped_citations"] += data.get("dropped", 0)
             self.counts["replies_without_json"] += data.get("loose", False)
-            self.add_use("answer", data.get("answer_seconds"), data.get("tokens"))
+            if "answer_seconds" in data:
+                self._seconds[stage_usage.ANSWER].append(data["answer_seconds"])
         elif record.kind == USED:
-            for stage, tokens in data["tokens"].items():
-                self.add_use(stage, None, tokens)
+            add_usage(self._usage, convert(data["usage"], dict[str, StageUsage]))
 
     def _add_score(self, score: Score, cluster: int) -> None:
         data = score.data or {}
@@ -236,18 +241,6 @@ class BaselineTally:
         if "stable" in data:
             self._voted[score.metric] += 1
             self._flaky[score.metric] += not data["stable"]
-        if score.end is not None and score.end.calls:
-            usage = score.end.usage
-            self.add_use("judge", score.end.seconds, [usage.input, usage.output] if usage else None)
-
-    def add_use(self, stage: str, seconds: float | None, tokens: Sequence[int] | None) -> None:
-        """Add the seconds and the tokens, (input, output), of one operation to a stage."""
-        if seconds is not None:
-            self._seconds[stage].append(seconds)
-        if tokens:
-            total = self._tokens.setdefault(stage, [0, 0])
-            total[0] += tokens[0]
-            total[1] += tokens[1]
 
     def entry(self, judges: Sequence[JudgeInfo] = ()) -> Entry:
         """Return the entry of the report. It has all judged metrics if there is a judge, and none otherwise."""
@@ -267,24 +260,16 @@ class BaselineTally:
                 *_slices("question type", self._types, slice_metrics),
                 *_slices("difficulty", self._difficulties, slice_metrics),
             ],
-            tables=[*self._usage_table(), *self._votes_table()],
+            tables=[*stage_tables(self.stages()), *self._votes_table()],
             examples=self._failure_examples(),
             judges=list(judges),
             answered=answered_questions([self]),
             errors=self.errors.all(),
         )
 
-    def _usage_table(self) -> list[Table]:
-        rows: list[list[Cell]] = []
-        for stage, values in self._seconds.items():
-            seconds = percentiles(values)
-            if seconds["n"]:
-                tokens: Sequence[int | None] = self._tokens.get(stage) or (None, None)
-                rows.append([stage, seconds["p50"], seconds["p95"], *tokens])
-        if not rows:
-            return []
-        columns = ["stage", "p50 s", "p95 s", "tokens in", "tokens out"]
-        return [Table(name="usage", columns=columns, rows=rows)]
+    def stages(self) -> dict[str, StageNumbers]:
+        """Return calls, tokens, cost and seconds of building, searching, answering and judging."""
+        return stage_numbers(self._usage, self._seconds)
 
     def _votes_table(self) -> list[Table]:
         """Return a table of how often the votes of the judge disagree; no table without --votes."""

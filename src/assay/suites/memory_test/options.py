@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, field
 
-from assay.core.spec import JUDGE_PROMPT, SuiteOptions, ask, how
+from assay.core.spec import JUDGE_PROMPT, ask, how
+from assay.solvers.memory.options import MemoryOptions
 
 
-class MemoryTestOptions(SuiteOptions, frozen=True, kw_only=True):
+class MemoryTestOptions(MemoryOptions, frozen=True, kw_only=True):
     """Insert conversations into memories, two messages at a time, and test the questions that can be answered so far.
 
     Results are written below .sage/benchmarks/benchmark_memory: one file per conversation, and summary.json and
@@ -39,10 +40,6 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
     memory: Annotated[
         list[str], ask("Memories to test, such as bm25,FUMemory, or FILE.py:make for your own.")
     ] = field(default_factory=list)
-    memory_args: Annotated[
-        dict[str, Any],
-        ask("Options for the memories as key=value,key=value. Each memory takes the ones it knows."),
-    ] = field(default_factory=dict)
     references: Annotated[
         bool,
         ask(
@@ -50,9 +47,6 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
             "oracle (the evidence)."
         ),
     ] = False
-    embedder: Annotated[
-        str, ask("Embeddings for memories that use vectors: wordllama, or PROVIDER/NAME of an endpoint.")
-    ] = "wordllama"
     task_id: Annotated[
         list[str], ask("Only these conversations, by number (0000 is the first) or by their id in the data.")
     ] = field(default_factory=list)
@@ -88,14 +82,6 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
             content=True,
         ),
     ] = ""
-    answer_kwargs: Annotated[
-        dict[str, Any],
-        ask("Parameters of the requests for answers only. They override --gen-kwargs.", params=True),
-    ] = field(default_factory=dict)
-    build_kwargs: Annotated[
-        dict[str, Any],
-        ask("Parameters of the requests that memories make. They override --gen-kwargs.", params=True),
-    ] = field(default_factory=dict)
     judge_prompt: Annotated[str, JUDGE_PROMPT] = ""
     no_answer: Annotated[bool, ask("Only search: no model answers, and only retrieval is scored.")] = False
     conversations: Annotated[

@@ -14,9 +14,11 @@ import msgspec
 
 from assay.core.exported import ExportedRun, Exporter
 from assay.core.files import write_json
-from assay.core.report import Entry, Metric, Table
+from assay.core.report import Entry, Metric
 from assay.core.suite import CaseView
 from assay.core.types import Failure
+from assay.scoring.stage_table import NAME as STAGES_TABLE
+from assay.scoring.stage_table import stage_numbers_of
 from assay.solvers.memory.conversation import AnswerRecord, read_answers
 from assay.store.runs import changed_file_message
 from assay.suites.memory_test.conversation import ConversationQuestion
@@ -24,7 +26,6 @@ from assay.suites.memory_test.sage_file import ImportedConversation
 from assay.suites.memory_test.sage_results import IMPORTED
 from assay.suites.memory_test.scorers import JUDGED
 from assay.suites.memory_test.sink import SUMMARY, QuestionResult, time_stamp
-from assay.suites.memory_test.tally import TOKEN_STAGES
 
 _SUITE = "memory-test"
 
@@ -152,7 +153,7 @@ def _summary(entry: Entry) -> dict[str, Any]:
     # Without its own curve, the conversations have equally many tests, and both curves are equal.
     own = f"{metric}_of_tests" if f"{metric}_of_tests" in curves else metric
     tests = [{"dialogs_inserted": each.x, metric: _number(each.metric)} for each in _points(curves, own)]
-    usage = next((table for table in entry.tables if table.name == "usage"), None)
+    usage = next((table for table in entry.tables if table.name == STAGES_TABLE), None)
     summary: dict[str, Any] = {
         "alias": entry.title,
         "reference": entry.reference,
@@ -164,7 +165,7 @@ def _summary(entry: Entry) -> dict[str, Any]:
         "category_labels": {each.name: each.label for each in entry.slices if each.label},
         "tests": tests,
         "curve": points,
-        **_usage(usage),
+        "stages": msgspec.to_builtins(stage_numbers_of(usage) if usage else {}),
     }
     for judge in entry.judges:
         summary["judge"] = msgspec.to_builtins(judge)
@@ -184,14 +185,3 @@ def _number(metric: Metric) -> dict[str, Any]:
         "interval": metric.interval,
         **metric.left_out,
     }
-
-
-def _usage(table: Table | None) -> dict[str, Any]:
-    """Return seconds and tokens by stage. The number of values behind the seconds is not in the report."""
-    seconds: dict[str, Any] = {}
-    tokens: dict[str, Any] = {}
-    for stage, p50, p95, tokens_in, tokens_out in table.rows if table else ():
-        seconds[str(stage)] = {"p50": p50, "p95": p95}
-        if tokens_in is not None:
-            tokens[TOKEN_STAGES[str(stage)]] = {"input": tokens_in, "output": tokens_out}
-    return {"seconds": seconds, "tokens": tokens}

@@ -11,15 +11,16 @@ from collections.abc import Mapping
 from math import isclose, isfinite
 from pathlib import Path
 
-from msgspec import Struct, field, to_builtins
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from assay.core.foreign_json import convert_json, read_json
 from assay.core.judges import JudgeInfo
 from assay.core.report import Entry, Interval, Metric, Point, Slice
+from assay.scoring.stage_table import StageNumbers, stage_tables
 from assay.suites.memory_test.scorers import METRICS
 from assay.suites.memory_test.sink import SUMMARY
-from assay.suites.memory_test.tally import curves_of, usage_tables
+from assay.suites.memory_test.tally import curves_of
 
 # Relative difference that is more than rounding.
 _TOLERANCE = 1e-9
@@ -68,14 +69,6 @@ SummaryPoints = list[dict[str, float | SummaryNumber]]
 """The points of a curve: the messages inserted under `dialogs_inserted`, and each metric under its name."""
 
 
-class SummarySeconds(Struct, kw_only=True):
-    """The seconds of one stage: their number, median and 95 % percentile."""
-
-    n: int = 0
-    p50: float | None = None
-    p95: float | None = None
-
-
 class SummaryFile(Struct, kw_only=True):
     """The part of `summary.json` that is read."""
 
@@ -90,8 +83,7 @@ class SummaryFile(Struct, kw_only=True):
     category_labels: dict[str, str] = field(default_factory=dict)
     tests: SummaryPoints = field(default_factory=list)
     curve: SummaryPoints = field(default_factory=list)
-    seconds: dict[str, SummarySeconds] = field(default_factory=dict)
-    tokens: dict[str, dict[str, int]] = field(default_factory=dict)
+    stages: dict[str, StageNumbers] = field(default_factory=dict)
     judge: JudgeInfo | None = None
 
 
@@ -149,7 +141,7 @@ def with_summary(entry: Entry, summary: SummaryFile, headline: str | None, notic
         slices=sorted(slices, key=lambda group: group.name),
         curves=curves,
         counts=counts,
-        tables=usage_tables(to_builtins(summary.seconds), summary.tokens) or entry.tables,
+        tables=stage_tables(summary.stages) or entry.tables,
         judges=[summary.judge] if summary.judge else [],
     )
 

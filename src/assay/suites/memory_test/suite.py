@@ -17,7 +17,6 @@ import msgspec
 from assay.core import registry
 from assay.core.case_details import CaseDetails, CurveValue, QuestionDetail
 from assay.core.chart import ChartPoint, svg
-from assay.core.connect import Role
 from assay.core.error_counts import ErrorCounts
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.exported import Exporter
@@ -52,8 +51,14 @@ from assay.core.types import Case, Record, Score
 from assay.scoring.panel import Panel, panel_from_spec
 from assay.solvers.memory.answer_prompt import plain_prompt
 from assay.solvers.memory.conversation import ConversationSolver, read_answers, read_insertion
-from assay.solvers.memory.roles import EMBEDDER_ROLE, memory_roles
-from assay.solvers.memory.timed_memory import MemorySet, find_memories
+from assay.solvers.memory.memory_set import MemorySet
+from assay.solvers.memory.roles import EMBEDDER_ROLE, answer_model, build_model, memory_roles
+from assay.solvers.memory.settings import (
+    building_identity,
+    find_settings,
+    memories_identity,
+    split_settings,
+)
 from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_test.case_page import curve_values, question_life, question_lines
 from assay.suites.memory_test.conversation import Conversation
@@ -109,7 +114,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         assert isinstance(options, MemoryTestOptions)
         options = msgspec.structs.replace(
             options,
-            memory=split_names(options.memory),
+            memory=split_settings(options.memory),
             task_id=split_names(options.task_id),
             categories=split_names(options.categories),
         )
@@ -125,7 +130,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         names = list(options.memory)
         if options.references:
             names += [name for name in REFERENCES if name not in names]
-        self.memories = find_memories(names, "--memory")
+        self.memories = find_settings(names, options.memory_args, "--memory", options.repeats)
         self.open_cases = options.conversations
         self._schedule = ScheduleOptions(
             ask=options.ask,
@@ -138,7 +143,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         self._loader = find_loader(options.dataset)
         self._data = Path(options.data)
         self._answers = not options.no_answer
-        memory_set = MemorySet(self.memories, options.memory_args, options.embedder, spec.timeout)
+        memory_set = MemorySet(self.memories, options.embedder, spec.timeout, spec.seed)
         self._prompt = plain_prompt(Path(options.answer_prompt) if options.answer_prompt else None)
         self.solver = ConversationSolver(
             memory_set, options.top_k, answers=self._answers, prompt=self._prompt
@@ -152,28 +157,15 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             raise UsageError(
                 "--judge needs answers, but --no-answer asks for none. Remove one of the two flags."
             )
-        self.roles = self._make_roles(memory_set)
-
-    def _make_roles(self, memory_set: MemorySet) -> dict[str, Role]:
-        roles: dict[str, Role] = {}
-        if self._answers or memory_set.asks:
-            if not self.spec.model and not self._answers:
-                asking = ", ".join(name for name, plugin in self.memories.items() if plugin.about.asks)
-                raise UsageError(f"--model is missing: {asking} calls a model even without answers.")
-            if not self.spec.model:
-                raise UsageError(
-                    "--model is missing. Name the model that answers, or only search with --no-answer."
-                    if self._answers
-                    else "--model is missing. A memory of this run calls a model to store or search: name a model."
-                )
-            options = self.options
-            roles |= memory_roles(
-                self.spec, options.answer_kwargs, options.build_kwargs, answers=self._answers
-            )
-        roles |= memory_set.roles
+        self.roles = memory_roles(
+            spec,
+            options,
+            answers=self._answers,
+            asking=memory_set.asking,
+            instead=", or only search with --no-answer",
+        )
         if self._panel is not None:
-            roles |= self._panel.roles
-        return roles
+            self.roles |= self._panel.roles
 
     # Identity of the run.
 
@@ -182,10 +174,12 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         return {
             "prompt": self._prompt.fingerprint if self._answers else None,
             "params": self._prompt.params if self._answers else None,
-            "memories": [registry.identity(name) for name in self.options.memory],
-            "embedder": registry.identity(self.options.embedder),
-            "wordings": [plugin.about.prompts for plugin in self.memories.values()],
+            **memories_identity(self.memories, self.options.embedder),
         }
+
+    def reuse_identity(self) -> Any:
+        """Return the models that build memories and the data. Runs that share both share the building."""
+        return building_identity(self.roles, self.memories, self._data_sha256)
 
     @cached_property
     def _gold_fingerprint(self) -> str:
@@ -302,7 +296,9 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         planned: list[PlannedCalls] = []
         for name, plugin in self.memories.items():
             if plugin.about.asks:
-                planned.append(PlannedCalls(what=f"{name} itself", model=self.spec.model))
+                planned.append(
+                    PlannedCalls(what=f"{name} itself", model=build_model(self.spec, self.options))
+                )
         if self._answers:
             tokens = [
                 _answer_tokens(
@@ -317,7 +313,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             planned.append(
                 PlannedCalls(
                     what="answers",
-                    model=self.spec.model,
+                    model=answer_model(self.spec, self.options),
                     calls=answers * len(self.memories),
                     input_tokens=sum(tokens),
                     output_tokens=_reference_tokens(self._callers) * len(self.memories),
@@ -412,7 +408,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             dataset=self._loader.name,
             task_id=caller.conversation.task_id,
             memory=plugin.title,
-            model=self.spec.model if self._answers else "",
+            model=answer_model(self.spec, self.options) if self._answers else "",
             sample_id=caller.conversation.sample_id,
         )
         sink = Sink(info, caller.dataset_statistics, self._schedule.threshold)
@@ -458,7 +454,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             "dataset": self._loader.name,
             "data_sha256": self._data_sha256,
             "memory": name,
-            "model": self.spec.model if self._answers else None,
+            "model": answer_model(self.spec, self.options) if self._answers else None,
             "top_k": self.options.top_k,
             **numbers,
             "category_labels": self._category_labels,

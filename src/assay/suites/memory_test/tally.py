@@ -11,14 +11,16 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from msgspec import to_builtins
+
 from assay.core.error_counts import ErrorCounts
 from assay.core.judges import JudgeInfo
-from assay.core.report import AnswerCount, Cell, Curve, Entry, Example, Examples, Metric, Point, Slice, Table
+from assay.core.report import AnswerCount, Curve, Entry, Example, Examples, Metric, Point, Slice
+from assay.core.stage_usage import ANSWER, BUILD, RETRIEVE, StageUsage, add_usage, judge_usage
 from assay.core.types import Record, Score
 from assay.scoring.metric_builders import ClusteredValues
-from assay.scoring.statistics import percentiles
+from assay.scoring.stage_table import StageNumbers, stage_numbers, stage_tables
 from assay.solvers.memory.conversation import read_answers, read_insertion
-from assay.solvers.memory.timed_memory import RETRIEVAL, STORAGE
 from assay.store.category_curves import OF_TESTS
 from assay.suites.memory_test.scorers import JUDGED, METRICS, RECALL
 
@@ -26,8 +28,6 @@ COUNTS = (
     *("conversations", "failed", "answers", "errors", "failed_searches"),
     *("without_evidence", "unknown_places"),
 )
-TOKEN_STAGES = {"insertion": STORAGE, "retrieval": RETRIEVAL, "answer": "answer"}
-"""Stage of the usage table: stage under which the solver counts its tokens."""
 # The report lists this many failed conversations. summary.json has all of them.
 MOST_FAILURES = 10
 
@@ -55,8 +55,8 @@ class MemoryTally:
         self._tests_after: dict[int, Sequence[int]] = {}
         self._test_values: dict[tuple[int, int], dict[str, list[float | str]]] = {}
         self._failures: list[dict[str, str]] = []
-        self._seconds: dict[str, list[float]] = {stage: [] for stage in TOKEN_STAGES}
-        self._tokens: dict[str, list[int]] = {}
+        self._usage: dict[str, StageUsage] = {}
+        self._seconds: dict[str, list[float]] = {BUILD: [], RETRIEVE: [], ANSWER: []}
 
     def add_conversation(
         self, index: int, tests_after: Sequence[int], records: Sequence[Record], scores: Sequence[Score]
@@ -74,17 +74,15 @@ class MemoryTally:
             if answer.search_failed:
                 self.counts["failed_searches"] += 1
             else:
-                self._seconds["retrieval"].append(answer.search_seconds)
+                self._seconds[RETRIEVE].append(answer.search_seconds)
             # 0 seconds: no model was asked, as with --no-answer.
             if answer.answer_seconds:
-                self._seconds["answer"].append(answer.answer_seconds)
-            if answer.tokens:
-                self._add_tokens("answer", answer.tokens)
-        usage = read_insertion(records)
-        if usage is not None:
-            self._seconds["insertion"] += usage.insert_seconds
-            for stage, tokens in usage.tokens.items():
-                self._add_tokens(stage, tokens)
+                self._seconds[ANSWER].append(answer.answer_seconds)
+        insertion = read_insertion(records)
+        if insertion is not None:
+            self._seconds[BUILD] += insertion.insert_seconds
+            add_usage(self._usage, insertion.usage)
+        add_usage(self._usage, judge_usage(scores))
 
     def add_failure(self, task_id: str, sample_id: str, reason: str) -> None:
         """Add a conversation that failed before its end. It has no file and no scores."""
@@ -113,11 +111,6 @@ class MemoryTally:
             category = str((score.data or {}).get("category"))
             self._last[score.metric].add(value, conversation)
             self._categories[category][score.metric].add(value, conversation)
-
-    def _add_tokens(self, stage: str, tokens: Sequence[int]) -> None:
-        total = self._tokens.setdefault(stage, [0, 0])
-        total[0] += tokens[0]
-        total[1] += tokens[1]
 
     # Curves.
 
@@ -186,15 +179,12 @@ class MemoryTally:
             "categories": {name: _summaries(values) for name, values in sorted(self._categories.items())},
             "tests": tests,
             "curve": curve,
-            "seconds": self._seconds_by_stage(),
-            "tokens": self._tokens_by_stage(),
+            "stages": to_builtins(self.stages()),
         }
 
-    def _seconds_by_stage(self) -> dict[str, dict[str, Any]]:
-        return {stage: percentiles(seconds) for stage, seconds in self._seconds.items()}
-
-    def _tokens_by_stage(self) -> dict[str, dict[str, int]]:
-        return {stage: {"input": tokens[0], "output": tokens[1]} for stage, tokens in self._tokens.items()}
+    def stages(self) -> dict[str, StageNumbers]:
+        """Return calls, tokens, cost and seconds of building, searching, answering and judging."""
+        return stage_numbers(self._usage, self._seconds)
 
     # The report.
 
@@ -222,7 +212,7 @@ class MemoryTally:
             metrics=_metrics(self._last),
             counts=counts,
             slices=slices,
-            tables=usage_tables(self._seconds_by_stage(), self._tokens_by_stage()),
+            tables=stage_tables(self.stages()),
             curves=self._curves(headline) if headline else [],
             examples=self._failure_examples(),
             judges=list(judges),
@@ -280,21 +270,6 @@ def curves_of(metric: str, all_points: list[Point], own_points: list[Point]) -> 
             Curve(name=f"{metric}{OF_TESTS}", x="messages inserted", points=own_points, title=title)
         )
     return [curve for curve in curves if curve.points]
-
-
-def usage_tables(
-    seconds: Mapping[str, Mapping[str, Any]], tokens: Mapping[str, Mapping[str, int]]
-) -> list[Table]:
-    """Return a table of seconds and tokens by stage, or no table if no stage ran. The arguments are as in `summary`."""
-    rows: list[list[Cell]] = []
-    for stage, tokens_stage in TOKEN_STAGES.items():
-        times, counts = seconds.get(stage, {}), tokens.get(tokens_stage, {})
-        if times.get("p50") is not None:
-            rows.append([stage, times["p50"], times["p95"], counts.get("input"), counts.get("output")])
-    if not rows:
-        return []
-    columns = ["stage", "p50 s", "p95 s", "tokens in", "tokens out"]
-    return [Table(name="usage", columns=columns, rows=rows)]
 
 
 def _summaries(values: Mapping[str, ClusteredValues]) -> dict[str, Any]:

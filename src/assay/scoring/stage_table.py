@@ -1,0 +1,115 @@
+"""The stages of a memory evaluation as numbers and as a table: calls, tokens, cost and seconds of each stage.
+
+numbers = stage_numbers(usage, {"build": [0.2, 0.3], "retrieve": [0.01]})
+tables = stage_tables(numbers)            # at most one table
+stage_numbers_of(tables[0]) == numbers    # for exports, which have only the report
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from assay.core.report import Cell, Table
+from assay.core.stage_usage import STAGES, StageUsage
+from assay.scoring.statistics import percentiles
+
+NAME = "usage"
+# Fields of StageNumbers by column. A column without any value is left out.
+_COLUMNS = {
+    "calls": "calls",
+    "reused": "reused",
+    "failed": "failed",
+    "tokens in": "input_tokens",
+    "tokens out": "output_tokens",
+    "cost $": "cost",
+    "seconds": "seconds",
+    "p50 s": "seconds_p50",
+    "p95 s": "seconds_p95",
+}
+# Columns that say nothing if they are 0 in every row.
+_USUALLY_ZERO = ("calls", "reused", "failed")
+
+
+class StageNumbers(Struct, kw_only=True, omit_defaults=True):
+    """One stage. None means that the number was not measured: an endpoint that reports no tokens, for example.
+
+    `seconds` is the time of all operations of the stage, `seconds_p50` and `seconds_p95` that of one: inserting a
+    packet or a session, a search, an answer. For the judge `seconds` is the time of judging all cases.
+    """
+
+    calls: int = 0
+    reused: int = 0
+    failed: int = 0
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: float | None = None
+    seconds: float | None = None
+    seconds_p50: float | None = None
+    seconds_p95: float | None = None
+
+
+def stage_numbers(
+    usage: Mapping[str, StageUsage], seconds: Mapping[str, Sequence[float]]
+) -> dict[str, StageNumbers]:
+    """Return the numbers of each stage that has calls or operations. `seconds` are those of its operations."""
+    numbers: dict[str, StageNumbers] = {}
+    for stage in STAGES:
+        calls, times = usage.get(stage, StageUsage()), seconds.get(stage, ())
+        if not calls.calls and not times:
+            continue
+        summary = percentiles(times)
+        tokens = calls.tokens
+        numbers[stage] = StageNumbers(
+            calls=calls.calls,
+            reused=calls.reused,
+            failed=calls.failed,
+            input_tokens=tokens[0],
+            output_tokens=tokens[1],
+            cost=calls.price,
+            seconds=round(sum(times) if times else calls.seconds, 6),
+            seconds_p50=summary["p50"],
+            seconds_p95=summary["p95"],
+        )
+    return numbers
+
+
+def stage_tables(numbers: Mapping[str, StageNumbers]) -> list[Table]:
+    """Return the table of the stages, or no table if there are none."""
+    if not numbers:
+        return []
+    columns: list[str] = []
+    for column, field in _COLUMNS.items():
+        values = [_value(each, field) for each in numbers.values()]
+        if any(value is not None and (value or column not in _USUALLY_ZERO) for value in values):
+            columns.append(column)
+    # Without a price the cost of models in this process, 0, is no news.
+    if "cost $" in columns and not any(each.cost for each in numbers.values()):
+        columns.remove("cost $")
+    rows: list[list[Cell]] = [
+        [stage, *(_value(each, _COLUMNS[column]) for column in columns)] for stage, each in numbers.items()
+    ]
+    return [Table(name=NAME, columns=["stage", *columns], rows=rows, note=_note(numbers))]
+
+
+def stage_numbers_of(table: Table) -> dict[str, StageNumbers]:
+    """Return the numbers behind a table of `stage_tables`."""
+    fields = [_COLUMNS[column] for column in table.columns[1:]]
+    numbers: dict[str, StageNumbers] = {}
+    for stage, *values in table.rows:
+        known = {field: value for field, value in zip(fields, values, strict=True) if value is not None}
+        numbers[str(stage)] = StageNumbers(**known)  # type: ignore[arg-type]
+    return numbers
+
+
+def _value(numbers: StageNumbers, field: str) -> int | float | None:
+    value: int | float | None = getattr(numbers, field)
+    return value
+
+
+def _note(numbers: Mapping[str, StageNumbers]) -> str:
+    reused = sum(each.reused for each in numbers.values())
+    if not reused:
+        return ""
+    return f"{reused:,} replies were taken from another run. Their tokens and cost were paid there."

@@ -1,0 +1,168 @@
+"""Opens a memory for each case of a run, with everything that it may use: models, embeddings, a folder.
+
+memories = MemorySet(find_settings(["bm25", "FUMemory"], {}, "--memory"), "wordllama", timeout=60.0)
+async with memories.open("bm25", ctx) as memory:
+seconds = await memory.add(messages)
+"""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay.core import registry, user_code
+from assay.core.errors import CaseFailed, ModelError
+from assay.core.memory import Memory, MemoryContext
+from assay.core.protocols import Asker, Context
+from assay.core.spec import DEFAULT_SEED
+from assay.core.threads import DaemonPool
+from assay.core.types import Failure, Request
+from assay.core.user_code_errors import UserCodeError
+from assay.core.user_loop import LoopTurn, run_here, run_there
+from assay.solvers.memory.roles import BUILD_ROLE, EMBEDDER_ROLE, is_endpoint
+from assay.solvers.memory.settings import MemorySetting
+from assay.solvers.memory.timed_memory import TimedMemory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# Texts per embedding request. Some endpoints accept only a few hundred.
+_EMBED_BATCH = 64
+# The methods of `core.memory.Memory`.
+_METHODS = ("reset", "add", "search", "items", "end_session")
+# Equal requests of a case send seed, seed + 1, …: the seeds of two repeats must not meet.
+_SEEDS_PER_REPEAT = 1_000_000
+
+EmbedFunction = Callable[[Sequence[str]], Awaitable["NDArray[Any]"]]
+
+
+class MemorySet:
+    """The memories of a run. `open` makes a memory for one case.
+
+    `embedder` is PROVIDER/NAME for an endpoint, or the name of an embedder that runs in this process. `seed` is the
+    run's.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, MemorySetting], embedder: str, timeout: float, seed: int = DEFAULT_SEED
+    ) -> None:
+        self._settings = settings
+        self._embedder = embedder
+        self._seed = seed
+        self._timeout = timeout
+        # `replaces`: a thread whose memory timed out cannot be stopped, so a new thread takes its place.
+        self._pool = DaemonPool(64, "assay-memory", replaces=True)
+        self._turn = LoopTurn()
+        self._embeds_at_endpoint = is_endpoint(embedder)
+        self.asking = ", ".join(name for name, setting in settings.items() if setting.about.asks)
+        """The names of the memories that call a model to store or search; empty if none does."""
+        self.needing_evidence = frozenset(
+            name for name, setting in settings.items() if setting.about.needs_evidence
+        )
+        self.bundles = frozenset(name for name, setting in settings.items() if setting.about.bundle)
+
+    @asynccontextmanager
+    async def open(self, name: str, ctx: Context) -> AsyncIterator[TimedMemory]:
+        """Make an empty memory for a case. Its folder is deleted afterwards.
+
+        A later attempt at the case builds the memory again. Its model calls are replayed from the journal.
+        """
+        setting = self._settings[name]
+        memory = TimedMemory(name, setting.about, self._pool, self._turn, self._timeout)
+
+        def build_model() -> Asker:
+            asker = memory.use(ctx.model(BUILD_ROLE))
+            if setting.repeat > 1:
+                asker.seed = self._seed + _SEEDS_PER_REPEAT * (setting.repeat - 1)
+            return asker
+
+        async def ask(messages: list[dict[str, Any]], params: dict[str, Any]) -> str:
+            asker = build_model()
+            request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=params)
+            return (await asker.ask(request)).text
+
+        async def base_url() -> str:
+            build_model()
+            return await ctx.base_url(BUILD_ROLE)
+
+        with tempfile.TemporaryDirectory(prefix="assay-memory-", ignore_cleanup_errors=True) as folder:
+            context = MemoryContext(
+                ask=run_here(ask),
+                embed=self._embed_function(memory, ctx),
+                base_url=run_here(base_url),
+                folder=Path(folder),
+                rng=ctx.rng(f"memory {name}"),
+                options=setting.options,
+            )
+            try:
+                if setting.about.quick:
+                    memory.memory = user_code.call_here(setting.make, (context,))
+                else:
+                    # The memory may need the running loop, or load files for long.
+                    memory.memory = await run_there(partial(_make, setting, context))
+            except UserCodeError as error:
+                raise CaseFailed(error.failure(f"{name}: {error}")) from error
+            if missing := [method for method in _METHODS if not hasattr(memory.memory, method)]:
+                kind = type(memory.memory).__name__
+                message = f"{name}: {kind} lacks {', '.join(missing)}; a memory has {', '.join(_METHODS)}"
+                raise CaseFailed(Failure("user_code", message))
+            yield memory
+
+    def _embed_function(self, memory: TimedMemory, ctx: Context) -> EmbedFunction:
+        if self._embeds_at_endpoint:
+            return run_here(partial(_embed_at_endpoint, memory, ctx))
+        return partial(_embed_here, self._embedder)
+
+
+async def _make(setting: MemorySetting, context: MemoryContext) -> Memory:
+    return user_code.call_here(setting.make, (context,))
+
+
+async def _embed_here(name: str, texts: Sequence[str]) -> NDArray[Any]:
+    """Embed texts in this process. The embedder is loaded at the first call."""
+    vectors: NDArray[Any] = registry.find("embedder", name).load().embed(texts)
+    return vectors
+
+
+async def _embed_at_endpoint(memory: TimedMemory, ctx: Context, texts: Sequence[str]) -> NDArray[Any]:
+    """Embed texts with the endpoint of the embedder role. Calls are logged, retried, and replayed on resume.
+
+    Returns unit vectors.
+    """
+    import numpy as np
+
+    asker = memory.use(ctx.model(EMBEDDER_ROLE))
+    rows: list[list[float]] = []
+    for start in range(0, len(texts), _EMBED_BATCH):
+        rows += await _request_vectors(asker, list(texts[start : start + _EMBED_BATCH]))
+    vectors = np.array(rows, dtype=np.float32).reshape(len(texts), -1)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: NDArray[Any] = vectors / np.maximum(lengths, 1e-9)
+    return unit
+
+
+async def _request_vectors(asker: Asker, texts: list[str]) -> list[list[float]]:
+    """Return one vector per text, in the order of the texts. An endpoint may reply in another order."""
+    params = {"path": "/embeddings", "body": {"input": texts}}
+    response = await asker.ask(Request(model=asker.name, endpoint=asker.endpoint, params=params))
+    data = (response.data or {}).get("vectors", {}).get("data", [])
+    if len(data) != len(texts):
+        message = f"{asker.name} returned {len(data):,} vectors for {len(texts):,} texts"
+        raise ModelError(Failure("bad_reply", message))
+    items = sorted(data, key=lambda item: item.get("index", 0))
+    return [_decode_vector(item["embedding"]) for item in items]
+
+
+def _decode_vector(vector: Any) -> list[float]:
+    """Return the numbers of a vector. The journal stores a vector as base64 if float32 loses no precision."""
+    if isinstance(vector, dict):
+        import numpy as np
+
+        numbers: list[float] = np.frombuffer(base64.b64decode(vector["float32"]), dtype="<f4").tolist()
+        return numbers
+    return [float(value) for value in vector]
