@@ -18,6 +18,7 @@ from assay.scoring.statistics import percentiles
 NAME = "usage"
 # Fields of StageNumbers by column. A column without any value is left out.
 _COLUMNS = {
+    "operations": "operations",
     "calls": "calls",
     "reused": "reused",
     "failed": "failed",
@@ -29,7 +30,7 @@ _COLUMNS = {
     "p95 s": "seconds_p95",
 }
 # Columns that say nothing if they are 0 in every row.
-_USUALLY_ZERO = ("calls", "reused", "failed")
+_USUALLY_ZERO = ("operations", "calls", "reused", "failed")
 
 
 class StageNumbers(Struct, kw_only=True, omit_defaults=True):
@@ -39,6 +40,8 @@ class StageNumbers(Struct, kw_only=True, omit_defaults=True):
     packet or a session, a search, an answer. For the judge `seconds` is the time of judging all cases.
     """
 
+    operations: int = 0
+    """Packets or sessions inserted, searches, answers. The judge has none: it is counted in calls."""
     calls: int = 0
     reused: int = 0
     failed: int = 0
@@ -62,6 +65,7 @@ def stage_numbers(
         summary = percentiles(times)
         tokens = calls.tokens
         numbers[stage] = StageNumbers(
+            operations=len(times),
             calls=calls.calls,
             reused=calls.reused,
             failed=calls.failed,

@@ -113,7 +113,7 @@ def test_a_search_that_raises_costs_its_question(tmp_path: Path, body: str, quic
     assert "own.py:" in failed[0]["error"]
     # The failed half counts as not found and not answered, and its searches have no seconds.
     assert [each["value"] for each in numbers["metrics"] if each["metric"] == "evidence_recall"] == [0.5]
-    assert numbers["seconds"]["retrieval"]["n"] == 4
+    assert numbers["stages"]["retrieve"]["operations"] == 4
 
 
 def test_a_memory_whose_every_search_raises_measures_nothing(tmp_path: Path) -> None:

@@ -275,9 +275,18 @@ def test_counts_failures_seconds_and_tokens() -> None:
         ("sample conv-9", 4, "it fell")
     ]
     (stages,) = entry.tables
-    assert stages.columns == ["stage", "calls", "tokens in", "tokens out", "seconds", "p50 s", "p95 s"]
+    assert stages.columns == [
+        "stage",
+        "operations",
+        "calls",
+        "tokens in",
+        "tokens out",
+        "seconds",
+        "p50 s",
+        "p95 s",
+    ]
     assert stages.rows == [
-        ["build", 3, 15, 6, 6.0, 2.0, pytest.approx(2.9)],
-        ["retrieve", 0, None, None, 0.5, 0.25, 0.25],
-        ["answer", 0, None, None, 0.5, 0.5, 0.5],
+        ["build", 3, 3, 15, 6, 6.0, 2.0, pytest.approx(2.9)],
+        ["retrieve", 2, 0, None, None, 0.5, 0.25, 0.25],
+        ["answer", 1, 0, None, None, 0.5, 0.5, 0.5],
     ]
