@@ -227,7 +227,7 @@ def test_a_json_file_holds_a_list_or_one_object(tmp_path: Path) -> None:
     [
         ("3", " $: must be a list of things, or one as an object"),
         ("[]", ": there is no thing in it"),
-        ("[1,\n oh]", ":2: not JSON: invalid character"),
+        ("[{},\n oh]", ":2: not JSON: invalid character"),
         ('[{"a": 1}, 2]', " $[1]: must be an object, not a number"),
         ('{"a": 1', ": not JSON: Input data was truncated"),
     ],

@@ -11,7 +11,8 @@ Any other file has objects one after another: one per line, several on a line, o
 that begin with `//` are comments. The position of a record is its line (`tests.jsonl:12 $.id`). Reading continues
 after a broken record. A `.json` file with several objects is read in the same way.
 
-The whole file is read into memory. For large files, use `lines` of `core/jsonl.py`, which streams.
+A list in a `.json` file is streamed: only one record is in memory. Any other file is read into memory as a whole; for
+large files of lines, use `lines` of `core/jsonl.py`, which streams.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from assay.core.bounds import (
 from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.core.errors import InputError, Problem, unreadable
 from assay.core.excerpt import cut_end
+from assay.core.json_array import BrokenArray, JsonArray
 from assay.core.schema import JSON_WORDING, KeyPath, Wording, convert, json_path, kind_of
 
 T = TypeVar("T")
@@ -112,6 +114,9 @@ def read_records(
     may still be writing the file.
     """
     try:
+        if path.suffix == ".json" and _is_list(path):
+            yield from _list(path, thing, problems)
+            return
         data = read_file(path, MAX_DOCUMENT_BYTES)
     except OSError as error:
         raise InputError(unreadable(path, error, hint)) from None
@@ -199,17 +204,37 @@ def _holds_several_objects(data: bytes) -> bool:
     return False
 
 
+def _is_list(path: Path) -> bool:
+    """Return whether the first character of a JSON file begins a list."""
+    refuse_special_file(path)
+    with path.open("rb") as file:
+        start = file.read(_WINDOW).removeprefix(_BOM)
+        while start and not start.lstrip():
+            start = file.read(_WINDOW)
+    return start.lstrip().startswith(b"[")
+
+
+def _list(path: Path, thing: str, problems: list[Problem]) -> Iterator[FileRecord]:
+    """Yield the objects of a JSON list, one at a time. A syntax error ends the list."""
+    place = -1
+    with path.open("rb") as file:
+        try:
+            for place, raw in enumerate(JsonArray(file).elements()):
+                yield from _decoded(path, raw, f"$[{place}]", problems)
+        except BrokenArray as error:
+            problems.append(Problem(f"{path}:{error.line}" if error.line else str(path), error.reason))
+            return
+        except RecursionError:
+            problems.append(Problem(f"{path} $[{place + 1}]", _TOO_DEEP))
+            return
+    if place < 0:
+        problems.append(Problem(str(path), f"there is no {thing} in it"))
+
+
 def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> Iterator[FileRecord]:
-    """Yield the objects of a JSON document. They are decoded one by one, because the list may be long."""
+    """Yield the one object of a JSON document."""
     try:
-        if data.lstrip().startswith(b"{"):
-            raws = {"$": msgspec.json.decode(data, type=msgspec.Raw)}
-        else:
-            items = msgspec.json.decode(data, type=list[msgspec.Raw])
-            raws = {f"$[{place}]": raw for place, raw in enumerate(items)}
-    except msgspec.ValidationError:
-        problems.append(Problem(f"{path} $", f"must be a list of {thing}s, or one as an object"))
-        return
+        raw = bytes(msgspec.json.decode(data, type=msgspec.Raw))
     except RecursionError:
         problems.append(Problem(str(path), _TOO_DEEP))
         return
@@ -221,24 +246,29 @@ def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> I
             where = f"{path}:{line}"
         problems.append(Problem(where, not_json(error)))
         return
-    if not raws:
-        problems.append(Problem(str(path), f"there is no {thing} in it"))
-    for root, raw in raws.items():
-        try:
-            value = _decode(raw)
-        except RecursionError:
-            problems.append(Problem(f"{path} {root}", _TOO_DEEP))
-            continue
-        except _DECODE_ERRORS as error:
-            why = not_utf8(error) if isinstance(error, UnicodeDecodeError) else not_json(error)
-            problems.append(Problem(f"{path} {root}", why))
-            continue
-        if isinstance(value, dict) and is_too_deep(bytes(raw), value):
-            problems.append(Problem(f"{path} {root}", _TOO_DEEP))
-        elif isinstance(value, dict):
-            yield FileRecord(path, 0, bytes(raw), value, root)
-        else:
-            problems.append(Problem(f"{path} {root}", f"must be an object, not {kind_of(value)}"))
+    if not raw.startswith(b"{"):
+        problems.append(Problem(f"{path} $", f"must be a list of {thing}s, or one as an object"))
+        return
+    yield from _decoded(path, raw, "$", problems)
+
+
+def _decoded(path: Path, raw: bytes, root: str, problems: list[Problem]) -> Iterator[FileRecord]:
+    """Yield the object at `root`, or add the reason why it is none. Its syntax is checked already."""
+    try:
+        value = _decode(raw)
+    except RecursionError:
+        problems.append(Problem(f"{path} {root}", _TOO_DEEP))
+        return
+    except _DECODE_ERRORS as error:
+        why = not_utf8(error) if isinstance(error, UnicodeDecodeError) else not_json(error)
+        problems.append(Problem(f"{path} {root}", why))
+        return
+    if isinstance(value, dict) and is_too_deep(raw, value):
+        problems.append(Problem(f"{path} {root}", _TOO_DEEP))
+    elif isinstance(value, dict):
+        yield FileRecord(path, 0, raw, value, root)
+    else:
+        problems.append(Problem(f"{path} {root}", f"must be an object, not {kind_of(value)}"))
 
 
 class _BrokenValue(Exception):
