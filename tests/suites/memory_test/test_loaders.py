@@ -92,20 +92,20 @@ def test_a_function_alone_has_the_usual_statistics(tmp_path: Path) -> None:
     ],
 )
 def test_files_that_are_not_data_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
-    """Every loader reports place and problem when it is called, not when its result is iterated."""
+    """Every loader reports place and problem by the end of a pass over the data."""
     path = tmp_path / "data.json"
     path.write_text(text, errors="surrogateescape")
     with pytest.raises(InputError) as caught:
-        find_loader(name).conversations(path)
+        list(find_loader(name).conversations(path))
     assert message in str(caught.value)
     assert str(path) in str(caught.value)
 
 
 def test_missing_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such file"):
-        find_loader("locomo").conversations(tmp_path / "none.json")
+        list(find_loader("locomo").conversations(tmp_path / "none.json"))
     with pytest.raises(InputError, match="cannot be read"):
-        find_loader("locomo").conversations(tmp_path)
+        list(find_loader("locomo").conversations(tmp_path))
 
 
 def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ questions; `finish` below turns its records into files and numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -29,12 +29,11 @@ from assay.core.judges import JudgeInfo
 from assay.core.memory import BUNDLE
 from assay.core.protocols import Scorer
 from assay.core.report import Report
-from assay.core.spec import RunSpec, SuiteOptions, apply_limit, split_names
+from assay.core.spec import RunSpec, SuiteOptions, split_names
 from assay.core.suite import (
     CaseContent,
     CaseResult,
     CaseView,
-    ListedRows,
     Match,
     Outcome,
     Overview,
@@ -61,7 +60,7 @@ from assay.solvers.memory.settings import (
 )
 from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_test.case_page import curve_values, question_life, question_lines
-from assay.suites.memory_test.conversation import Conversation
+from assay.suites.memory_test.conversation_rows import ConversationRows
 from assay.suites.memory_test.file_schema import file_schemas
 from assay.suites.memory_test.loaders import (
     check_file,
@@ -71,7 +70,7 @@ from assay.suites.memory_test.loaders import (
     recognise_dataset,
 )
 from assay.suites.memory_test.options import MemoryTestOptions
-from assay.suites.memory_test.pipeline_caller import PipelineCaller, conversation_inputs, row_bytes
+from assay.suites.memory_test.pipeline_caller import PipelineCaller, conversation_inputs
 from assay.suites.memory_test.retention import RetentionCheck
 from assay.suites.memory_test.sage_export import SageExporter
 from assay.suites.memory_test.sage_results import find_results
@@ -181,13 +180,13 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         """Return the models that build memories and the data. Runs that share both share the building."""
         return building_identity(self.roles, self.memories, self._data_sha256)
 
-    @cached_property
+    def data_identity(self) -> Any:
+        """Return the key of each conversation."""
+        return list(self._callers.keys)
+
+    @property
     def _gold_fingerprint(self) -> str:
-        """Fingerprint of everything that only scorers see. A change scores the same answers again."""
-        gold: list[Any] = []
-        for caller in self._callers:
-            gold += [[each.reference, each.category, each.abstention] for each in caller.questions]
-        return fingerprint(gold)
+        return self._callers.gold_fingerprint
 
     @cached_property
     def scorers(self) -> Sequence[Scorer]:  # type: ignore[override]  # reads the data, so not in __init__
@@ -201,47 +200,41 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     # Rows and cases.
 
     @cached_property
-    def _callers(self) -> list[PipelineCaller]:
-        """The conversations to test, with their questions and tests. Reads the data once."""
+    def _callers(self) -> ConversationRows:
+        """The conversations to test, with their questions and tests. Iterating reads the data again."""
         options = self.options
+        # A loader of the user's own knows its format; what it did wrong is told by its error.
+        own = ":" in options.dataset
         try:
-            conversations = list(self._loader.conversations(self._data))
+            return ConversationRows(
+                lambda: self._loader.conversations(self._data),
+                lambda conversation: self._loader.caller(conversation, self._schedule),
+                source=options.dataset if own else str(self._data),
+                set_name=self._loader.name,
+                task_ids=options.task_id,
+                categories=options.categories,
+                limit=self.spec.limit,
+            )
         except InputError as error:
-            # A loader of the user's own knows its format; what it did wrong is told by its error.
-            own = ":" in options.dataset
             if not own and (hint := find_other_format(self._data, options.dataset)):
                 raise UsageError(
                     f"{self._data} is not in the format of {options.dataset!r}: {hint}"
                 ) from error
             raise
-        _refuse_unknown_categories(options.categories, conversations)
-        chosen = _choose(conversations, options.task_id)
-        callers = [
-            self._loader.caller(each, self._schedule)
-            for each in chosen[: apply_limit(self.spec.limit, len(chosen))]
-        ]
-        _refuse_schedule_without_questions(callers, self._data)
-        for caller in callers:
-            # May run user code of a subclass. Computed here so that its errors end the run before the first request.
-            _ = caller.dataset_statistics
-        return callers
 
     def rows(self, facts: dict[str, Any] | None = None) -> Rows[PipelineCaller]:
         """Return the conversations. The key of a row covers messages and questions, but no answers.
 
         So corrected reference answers keep the replies of a run.
         """
-        return ListedRows(
-            self._callers,
-            key=lambda caller: row_bytes(caller.conversation, caller.questions, caller.tests),
-            set=self._loader.name,
-            facts={
-                "dataset": self._loader.name,
-                "data_sha256": self._data_sha256,
-                "conversations": len(self._callers),
-                "memories": list(self.memories),
-            },
-        )
+        rows = self._callers
+        rows.facts = {
+            "dataset": self._loader.name,
+            "data_sha256": self._data_sha256,
+            "conversations": len(rows),
+            "memories": list(self.memories),
+        }
+        return rows
 
     @cached_property
     def _data_sha256(self) -> str:
@@ -545,41 +538,11 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         return curve_values(case)
 
 
-def _choose(conversations: Sequence[Conversation], names: Sequence[str]) -> list[Conversation]:
-    """Return the conversations whose number or id is in `names`; all of them if `names` is empty."""
-    ids = {name for each in conversations for name in (each.task_id, each.sample_id)}
-    for name in names:
-        if name not in ids:
-            raise UsageError(registry.unknown("conversation", name, sorted(ids)))
-    wanted = set(names)
-    return [each for each in conversations if not wanted or wanted & {each.task_id, each.sample_id}]
-
-
-def _refuse_unknown_categories(categories: Sequence[str], conversations: Sequence[Conversation]) -> None:
-    """Raise UsageError for a category that no question has: probably a typing error, and nothing would be asked."""
-    present = {
-        str(question.category) for each in conversations for question in (*each.questions, *each.unplaced)
-    }
-    for name in categories:
-        if name not in present:
-            raise UsageError(registry.unknown("category", name, sorted(present)))
-
-
-def _refuse_schedule_without_questions(callers: Sequence[PipelineCaller], data: Path) -> None:
-    """Raise UsageError if the schedule asks nothing although there are questions: none of them has evidence."""
-    waiting = sum(len(caller.never_asked) for caller in callers)
-    if waiting and not any(caller.questions for caller in callers):
-        raise UsageError(
-            f"{data}: none of the {waiting:,} questions has usable evidence, so --ask when-visible never asks them. "
-            "Ask them after the last message: --ask at-end"
-        )
-
-
 # Estimates for --dry-run.
 
 
 def _answer_tokens(
-    callers: Sequence[PipelineCaller], prompt: int, top_k: int, *, bundle: bool, empty: bool
+    callers: Iterable[PipelineCaller], prompt: int, top_k: int, *, bundle: bool, empty: bool
 ) -> int:
     """Estimate the input tokens of all answers of one memory: `prompt` characters, question and retrieved items.
 
@@ -598,7 +561,7 @@ def _answer_tokens(
     return round(characters / _CHARACTERS_PER_TOKEN)
 
 
-def _reference_tokens(callers: Sequence[PipelineCaller]) -> int:
+def _reference_tokens(callers: Iterable[PipelineCaller]) -> int:
     """Estimate the output tokens of all answers of one memory. An answer counts as long as its reference."""
     tokens = 0
     for caller in callers:

@@ -1,8 +1,8 @@
 """Loaders of data sets. Each module of this package loads one data set, and `--dataset` takes the module's name.
 
-A loader module has a function that returns a list of conversations:
+A loader module has a function that yields conversations. It is called for each pass over the data:
 
-    def conversations(path: Path) -> list[Conversation]:
+    def conversations(path: Path) -> Iterator[Conversation]:
         return read_conversations(path, _build)
 
 It may also have `CATEGORIES`, labels for its categories, `RULES`, the comparison rule of a category (see
@@ -13,8 +13,11 @@ It may also have `CATEGORIES`, labels for its categories, `RULES`, the compariso
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +51,7 @@ Build = Callable[[int, FileRecord, list[Problem]], Conversation | None]
 
 
 class ConversationLoader(Struct, frozen=True):
-    """Loads one data set. `conversations` raises InputError with all problems of a file."""
+    """Loads one data set. `conversations` raises InputError with all problems of a file after the last conversation."""
 
     name: str
     conversations: Callable[[Path], Iterable[Conversation]]
@@ -100,16 +103,17 @@ def _find_user_loader(name: str) -> ConversationLoader:
     if isinstance(target, type) and issubclass(target, PipelineCaller):
         caller = target
 
-    def conversations(path: Path) -> Iterable[Conversation]:
+    def read(path: Path) -> Iterable[Conversation]:
         return user_code.items_of(load, (path,), Conversation, name)
 
+    # A generator is started again for each pass. A list is in memory anyway, so its function is called once.
+    conversations = read if inspect.isgeneratorfunction(load) else cache(lambda path: list(read(path)))
     return ConversationLoader(short(name), conversations, caller)
 
 
-def read_conversations(path: Path, build: Build) -> list[Conversation]:
-    """Read a file with one conversation or a list of them. Raises InputError with all problems of the file."""
+def read_conversations(path: Path, build: Build) -> Iterator[Conversation]:
+    """Yield the conversations of a file, one at a time. Raises InputError with all problems at the end of the file."""
     problems: list[Problem] = []
-    conversations: list[Conversation] = []
     places: dict[str, str] = {}  # of each id in the file
     records = read_records(path, problems, thing="conversation", hint="--data names it")
     for index, record in enumerate(records):
@@ -129,9 +133,8 @@ def read_conversations(path: Path, build: Build) -> list[Conversation]:
         if first_place != place:
             message = f"duplicate id {conversation.sample_id!r}, first used at {first_place}"
             problems.append(record.problem((), message))
-        conversations.append(conversation)
+        yield conversation
     refuse(problems, path)
-    return conversations
 
 
 def find_other_format(path: Path, dataset: str) -> str:
@@ -146,9 +149,7 @@ def recognise_dataset(path: Path) -> str | None:
         return None
     problems: list[Problem] = []
     try:
-        first = (
-            next(iter(read_records(path, problems)), None) if path.suffix == ".json" else first_record(path)
-        )
+        first = next(read_records(path, problems), None) if path.suffix == ".json" else first_record(path)
     except InputError:
         return None
     if first is None or problems:
@@ -170,27 +171,31 @@ def examine(path: Path) -> FileCheck:
     """
     dataset = recognise_dataset(path) or "locomo"
     kind = f"conversations with questions, format {dataset} (memory test)"
+    problems: list[Problem] = []
+    counts = Counter({"conversation": 0, "question": 0})
+    asked = 0
     try:
-        conversations = list(find_loader(dataset).conversations(path))
+        for conversation in find_loader(dataset).conversations(path):
+            problems += _evidence_warnings(conversation, path)
+            asked += len(conversation.questions)
+            questions = len(conversation.questions) + len(conversation.invalid)
+            counts.update(conversation=1, question=questions)
     except InputError as error:
         return FileCheck(kind=kind, problems=error.problems)
-    problems: list[Problem] = []
-    for conversation in conversations:
-        message_ids = {message.id for session in conversation.sessions for message in session.messages}
-        for question in conversation.questions:
-            if missing := [place for place in question.places if place not in message_ids]:
-                where = f"{path} {conversation.sample_id}, question {question.source_index + 1}"
-                message = f"evidence: there is no message {', '.join(missing)}"
-                problems.append(Problem(where, message, "warning"))
-        for invalid in conversation.invalid:
-            where = f"{path} {conversation.sample_id}, question {invalid.question_index}"
-            problems.append(Problem(where, _WHY_NOT_ASKED[invalid.reason], "warning"))
-    asked = sum(len(conversation.questions) for conversation in conversations)
-    invalid_questions = sum(len(conversation.invalid) for conversation in conversations)
     if not asked:
         problems.append(Problem(str(path), "no question can be asked, so a run would measure nothing"))
-    counts = {"conversation": len(conversations), "question": asked + invalid_questions}
     return FileCheck(kind=kind, contents=contents(counts), problems=shorten(problems, path))
+
+
+def _evidence_warnings(conversation: Conversation, path: Path) -> Iterator[Problem]:
+    message_ids = {message.id for message in conversation.messages}
+    for question in conversation.questions:
+        if missing := [place for place in question.places if place not in message_ids]:
+            where = f"{path} {conversation.sample_id}, question {question.source_index + 1}"
+            yield Problem(where, f"evidence: there is no message {', '.join(missing)}", "warning")
+    for invalid in conversation.invalid:
+        where = f"{path} {conversation.sample_id}, question {invalid.question_index}"
+        yield Problem(where, _WHY_NOT_ASKED[invalid.reason], "warning")
 
 
 def text_list(value: str | list[str] | None) -> list[str]:

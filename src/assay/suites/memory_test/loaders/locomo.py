@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,7 +61,7 @@ class LocomoSample(Struct):
     qa: list[LocomoQuestion]
 
 
-def conversations(path: Path) -> list[Conversation]:
+def conversations(path: Path) -> Iterator[Conversation]:
     """Load the samples of a file."""
     return read_conversations(path, _build)
 

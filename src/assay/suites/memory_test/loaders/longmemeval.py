@@ -7,7 +7,7 @@ after the last message. The S, M and oracle files have the same schema.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ class LongMemEvalEntry(Struct):
     question_date: str | None = None
 
 
-def conversations(path: Path) -> list[Conversation]:
+def conversations(path: Path) -> Iterator[Conversation]:
     """Load the entries of a file."""
     return read_conversations(path, _build)
 

@@ -53,7 +53,7 @@ class PlainConversation(Struct, forbid_unknown_fields=True):
     id: Filled | None = None
 
 
-def conversations(path: Path) -> list[Conversation]:
+def conversations(path: Path) -> Iterator[Conversation]:
     """Load a file with one conversation or a list of them."""
     return read_conversations(path, _build)
 
