@@ -317,13 +317,17 @@ def test_evidence_that_names_nothing_is_told(here: Path, capsys: pytest.CaptureF
     assert check.code == 0
     assert [problem.partition(" one, ")[2].partition(";")[0] for problem in check.problems] == [
         "question 3: evidence: there is no message D9:1",
-        "question 1: evidence: is missing, so the question is never asked",
-        "question 2: evidence: names no message, so the question is never asked",
+        "question 1: evidence: is missing, so only --ask at-end or both asks it",
+        "question 2: evidence: names no message, so only --ask at-end or both asks it",
     ]
     (here / "t.json").write_text(json.dumps([talk | {"questions": questions[:2]}]))
     check = told(capsys, "t.json")
+    assert check.code == 0
+    assert check.problems == ["warning t.json: no question has usable evidence; ask them with --ask at-end"]
+    (here / "t.json").write_text(json.dumps([talk | {"questions": []}]))
+    check = told(capsys, "t.json")
     assert check.code == 1
-    assert check.problems[-1].endswith("no question can be asked, so a run would measure nothing")
+    assert check.problems[-1].endswith("there is no question, so a run would measure nothing")
 
 
 CODE = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from assay.core.memory import Turn
 from assay.suites.memory_test.loaders import find_loader, plain
 
 from suites.memory_test.files import EXAMPLES, loaded, problems
@@ -44,6 +45,17 @@ def test_evidence_may_be_one_text_or_absent(tmp_path: Path) -> None:
     (conversation,) = loaded("plain", tmp_path / "data.json", talk(questions=questions))
     assert [question.places for question in conversation.questions] == [("D1:1",)]
     assert [each.reason for each in conversation.invalid] == ["no_evidence"]
+    assert [question.text for question in conversation.unplaced] == ["b"]
+
+
+def test_a_question_may_have_a_date_and_a_message_a_role(tmp_path: Path) -> None:
+    """The date is copied to the output too. Speakers such as Nora have no role."""
+    messages = [{"role": "user", "content": "Hello."}, {"speaker": "Nora", "text": "Hi."}]
+    question = {"question": "a", "evidence": "D1:1", "date": "2024-05-02"}
+    value = talk(sessions=[{"messages": messages}], questions=[question])
+    (conversation,) = loaded("plain", tmp_path / "data.json", value)
+    assert (conversation.questions[0].date, conversation.questions[0].metadata["date"]) == ("2024-05-02",) * 2
+    assert [message.turns for message in conversation.messages] == [(Turn("user", "Hello."),), ()]
 
 
 def test_messages_about_unknown_keys_name_the_valid_keys(tmp_path: Path) -> None:

@@ -41,7 +41,8 @@ def plain_schema() -> JsonSchema:
             "PlainMessage.content": "What is said, as chats call it.",
             "PlainQuestion.question": "The question.",
             "PlainQuestion.answer": "Reference answer. No memory and no model receives it.",
-            "PlainQuestion.evidence": f"{_EVIDENCE} A question without evidence is never asked.",
+            "PlainQuestion.evidence": f"{_EVIDENCE} A question without evidence needs --ask at-end or both.",
+            "PlainQuestion.date": "The day on which the question is asked. The memory gets it.",
             "PlainQuestion.category": "Anything. Scores are grouped by it.",
             "PlainQuestion.abstention": "true if the conversation has no answer, so that the right reply says so.",
         },
@@ -98,6 +99,7 @@ def longmemeval_schema() -> JsonSchema:
             "LongMemEvalEntry.answer": "Reference answer. No memory and no model receives it.",
             "LongMemEvalEntry.haystack_sessions": "The chats. Ids and dates are lists of the same length.",
             "LongMemEvalEntry.answer_session_ids": "The sessions that contain the answer.",
+            "LongMemEvalEntry.question_date": "The day on which the question is asked. The memory gets it.",
             "LongMemEvalTurn.has_answer": "true: the message contains the answer.",
         },
     )

@@ -41,8 +41,8 @@ _MARKS = {
 }
 _MIN_MARKS = 2
 _WHY_NOT_ASKED = {
-    NO_EVIDENCE: "evidence: is missing, so the question is never asked; write the ids of messages, such as D1:3",
-    UNPARSABLE: "evidence: names no message, so the question is never asked; write ids of messages, such as D1:3",
+    NO_EVIDENCE: "evidence: is missing, so only --ask at-end or both asks it; write ids of messages, such as D1:3",
+    UNPARSABLE: "evidence: names no message, so only --ask at-end or both asks it; write ids such as D1:3",
 }
 
 # Builds a conversation from its position in the file and its record. Appends to the list of problems, and returns None
@@ -167,7 +167,7 @@ def check_file(path: Path) -> list[Problem]:
 def examine(path: Path) -> FileCheck:
     """Return the check of a file of conversations. An unknown file is read as LoCoMo.
 
-    Bad evidence is a warning: LoCoMo has some, and a run counts it. A file without any question to ask is an error.
+    Bad evidence is a warning: LoCoMo has some, and a run counts it. A file without any question is an error.
     """
     dataset = recognise_dataset(path) or "locomo"
     kind = f"conversations with questions, format {dataset} (memory test)"
@@ -182,8 +182,12 @@ def examine(path: Path) -> FileCheck:
             counts.update(conversation=1, question=questions)
     except InputError as error:
         return FileCheck(kind=kind, problems=error.problems)
-    if not asked:
-        problems.append(Problem(str(path), "no question can be asked, so a run would measure nothing"))
+    if not counts["question"]:
+        problems.append(Problem(str(path), "there is no question, so a run would measure nothing"))
+    elif not asked:
+        problems = [
+            Problem(str(path), "no question has usable evidence; ask them with --ask at-end", "warning")
+        ]
     return FileCheck(kind=kind, contents=contents(counts), problems=shorten(problems, path))
 
 

@@ -42,6 +42,7 @@ class PlainQuestion(Struct):
     answer: Scalar | None = None
     evidence: str | list[str] | None = None
     category: Any = None
+    date: Scalar | None = None
     abstention: bool | None = None
 
 
@@ -84,6 +85,7 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
                 {key: value for key, value in raw.items() if key not in _OWN_KEYS},
                 reference=question.answer,
                 source_index=place,
+                date="" if question.date is None else str(question.date),
                 abstention=bool(question.abstention),
             )
         )
