@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from assay.core import registry
 from assay.core.case_details import CaseDetails, CurveValue, QuestionDetail
 from assay.core.chart import ChartPoint, svg
 from assay.core.error_counts import ErrorCounts
