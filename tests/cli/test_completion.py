@@ -66,7 +66,7 @@ def completions(folder: Path, shell: str, line: str) -> list[str]:
     ("line", "expected"),
     [
         ("assay sh", ["plain,show"]),
-        ("assay memory t", ["plain,test"]),
+        ("assay memory t", ["plain,test", "plain,try"]),
         ("assay task --max-ca", ["plain,--max-calls"]),
         ("assay show ", [f"plain,{NEWER}", f"plain,{OLDER}"]),
         ("assay show 2026-01", [f"plain,{OLDER}"]),

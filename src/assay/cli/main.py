@@ -47,6 +47,10 @@ COMMANDS = {
     "completion": "Print a script for bash, zsh or fish that completes commands, options, files and runs.",
 }
 """Commands that belong to no suite, each in the module of its name."""
+OF_GROUPS = {
+    "memory try": "Feed a conversation to a memory and show what it stores, finds and misses.",
+}
+"""Commands beside those of suites in a group, each in the module of its words."""
 # Names of modules for commands whose name is a word of Python.
 _MODULES = {"import": "import_results"}
 # How long threads that user code left behind may keep the process alive.
@@ -82,10 +86,9 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this word, or the group of commands that begin with it."""
         words = f"{self.words} {cmd_name}".strip()
-        if not self.words and cmd_name in COMMANDS:
-            command: click.Command = importlib.import_module(
-                f"assay.cli.{_MODULES.get(cmd_name, cmd_name)}"
-            ).command
+        if words in COMMANDS or words in OF_GROUPS:
+            module = _MODULES.get(words, words.replace(" ", "_"))
+            command: click.Command = importlib.import_module(f"assay.cli.{module}").command
             return command
         for built_in, about in BUILT_IN.items():
             if about.command == words:
@@ -127,14 +130,15 @@ class CommandGroup(click.Group):
     def _summaries(self) -> dict[str, str]:
         """The next word of each command with a line about it."""
         summaries: dict[str, str] = {}
-        for words, command in command_table().items():
+        commands = {words: command.summary for words, command in command_table().items()} | OF_GROUPS
+        for words, summary in commands.items():
             if self.words and not words.startswith(f"{self.words} "):
                 continue
             word, _, rest = words.removeprefix(self.words).strip().partition(" ")
             if rest:
-                summaries.setdefault(word, COMMAND_GROUPS.get(word, command.summary))
+                summaries.setdefault(word, COMMAND_GROUPS.get(word, summary))
             else:
-                summaries[word] = command.summary
+                summaries[word] = summary
         return summaries if self.words else summaries | COMMANDS
 
 

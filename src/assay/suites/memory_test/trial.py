@@ -1,0 +1,149 @@
+"""The conversation and the questions of `assay memory try`, and the suite that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+from msgspec import Meta, field
+
+from assay.core import registry
+from assay.core.connect import Role
+from assay.core.errors import InputError, Problem, UsageError
+from assay.core.memory import MemoryPlugin
+from assay.core.report import Report
+from assay.core.spec import RunSpec, SuiteOptions, ask
+from assay.core.suite import CaseContent, ListedRows, Outcome, Results, Row, Rows, RunFacts, Suite
+from assay.solvers.memory.conversation import QuestionInput
+from assay.solvers.memory.roles import memory_roles
+from assay.solvers.memory.timed_memory import MemorySet, find_memories
+from assay.solvers.memory.trial import Show, TrialInputs, TrialSolver
+from assay.suites.memory_test.conversation import Conversation
+from assay.suites.memory_test.loaders import dataset_names, find_loader, recognise_dataset
+
+SUITE = "memory-try"
+# The conversations of the project that `assay init memory` writes.
+SHIPPED = Path(__file__).parents[2] / "cli" / "projects" / "memory" / "conversations.json"
+
+
+class MemoryTryOptions(SuiteOptions, frozen=True, kw_only=True):
+    """The options of `assay memory try`."""
+
+    command: ClassVar[str] = "memory try"
+
+    memory: Annotated[str, ask("Memory to try: a name such as bm25, or FILE.py:make for your own.")] = ""
+    data: Annotated[
+        str,
+        ask("File with conversations, in a format of `assay memory test`.  [default: a small shipped one]"),
+    ] = ""
+    dataset: Annotated[
+        str,
+        ask("Format of the data, or FILE.py:load for your own loader.  [default: recognised by its keys]"),
+    ] = ""
+    task_id: Annotated[
+        str, ask("The conversation, by number (0000 is the first) or id.  [default: the first]")
+    ] = ""
+    question: Annotated[
+        list[str], ask("Question to ask, repeatable.  [default: the questions of the conversation]")
+    ] = field(default_factory=list)
+    top_k: Annotated[int, ask("Number of items to retrieve per question."), Meta(ge=1)] = 10
+    memory_args: Annotated[dict[str, Any], ask("Options for the memory as key=value,key=value.")] = field(
+        default_factory=dict
+    )
+    embedder: Annotated[
+        str, ask("Embeddings for memories that use vectors: wordllama, or PROVIDER/NAME of an endpoint.")
+    ] = "wordllama"
+
+
+class TrialPlan(NamedTuple):
+    """What will be tried: the conversation of a file, and the questions."""
+
+    memory: MemoryPlugin
+    path: Path
+    conversation: Conversation
+    questions: tuple[QuestionInput, ...]
+
+
+def plan_trial(options: MemoryTryOptions, most_questions: int | None = None) -> TrialPlan:
+    """Read the data and find the memory. `most_questions` limits the questions of the data, not those of the user.
+
+    Raises UsageError or InputError.
+    """
+    if not options.memory:
+        raise UsageError("no memory is named. Example: assay memory try mine.py:make")
+    (plugin,) = find_memories([options.memory], "MEMORY").values()
+    path = Path(options.data) if options.data else SHIPPED
+    dataset = options.dataset or recognise_dataset(path)
+    if dataset is None:
+        if not path.exists():
+            raise InputError(Problem(str(path), "there is no such file"))
+        raise UsageError(
+            f"{path} is in no format of `assay memory test`: {', '.join(dataset_names())}. Name the format with "
+            "--dataset, or write a loader: docs/memory-test.md"
+        )
+    conversation = _choose(find_loader(dataset).conversations(path), options.task_id, path)
+    known = {each.text.strip().casefold(): each for each in (*conversation.questions, *conversation.unplaced)}
+    texts = options.question or [each.text for each in known.values()][:most_questions]
+    questions: list[QuestionInput] = []
+    for number, text in enumerate(texts, 1):
+        own = known.get(text.strip().casefold())
+        questions.append(QuestionInput(number, text, own.places if own else (), own.date if own else ""))
+    return TrialPlan(plugin, path, conversation, tuple(questions))
+
+
+def _choose(conversations: Iterable[Conversation], name: str, path: Path) -> Conversation:
+    ids: list[str] = []
+    for each in conversations:
+        if name in ("", each.task_id, each.sample_id):
+            return each
+        ids += [each.task_id, each.sample_id]
+    if not ids:
+        raise InputError(Problem(str(path), "there is no conversation in it"))
+    raise UsageError(registry.unknown("conversation", name, sorted(ids)))
+
+
+class TrialSuite(Suite[MemoryTryOptions, Conversation]):
+    """One conversation with one memory. It has no scores and no files."""
+
+    name = SUITE
+    Options = MemoryTryOptions
+    case_word = "conversation"
+    computes = True
+
+    def __init__(self, spec: RunSpec, plan: TrialPlan, show: Show) -> None:
+        super().__init__(spec)
+        self._plan = plan
+        options = self.options
+        memories = MemorySet(
+            {plan.memory.name: plan.memory}, options.memory_args, options.embedder, spec.timeout
+        )
+        self.solver = TrialSolver(memories, options.top_k, show)
+        self.roles: dict[str, Role] = dict(memories.roles)
+        if spec.model:
+            self.roles |= memory_roles(spec, {}, {}, answers=False)
+        elif memories.asks:
+            raise UsageError(
+                f"--model is missing: {plan.memory.name} calls a model. Example: --model local/smollm2"
+            )
+
+    def ask_identity(self) -> dict[str, Any]:
+        """Return nothing: nobody continues a trial."""
+        return {}
+
+    def rows(self, facts: dict[str, Any] | None = None) -> Rows[Conversation]:
+        """Return the one conversation."""
+        return ListedRows([self._plan.conversation], key=lambda each: each.sample_id, set=SUITE)
+
+    def subjects(self) -> list[str]:
+        """Return the memory."""
+        return [self._plan.memory.name]
+
+    def case(self, row: Row[Conversation], subject: str) -> CaseContent:
+        """Return sessions and questions."""
+        sessions = tuple(session.messages for session in row.data.sessions)
+        return CaseContent(TrialInputs(subject, sessions, self._plan.questions), label=row.data.sample_id)
+
+    def finish(self, results: Results[Conversation], run: RunFacts) -> Outcome:
+        """Return an empty report."""
+        return Outcome(Report())
