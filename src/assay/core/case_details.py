@@ -172,7 +172,10 @@ class QuestionDetail(Struct, frozen=True, kw_only=True):
 
 
 class HeldItem(Struct, frozen=True, kw_only=True):
-    """An item of a memory after a session. `change` is `added`, `updated`, `removed` or empty."""
+    """An item of a memory after a session.
+
+    `change` is `added`, `updated`, `removed` or empty. For an item that is stored but not active it is its status.
+    """
 
     id: str
     text: str

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from assay.core.memory import MemoryItem
 from assay.solvers.memory.snapshots import (
@@ -18,6 +20,7 @@ from assay.solvers.memory.snapshots import (
     ItemChange,
     MemorySnapshot,
     SessionChanges,
+    SnapshotItem,
     diff_snapshots,
 )
 
@@ -28,6 +31,8 @@ ITEMS = st.builds(
     session=st.sampled_from(["", "", "S-own"]),
     sources=st.lists(st.sampled_from("123"), unique=True, max_size=3).map(tuple),
     kind=st.sampled_from(["linear", "insight"]),
+    status=st.sampled_from(["active", "active", "superseded"]),
+    metadata=st.sampled_from([{}, {"trust": 0.5}]),
 )
 SNAPSHOTS = st.lists(st.lists(ITEMS, unique_by=lambda item: item.id, max_size=6), max_size=6)
 
@@ -43,14 +48,19 @@ def written_and_read(made: SessionChanges) -> SessionChanges:
     return msgspec.json.decode(msgspec.json.encode(made), type=SessionChanges)
 
 
+def each(item: MemoryItem | SnapshotItem) -> tuple[Any, ...]:
+    """What a snapshot shows of an item, without its session."""
+    return item.id, item.text, item.kind, item.status, item.metadata
+
+
 @given(SNAPSHOTS)
 def test_changes_give_every_snapshot_in_its_order(snapshots: list[list[MemoryItem]]) -> None:
     """Whatever came, went, changed, was re-ordered or got another id."""
     fold, before = MemorySnapshot(), list[MemoryItem]()
     for number, now in enumerate(snapshots):
         fold.apply(written_and_read(diff_snapshots(before, now, f"S{number}")))
-        shown = [(item.id, item.text, item.kind) for item in fold.items.values()]
-        assert shown == [(item.id, item.text, item.kind) for item in now]
+        shown = [each(item) for item in fold.items.values()]
+        assert shown == [each(item) for item in now]
         assert list(fold.items) == [item.id for item in now]
         assert all(item.session for item in fold.items.values())
         before = now
@@ -58,11 +68,13 @@ def test_changes_give_every_snapshot_in_its_order(snapshots: list[list[MemoryIte
 
 @given(SNAPSHOTS)
 def test_what_is_gone_is_told_once(snapshots: list[list[MemoryItem]]) -> None:
-    """Every id of before that is not there now is archived or replaced; nothing that is there is archived."""
+    """Every id of before that is not there now is archived or replaced. What is there is archived if it is not active."""
     for before, now in itertools.pairwise(snapshots):
         made = diff_snapshots(before, now, "S")
         gone = {item.id for item in before} - {item.id for item in now}
-        archived = [change.id for change in made.changes if change.op == ARCHIVE]
+        archived = [each.id for each in made.changes if each.op == ARCHIVE and each.status == "active"]
+        stored = {each.id for each in made.changes if each.op == ARCHIVE and each.status != "active"}
+        assert stored <= {item.id for item in now if item.status != "active"}
         replaced = {name for change in made.changes for name in change.linked if name != change.id}
         assert gone == {*archived, *replaced}
         assert replaced.isdisjoint(archived)
@@ -73,11 +85,12 @@ def test_what_is_gone_is_told_once(snapshots: list[list[MemoryItem]]) -> None:
 
 @given(SNAPSHOTS)
 def test_what_stays_is_not_told(snapshots: list[list[MemoryItem]]) -> None:
-    """A change is there for what is new or has another text or kind, and for nothing else."""
+    """A change is there for what is new or has another text, kind, status or metadata, and for nothing else."""
     for before, now in itertools.pairwise(snapshots):
-        old = {item.id: (item.text, item.kind) for item in before}
-        changed = {item.id for item in now if old.get(item.id) != (item.text, item.kind)}
-        assert {each.id for each in diff_snapshots(before, now, "S").changes if each.op != ARCHIVE} == changed
+        old = {item.id: each(item) for item in before}
+        changed = {item.id for item in now if old.get(item.id) != each(item)}
+        present = {item.id for item in now}
+        assert {change.id for change in diff_snapshots(before, now, "S").changes} & present == changed
 
 
 RED, GREEN = MemoryItem("a", "red", sources=("1",)), MemoryItem("b", "green", sources=("2",))
@@ -146,3 +159,34 @@ def test_a_memory_that_renames_everything_costs_no_square() -> None:
     Counted.compared = 0
     assert {change.op for change in diff_snapshots(before, now, "S02").changes} == {"keep"}
     assert Counted.compared < 10 * count
+
+
+def test_an_item_that_is_no_longer_active_is_archived_once_and_stays() -> None:
+    """It keeps the session that wrote it. Later changes of it are no news for judges."""
+    first = MemoryItem("a", "red", "S1")
+    old, older = replace(first, status="superseded"), replace(first, status="forgotten", text="reddish")
+    assert changes([first], [old]) == [(ARCHIVE, "a", ("a",))]
+    assert changes([old], [older]) == [(KEEP, "a", ("a",))]
+    assert changes([old], [first]) == [(UPDATE, "a", ("a",))]
+    assert changes([old], []) == [(ARCHIVE, "a", ())]
+    assert changes([], [old]) == [(ARCHIVE, "a", ())]
+    fold = MemorySnapshot()
+    for before, now, session in (([], [first], "S1"), ([first], [old], "S2"), ([old], [older], "S3")):
+        fold.apply(written_and_read(diff_snapshots(before, now, session)))
+    assert list(fold.items.values()) == [SnapshotItem("a", "reddish", "S1", "linear", "forgotten")]
+
+
+def test_other_metadata_add_no_information() -> None:
+    first = MemoryItem("a", "red", metadata={"trust": 0.5})
+    now = replace(first, metadata={"trust": 0.9})
+    assert changes([first], [now]) == [(KEEP, "a", ("a",))]
+    fold = MemorySnapshot()
+    fold.apply(diff_snapshots([], [first], "S1"))
+    fold.apply(written_and_read(diff_snapshots([first], [now], "S2")))
+    assert list(fold.items.values()) == [SnapshotItem("a", "red", "S1", "linear", metadata={"trust": 0.9})]
+
+
+def test_the_journal_of_plain_items_has_no_new_keys() -> None:
+    assert msgspec.to_builtins(diff_snapshots([], [MemoryItem("a", "red")], "S1")) == {
+        "changes": [{"op": "add", "id": "a", "text": "red", "session": "S1"}]
+    }

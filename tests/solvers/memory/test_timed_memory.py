@@ -54,9 +54,9 @@ def test_the_first_k_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"ID": "int(message.id)"}, "own.items: id, text, session and kind of an item must be texts"),
-        ({"TEXT": "None"}, "own.items: id, text, session and kind of an item must be texts"),
-        ({"TEXT": "np.arange(2)"}, "own.items: id, text, session and kind of an item must be texts"),
+        ({"ID": "int(message.id)"}, "own.items: id, text, session, kind and status of an item must be texts"),
+        ({"TEXT": "None"}, "own.items: id, text, session, kind and status of an item must be texts"),
+        ({"TEXT": "np.arange(2)"}, "own.items: id, text, session, kind and status of an item must be texts"),
     ],
 )
 def test_a_slip_is_told(tmp_path: Path, wrong: dict[str, str], told: str) -> None:

@@ -112,7 +112,7 @@ class _SampleRun:
             return msgspec.convert(msgspec.to_builtins(changes), SessionChanges)
         except (TypeError, msgspec.ValidationError) as error:
             raise self._memory.failed(
-                "items", f"id, text, session and kind of an item must be texts: {error}"
+                "items", f"id, text, session, kind and status of an item must be texts: {error}"
             ) from None
 
     async def _search(self, question: SessionQuestion) -> None:
@@ -129,6 +129,8 @@ class _SampleRun:
                 texts[hit.item.id] = hit.item.text
         if texts:
             data["texts"] = texts
+        if traces := [(hit.item.id, hit.trace) for hit in hits if hit.trace]:
+            data["traces"] = traces
         self.pending.start(self._answer(question.part, search, data))
 
     def _hit_data(self, hits: list[SearchHit]) -> int | list[tuple[str, float]]:

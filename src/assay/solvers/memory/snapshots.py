@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from assay.core.memory import LINEAR, MemoryItem
+from assay.core.memory import ACTIVE, LINEAR, JsonValue, MemoryItem
 
 ADD, UPDATE, KEEP, ARCHIVE = "add", "update", "keep", "archive"
 
@@ -21,9 +21,10 @@ ADD, UPDATE, KEEP, ARCHIVE = "add", "update", "keep", "archive"
 class ItemChange(Struct, frozen=True, omit_defaults=True):
     """How one session changed one item.
 
-    `op` is `add`, `update`, `archive` (the item was removed) or `keep`. `keep` means that an item with the same
-    text existed before under another id: the session added no information. `linked` has the ids of the items
-    that this item replaces. With `keep`, an empty `session` means the session of the replaced item.
+    `op` is `add`, `update`, `archive` or `keep`. An archived item was removed, or it is still stored with a `status`
+    other than ACTIVE. `keep` means that the session added no information: the same text existed before, under another
+    id or with other metadata. `linked` has the ids of the items that this item replaces. An empty `session` means the
+    session of the item before, or of the replaced item.
     """
 
     op: str
@@ -32,6 +33,8 @@ class ItemChange(Struct, frozen=True, omit_defaults=True):
     session: str = ""
     kind: str = LINEAR
     linked: tuple[str, ...] = ()
+    status: str = ACTIVE
+    metadata: dict[str, JsonValue] = {}
 
 
 class SnapshotItem(Struct, frozen=True):
@@ -41,6 +44,8 @@ class SnapshotItem(Struct, frozen=True):
     text: str
     session: str
     kind: str
+    status: str = ACTIVE
+    metadata: dict[str, JsonValue] = {}
 
 
 class SessionChanges(Struct, frozen=True, omit_defaults=True):
@@ -54,7 +59,7 @@ def diff_snapshots(before: Sequence[MemoryItem], now: Sequence[MemoryItem], sess
     """Return the changes between two snapshots. `session` is the session id of items that have none."""
     # Fast path: most memories only append items.
     if len(now) >= len(before) and now[: len(before)] == before:
-        return SessionChanges([_change(ADD, item, session) for item in now[len(before) :]])
+        return SessionChanges([_change(_new_op(item), item, session) for item in now[len(before) :]])
     old = {item.id: item for item in before}
     ids = [item.id for item in now]
     present = set(ids)
@@ -76,17 +81,35 @@ def _item_change(
 ) -> ItemChange | None:
     previous = old.get(item.id)
     if previous is not None:
-        if (previous.text, previous.kind) == (item.text, item.kind):
-            return None
-        return _change(UPDATE, item, session, (item.id,))
+        return _changed_item(item, previous, session)
     if same := removed.with_text(item.text):
-        return _change(KEEP, item, "", same)
+        return _change(KEEP if item.status == ACTIVE else ARCHIVE, item, "", same)
     replaced = removed.built_from(item.sources)
-    return _change(UPDATE if replaced else ADD, item, session, replaced)
+    return _change(UPDATE if replaced and item.status == ACTIVE else _new_op(item), item, session, replaced)
+
+
+def _changed_item(item: MemoryItem, previous: MemoryItem, session: str) -> ItemChange | None:
+    """Return the change of an item that keeps its id; None if nothing that a snapshot shows has changed."""
+    same_text = (previous.text, previous.kind) == (item.text, item.kind)
+    if same_text and (previous.status, previous.metadata) == (item.status, item.metadata):
+        return None
+    if item.status != ACTIVE:
+        # Archived only once. What happens to it later is no change for judges.
+        return _change(ARCHIVE if previous.status == ACTIVE else KEEP, item, "", (item.id,))
+    if same_text and previous.status == ACTIVE:
+        return _change(KEEP, item, "", (item.id,))
+    return _change(UPDATE, item, session, (item.id,))
+
+
+def _new_op(item: MemoryItem) -> str:
+    """Return the change of a new item. One that is not active was superseded within the session."""
+    return ADD if item.status == ACTIVE else ARCHIVE
 
 
 def _change(op: str, item: MemoryItem, session: str, linked: tuple[str, ...] = ()) -> ItemChange:
-    return ItemChange(op, item.id, item.text, item.session or session, item.kind, linked)
+    return ItemChange(
+        op, item.id, item.text, item.session or session, item.kind, linked, item.status, item.metadata
+    )
 
 
 class _RemovedItems:
@@ -128,12 +151,15 @@ class MemorySnapshot:
             for id_ in change.linked:
                 if id_ != change.id and id_ in self.items:
                     removed[id_] = self.items.pop(id_)
-            if change.op == ARCHIVE:
+            if change.op == ARCHIVE and change.status == ACTIVE:
                 self.items.pop(change.id, None)
                 continue
             origin = change.session
-            if change.op == KEEP and not origin:
-                origin = removed[change.linked[0]].session
-            self.items[change.id] = SnapshotItem(change.id, change.text, origin, change.kind)
+            if not origin and change.linked:
+                before = self.items.get(change.id) or removed[change.linked[0]]
+                origin = before.session
+            self.items[change.id] = SnapshotItem(
+                change.id, change.text, origin, change.kind, change.status, change.metadata
+            )
         if session.order is not None:
             self.items = {id_: self.items[id_] for id_ in session.order}

@@ -25,6 +25,7 @@ from assay.core.threads import DaemonPool
 from assay.core.types import Failure
 from assay.core.user_code_errors import UserCodeError, place_note
 from assay.core.user_loop import LoopTurn, run_there
+from assay.solvers.memory.json_values import check_json
 
 T = TypeVar("T")
 
@@ -169,7 +170,13 @@ def _checked_hits(result: Any) -> list[SearchHit]:
 def _checked_items(result: Any) -> list[MemoryItem]:
     if not isinstance(result, Iterable) or isinstance(result, str):
         raise TypeError(f"it returned {cut_end(repr(result), 60)}; return a list of MemoryItem(…)")
-    return list(result)
+    items = list(result)
+    for item in items:
+        if not isinstance(item, MemoryItem):
+            raise TypeError(f"it must return a list of MemoryItem(…), not of {type(item).__name__}")
+        if item.metadata:
+            check_json("metadata", item.metadata)
+    return items
 
 
 def _checked_hit(hit: Any) -> SearchHit:
@@ -180,4 +187,6 @@ def _checked_hit(hit: Any) -> SearchHit:
         )
     if type(hit.item.id) is not str or type(hit.item.text) is not str:
         raise TypeError("id and text of an item must be texts")
-    return hit if type(hit.score) is float else SearchHit(hit.item, float(hit.score))
+    if hit.trace:
+        check_json("trace", hit.trace)
+    return hit if type(hit.score) is float else SearchHit(hit.item, float(hit.score), hit.trace)

@@ -19,6 +19,7 @@ from assay.core.case_details import (
     TestValue,
     verdict_details,
 )
+from assay.core.memory import ACTIVE
 from assay.core.suite import CaseView
 from assay.core.types import Record, Score
 from assay.solvers.memory.sessions import ANSWER as ANSWER_RECORD
@@ -126,7 +127,7 @@ def held_sessions(case: CaseView) -> list[HeldSession]:
                 id=item.id,
                 text=item.text,
                 session=item.session,
-                change=words.get(item.id, ""),
+                change=words.get(item.id, "") if item.status == ACTIVE else item.status,
                 before="\n".join(before[id_].text for id_ in replaced.get(item.id, ()) if id_ in before),
             )
             for item in snapshot.items.values()

@@ -13,7 +13,7 @@ from typing import Any
 from assay.core.errors import InputError, Problem
 from assay.core.hashing import row_key
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
-from assay.core.memory import find_memory
+from assay.core.memory import ACTIVE, find_memory
 from assay.core.registry import names as plugin_names
 from assay.core.report import Report
 from assay.core.types import Record, Score
@@ -31,6 +31,7 @@ from assay.suites.memory_eval.record_files import (
 )
 from assay.suites.memory_eval.recorded import QUESTIONS, SESSIONS, baseline_named
 from assay.suites.memory_eval.rows import (
+    CITES,
     FILES_SET,
     QaRow,
     SampleRows,
@@ -319,16 +320,23 @@ def _refuse_repeated_sessions(lines: Sequence[RecordLine[SessionRow]]) -> None:
 
 
 def _session_records(part: str, line: RecordLine[SessionRow]) -> list[Record]:
-    changes = [
-        ItemChange(
-            change.op,
-            "" if change.raw_backend_id is None else str(change.raw_backend_id),
-            change.text,
-            change.session_id,
-            linked=tuple(change.linked_previous),
+    items = {str(item.memory_id): item for item in line.row.memory_snapshot}
+    changes = []
+    for change in line.row.memory_delta:
+        name = "" if change.raw_backend_id is None else str(change.raw_backend_id)
+        item = items.get(name)
+        changes.append(
+            ItemChange(
+                change.op,
+                name,
+                change.text,
+                # An archived item may still be stored, with its status and the session that wrote it.
+                item.session_id if item and item.status != ACTIVE else change.session_id,
+                linked=tuple(change.linked_previous),
+                status=item.status if item else ACTIVE,
+                metadata=item.metadata if item else {},
+            )
         )
-        for change in line.row.memory_delta
-    ]
     return [
         Record(*UNPLACED, try_=1, kind=SESSION, part=part, data={"delta": changes}),
         Record(*UNPLACED, try_=1, kind=IMPORTED, part=part, data={"session": _whole(line)}),
@@ -337,12 +345,17 @@ def _session_records(part: str, line: RecordLine[SessionRow]) -> list[Record]:
 
 def _question_records(part: str, line: RecordLine[QaRow]) -> list[Record]:
     items = line.row.retrieval.items
-    data = {
+    data: dict[str, Any] = {
         "found": [(item.memory_id, item.score) for item in items],
         "texts": {item.memory_id: item.text for item in items},
         "answer": line.row.generated_answer,
         "cited": line.row.cited_memories,
     }
+    trace = line.row.retrieval.raw_trace
+    if trace.get(CITES) is False:
+        data["plain"] = True
+    if isinstance(trace.get("error"), str):
+        data |= {"error": trace["error"], "search_failed": True}
     return [
         Record(*UNPLACED, try_=1, kind=ANSWER, part=part, data=data),
         Record(*UNPLACED, try_=1, kind=IMPORTED, part=part, data={"question": _whole(line)}),

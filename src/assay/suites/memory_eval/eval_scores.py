@@ -36,6 +36,7 @@ from assay.suites.memory_eval.scorers import (
     HALLUCINATION,
     INTERFERENCE,
     LABEL_WORTH,
+    NOT_CITED,
     NOTHING_TO_JUDGE,
     RECALL,
     UPDATE,
@@ -175,6 +176,8 @@ class EvalReader:
         score = Score(*head, data=data, label=about.label, tags=about.tags)
         if not denominator:
             yield replace(score, status="not_applicable", reason=NOTHING_TO_JUDGE)
+        elif reason == NOT_CITED:
+            yield replace(score, status="not_applicable", reason=reason, data=about.data | {"denominator": 0})
         elif value is None:
             # A sample whose judge could not be reached has no scores in a native run.
             if reason != NOT_JUDGED:

@@ -327,15 +327,17 @@ class RowBuilder:
         changes = self._changes[session.id]
         self._snapshot.apply(changes)
         for change in changes.changes:
-            if change.op != ARCHIVE:
-                item = self._snapshot.items[change.id]
+            item = self._snapshot.items.get(change.id)
+            if item is not None:
                 self._memories[change.id] = SnapshotMemory(
                     memory_id=item.id,
                     text=item.text,
                     session_id=item.session,
+                    status=item.status,
                     source=self._memory.name,
                     raw_backend_id=item.id,
                     raw_backend_type=item.kind,
+                    metadata=item.metadata,
                 )
         return SessionRow(
             sample_id=self._sample.sample_id,
@@ -355,7 +357,9 @@ class RowBuilder:
     def _delta(self, session: str, change: ItemChange) -> MemoryDelta:
         # A removed item is written with its last text, so that readers see what the memory lost.
         text = self._memories[change.id].text if change.op == ARCHIVE else change.text
-        linked = [] if change.op == ADD else list(change.linked)
+        # An item that is archived under its own id replaces none.
+        archived = change.id if change.op == ARCHIVE else None
+        linked = [] if change.op == ADD else [name for name in change.linked if name != archived]
         return MemoryDelta(session, change.op, text, linked, change.id, {"baseline": self._memory.name})
 
     def _question(self, checkpoint: str, question: SampleQuestion, data: dict[str, Any]) -> QaRow:
@@ -389,6 +393,8 @@ class RowBuilder:
     def _trace(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return `raw_trace`: the memory, and what a reader of the file cannot see in the other fields."""
         trace: dict[str, Any] = {"baseline": self._memory.name}
+        if traces := data.get("traces"):
+            trace["items"] = [{"memory_id": name, "trace": values} for name, values in traces]
         if data.get("plain"):
             trace[CITES] = False
         if data.get("search_failed"):
