@@ -172,7 +172,7 @@ def test_a_memory_may_ask_a_model(mine: Path, capsys: pytest.CaptureFixture[str]
     assert code == 0
     assert "  + D1:1  noted 1\n" in out
     assert typed("memory", "try", "RFMemory") == 2
-    assert "--model is missing: RFMemory calls a model." in capsys.readouterr().err
+    assert "--model is missing: RFMemory calls a model to store or search." in capsys.readouterr().err
     assert typed("memory", "try", "mine.py:Asks") == 2
     assert [path.name for path in mine.iterdir() if path.suffix != ".pyc" and path.is_file()] == ["mine.py"]
 

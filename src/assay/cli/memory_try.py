@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from assay.core.types import Failure
     from assay.memory_trial import EvidencePlace, ItemChange, QuestionTrial, SessionTrial, TrialPlan
 
+_OWN_FIELDS = (
+    *("data", "dataset", "task_id", "question", "top_k", "memory_args"),
+    *("embedder", "embedder_kwargs", "build_kwargs"),
+)
 # Common options that matter for a memory that calls a model.
 _FIELDS = ("model", "base_url", "model_args", "gen_kwargs", "timeout", "seed", "ca_file", "insecure")
 # Without --full: changes of a session, and questions of the data.
@@ -237,11 +241,11 @@ def _seconds(seconds: float) -> str:
 def _parameters() -> list[click.Parameter]:
     from assay.memory_trial import MemoryTryOptions
 
-    own = [option_of(each) for each in fields(MemoryTryOptions) if each.name != "memory"]
+    own = {each.name: option_of(each) for each in fields(MemoryTryOptions) if each.name in _OWN_FIELDS}
     common = {each.name: option_of(each) for each in fields(RunSpec) if each.name in _FIELDS}
     return [
         click.Argument(["memory"], metavar="MEMORY"),
-        *own,
+        *(own[name] for name in _OWN_FIELDS),
         click.Option(
             ["--full"], is_flag=True, help="Show every change, and ask all questions of the conversation."
         ),

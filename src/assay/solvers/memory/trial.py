@@ -16,9 +16,10 @@ from assay.core.memory import MemoryItem, Message, Query, SearchHit
 from assay.core.protocols import Context, Solver
 from assay.core.types import Failure
 from assay.solvers.memory.conversation import PACKET, QuestionInput, split_packets
+from assay.solvers.memory.memory_set import MemorySet
 from assay.solvers.memory.search import search_once
 from assay.solvers.memory.snapshots import ItemChange, diff_snapshots
-from assay.solvers.memory.timed_memory import MemorySet, TimedMemory
+from assay.solvers.memory.timed_memory import TimedMemory
 
 
 class TrialInputs(Struct, frozen=True):

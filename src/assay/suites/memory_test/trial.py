@@ -9,15 +9,15 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from msgspec import Meta, field
 
 from assay.core import registry
-from assay.core.connect import Role
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.memory import MemoryPlugin
 from assay.core.report import Report
-from assay.core.spec import RunSpec, SuiteOptions, ask
+from assay.core.spec import RunSpec, ask
 from assay.core.suite import CaseContent, ListedRows, Outcome, Results, Row, Rows, RunFacts, Suite
 from assay.solvers.memory.conversation import QuestionInput
+from assay.solvers.memory.memory_set import MemorySet
+from assay.solvers.memory.options import MemoryOptions
 from assay.solvers.memory.roles import memory_roles
-from assay.solvers.memory.timed_memory import MemorySet, find_memories
+from assay.solvers.memory.settings import MemorySetting, find_settings
 from assay.solvers.memory.trial import Show, TrialInputs, TrialSolver
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.loaders import dataset_names, find_loader, recognise_dataset
@@ -27,12 +27,17 @@ SUITE = "memory-try"
 SHIPPED = Path(__file__).parents[2] / "cli" / "projects" / "memory" / "conversations.json"
 
 
-class MemoryTryOptions(SuiteOptions, frozen=True, kw_only=True):
+class MemoryTryOptions(MemoryOptions, frozen=True, kw_only=True):
     """The options of `assay memory try`."""
 
     command: ClassVar[str] = "memory try"
 
-    memory: Annotated[str, ask("Memory to try: a name such as bm25, or FILE.py:make for your own.")] = ""
+    memory: Annotated[
+        str,
+        ask(
+            "Memory to try: a name such as bm25, or FILE.py:make for your own, with options as in bm25,k1=0.9."
+        ),
+    ] = ""
     data: Annotated[
         str,
         ask("File with conversations, in a format of `assay memory test`.  [default: a small shipped one]"),
@@ -48,18 +53,12 @@ class MemoryTryOptions(SuiteOptions, frozen=True, kw_only=True):
         list[str], ask("Question to ask, repeatable.  [default: the questions of the conversation]")
     ] = field(default_factory=list)
     top_k: Annotated[int, ask("Number of items to retrieve per question."), Meta(ge=1)] = 10
-    memory_args: Annotated[dict[str, Any], ask("Options for the memory as key=value,key=value.")] = field(
-        default_factory=dict
-    )
-    embedder: Annotated[
-        str, ask("Embeddings for memories that use vectors: wordllama, or PROVIDER/NAME of an endpoint.")
-    ] = "wordllama"
 
 
 class TrialPlan(NamedTuple):
     """What will be tried: the conversation of a file, and the questions."""
 
-    memory: MemoryPlugin
+    memory: MemorySetting
     path: Path
     conversation: Conversation
     questions: tuple[QuestionInput, ...]
@@ -72,7 +71,7 @@ def plan_trial(options: MemoryTryOptions, most_questions: int | None = None) -> 
     """
     if not options.memory:
         raise UsageError("no memory is named. Example: assay memory try mine.py:make")
-    (plugin,) = find_memories([options.memory], "MEMORY").values()
+    (setting,) = find_settings([options.memory], options.memory_args, "MEMORY").values()
     path = Path(options.data) if options.data else SHIPPED
     dataset = options.dataset or recognise_dataset(path)
     if dataset is None:
@@ -89,7 +88,7 @@ def plan_trial(options: MemoryTryOptions, most_questions: int | None = None) -> 
     for number, text in enumerate(texts, 1):
         own = known.get(text.strip().casefold())
         questions.append(QuestionInput(number, text, own.places if own else (), own.date if own else ""))
-    return TrialPlan(plugin, path, conversation, tuple(questions))
+    return TrialPlan(setting, path, conversation, tuple(questions))
 
 
 def _choose(conversations: Iterable[Conversation], name: str, path: Path) -> Conversation:
@@ -115,17 +114,9 @@ class TrialSuite(Suite[MemoryTryOptions, Conversation]):
         super().__init__(spec)
         self._plan = plan
         options = self.options
-        memories = MemorySet(
-            {plan.memory.name: plan.memory}, options.memory_args, options.embedder, spec.timeout
-        )
+        memories = MemorySet({plan.memory.name: plan.memory}, options.embedder, spec.timeout, spec.seed)
         self.solver = TrialSolver(memories, options.top_k, show)
-        self.roles: dict[str, Role] = dict(memories.roles)
-        if spec.model:
-            self.roles |= memory_roles(spec, {}, {}, answers=False)
-        elif memories.asks:
-            raise UsageError(
-                f"--model is missing: {plan.memory.name} calls a model. Example: --model local/smollm2"
-            )
+        self.roles = memory_roles(spec, options, answers=False, asking=memories.asking)
 
     def ask_identity(self) -> dict[str, Any]:
         """Return nothing: nobody continues a trial."""
