@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 # Limits for the terminal. The report itself has more.
 MAX_EXAMPLES = 10
 MAX_CHARS = 300
+# With more subjects, only the first one is compared with the others.
+_MAX_PAIRED = 4
 
 
 def print_run(run: Run) -> None:
@@ -273,7 +275,7 @@ def _print_tables(report: Report) -> None:
                 merged[key] = Table(
                     name=part.name, title=part.title, columns=columns, rows=[*rows], note=note, names=names
                 )
-    for part in merged.values():
+    for part in (*merged.values(), *report.tables):
         if part.rows:
             print_table(part)
             click.echo()
@@ -347,7 +349,7 @@ def print_pairs(run: Run) -> None:
     """Print comparisons of a run's subjects, on the cases that both have.
 
     Every later subject is compared with the first one by all metrics of the report. Other pairs are compared by the
-    first metric only, to keep the table short.
+    first metric only, to keep the table short, and not at all if there are many subjects.
     """
     assert run.report is not None
     titles: dict[str, str] = {}
@@ -364,7 +366,8 @@ def print_pairs(run: Run) -> None:
     labels = _metric_names(entry.metrics for entry in run.report.entries)
     rows = []
     try:
-        for position in range(len(subjects) - 1):
+        # The pairs of ten settings of a sweep would be 45.
+        for position in range(len(subjects) - 1 if len(subjects) <= _MAX_PAIRED else 1):
             others = [name for name in subjects[position + 1 :] if position == 0 or name not in references]
             if position and (subjects[position] in references or not others):
                 continue

@@ -319,6 +319,8 @@ class Report(Struct, kw_only=True, omit_defaults=True):
     """False if nothing in the data asks for a score, as in a testset without expectations."""
     errors: list[ErrorCount] = field(default_factory=list)
     """The most frequent errors of cases, the most frequent one first. Suites add those of parts of cases."""
+    tables: list[Table] = field(default_factory=list)
+    """Tables about all entries, such as score against cost. Tables of one entry are in `Entry.tables`."""
     notices: list[str] = field(default_factory=list)
     """Sentences to print on stderr, once for the whole report."""
     differences: list[PairedSubjects] = field(default_factory=list)

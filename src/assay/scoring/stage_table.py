@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from assay.core.report import Cell, Table
 from assay.core.stage_usage import STAGES, StageUsage
@@ -26,9 +26,10 @@ _COLUMNS = {
     "tokens out": "output_tokens",
     "cost $": "cost",
     "seconds": "seconds",
-    "p50 s": "seconds_p50",
-    "p95 s": "seconds_p95",
+    "p50 ms": "seconds_p50",
+    "p95 ms": "seconds_p95",
 }
+_MILLISECONDS = 1000
 # Columns that say nothing if they are 0 in every row.
 _USUALLY_ZERO = ("operations", "calls", "reused", "failed")
 
@@ -91,25 +92,32 @@ def stage_tables(numbers: Mapping[str, StageNumbers]) -> list[Table]:
     # Without a price the cost of models in this process, 0, is no news.
     if "cost $" in columns and not any(each.cost for each in numbers.values()):
         columns.remove("cost $")
-    rows: list[list[Cell]] = [
-        [stage, *(_value(each, _COLUMNS[column]) for column in columns)] for stage, each in numbers.items()
-    ]
+    rows: list[list[Cell]] = []
+    for stage, each in numbers.items():
+        values = [_value(each, _COLUMNS[column]) for column in columns]
+        rows.append([stage, *(_shown(column, value) for column, value in zip(columns, values, strict=True))])
     return [Table(name=NAME, columns=["stage", *columns], rows=rows, note=_note(numbers))]
 
 
 def stage_numbers_of(table: Table) -> dict[str, StageNumbers]:
     """Return the numbers behind a table of `stage_tables`."""
-    fields = [_COLUMNS[column] for column in table.columns[1:]]
     numbers: dict[str, StageNumbers] = {}
     for stage, *values in table.rows:
-        known = {field: value for field, value in zip(fields, values, strict=True) if value is not None}
-        numbers[str(stage)] = StageNumbers(**known)  # type: ignore[arg-type]
+        known: dict[str, float] = {}
+        for column, value in zip(table.columns[1:], values, strict=True):
+            if isinstance(value, (int, float)):
+                known[_COLUMNS[column]] = value / _MILLISECONDS if column.endswith(" ms") else value
+        numbers[str(stage)] = convert(known, StageNumbers)
     return numbers
 
 
 def _value(numbers: StageNumbers, field: str) -> int | float | None:
     value: int | float | None = getattr(numbers, field)
     return value
+
+
+def _shown(column: str, value: float | None) -> float | None:
+    return value * _MILLISECONDS if value is not None and column.endswith(" ms") else value
 
 
 def _note(numbers: Mapping[str, StageNumbers]) -> str:

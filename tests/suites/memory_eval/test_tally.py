@@ -282,11 +282,11 @@ def test_counts_failures_seconds_and_tokens() -> None:
         "tokens in",
         "tokens out",
         "seconds",
-        "p50 s",
-        "p95 s",
+        "p50 ms",
+        "p95 ms",
     ]
     assert stages.rows == [
-        ["build", 3, 3, 15, 6, 6.0, 2.0, pytest.approx(2.9)],
-        ["retrieve", 2, 0, None, None, 0.5, 0.25, 0.25],
-        ["answer", 1, 0, None, None, 0.5, 0.5, 0.5],
+        ["build", 3, 3, 15, 6, 6.0, 2000.0, pytest.approx(2900.0)],
+        ["retrieve", 2, 0, None, None, 0.5, 250.0, 250.0],
+        ["answer", 1, 0, None, None, 0.5, 500.0, 500.0],
     ]

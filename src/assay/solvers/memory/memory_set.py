@@ -73,7 +73,7 @@ class MemorySet:
         A later attempt at the case builds the memory again. Its model calls are replayed from the journal.
         """
         setting = self._settings[name]
-        memory = TimedMemory(name, setting.about, self._pool, self._turn, self._timeout)
+        memory = TimedMemory(name, setting.about, self._pool, self._turn, self._timeout, setting.k)
 
         def build_model() -> Asker:
             asker = memory.use(ctx.model(BUILD_ROLE))

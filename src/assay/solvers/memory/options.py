@@ -30,7 +30,9 @@ class MemoryOptions(SuiteOptions, frozen=True, kw_only=True):
     ] = field(default_factory=dict)
     repeats: Annotated[
         int,
-        ask("Build each memory N times with other seeds, and report the spread of the scores."),
+        ask(
+            "Build each memory that calls a model N times with other seeds, and report the spread of the scores."
+        ),
         Meta(ge=1),
     ] = 1
     answer_kwargs: Annotated[

@@ -3,7 +3,8 @@
     split_settings(["bm25,k=5", "bm25,k=10", "GAMemory,STMemory"])   # one text for each memory
     find_settings(["bm25,k=5", "mine.py:A"], {}, "--memory")         # the same as settings, by name
 
-A part with `=` is an option of the memory before it. `bm25,STMemory` are two memories.
+A part with `=` is an option of the memory before it. `bm25,STMemory` are two memories. Every memory has the option `k`,
+the number of items to retrieve per question.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class MemorySetting(Struct, frozen=True, kw_only=True):
     """The memory as `core.registry` finds it: a name, or `path/to/file.py:make`."""
     plugin: MemoryPlugin
     options: dict[str, Any]
+    k: int = 0
+    """Number of items to retrieve per question instead of --top-k. 0 means --top-k."""
     repeat: int = 1
     """The number of the repeat, from 1. Each repeat builds the memory with another seed."""
     group: str = ""
@@ -97,17 +100,24 @@ def find_settings(
     settings: dict[str, MemorySetting] = {}
     for text, reference, plugin, options in found:
         own = {name: value for name, value in common.items() if name in plugin.about.options}
+        k = options.get("k", 0)
+        if type(k) is not int or k < 0:
+            raise UsageError(f"{flag} {text}: k is the number of items to retrieve, not {k!r}")
+        if "k" not in plugin.about.options:
+            options.pop("k", None)
         try:
             merged = options_of(plugin.about, own | options)
         except UsageError as error:
             raise UsageError(f"{flag} {text}: {error}") from None
         group = _name(reference, text, {each for _, each, _, _ in found})
-        for repeat in range(1, repeats + 1):
-            name = f"{group}#{repeat}" if repeats > 1 else group
+        # A memory of ours that calls no model is the same in every repeat.
+        count = repeats if plugin.about.asks or ".py:" in reference else 1
+        for repeat in range(1, count + 1):
+            name = f"{group}#{repeat}" if count > 1 else group
             if name in settings:
                 raise UsageError(f"two memories would be called {name!r}; rename a file")
             settings[name] = MemorySetting(
-                name=name, reference=reference, plugin=plugin, options=merged, repeat=repeat, group=group
+                name=name, reference=reference, plugin=plugin, options=merged, k=k, repeat=repeat, group=group
             )
     return settings
 
@@ -133,7 +143,7 @@ def memories_identity(settings: Mapping[str, MemorySetting], embedder: str) -> d
     """Return the part of a run's identity that its memories are: their code, options and prompts, and the embedder."""
     return {
         "memories": {
-            name: [registry.identity(setting.reference), setting.options, setting.about.prompts]
+            name: [registry.identity(setting.reference), setting.options, setting.k, setting.about.prompts]
             for name, setting in settings.items()
         },
         "embedder": registry.identity(embedder),

@@ -39,8 +39,10 @@ class TimedMemory:
     """The memory of one open case. Each call is timed and limited to `timeout` seconds."""
 
     def __init__(
-        self, name: str, about: AboutMemory, pool: DaemonPool, turn: LoopTurn, timeout: float
+        self, name: str, about: AboutMemory, pool: DaemonPool, turn: LoopTurn, timeout: float, k: int = 0
     ) -> None:
+        """`k` is the number of items to retrieve instead of the run's. 0 means the run's."""
+        self._k = k
         self._turn = turn
         self._name = name
         self._quick = about.quick
@@ -84,6 +86,7 @@ class TimedMemory:
 
     async def search(self, query: Query, k: int) -> tuple[list[SearchHit], float]:
         """Return the hits and the seconds of the search. Hits beyond the first `k` are dropped."""
+        k = self._k or k
         self._enter(RETRIEVE)
         try:
             # The result may be a generator, so reading it runs user code too.

@@ -71,7 +71,8 @@ class LiveSource(RowSource):
         self._options = options
         self.memories = find_settings(options.baseline, options.memory_args, "--baseline", options.repeats)
         self.baselines = {
-            name: Baseline(plugin.title, plugin.about.reference) for name, plugin in self.memories.items()
+            name: Baseline(plugin.title, plugin.about.reference, plugin.group)
+            for name, plugin in self.memories.items()
         }
         output = Path(spec.output_dir)
         # The format puts the files into the output folder itself. Several baselines need a subfolder each.
@@ -214,7 +215,7 @@ class LiveSource(RowSource):
                 for session in sample.sessions:
                     messages = sample.messages[session.id]
                     stored += len(messages)
-                    items = stored if plugin.about.bundle else min(self._options.top_k, stored)
+                    items = stored if plugin.about.bundle else min(plugin.k or self._options.top_k, stored)
                     for _, _, question in sample.questions_after(session.id):
                         questions += 1
                         characters = (
@@ -256,7 +257,8 @@ class LiveSource(RowSource):
         """Return the rows of a case, built from its records; no rows for a sample that failed."""
         if not _is_complete(records):
             return SampleRows([], [])
-        return RowBuilder(gold, self.memories[subject], self._options.top_k, records).rows()
+        memory = self.memories[subject]
+        return RowBuilder(gold, memory, memory.k or self._options.top_k, records).rows()
 
     def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> list[AnswerRow]:
         """Return the answers of a case. This is cheaper than `sample_rows`, which builds all snapshots."""

@@ -21,11 +21,13 @@ from assay.suites.memory_eval.rows import AnswerRow, SampleRows
 class Baseline(NamedTuple):
     """The name of a memory in the outputs. The format calls a memory a baseline.
 
-    `reference` is True for a memory that only serves as a reference, such as `oracle`.
+    `reference` is True for a memory that only serves as a reference, such as `oracle`. Repeats of a memory share
+    `group`; empty means the name itself.
     """
 
     alias: str
     reference: bool = False
+    group: str = ""
 
 
 class SampleLines(NamedTuple):

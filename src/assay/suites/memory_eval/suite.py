@@ -49,6 +49,7 @@ from assay.core.suite import (
 )
 from assay.core.types import Record
 from assay.scoring.judge_setup import setup_of
+from assay.scoring.memory_costs import memory_costs, memory_tables
 from assay.scoring.panel import OFFLINE, Panel, judge_name
 from assay.solvers.memory.settings import split_settings
 from assay.store.judges import panel_judge, require_kappa, with_calibration
@@ -277,6 +278,10 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
             entry_word="memory",
             notices=self._judge_notices(),
         )
+        groups = {name: baseline.group or name for name, baseline in source.baselines.items()}
+        stages = {name: tally.stages() for name, tally in tallies.items()}
+        headline = F1 if self._panel is None else ANSWER
+        report.tables = memory_tables(memory_costs(report, headline, groups, stages))
         return Outcome(report, written)
 
     def _judge_notices(self) -> list[str]:

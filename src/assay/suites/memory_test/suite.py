@@ -46,6 +46,7 @@ from assay.core.suite import (
     Suite,
 )
 from assay.core.types import Case, Record, Score
+from assay.scoring.memory_costs import memory_costs, memory_tables
 from assay.scoring.panel import Panel, panel_from_spec
 from assay.solvers.memory.answer_prompt import plain_prompt
 from assay.solvers.memory.conversation import ConversationSolver, read_answers, read_insertion
@@ -296,7 +297,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
                 _answer_tokens(
                     self._callers,
                     self._prompt.length,
-                    self.options.top_k,
+                    plugin.k or self.options.top_k,
                     bundle=plugin.about.bundle,
                     empty=name == "none",
                 )
@@ -366,6 +367,9 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             # Every memory has the same conversations.
             notices=check.sentences(),
         )
+        groups = {name: setting.group for name, setting in self.memories.items()}
+        stages = {name: tally.stages() for name, tally in tallies.items()}
+        report.tables = memory_tables(memory_costs(report, headline, groups, stages))
         return Outcome(report, files)
 
     def _judges(self) -> list[JudgeInfo]:
@@ -447,7 +451,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             "data_sha256": self._data_sha256,
             "memory": name,
             "model": answer_model(self.spec, self.options) if self._answers else None,
-            "top_k": self.options.top_k,
+            "top_k": self.memories[name].k or self.options.top_k,
             **numbers,
             "category_labels": self._category_labels,
         }
