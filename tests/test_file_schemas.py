@@ -31,11 +31,13 @@ from assay.suites.hop.contract import read_contract
 from assay.suites.hop.metainfo import markdown_contract
 from assay.suites.hop.rows import read_rows
 from assay.suites.hop.settings import settings_problems
-from assay.suites.memory_eval.sample_files import CHECKPOINTS, MAIN, POINTS, check_samples
+from assay.suites.memory_eval.sample_files import check_samples
+from assay.suites.memory_eval.sample_schema import CHECKPOINTS, MAIN, POINTS
 from assay.suites.memory_test.loaders import find_loader
 from assay.suites.pipeline.pipeline_file import read_flow
 from assay.suites.pipeline.testset.scan import check_testset
 
+from suites.memory_eval.files import HALUMEM_USER
 from support.commands import typed
 from support.hop_document import FLAT_SHORT, GENERAL, META, RESULT, VERIFY, VIEW
 
@@ -226,6 +228,7 @@ def sound_values(name: str) -> list[Any]:
         "locomo": json_values(EXAMPLES / "memory/talks.json"),
         "longmemeval": [ENTRY, [ENTRY]],
         "memory-eval": [*json_values(*EXAMPLES.glob("memory-eval/*.json")), SAMPLE, [SAMPLE]],
+        "halumem": [HALUMEM_USER, [HALUMEM_USER]],
         "memory-eval-points": [{"sample_id": "ada", "memory_sessions": SAMPLE["memory_points"]}],
         "memory-eval-checkpoints": [{"uuid": "ada", "checkpoints": SAMPLE["qa_checkpoints"]}],
         "labels": [
@@ -359,6 +362,13 @@ BROKEN: dict[str, list[Any]] = {
         {**SAMPLE, "memory_points": [{"session_id": "S01"}]},
         {**SAMPLE, "sessions": [{"session_id": "S01", "dialogue": [{"role": "user"}]}]},
         {**SAMPLE, "qa_checkpoints": [{"checkpoint_id": "c", "questions": [{"question": "q"}]}]},
+    ],
+    "halumem": [
+        {**HALUMEM_USER, "uuid": None},
+        {**HALUMEM_USER, "sessions": []},
+        {**HALUMEM_USER, "sessions": [{"questions": []}]},
+        {**HALUMEM_USER, "sessions": [{"dialogue": [], "memory_points": [{"memory_id": 1}]}]},
+        {**HALUMEM_USER, "sessions": [{"dialogue": [], "questions": [{"question": "q"}]}]},
     ],
     "memory-eval-points": [{"memory_sessions": []}, {"sample_id": "ada", "memory_sessions": [{}]}],
     "memory-eval-checkpoints": [{"sample_id": "ada"}, {"uuid": "ada", "checkpoints": [{"questions": []}]}],
@@ -536,6 +546,7 @@ READERS: dict[str, Callable[[Path, Any], list[Problem]]] = {
     "locomo": _conversations("locomo"),
     "longmemeval": _conversations("longmemeval"),
     "memory-eval": lambda folder, value: check_samples(_json(folder, value)),
+    "halumem": lambda folder, value: check_samples(_json(folder, value)),
     "memory-eval-points": _older(POINTS),
     "memory-eval-checkpoints": _older(CHECKPOINTS),
     "labels": _labels,

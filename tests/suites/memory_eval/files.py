@@ -1,4 +1,4 @@
-"""A small valid sample, and functions that change it and write it to files."""
+"""A small valid sample, a user in HaluMem's schema, and functions that change it and write it to files."""
 
 from __future__ import annotations
 
@@ -93,6 +93,71 @@ GOOD: dict[str, Any] = {
 }
 
 Path_ = tuple[str | int, ...]
+
+_POINT = {"index": 1, "memory_type": "Persona Memory", "importance": 0.75, "memory_source": "primary"}
+HALUMEM_USER: dict[str, Any] = {
+    "uuid": "u-7",
+    "persona_info": "Name: Ada; ...",
+    "sessions": [
+        {
+            "start_time": "Sep 04, 2025, 21:12:18",
+            "end_time": "Sep 04, 2025, 21:40:00",
+            "dialogue": [
+                {
+                    "role": "user",
+                    "content": "I live in Bern.",
+                    "timestamp": "Sep 04, 2025, 21:12:18",
+                    "dialogue_turn": 0,
+                },
+                {"role": "assistant", "content": "A fine town.", "dialogue_turn": 0},
+            ],
+            "memory_points": [
+                {
+                    **_POINT,
+                    "memory_content": "Ada lives in Bern.",
+                    "is_update": "False",
+                    "original_memories": [],
+                },
+                {**_POINT, "memory_content": "Trams are for sale.", "memory_source": "interference"},
+            ],
+        },
+        {
+            "start_time": "Oct 01, 2025, 08:00:00",
+            "dialogue": [{"role": "user", "content": "I moved to Basel."}],
+            "memory_points": [
+                {
+                    **_POINT,
+                    "memory_content": "Ada lives in Basel.",
+                    "is_update": "True",
+                    "original_memories": ["Ada lives in Bern."],
+                }
+            ],
+            "questions": [
+                {
+                    "question": "Where did Ada live before?",
+                    "answer": "Bern",
+                    "evidence": [{"memory_content": "Ada lives in Bern.", "memory_type": "Persona Memory"}],
+                    "difficulty": "easy",
+                    "question_type": "Basic Fact Recall",
+                },
+                {
+                    "question": "Does Ada ski?",
+                    "answer": "Unknown",
+                    "evidence": [],
+                    "question_type": "Memory Boundary",
+                },
+            ],
+        },
+        {
+            "is_generated_qa_session": True,
+            "dialogue": [{"role": "user", "content": "What is a prime?"}],
+            "memory_points": [{**_POINT, "memory_content": "Noise."}],
+            "questions": [{"question": "?", "answer": "!"}],
+        },
+    ],
+    "token_cost": {},
+    "total_question_count": 2,
+}
 
 
 def changed(path: Path_, value: Any) -> dict[str, Any]:

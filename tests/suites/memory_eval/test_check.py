@@ -11,8 +11,9 @@ import pytest
 
 from assay import api
 from assay.core.errors import Problem
-from assay.suites.memory_eval import sample_files
-from assay.suites.memory_eval.sample_files import CHECKPOINTS, MAIN, POINTS, has_samples, load_samples
+from assay.suites.memory_eval import halumem, sample_schema
+from assay.suites.memory_eval.sample_files import has_samples, load_samples
+from assay.suites.memory_eval.sample_schema import CHECKPOINTS, MAIN, POINTS
 
 from suites.memory_eval.files import EXAMPLES, GOOD, Path_, changed, without, written
 
@@ -90,8 +91,9 @@ def test_the_example_of_the_page_is_fine(tmp_path: Path) -> None:
         assert checked(tmp_path / "a.json") == []
     shapes = [
         each
-        for each in vars(sample_files).values()
-        if isinstance(each, type) and each.__module__ == sample_files.__name__
+        for module in (sample_schema, halumem)
+        for each in vars(module).values()
+        if isinstance(each, type) and each.__module__ == module.__name__
     ]
     keys = {name for each in shapes for name in getattr(each, "__struct_encode_fields__", ())}
     assert len(keys) > 20

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from assay.core.error_counts import with_place
 from assay.core.memory import MemoryItem, Message, Query, SearchHit
@@ -26,12 +26,17 @@ from assay.solvers.memory.timed_memory import TimedMemory
 SESSION, ANSWER, USED = "session", "answer", "used"
 
 
-class SessionQuestion(Struct, frozen=True):
-    """A question after a session. `evidence` has message ids; only memories with `needs_evidence` get them."""
+class SessionQuestion(Struct, frozen=True, omit_defaults=True):
+    """A question after a session. `date` is the day on which it is asked, if the data has one.
+
+    `evidence` has message ids; only memories with `needs_evidence` get them.
+    """
 
     part: str
     text: str
-    evidence: tuple[str, ...] = ()
+    # A factory, because `omit_defaults` leaves out plain defaults. The keys of rows contain it also if it is empty.
+    evidence: tuple[str, ...] = field(default_factory=lambda: ())
+    date: str = ""
 
 
 class SessionInputs(Struct, frozen=True):
@@ -116,7 +121,7 @@ class _SampleRun:
             ) from None
 
     async def _search(self, question: SessionQuestion) -> None:
-        query = Query(question.text, question.evidence if self._needs_evidence else ())
+        query = Query(question.text, question.evidence if self._needs_evidence else (), question.date)
         search = await search_once(self._memory, query, self._solver.k)
         hits = search.hits
         data: dict[str, Any] = {"found": self._hit_data(hits), "search_seconds": round(search.seconds, 6)}

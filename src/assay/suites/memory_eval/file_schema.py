@@ -1,9 +1,10 @@
-"""JSON Schemas of sample files, made from the structs of `sample_files.py`."""
+"""JSON Schemas of sample files, made from the structs of `sample_schema.py` and `halumem.py`."""
 
 from __future__ import annotations
 
 from assay.core.json_schema import FileSchema, JsonSchema, derive, with_value
-from assay.suites.memory_eval.sample_files import (
+from assay.suites.memory_eval.halumem import HaluMemUser
+from assay.suites.memory_eval.sample_schema import (
     CHECKPOINTS,
     POINTS,
     BlockRecord,
@@ -36,6 +37,7 @@ _CHECKPOINT_TEXTS = {
     "QuestionRecord.evidence": "Points or images that contain the answer.",
     "QuestionRecord.question_type_abbrev": "Scores are grouped by it.",
     "QuestionRecord.difficulty": "Scores are grouped by it.",
+    "QuestionRecord.date": "The day on which the question is asked. Memories get it.",
 }
 
 
@@ -43,6 +45,7 @@ def file_schemas() -> list[FileSchema]:
     """Return the schemas of this suite's files."""
     return [
         FileSchema("memory-eval", "Samples of memory eval (JSON, or a line of JSONL).", sample_schema),
+        FileSchema("halumem", "Users in HaluMem's schema (JSON, or a line of JSONL).", halumem_schema),
         FileSchema("memory-eval-points", f"A line of {POINTS}, the points of a sample.", points_schema),
         FileSchema(
             "memory-eval-checkpoints",
@@ -89,6 +92,31 @@ def sample_schema() -> JsonSchema:
         {"required": ["attachments"], "properties": {"attachments": {"type": "array", "minItems": 1}}},
     ]
     return schema
+
+
+def halumem_schema() -> JsonSchema:
+    """Return the schema of a user of HaluMem, or of a list of users."""
+    return derive(
+        HaluMemUser | list[HaluMemUser],
+        "A user of HaluMem with sessions, memory points and questions, or a list of users.",
+        texts={
+            "HaluMemUser.uuid": "Unique across all files.",
+            "HaluMemUser.sessions": "The sessions, in order.",
+            "HaluMemSession.dialogue": "The turns, in order.",
+            "HaluMemSession.start_time": "The date of turns that have none.",
+            "HaluMemSession.end_time": "The date of the questions. Memories get it.",
+            "HaluMemSession.memory_points": "The points of this session.",
+            "HaluMemSession.questions": "Asked after this session.",
+            "HaluMemSession.is_generated_qa_session": "true: the session is inserted, and nothing of it is scored.",
+            "HaluMemPoint.memory_content": "What a memory should keep.",
+            "HaluMemPoint.memory_source": "interference: no memory should keep it. Any other text has no effect.",
+            "HaluMemPoint.is_update": "true: the point replaces original_memories.",
+            "HaluMemPoint.original_memories": "Texts that the point replaces.",
+            "HaluMemEvidence.memory_content": "The text of a point of this session or an earlier one.",
+            "HaluMemQuestion.answer": "Reference answer. No memory and no model receives it.",
+        },
+        schemas={"HaluMemPoint.is_update": _TRUTH},
+    )
 
 
 def points_schema() -> JsonSchema:

@@ -123,7 +123,7 @@ class LiveSource(RowSource):
     def _loaded(self) -> tuple[list[Sample], list[str]]:
         """The chosen samples, cut to --max-sessions, and the notices about them."""
         options = self._options
-        samples, notices = load_samples(Path(options.dataset))
+        samples, notices = load_samples(options.dataset)
         ids = [sample.sample_id for sample in samples]
         for name in options.sample_id:
             if name not in ids:

@@ -38,7 +38,11 @@ assay memory eval --output-dir results/FU --eval-only --judge openai/OTHER
     renamed: ClassVar[Mapping[str, str]] = {"--sample": "--sample-id", "--samples": "--open-cases"}
 
     dataset: Annotated[
-        str, ask("Sample file (.json, .jsonl), or a folder that is searched recursively.", content=True)
+        str,
+        ask(
+            "Sample file (.json, .jsonl), a folder that is searched recursively, or FILE.py:load for your own loader.",
+            content=True,
+        ),
     ] = ""
     baseline: Annotated[
         list[str], ask("Memories to evaluate, such as FUMemory,bm25, or FILE.py:make for your own.")

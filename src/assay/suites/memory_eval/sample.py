@@ -71,6 +71,8 @@ class SampleQuestion(Struct, frozen=True, kw_only=True):
     type: str = ""
     abbrev: str = ""
     difficulty: str = ""
+    date: str = ""
+    """The day on which the question is asked, if the data has one. Memories and prompts may use it."""
 
 
 class Checkpoint(Struct, frozen=True):
@@ -169,7 +171,8 @@ def sample_inputs(sample: Sample, memory: str, *, evidence: bool) -> SampleInput
         questions = []
         for _, part, question in sample.questions_after(session.id):
             evidence_ids = [each for name in question.evidence for each in message_ids.get(name, ())]
-            questions.append(SessionQuestion(part, question.text, tuple(dict.fromkeys(evidence_ids))))
+            ids = tuple(dict.fromkeys(evidence_ids))
+            questions.append(SessionQuestion(part, question.text, ids, question.date))
         sessions.append(SessionInputs(session.id, sample.messages[session.id], tuple(questions)))
     return SampleInputs(memory, tuple(sessions))
 
