@@ -115,6 +115,14 @@ def test_categories(conversations: Conversations, sample: str) -> None:
     assert tuple(counts[number] for number in range(1, 6)) == TABLE[sample][3]
 
 
+def test_the_whole_standard_set_can_be_asked_at_the_end(conversations: Conversations) -> None:
+    """Published results are over the 1,540 questions of categories 1 to 4, with those without evidence."""
+    at_end = ScheduleOptions(ask="at-end", categories=("1", "2", "3", "4"))
+    callers = [PipelineCaller(conversation, at_end) for conversation in conversations.values()]
+    assert sum(len(caller.questions) for caller in callers) == 1_540
+    assert sum(test.visible for caller in callers for test in caller.tests) == 1_540
+
+
 def test_adversarial_answers_are_no_references(conversations: Conversations) -> None:
     """Two of 446 questions of category 5 have an answer too, which is kept."""
     adversarial = [

@@ -255,3 +255,27 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
         """Return a row of float32 with length 1 for each text. The row of a text without words is zero."""
         ...
+
+
+def load_embedder(name: str) -> Embedder:
+    """Load an embedder by its name or by `path/to/file.py:load`.
+
+    `load` is a function or a class. A class with a method `load` is loaded by it, any other class is called.
+    """
+    from assay.core.user_code import call_here, signature_problem  # as in `find_memory`
+    from assay.core.user_code_errors import UserCodeError
+
+    plugin = registry.find("embedder", name)
+    load = getattr(plugin, "load", plugin)
+    if not callable(load):
+        raise UsageError(f"{name!r} is no embedder: it needs load(); see docs/extending.md")
+    if problem := signature_problem(load, ()):
+        raise UsageError(f"{name!r} is no embedder: {problem}; see docs/extending.md")
+    try:
+        embedder: Any = call_here(load)
+    except UserCodeError as error:
+        raise UsageError(f"the embedder {name!r} cannot be loaded: it raised {error.raised}") from error
+    if not callable(getattr(embedder, "embed", None)):
+        kind = type(embedder).__name__
+        raise UsageError(f"{name!r} is no embedder: {kind} has no method embed(texts); see docs/extending.md")
+    return cast("Embedder", embedder)

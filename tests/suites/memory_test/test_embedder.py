@@ -1,4 +1,4 @@
-"""`--embedder PROVIDER/NAME`: vectors come from an endpoint and are logged like other calls."""
+"""`--embedder`: vectors come from a file of the user, or from an endpoint, where they are logged like other calls."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 
 import assay
 from assay import api
+from assay.core.errors import UsageError
 
 from servers.running import RunningServer
 from support.memory_talks import Talks, numbers_of, talk
@@ -68,3 +70,64 @@ def test_a_missing_vector_fails_the_conversation(tmp_path: Path) -> None:
     done = run(Talks(tmp_path), Vectors(short=True))
     assert done.summary.failures == {"bad_reply": 1}
     assert done.exit_code == 3
+
+
+OWN = """
+import numpy as np
+
+class Letters:
+    def embed(self, texts):
+        rows = np.array([[text.count(letter) for letter in "abcdefghijklmnopqrstuvwxyz123456789"] for text in texts])
+        return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
+
+def load():
+    with open(__file__ + ".loads", "a") as file:
+        print("load", file=file)
+    return Letters()
+
+class Loaded(Letters):
+    @classmethod
+    def load(cls):
+        return cls()
+
+def flat(): return Flat()
+class Flat:
+    def embed(self, texts): return np.zeros(3)
+
+def broken(): raise ValueError("no weights")
+def nothing(): return None
+def takes(path): ...
+NUMBER = 3
+"""
+
+
+def run_own(folder: Path, name: str) -> api.Run:
+    (folder / "letters.py").write_text(OWN)
+    values = Talks(folder, talk(6)).values(memory=["dense"], model="", no_answer=True, top_k=1)
+    return assay.run(assay.spec("memory-test", **values, embedder=f"{folder / 'letters.py'}:{name}"))
+
+
+@pytest.mark.parametrize("name", ["load", "Letters", "Loaded"])
+def test_an_embedder_of_ones_own_is_a_function_or_a_class(tmp_path: Path, name: str) -> None:
+    """It is loaded once for all texts of a run."""
+    run = run_own(tmp_path, name)
+    assert run.exit_code == 0
+    assert numbers_of(run)["metrics"][0]["value"] > 0
+    if name == "load":
+        assert (tmp_path / "letters.py.loads").read_text() == "load\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("NUMBER", "is no embedder: it needs load()"),
+        ("takes", "is no embedder: it is called as f(), but takes (path)"),
+        ("nothing", "is no embedder: NoneType has no method embed(texts)"),
+        ("broken", "cannot be loaded: it raised ValueError: no weights (letters.py:"),
+        ("flat", "returned an array of shape (3,) for 2 texts"),
+    ],
+)
+def test_something_else_is_no_embedder(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        run_own(tmp_path, name)
+    assert message in str(caught.value)

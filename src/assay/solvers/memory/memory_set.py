@@ -11,13 +11,13 @@ import base64
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.core import registry, user_code
-from assay.core.errors import CaseFailed, ModelError
-from assay.core.memory import Memory, MemoryContext
+from assay.core import user_code
+from assay.core.errors import CaseFailed, ModelError, UsageError
+from assay.core.memory import Memory, MemoryContext, load_embedder
 from assay.core.protocols import Asker, Context
 from assay.core.spec import DEFAULT_SEED
 from assay.core.threads import DaemonPool
@@ -53,6 +53,7 @@ class MemorySet:
     ) -> None:
         self._settings = settings
         self._embedder = embedder
+        self._load_embedder = cache(partial(load_embedder, embedder))
         self._seed = seed
         self._timeout = timeout
         # `replaces`: a thread whose memory timed out cannot be stopped, so a new thread takes its place.
@@ -116,17 +117,23 @@ class MemorySet:
     def _embed_function(self, memory: TimedMemory, ctx: Context) -> EmbedFunction:
         if self._embeds_at_endpoint:
             return run_here(partial(_embed_at_endpoint, memory, ctx))
-        return partial(_embed_here, self._embedder)
+        return self._embed_here
+
+    async def _embed_here(self, texts: Sequence[str]) -> NDArray[Any]:
+        """Embed texts in this process. The embedder is loaded once, at the first call."""
+        import numpy as np
+
+        vectors = np.asarray(self._load_embedder().embed(texts), dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(texts):
+            raise UsageError(
+                f"the embedder {self._embedder!r} returned an array of shape {vectors.shape} for {len(texts):,} texts; "
+                "embed(texts) returns one row for each text"
+            )
+        return vectors
 
 
 async def _make(setting: MemorySetting, context: MemoryContext) -> Memory:
     return user_code.call_here(setting.make, (context,))
-
-
-async def _embed_here(name: str, texts: Sequence[str]) -> NDArray[Any]:
-    """Embed texts in this process. The embedder is loaded at the first call."""
-    vectors: NDArray[Any] = registry.find("embedder", name).load().embed(texts)
-    return vectors
 
 
 async def _embed_at_endpoint(memory: TimedMemory, ctx: Context, texts: Sequence[str]) -> NDArray[Any]:
