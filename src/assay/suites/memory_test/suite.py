@@ -6,10 +6,9 @@ questions; `finish` below turns its records into files and numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import Any, ClassVar
 
 import msgspec
@@ -47,7 +46,7 @@ from assay.core.suite import (
 )
 from assay.core.types import Case, Record, Score
 from assay.scoring.memory_costs import memory_costs, memory_tables
-from assay.scoring.panel import Panel, panel_from_spec
+from assay.scoring.panel import panel_from_spec
 from assay.solvers.memory.answer_prompt import plain_prompt
 from assay.solvers.memory.conversation import ConversationSolver, read_answers, read_insertion
 from assay.solvers.memory.memory_set import MemorySet
@@ -71,6 +70,7 @@ from assay.suites.memory_test.loaders import (
 )
 from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.pipeline_caller import PipelineCaller, conversation_inputs
+from assay.suites.memory_test.plan import DataPlan
 from assay.suites.memory_test.retention import RetentionCheck
 from assay.suites.memory_test.sage_export import SageExporter
 from assay.suites.memory_test.sage_results import find_results
@@ -92,8 +92,6 @@ from assay.suites.memory_test.views import conversation_sections, one_answer, qu
 REFERENCES = ("none", "FUMemory", "STMemory", "bm25", "oracle")
 # Part of the scorer's id. Increase it when the word scores change: then finished runs are scored again.
 _SCORE_VERSION = 2
-# Rule of thumb for English text. Only the estimates of --dry-run use it.
-_CHARACTERS_PER_TOKEN = 4
 
 
 class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
@@ -259,32 +257,29 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
 
     def overview(self, rows: Rows[PipelineCaller]) -> Overview:
         """Return the sizes of the data and the planned calls, for --dry-run."""
-        callers = self._callers
-        answers = sum(test.visible for caller in callers for test in caller.tests)
-        check = RetentionCheck()
-        for caller in callers:
-            check.add(caller)
+        plan = DataPlan(self._callers)
+        check = plan.schedule
         rule = f"--ask {self.options.ask}"
         if self.options.ask in (WHEN_VISIBLE, BOTH):
             rule += f" --trigger {self.options.trigger} --segments {self.options.segments}"
         facts = {
             "data set": f"{self._loader.name} ({self._data})",
-            "conversations": f"{len(callers):,}",
-            "messages": f"{sum(len(list(caller.conversation.messages)) for caller in callers):,}",
+            "conversations": f"{rows.count:,}",
+            "messages": f"{plan.messages:,}",
             "questions": f"{check.questions:,}",
-            "tests": f"{sum(len(caller.tests) for caller in callers):,} ({rule})",
-            "questions asked": f"{answers:,} for each memory",
+            "tests": f"{plan.tests:,} ({rule})",
+            "questions asked": f"{plan.answers:,} for each memory",
             "memories": ", ".join(plugin.title for plugin in self.memories.values()),
             "cases": f"{self.total(rows):,}",
         }
-        if answers > check.questions:
+        if plan.answers > check.questions:
             once = check.questions + check.never_asked
             facts["asked once"] = f"{once:,} for each memory with --ask at-end"
         for number, sentence in enumerate(check.sentences(), 1):
             facts[f"note {number}"] = sentence
-        return Overview(facts=facts, calls=self._planned_calls(answers))
+        return Overview(facts=facts, calls=self._planned_calls(plan))
 
-    def _planned_calls(self, answers: int) -> list[PlannedCalls]:
+    def _planned_calls(self, plan: DataPlan) -> list[PlannedCalls]:
         """Return the planned calls. Answer calls are exact, tokens are estimates, calls by memories are unknown."""
         planned: list[PlannedCalls] = []
         for name, plugin in self.memories.items():
@@ -294,8 +289,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
                 )
         if self._answers:
             tokens = [
-                _answer_tokens(
-                    self._callers,
+                plan.input_tokens(
                     self._prompt.length,
                     plugin.k or self.options.top_k,
                     bundle=plugin.about.bundle,
@@ -307,31 +301,24 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
                 PlannedCalls(
                     what="answers",
                     model=answer_model(self.spec, self.options),
-                    calls=answers * len(self.memories),
+                    calls=plan.answers * len(self.memories),
                     input_tokens=sum(tokens),
-                    output_tokens=_reference_tokens(self._callers) * len(self.memories),
+                    output_tokens=plan.output_tokens * len(self.memories),
                 )
             )
         for name, role in self.roles.items():
             if name == EMBEDDER_ROLE and role.mark == "ask":
                 planned.append(PlannedCalls(what="vectors", model=role.model))
         if self._panel is not None and self._panel.roles:
-            planned.append(self._planned_verdicts(self._panel))
+            # An upper bound if there are repeats: an answer that is equal in several tests is judged once.
+            planned.append(
+                PlannedCalls(
+                    what="verdicts, at most" if plan.repeats else "verdicts",
+                    model=self._panel.name,
+                    calls=plan.verdicts * self._panel.votes * len(self.memories),
+                )
+            )
         return planned
-
-    def _planned_verdicts(self, panel: Panel) -> PlannedCalls:
-        """Return the planned judge calls: an upper bound, because equal answers of several tests are judged once."""
-        count = 0
-        for caller in self._callers:
-            for test in caller.tests:
-                for question in caller.questions[: test.visible]:
-                    count += not question.abstention and question.reference is not None
-        has_repeats = any(len(caller.tests) > 1 for caller in self._callers)
-        return PlannedCalls(
-            what="verdicts, at most" if has_repeats else "verdicts",
-            model=panel.name,
-            calls=count * panel.votes * len(self.memories),
-        )
 
     # Results.
 
@@ -539,36 +526,3 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     def curve_values(cls, case: CaseView) -> Sequence[CurveValue]:
         """Return the scores of all tests with the categories of their questions."""
         return curve_values(case)
-
-
-# Estimates for --dry-run.
-
-
-def _answer_tokens(
-    callers: Iterable[PipelineCaller], prompt: int, top_k: int, *, bundle: bool, empty: bool
-) -> int:
-    """Estimate the input tokens of all answers of one memory: `prompt` characters, question and retrieved items.
-
-    An item counts as an average message. A `bundle` memory returns all messages so far, an `empty` one returns none.
-    """
-    characters = 0.0
-    for caller in callers:
-        lengths = [len(message.line) + len(message.date) for message in caller.conversation.messages]
-        mean = fmean(lengths) if lengths else 0.0
-        for test in caller.tests:
-            items = test.after if bundle else min(top_k, test.after)
-            if empty:
-                items = 0
-            questions = sum(len(question.text) for question in caller.questions[: test.visible])
-            characters += questions + test.visible * (prompt + items * mean)
-    return round(characters / _CHARACTERS_PER_TOKEN)
-
-
-def _reference_tokens(callers: Iterable[PipelineCaller]) -> int:
-    """Estimate the output tokens of all answers of one memory. An answer counts as long as its reference."""
-    tokens = 0
-    for caller in callers:
-        for test in caller.tests:
-            for question in caller.questions[: test.visible]:
-                tokens += max(1, len(str(question.reference or "")) // _CHARACTERS_PER_TOKEN)
-    return tokens

@@ -252,18 +252,18 @@ def message_texts(sample_id: str, origin: RunOrigin) -> dict[str, str]:
     path = origin.facts.get("data") or origin.options.get("data")
     if not path:
         return {}
-    return _texts_in_file(str(path), _dataset(origin), str(origin.facts.get("data_sha256"))).get(
-        sample_id, {}
-    )
+    return _texts_in_file(str(path), _dataset(origin), str(origin.facts.get("data_sha256")), sample_id)
 
 
-@lru_cache(maxsize=1)
-def _texts_in_file(path: str, dataset: str, sha256: str) -> dict[str, dict[str, str]]:
-    """Return the messages of all conversations. Cached, because a question is shown with several memories."""
+@lru_cache(maxsize=8)
+def _texts_in_file(path: str, dataset: str, sha256: str, sample_id: str) -> dict[str, str]:
+    """Return the messages of one conversation. Cached, because a question is shown with several memories."""
     try:
         if file_sha256(Path(path)) != sha256:
             return {}
-        conversations = list(find_loader(dataset).conversations(Path(path)))
+        for conversation in find_loader(dataset).conversations(Path(path)):
+            if conversation.sample_id == sample_id:
+                return {message.id: message.line for message in conversation.messages}
     except (OSError, AssayError):
-        return {}
-    return {each.sample_id: {message.id: message.line for message in each.messages} for each in conversations}
+        pass
+    return {}
