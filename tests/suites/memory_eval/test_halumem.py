@@ -11,8 +11,8 @@ from assay import api
 from assay.suites.memory_eval.sample import Sample, SampleTurn
 from assay.suites.memory_eval.sample_files import has_samples, load_samples
 
+from suites.memory_eval.files import EXAMPLES, problems, written
 from suites.memory_eval.files import HALUMEM_USER as USER
-from suites.memory_eval.files import problems, written
 
 UNKNOWN = "no point of this session or an earlier one has this text"
 
@@ -65,6 +65,13 @@ def test_the_end_of_a_session_is_the_date_of_its_questions(tmp_path: Path) -> No
 def test_generated_sessions_are_inserted_but_not_scored(tmp_path: Path) -> None:
     last = sample(tmp_path).sessions[-1]
     assert (len(last.turns), last.points) == (1, ())
+
+
+def test_the_example_is_sound() -> None:
+    path = EXAMPLES.with_name("memory") / "halumem.jsonl"
+    assert api.check(path) == []
+    (user,) = load_samples(path).samples
+    assert [question.abbrev for _, _, question in user.questions_after("S02")] == ["DU", "BFR", "MB"]
 
 
 def test_a_file_of_halumem_is_recognised_and_checked(tmp_path: Path) -> None:

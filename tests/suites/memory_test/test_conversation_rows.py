@@ -18,6 +18,7 @@ from assay.suites.memory_test.conversation_rows import ConversationRows
 from assay.suites.memory_test.loaders import find_loader
 from assay.suites.memory_test.pipeline_caller import PipelineCaller
 
+from suites.memory_test.files import EXAMPLES
 from support.commands import typed
 from support.memory_talks import file_of
 
@@ -42,6 +43,15 @@ def test_a_pass_gives_the_chosen_conversations_with_their_keys() -> None:
     assert [(row.number, row.data.conversation.index) for row in some.iterate()] == [(0, 1), (1, 3)]
     assert some.keys == [all_rows.keys[1], all_rows.keys[3]]
     assert [row.number for row in some.iterate(lambda number: number == 0)] == [1]
+
+
+def test_keys_of_data_without_roles_stay_as_they_are() -> None:
+    """Runs are continued by these keys. They are those of the first version; roles and dates came later."""
+    load = find_loader("locomo").conversations
+    talks = ConversationRows(
+        lambda: load(EXAMPLES / "talks.json"), PipelineCaller, source="talks.json", set_name="locomo"
+    )
+    assert talks.keys == ["586dc44f8ea5ed45", "a8645240dd3f1fbb", "9c0c2b737da65956"]
 
 
 @pytest.mark.parametrize(("limit", "count"), [(None, 4), (1, 1), (3, 3), (9, 4), (0.5, 2)])

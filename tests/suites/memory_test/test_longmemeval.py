@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 
 import assay
+from assay import api
 from assay.core.memory import Turn
 from assay.solvers.memory.conversation import ConversationTest
 from assay.suites.memory_test.conversation import Conversation
+from assay.suites.memory_test.loaders import find_loader
 from assay.suites.memory_test.schedule import TRIGGERS, ScheduleOptions, plan_tests
 
-from suites.memory_test.files import loaded, problems
+from suites.memory_test.files import EXAMPLES, loaded, problems
 
 ENTRY: dict[str, Any] = {
     "question_id": "q1",
@@ -62,6 +64,16 @@ def test_an_entry_is_a_conversation_with_one_question(tmp_path: Path) -> None:
     }
     assert (question.reference, question.places, question.abstention) == ("Rooibos", ("D2:1",), False)
     assert (question.sessions, question.date) == (("answer_1",), "2024/03/09 (Sat) 10:00")
+
+
+def test_the_example_is_sound() -> None:
+    """One question about time, one about an update in unsorted sessions, one without an answer."""
+    path = EXAMPLES / "longmemeval.json"
+    assert api.check(path) == []
+    sail, desk, cat = find_loader("longmemeval").conversations(path)
+    assert sail.questions[0].date == "2024/05/18 (Sat) 19:00"
+    assert [session.id for session in desk.sessions] == ["answer_desk_1", "noise_soup", "answer_desk_2"]
+    assert [each.questions[0].abstention for each in (sail, desk, cat)] == [False, False, True]
 
 
 def test_messages_have_the_roles_of_the_chats(tmp_path: Path) -> None:
