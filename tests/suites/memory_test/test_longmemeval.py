@@ -166,6 +166,8 @@ def test_the_suffix_of_an_id_marks_abstention(tmp_path: Path) -> None:
     (question,) = one(tmp_path, question_id="q1_abs").questions
     assert question.abstention
     assert question.reference == "Rooibos"
+    assert question.metadata["evidence"] == ["D2:1"]
+    assert (question.places, question.sessions) == ((), ()), "nothing in the chats is the answer"
 
 
 def test_lists_of_different_length_are_refused(tmp_path: Path) -> None:

@@ -105,6 +105,9 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
     # without evidence, such as an abstention, is asked too.
     last = filled[-1]
     question = msgspec.structs.replace(question, coordinate=(last.number, len(last.messages)))
+    if question.abstention:
+        # The marked messages only resemble the question. LongMemEval scores no retrieval of such entries either.
+        question = msgspec.structs.replace(question, places=(), sessions=())
     return Conversation.of(index, entry.question_id, sessions, [question])
 
 
