@@ -7,6 +7,7 @@ at a few times on the way. The limits hold on both halves.
 from __future__ import annotations
 
 import random
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 import pytest
@@ -15,6 +16,7 @@ from assay.scoring import offline
 from assay.scoring.questions import CORRECT, AnswerQuestion, Verdict
 
 from calibration.labelled import DEVELOPED_ON, HELD_OUT, NAMES, Labelled, auc
+from calibration.pairs import RIGHT, Pair, invented_pairs, reference_pairs
 from calibration.variants import changed, vaguer
 
 Shown = pytest.CaptureFixture[str]
@@ -87,6 +89,57 @@ def test_wrong_answers_are_refused(votes: list[Labelled], half: range, capsys: S
     assert max(any_change, *by_kind.values()) <= 0.02
     assert foreign <= 0.05
     assert vague <= 0.12
+
+
+# The share of each kind that may be accepted. The rule about lists lets one item of three be missing.
+MOST_ACCEPTED = {
+    "vague": 0.02,
+    "vague with words": 0.08,
+    "specific": 0.03,
+    "hedged": 0.08,
+    "guesses": 0.06,
+    "negation": 0.1,
+    "missing item": 0.5,
+}
+
+
+@HALVES
+def test_answers_made_from_references_are_told_apart(
+    votes: list[Labelled], half: range, capsys: Shown
+) -> None:
+    """Right ones are accepted; each kind of wrong ones is refused, and ranked below the right ones."""
+    pairs = list(reference_pairs([row for row in votes if row.conversation in half]))
+    with capsys.disabled():
+        print(f"\nGenerated from references of conversations {half[0]} to {half[-1]}, by kind")
+        accepted, areas = by_kind(pairs)
+    assert min(accepted["short"], accepted["long"]) >= 0.98
+    assert min(areas.values()) >= 0.95
+    assert {kind: share for kind, share in accepted.items() if share > MOST_ACCEPTED.get(kind, 1)} == {}
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_invented_answers_are_told_apart(language: str, capsys: Shown) -> None:
+    """They need no data. tests/scoring/offline/test_pairs.py has limits for them."""
+    with capsys.disabled():
+        print(f"\nInvented, by kind, {language}")
+        by_kind([pair for pair in invented_pairs() if pair.language == language])
+
+
+def by_kind(pairs: list[Pair]) -> tuple[dict[str, float], dict[str, float]]:
+    """The share accepted of each kind, and the AUC of right answers against each kind of wrong ones, printed."""
+    sure: dict[str, list[float]] = defaultdict(list)
+    accepted: Counter[str] = Counter()
+    for pair in pairs:
+        verdict = judged(pair.question, pair.reference, pair.response)
+        sure[pair.kind].append(verdict.sure[0])
+        accepted[pair.kind] += verdict.labels == (CORRECT,)
+    right = [value for kind in RIGHT for value in sure.get(kind, [])]
+    areas = {kind: auc(right, values) for kind, values in sure.items() if kind not in RIGHT}
+    for kind, values in sure.items():
+        area = f", AUC {areas[kind]:.3f}" if kind in areas else ""
+        shown = f"{accepted[kind]}/{len(values)} = {100 * accepted[kind] / len(values):.1f} %"
+        print(f"{kind:>32}: accepted {shown}{area}")
+    return {kind: accepted[kind] / len(values) for kind, values in sure.items()}, areas
 
 
 def foreign_references(rows: list[Labelled]) -> list[tuple[str, str, str]]:

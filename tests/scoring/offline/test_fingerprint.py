@@ -22,15 +22,15 @@ def fingerprint_of(source: Path) -> str:
 
 
 def test_another_code_is_another_judge(tmp_path: Path) -> None:
-    """Any file of the judge counts, and the words that it shares with the scores of answers."""
+    """Any file of the judge counts, its lists of words too, and the words that it shares with the scores of answers."""
     shutil.copytree(
         Path(assay.__file__).parent, tmp_path / "assay", ignore=shutil.ignore_patterns("__pycache__")
     )
     assert fingerprint_of(tmp_path) == offline.FINGERPRINT
     found = {offline.FINGERPRINT}
-    for name in ("scoring/offline/dates.py", "scoring/text_overlap.py"):
+    for name in ("scoring/offline/dates.py", "scoring/offline/families.txt", "scoring/text_overlap.py"):
         with (tmp_path / "assay" / name).open("a") as file:
             file.write("# another\n")
         found.add(fingerprint_of(tmp_path))
-    assert len(found) == 3
+    assert len(found) == 4
     assert all(each.startswith("offline.v1@") for each in found)

@@ -6,9 +6,8 @@ from collections import Counter
 
 import pytest
 
-from assay.scoring.offline import words as word_lists
 from assay.scoring.offline.numbers import in_digits
-from assay.scoring.offline.words import are_similar, fold, function_words, words_of
+from assay.scoring.offline.words import WORD_LISTS, are_similar, fold, function_words, words_of
 from assay.scoring.text_overlap import tokens
 
 
@@ -46,7 +45,7 @@ def test_no_word_is_in_two_families() -> None:
     """A word in two families would equal two words that differ."""
     each = [
         {stem for word in family.split() for stem in tokens(word)}
-        for family in word_lists._FAMILIES.split(",")
+        for family in (WORD_LISTS / "families.txt").read_text(encoding="utf-8").splitlines()
     ]
     assert all(len(family) > 1 for family in each)
     assert max(Counter(stem for family in each for stem in family).values()) == 1

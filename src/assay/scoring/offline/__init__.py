@@ -1,7 +1,8 @@
 """`offline`: a deterministic judge that compares words, numbers and dates. It calls no model.
 
 `answer.py` judges answers to questions, `memories.py` judges everything about memories. Both parse texts with
-`words.py`, `numbers.py` and `dates.py`. `index.py` finds the texts that share words with a memory point.
+`words.py`, `numbers.py` and `dates.py`. `guesses.py` finds answers that name several candidates. `index.py` finds the
+texts that share words with a memory point.
 
 Weights and thresholds were chosen on half of the LoCoMo conversations. `make judges` measures the judge on both
 halves; docs/judges.md has the figures. Any change of these files, comments included, changes FINGERPRINT: then run
@@ -11,53 +12,36 @@ halves; docs/judges.md has the figures. Any change of these files, comments incl
 from __future__ import annotations
 
 import hashlib
-from functools import cache
 from pathlib import Path
 
-from assay.scoring import text_overlap
+from assay.scoring import questions, text_overlap
 from assay.scoring.offline.answer import judge_answer
 from assay.scoring.offline.memories import judge_correctness, judge_coverage, judge_interference, judge_update
-from assay.scoring.questions import (
-    AnswerQuestion,
-    CorrectnessQuestion,
-    EvidenceQuestion,
-    InterferenceQuestion,
-    JudgeQuestion,
-    RecallQuestion,
-    UpdateQuestion,
-    Verdict,
-)
-
-# `offline.v1@` and a hash of the judge's code. A changed judge needs a new calibration.
-FINGERPRINT: str
 
 
-def verdict(question: JudgeQuestion) -> Verdict:
+def verdict(question: questions.JudgeQuestion) -> questions.Verdict:
     """Return a label for each item of the question, with its measure (`sure`) and a reason in words."""
-    if isinstance(question, AnswerQuestion):
+    if isinstance(question, questions.AnswerQuestion):
         return judge_answer(question)
-    if isinstance(question, EvidenceQuestion):
+    if isinstance(question, questions.EvidenceQuestion):
         return judge_coverage(question.evidence, question.texts)
-    if isinstance(question, RecallQuestion):
+    if isinstance(question, questions.RecallQuestion):
         return judge_coverage(question.points, question.texts)
-    if isinstance(question, CorrectnessQuestion):
+    if isinstance(question, questions.CorrectnessQuestion):
         return judge_correctness(question)
-    if isinstance(question, UpdateQuestion):
+    if isinstance(question, questions.UpdateQuestion):
         return judge_update(question)
-    assert isinstance(question, InterferenceQuestion)
+    assert isinstance(question, questions.InterferenceQuestion)
     return judge_interference(question)
 
 
-def __getattr__(name: str) -> str:
-    # FINGERPRINT is computed on first use, because most commands that import this package never need it.
-    if name == "FINGERPRINT":
-        return _fingerprint()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-@cache
 def _fingerprint() -> str:
     # text_overlap.py is part of the judge, because its `tokens` defines the words that are compared.
-    files = [*sorted(Path(__file__).parent.glob("*.py")), Path(text_overlap.__file__)]
+    folder = Path(__file__).parent
+    files = [*sorted(folder.glob("*.py")), *sorted(folder.glob("*.txt")), Path(text_overlap.__file__)]
     hashes = (hashlib.sha256(file.read_bytes()).hexdigest() for file in files)
     return f"offline.v1@{hashlib.sha256(' '.join(hashes).encode()).hexdigest()[:16]}"
+
+
+# `offline.v1@` and a hash of the judge's code and word lists. A changed judge needs a new calibration.
+FINGERPRINT = _fingerprint()

@@ -1,7 +1,7 @@
 """Judges answers: compares words, numbers and dates of the response with those of the reference.
 
 The measure of an answer starts as the share of the reference's words that it contains. Findings, such as a wrong
-date or a missing number, limit the measure. An answer with at least `THRESHOLD` is correct.
+date or several guesses, limit the measure. An answer with at least `THRESHOLD` is correct.
 """
 
 from __future__ import annotations
@@ -9,20 +9,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import cache, lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
-from assay.scoring.offline.dates import Dated, agree, dates_in, is_vaguer, nearness, overlap
+from assay.scoring.offline.dates import Dated, agree, dates_in, is_other_year, is_vaguer, nearness, overlap
+from assay.scoring.offline.guesses import BETWEEN_DATES, OR, candidates_in
 from assay.scoring.offline.numbers import Duration, durations_in, in_digits, numbers_in
 from assay.scoring.offline.words import (
+    COMMON_PREFIX,
     abstains,
     are_similar,
+    common_words,
     denied_words,
     fold,
     function_words,
     hedges,
     is_negated,
-    is_unanswerable,
+    is_vague,
     words_of,
     yes_or_no,
 )
@@ -33,29 +36,31 @@ THRESHOLD = 0.42
 
 # Weights of words, chosen on half of the LoCoMo conversations; `make judges` measures both halves. A word with the
 # same beginning as a word of the reference counts less than the word itself.
-_FUNCTION_WORD_WEIGHT = 0.2
-_SIMILAR_WEIGHT = 0.7
+_FUNCTION_WORD_WEIGHT, _COMMON_WORD_WEIGHT, _SIMILAR_WEIGHT = 0.2, 0.5, 0.7
 # A wrong answer with a lower share of words is about something else: a hallucination rather than an omission.
 _ON_TOPIC = 0.2
-# Factor for an answer that says of some part that it is not known.
-_HEDGED_FACTOR = 0.6
+# Factors for an answer that says of some part that it is not known, and for one with a word such as `something`.
+_HEDGED_FACTOR, _VAGUE_FACTOR = 0.6, 0.8
 # Lowest measure of an answer whose yes or no is right, before findings are applied.
 _RIGHT_YES_OR_NO = 0.6
 # Words of date expressions. They do not count as content of a reference beside its dates.
 _TIME_WORDS = (
     "week weekend day month year date time early late mid beginning end start first last next before after "
-    "prior during approximately roughly exactly sometime ago yesterday today tomorrow"
+    "prior during approximately roughly exactly sometime ago yesterday today tomorrow 年月日号天周星期时分钟"
 )
 # Words that replace a number without giving it.
 _VAGUE_NUMBERS = "few several many multiple numerous 几"
 _LIST_SEPARATOR = re.compile(r",(?!\d)|;|\band\b|&|、|，|和", re.IGNORECASE)
-_OR = re.compile(r"\bor\b|或", re.IGNORECASE)
-# Most content words of an item, for the rule that both items of a list of two must be present.
-_SHORT_ITEM = 3
-_WEEKDAY = re.compile(
-    r"\b((?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\b|(?:星期|周|礼拜)([一二三四五六日天\d])",
-    re.IGNORECASE,
-)
+# A list has short items, in content words. It needs both items of two, two of three, three of four.
+_SHORT_ITEM, _ENOUGH_ITEMS = 3, 0.65
+# The rule about other words reads only short texts: a long answer has other words everywhere.
+_SHORT_ANSWER, _SHORT_REFERENCE = 12, 3
+# A question that is not answered by yes or no.
+_OPEN_QUESTION = re.compile(r"\W*(?:what|when|where|who|which|why|how)\b", re.IGNORECASE)
+_LOWER_CASE = re.compile(r"\b[a-z]+")
+_NAME = re.compile(r"(?<=[\w,] )[A-Z][a-z]+\b")
+# Most words of a reference that means "not known". A longer one also states something.
+_MOST_UNKNOWN_WORDS = 12
 # Number of characters that are read. Bounds the time; no answer to a question needs more.
 _MOST_CHARACTERS = 20_000
 
@@ -69,7 +74,18 @@ class ParsedText(NamedTuple):
     numbers: tuple[float, ...]
     durations: tuple[Duration, ...]
     dates: tuple[Dated, ...]
-    weekdays: frozenset[str]
+
+    def quote(self, dated: Dated) -> str:
+        """Return the words of a date."""
+        return self.text[dated.start : dated.end].strip()
+
+    def names(self) -> dict[str, str]:
+        """Map the stems of words that are capitalised, but not at the start of a sentence, to the words."""
+        lower = words_of(" ".join(_LOWER_CASE.findall(self.text)))
+        names = {stem: name for name in _NAME.findall(self.text) for stem in words_of(name)}
+        return {
+            stem: name for stem, name in names.items() if stem in self.undated_words and stem not in lower
+        }
 
 
 @lru_cache(1 << 12)
@@ -81,15 +97,10 @@ def parse_text(text: str) -> ParsedText:
     # From the end, so that the positions of earlier dates stay valid.
     for dated in reversed(dates):
         undated = f"{undated[: dated.start]} {undated[dated.end :]}"
-    weekdays = frozenset("".join(match.groups("")).lower() for match in _WEEKDAY.finditer(undated))
+    words = words_of(plain)
+    undated_words = words_of(undated) if dates else words
     return ParsedText(
-        plain,
-        words_of(plain),
-        words_of(undated),
-        tuple(numbers_in(undated)),
-        tuple(durations_in(undated)),
-        dates,
-        weekdays,
+        plain, words, undated_words, tuple(numbers_in(undated)), tuple(durations_in(undated)), dates
     )
 
 
@@ -102,107 +113,80 @@ class AnswerFinding(NamedTuple):
 
     limit: float
     reason: str
-    made_up: bool
+    made_up: bool = False
 
 
 def judge_answer(question: AnswerQuestion) -> Verdict:
     """Return Correct if the answer has enough words of the reference and contradicts nothing in it."""
-    comparison = _AnswerComparison(question)
-    response, reference = comparison.response, comparison.reference
     if not question.response.strip():
         return Verdict((OMISSION,), "the answer is empty", sure=(0.0,))
-    if reference.words:
-        is_same = reference.words == response.words
-    else:
-        is_same = question.reference.strip() == question.response.strip()
-    if is_same:
+    reference, response = parse_text(question.reference), parse_text(question.response)
+    # Texts without words, such as `!`, are compared as they are.
+    if (reference.words or question.reference.strip()) == (response.words or question.response.strip()):
         return Verdict((CORRECT,), "the same words as the reference", sure=(1.0,))
-    if is_unanswerable(reference.text, len(reference.words)):
+    if not reference.words or (len(reference.words) <= _MOST_UNKNOWN_WORDS and abstains(reference.text)):
         if abstains(response.text):
             reason = "the reference says that this is unknown, and so does the answer"
             return Verdict((CORRECT,), reason, sure=(1.0,))
         reason = "the reference says that this is unknown, but the answer claims something"
         return Verdict((HALLUCINATION,), reason, sure=(0.0,))
-    return comparison.verdict()
+    return _AnswerComparison(parse_text(question.question), reference, response).verdict()
 
 
 class _AnswerComparison:
     """Compares the response to one question with its reference."""
 
-    def __init__(self, question: AnswerQuestion) -> None:
-        self.question = parse_text(question.question)
-        self.reference = parse_text(question.reference)
-        self.response = parse_text(question.response)
+    def __init__(self, question: ParsedText, reference: ParsedText, response: ParsedText) -> None:
+        self.question, self.reference, self.response = question, reference, response
+        self.question_words = frozenset(question.words)
+        # Adjacent words are also joined, so that `book shelf` matches `bookshelf`.
+        self.present = frozenset(response.words) | {one + two for one, two in pairwise(response.words)}
+        skipped = function_words() | _stems(_TIME_WORDS)
+        words = [word for word in reference.undated_words if word not in skipped and not word.isdecimal()]
+        # The words that carry the answer: those of the question only if there are no others.
+        self.content = [word for word in words if word not in self.question_words] or words
+        self.items = self._list_items()
+        self.missed_dates = [
+            dated for dated in reference.dates if not any(agree(d.span, dated.span) for d in response.dates)
+        ]
+        self.extra_dates = [
+            dated for dated in response.dates if not any(agree(dated.span, d.span) for d in reference.dates)
+        ]
 
     def verdict(self) -> Verdict:
+        """Return the label, the measure, and the reasons for both."""
         word_share = self._word_share()
-        start = self._start(word_share)
+        sure, start_reason = self._start(word_share)
+        reasons = [start_reason]
         is_hedged = hedges(self.response.text)
-        findings = [
-            finding
-            for finding in (
-                self._wrong_dates(),
-                self._wrong_numbers(),
-                self._wrong_duration(),
-                self._wrong_weekday(),
-                self._wrong_yes_or_no(),
-                self._denial(),
-                self._missing_items(),
-            )
-            if finding
-        ]
-        sure = min(
-            [start.limit * (_HEDGED_FACTOR if is_hedged else 1.0), *(finding.limit for finding in findings)]
-        )
-        reasons = [start.reason]
         if is_hedged:
+            sure *= _HEDGED_FACTOR
             reasons.append("the answer says that something is not known")
+        if is_vague(self.response.text) and not is_vague(self.reference.text):
+            sure *= _VAGUE_FACTOR
+            reasons.append("the answer is vague")
+        checks = (
+            self._wrong_dates(),
+            self._wrong_numbers(),
+            self._denial(),
+            self._missing_items(),
+            self._guesses(),
+            self._other_name(),
+            self._other_word(),
+        )
+        findings = [finding for finding in checks if finding]
+        if self._same_yes_or_no() is False:
+            findings.append(AnswerFinding(0.15, "one says yes, the other no", made_up=True))
+        sure = min([sure, *(finding.limit for finding in findings)])
         reasons += [finding.reason for finding in findings]
+        is_about_it = is_hedged or findings or word_share >= _ON_TOPIC
         if sure >= THRESHOLD:
             label = CORRECT
-        elif any(finding.made_up for finding in findings):
-            label = HALLUCINATION
-        elif is_hedged or findings or word_share >= _ON_TOPIC:
+        elif is_about_it and not any(finding.made_up for finding in findings):
             label = OMISSION
         else:
             label = HALLUCINATION
         return Verdict((label,), "; ".join(reasons), sure=(sure,))
-
-    def _start(self, word_share: float) -> AnswerFinding:
-        """Return the measure of the answer before findings against it are applied."""
-        start = AnswerFinding(word_share, f"{100 * word_share:.0f} % of the reference's words", made_up=False)
-        if self.reference.dates:
-            start = self._dates_and_words(word_share)
-        elif not self._content_words() and self.reference.durations and not self._durations_differ():
-            start = AnswerFinding(0.95, "the same length of time", made_up=False)
-        reference_says = yes_or_no(self.reference.text)
-        if reference_says is None or reference_says != self._response_says():
-            return start
-        limit = max(start.limit, _RIGHT_YES_OR_NO + (0.9 - _RIGHT_YES_OR_NO) * start.limit)
-        agreement = "both say yes" if reference_says else "both say no"
-        return AnswerFinding(limit, f"{start.reason}; {agreement}", made_up=False)
-
-    def _response_says(self) -> bool | None:
-        """Return whether the response means yes or no.
-
-        A response that only repeats or negates the words of the question counts too: `She does not like tea.`
-        """
-        answer = yes_or_no(self.response.text)
-        question_words = frozenset(self.question.words) - function_words()
-        repeated = question_words & set(self.response.words)
-        if answer is None and len(repeated) >= len(question_words) / 2:
-            return not is_negated(self.response.text)
-        return answer
-
-    def _content_words(self) -> list[str]:
-        """Return the content words of the reference, without those of the question unless none remain."""
-        words = [
-            word
-            for word in self.reference.undated_words
-            if word not in function_words() and word not in _stems(_TIME_WORDS) and not word.isdecimal()
-        ]
-        question_words = set(self.question.words)
-        return [word for word in words if word not in question_words] or words
 
     def _word_share(self) -> float:
         """Return the share of the reference's words that the response has.
@@ -211,169 +195,215 @@ class _AnswerComparison:
         latter carry the answer.
         """
         reference_words = list(dict.fromkeys(self.reference.undated_words))
-        question_words = set(self.question.words)
-        words = self.response.words
-        # Adjacent words are also joined, so that `book shelf` matches `bookshelf`.
-        present = frozenset(words) | {first + second for first, second in pairwise(words)}
-        new_words = [word for word in reference_words if word not in question_words]
-        share = _weighted_share(reference_words, present)
-        return (share + _weighted_share(new_words, present)) / 2 if new_words else share
+        new_words = [word for word in reference_words if word not in self.question_words]
+        share = _weighted_share(reference_words, self.present)
+        return (share + _weighted_share(new_words, self.present)) / 2 if new_words else share
 
-    def _dates_and_words(self, word_share: float) -> AnswerFinding:
-        """Return the measure of a reference with dates.
+    def _start(self, word_share: float) -> tuple[float, str]:
+        """Return the measure of the answer before findings are applied, and its reason."""
+        start, reason = word_share, f"{100 * word_share:.0f} % of the reference's words"
+        if self.reference.dates:
+            start, reason = self._dates_and_words(word_share)
+        elif not self.content and self.reference.durations and not self._durations_differ():
+            start, reason = 0.95, "the same length of time"
+        if self._same_yes_or_no():
+            start = max(start, _RIGHT_YES_OR_NO + (0.9 - _RIGHT_YES_OR_NO) * start)
+            reason += "; both say yes" if yes_or_no(self.reference.text) else "; both say no"
+        return start, reason
+
+    def _same_yes_or_no(self) -> bool | None:
+        """Return whether response and reference both mean yes or both no. None if one of them means neither.
+
+        A response that repeats or negates most words of the question counts too: `She does not like tea.`
+        """
+        expected, answer = yes_or_no(self.reference.text), yes_or_no(self.response.text)
+        if expected is None or _OPEN_QUESTION.match(self.question.text):
+            return None
+        means = not is_negated(self.response.text) if answer is None else answer
+        asked = self.question_words - function_words() - self.question.names().keys()
+        is_clear = answer is not None or len(asked.intersection(self.response.words)) > len(asked) / 2
+        return False if means != expected else is_clear or None
+
+    def _dates_and_words(self, word_share: float) -> tuple[float, str]:
+        """Return the measure of a reference with dates, and its reason.
 
         If the reference has other content words, the dates weigh at most half. Otherwise they decide alone.
         """
-        dates, content = self.reference.dates, len(self._content_words())
-        missed = self._missed_dates()
-        right = 1 - len(missed) / len(dates)
-        reason = f"{len(missed)} of {len(dates)} dates missed" if missed else "the dates agree"
-        if content:
-            weight = min(0.5, len(dates) / (len(dates) + content))
+        count, missed = len(self.reference.dates), self.missed_dates
+        right = 1 - len(missed) / count
+        reason = f"{len(missed)} of {count} dates missed" if missed else "the dates agree"
+        if self.content:
+            weight = min(0.5, count / (count + len(self.content)))
             reason = f"{100 * word_share:.0f} % of the reference's other words; {reason}"
-            return AnswerFinding(word_share * (1 - weight) + weight * right, reason, made_up=False)
+            return word_share * (1 - weight) + weight * right, reason
         if missed:
-            nearest = max(
-                (nearness(dated.span, other.span) for dated in self.response.dates for other in missed),
-                default=0.0,
-            )
+            pairs = product(self.response.dates, missed)
+            nearest = max((nearness(dated.span, other.span) for dated, other in pairs), default=0.0)
             # At most 0.4, because one date at least is missed; the distance only ranks rejected answers.
-            return AnswerFinding(0.4 * right + 0.4 * nearest, reason, made_up=False)
-        return AnswerFinding(0.85 if self._extra_dates() else 0.95, reason, made_up=False)
-
-    def _missed_dates(self) -> list[Dated]:
-        dates = self.response.dates
-        return [
-            dated
-            for dated in self.reference.dates
-            if not any(agree(other.span, dated.span) for other in dates)
-        ]
-
-    def _extra_dates(self) -> list[Dated]:
-        dates = self.reference.dates
-        return [
-            dated
-            for dated in self.response.dates
-            if not any(agree(dated.span, other.span) for other in dates)
-        ]
+            return 0.4 * right + 0.4 * nearest, reason
+        return 0.85 if self.extra_dates else 0.95, reason
 
     def _wrong_dates(self) -> AnswerFinding | None:
         """A date of the reference is missing, or the response has another date instead.
 
-        Dates that occur in the question do not count as another date.
+        Dates that occur in the question do not count as another date. If no date is missing, the response may
+        still give a date of the question another year.
         """
-        missed = self._missed_dates()
-        if not missed:
+        if not self.missed_dates:
+            for dated, asked in product(self.response.dates, self.question.dates):
+                if is_other_year(dated.span, asked.span):
+                    reason = f"{self.response.quote(dated)} is another year than in the question"
+                    return AnswerFinding(0.4, reason, made_up=True)
             return None
-        content = self._content_words()
-        missed_date = _quote(self.reference, missed[0])
-        question_dates = self.question.dates
-        wrong = [
-            dated
-            for dated in self._extra_dates()
-            if not any(overlap(dated.span, other.span) for other in question_dates)
-        ]
-        if not wrong:
-            return AnswerFinding(
-                1.0 if content else 0.4, f"the date {missed_date} is not in the answer", made_up=False
-            )
-        wrong_date = _quote(self.response, wrong[0])
-        if is_vaguer(wrong[0].span, missed[0].span) and overlap(wrong[0].span, missed[0].span):
-            return AnswerFinding(0.4, f"{wrong_date} is vaguer than {missed_date}", made_up=False)
-        reason = f"the date {missed_date} is not in the answer, which says {wrong_date}"
-        return AnswerFinding(0.3 if content else 0.4, reason, made_up=True)
+        missed = self.missed_dates[0]
+        reason = f"the date {self.reference.quote(missed)} is not in the answer"
+        for dated in self.extra_dates:
+            if any(overlap(dated.span, asked.span) for asked in self.question.dates):
+                continue
+            text = self.response.quote(dated)
+            if is_vaguer(dated.span, missed.span) and overlap(dated.span, missed.span):
+                return AnswerFinding(0.4, f"{text} is vaguer than {self.reference.quote(missed)}")
+            return AnswerFinding(0.3 if self.content else 0.4, f"{reason}, which says {text}", made_up=True)
+        return AnswerFinding(1.0 if self.content else 0.4, reason)
 
     def _wrong_numbers(self) -> AnswerFinding | None:
-        """A number of the reference is missing.
+        """A number or a length of time is missing, or the response has another one instead.
 
         The number 1 may be missing (`a cat` for `one cat`), unless the response has another or a vague number.
         """
         if self.reference.durations and not self._durations_differ():
             return None
+        if self.reference.durations and self.response.durations:
+            return AnswerFinding(0.25, "another length of time", made_up=True)
         expected, present = Counter(self.reference.numbers), Counter(self.response.numbers)
-        question_numbers = frozenset(self.question.numbers)
-        other = [number for number in present if number not in expected and number not in question_numbers]
+        asked = frozenset(self.question.numbers)
+        other = [number for number in present if number not in expected and number not in asked]
         missing = [number for number, count in expected.items() if present[number] < (count if other else 1)]
         if not other:
             vague = _stems(_VAGUE_NUMBERS)
-            is_vague = not vague.isdisjoint(self.response.words) and vague.isdisjoint(self.reference.words)
-            missing = [
-                number for number in missing if number not in question_numbers and (number != 1 or is_vague)
-            ]
+            is_few = not vague.isdisjoint(self.response.words) and vague.isdisjoint(self.reference.words)
+            missing = [number for number in missing if number not in asked and (number != 1 or is_few)]
         if not missing:
             return None
         reason = f"the number {missing[0]:g} is not in the answer"
         if other:
             return AnswerFinding(0.25, f"{reason}, which says {other[0]:g}", made_up=True)
-        return AnswerFinding(0.35, reason, made_up=False)
-
-    def _wrong_duration(self) -> AnswerFinding | None:
-        if self.response.durations and self._durations_differ():
-            return AnswerFinding(0.3, "another length of time", made_up=True)
-        return None
+        return AnswerFinding(0.35, reason)
 
     def _durations_differ(self) -> bool:
-        durations = self.response.durations
-        return any(
-            not any(expected.equals(duration) for duration in durations)
-            for expected in self.reference.durations
-        )
-
-    def _wrong_weekday(self) -> AnswerFinding | None:
-        expected, present = self.reference.weekdays, self.response.weekdays
-        if expected and present and not expected & present:
-            return AnswerFinding(0.3, "another day of the week", made_up=True)
-        return None
-
-    def _wrong_yes_or_no(self) -> AnswerFinding | None:
-        expected, answer = yes_or_no(self.reference.text), yes_or_no(self.response.text)
-        if expected is None:
-            return None
-        if answer is None:
-            answer = not is_negated(self.response.text)
-        return None if expected == answer else AnswerFinding(0.15, "one says yes, the other no", made_up=True)
+        present = self.response.durations
+        return any(not any(map(expected.equals, present)) for expected in self.reference.durations)
 
     def _denial(self) -> AnswerFinding | None:
         """The response negates a word that the reference affirms."""
-        affirmed = frozenset(self._content_words()) - denied_words(self.reference.text)
-        if not denied_words(self.response.text) & affirmed or is_negated(self.reference.text):
+        others = (word for word in self.reference.words if word.isdecimal() or not self.content)
+        affirmed = frozenset([*self.content, *others]) - denied_words(self.reference.text)
+        is_negative = is_negated(self.reference.text) or is_negated(self.question.text)
+        if is_negative or affirmed.isdisjoint(denied_words(self.response.text)):
             return None
         return AnswerFinding(0.3, "the answer denies what the reference says", made_up=True)
 
-    def _missing_items(self) -> AnswerFinding | None:
-        """The reference is a list of two short items, and the response lacks one of them.
+    def _list_items(self) -> list[frozenset[str]]:
+        """Return the content words of each item if the reference is a list of short items, else nothing.
 
         Alternatives (`tea or coffee`) are not a list: one is enough.
         """
-        items = []
-        for item in _LIST_SEPARATOR.split(self.reference.text):
-            words = [word for word in words_of(item) if word not in function_words()]
-            if words:
-                items.append(words)
-        is_list = len(items) == 2 and max(map(len, items)) <= _SHORT_ITEM
-        if not is_list or _OR.search(self.reference.text) or yes_or_no(self.reference.text) is not None:
+        text = self.reference.text
+        if self.reference.dates or OR.search(text) or yes_or_no(text) is not None:
+            return []
+        items = [frozenset(words_of(item)) - function_words() for item in _LIST_SEPARATOR.split(text)]
+        items = [item for item in items if item]
+        return items if len(items) > 1 and max(map(len, items)) <= _SHORT_ITEM else []
+
+    def _missing_items(self) -> AnswerFinding | None:
+        """The response lacks items of a list. An item is present by any word that no other item has."""
+        counts = Counter(word for item in self.items for word in item)
+        own_words = (
+            [word for word in item if counts[word] == 1 and word.isalpha()] or item for item in self.items
+        )
+        present = sum(any(map(self._has, words)) for words in own_words)
+        if present >= _ENOUGH_ITEMS * len(self.items):
             return None
-        present = set(self.response.words)
-        count = sum(not present.isdisjoint(item) for item in items)
-        if count == len(items):
+        return AnswerFinding(0.4, f"{present} of {len(self.items)} parts of the reference")
+
+    def _guesses(self) -> AnswerFinding | None:
+        """The response names several candidates, and not all of them are right: `Oslo, Rome or Bonn`."""
+        finding = AnswerFinding(0.3, "several candidates, not all right")
+        if OR.search(self.reference.text):
             return None
-        return AnswerFinding(0.4, f"{count} of {len(items)} parts of the reference", made_up=False)
+        extra_dates = frozenset(self.extra_dates)
+        for one, other in pairwise(self.response.dates):
+            between = self.response.text[one.end : other.start]
+            if (one in extra_dates) != (other in extra_dates) and BETWEEN_DATES.fullmatch(between):
+                return finding
+        numbers = [word for word in self.reference.undated_words if word.isdecimal()]
+        key = numbers or self.content
+        ignored = (self.question_words | _stems(_TIME_WORDS)) - frozenset(key)
+        keep = str.isdecimal if numbers else lambda word: word not in ignored
+        # A candidate for a list may be one of its items.
+        needed = 0.0 if self.items else 0.5
+        for group in candidates_in(self.response.text, len(key), keep) if key else ():
+            if len({_weighted_share(key, frozenset(candidate)) > needed for candidate in group}) > 1:
+                return finding
+        return None
+
+    def _other_name(self) -> AnswerFinding | None:
+        """The response has another name instead of a name of the reference. Lists may lack a name."""
+        names = self.reference.names().items()
+        missing = [name for stem, name in names if stem not in self.question_words and not self._has(stem)]
+        if not missing or self.items:
+            return None
+        # A name with the same beginning is the same: `Midwest` for `Midwestern`.
+        known = _beginnings(self.question_words.union(self.reference.words))
+        other = [name for stem, name in self.response.names().items() if stem[:COMMON_PREFIX] not in known]
+        if not other:
+            return None
+        reason = f"the name {missing[0]} is not in the answer, which says {other[0]}"
+        return AnswerFinding(0.38, reason, made_up=True)
+
+    def _other_word(self) -> AnswerFinding | None:
+        """A short response has another word beside a word of the reference: `almond milk` for `coconut milk`."""
+        expected = [word for word in self.reference.undated_words if word not in function_words()]
+        if len(self.response.words) > _SHORT_ANSWER or len(expected) > _SHORT_REFERENCE or self.items:
+            return None
+        known = self.question_words.union(self.reference.words, function_words())
+        skipped = self.question_words | common_words()
+        for one, two in pairwise(expected):
+            missing = two if self._has(one) else one
+            if self._has(missing) or missing in skipped or one.isdecimal() or two.isdecimal():
+                continue
+            for first, second in pairwise(self.response.undated_words):
+                other = second if first == one else first if second == two else None
+                if other and not _weighted_share([other], known):
+                    return AnswerFinding(0.38, "another word instead of one of the reference", made_up=True)
+        return None
+
+    def _has(self, word: str) -> bool:
+        return _weighted_share([word], self.present) > 0
 
 
 def _weighted_share(wanted: list[str], present: frozenset[str]) -> float:
     total = share = 0.0
     for word in wanted:
-        weight = _FUNCTION_WORD_WEIGHT if word in function_words() else 1.0
+        weight = 1.0
+        if word in function_words():
+            weight = _FUNCTION_WORD_WEIGHT
+        elif word in common_words():
+            weight = _COMMON_WORD_WEIGHT
         total += weight
         if word in present:
             share += weight
-        elif any(are_similar(word, other) for other in present):
+        elif word[:COMMON_PREFIX] in _beginnings(present) and any(
+            are_similar(word, each) for each in present
+        ):
             share += weight * _SIMILAR_WEIGHT
     return share / total if total else 1.0
 
 
-def _quote(parsed: ParsedText, dated: Dated) -> str:
-    return parsed.text[dated.start : dated.end].strip()
+@lru_cache(1 << 6)
+def _beginnings(words: frozenset[str]) -> frozenset[str]:
+    """Return the first letters of the words. They spare most words the search for a similar one."""
+    return frozenset(word[:COMMON_PREFIX] for word in words)
 
 
 @cache

@@ -18,17 +18,14 @@ from assay.scoring.offline.words import COMMON_PREFIX, are_similar, fold, functi
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Shares = NDArray[Any]
-
 # Longer texts are split into pieces at the ends of sentences. A long text contains some words of any point, so it
 # would seem to cover every point.
 _PIECE_LENGTH = 400
 _SENTENCE = re.compile(rf"[^.!?\n。！？]{{0,{_PIECE_LENGTH}}}[.!?\n。！？]{{0,9}}\s{{0,9}}")
 # The weights and limits below were chosen on half of the LoCoMo conversations; `make judges` measures both halves.
-_FUNCTION_WORD_WEIGHT = 0.2
+_FUNCTION_WORD_WEIGHT, _SIMILAR_WEIGHT = 0.2, 0.6
 # The person whom a point is about weighs less, because memories often leave out the name.
 _SUBJECT_WEIGHT, _UNSEEN_SUBJECT_WEIGHT = 0.5, 0.2
-_SIMILAR_WEIGHT = 0.6
 # Long pieces match more words by chance. The penalty is relative to a piece of 20 words and stops at 200 words.
 _USUAL_WORDS, _LENGTH_PENALTY, _MOST_WORDS = 20, 0.06, 200
 
@@ -46,7 +43,6 @@ class TextIndex:
     def __init__(self, texts: tuple[str, ...]) -> None:
         import numpy as np
 
-        self.texts = texts
         self.pieces: list[Piece] = []
         owners: list[int] = []
         for number, text in enumerate(texts):
@@ -66,7 +62,7 @@ class TextIndex:
         sizes = np.array([min(len(piece.words), _MOST_WORDS) for piece in self.pieces], float)
         self._chance = _LENGTH_PENALTY * np.log((sizes + 5) / _USUAL_WORDS)
 
-    def shares(self, point: str) -> Shares:
+    def shares(self, point: str) -> NDArray[Any]:
         """Return for each piece the share of the point's word weights that it contains, from 0 to 1.
 
         The share that a piece of this length contains by chance is subtracted.
@@ -81,17 +77,6 @@ class TextIndex:
                 shares[numbers] += weight * factor
         return np.clip(shares / total - self._chance, 0, 1) if total else shares
 
-    def share_together(self, point: str) -> float:
-        """Return the share of the point's word weights that all texts together contain."""
-        weights = self._weights(point)
-        total = sum(weights.values())
-        present = []
-        for word, weight in weights.items():
-            best = next(self._pieces_with(word), None)
-            if best is not None:
-                present.append(weight * best[1])
-        return sum(present) / total if total else 0.0
-
     def _weights(self, point: str) -> dict[str, float]:
         words = list(dict.fromkeys(words_of(in_digits(fold(point)))))
         weights = {}
@@ -105,7 +90,7 @@ class TextIndex:
             weights[subject] *= _SUBJECT_WEIGHT if subject in self._postings else _UNSEEN_SUBJECT_WEIGHT
         return weights
 
-    def _pieces_with(self, word: str) -> Iterator[tuple[Shares, float]]:
+    def _pieces_with(self, word: str) -> Iterator[tuple[NDArray[Any], float]]:
         """Yield (pieces, factor): first the pieces with the word, then those with only a similar word."""
         import numpy as np
 
@@ -116,10 +101,7 @@ class TextIndex:
         similar = [self._postings[other] for other in others if are_similar(word, other)]
         if similar:
             numbers = np.unique(np.concatenate(similar))
-            if exact is not None:
-                numbers = np.setdiff1d(numbers, exact, assume_unique=True)
-            if len(numbers):
-                yield numbers, _SIMILAR_WEIGHT
+            yield (numbers if exact is None else np.setdiff1d(numbers, exact)), _SIMILAR_WEIGHT
 
 
 @lru_cache(8)
@@ -131,13 +113,9 @@ def index_of(texts: tuple[str, ...]) -> TextIndex:
 @lru_cache(1 << 14)
 def pieces_of(text: str) -> tuple[Piece, ...]:
     """Return the pieces of a text. Cached, because memories keep most texts from session to session."""
-    plain = in_digits(fold(text))
-    if len(plain) <= _PIECE_LENGTH:
-        parts = [plain]
-    else:
-        parts = [""]
-        for sentence in _SENTENCE.findall(plain):
-            if parts[-1] and len(parts[-1]) + len(sentence) > _PIECE_LENGTH:
-                parts.append("")
-            parts[-1] += sentence
+    parts = [""]
+    for sentence in _SENTENCE.findall(in_digits(fold(text))):
+        if parts[-1] and len(parts[-1]) + len(sentence) > _PIECE_LENGTH:
+            parts.append("")
+        parts[-1] += sentence
     return tuple(Piece(part, frozenset(words_of(part))) for part in parts)

@@ -11,43 +11,25 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from assay.scoring import questions
 from assay.scoring.offline.dates import MONTHS, agree, dates_in
 from assay.scoring.offline.index import Piece, TextIndex, index_of
 from assay.scoring.offline.numbers import in_digits
 from assay.scoring.offline.words import denied_words, fold, function_words, words_of
-from assay.scoring.questions import (
-    BOTH,
-    COVERED,
-    FABRICATED,
-    IRRELEVANT,
-    MEMORIZED,
-    MISSED,
-    OUTDATED,
-    REJECTED,
-    TRUE,
-    UPDATED,
-    CorrectnessQuestion,
-    InterferenceQuestion,
-    UpdateQuestion,
-    Verdict,
-)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # A point is covered from this share on. Chosen, like the weights below, on half of the LoCoMo conversations.
-THRESHOLD = 0.36
+THRESHOLD = 0.34
 
-# Weight of the share that all texts together contain. The best single piece has the rest.
-_TOGETHER_WEIGHT = 0.1
 # Many texts contain a larger share of any point by chance. The correction is relative to ten texts.
 _CHANCE, _USUAL_TEXTS, _FEWEST_TEXTS = 0.06, 10, 3
 # The share of a piece that contradicts the point is halved. If it still is the best piece, the point is limited to a
 # value below the threshold.
 _CONTRADICTED_FACTOR, _CONTRADICTED_LIMIT = 0.5, 0.3
 # Limits of the search for contradictions: only the best pieces, and only those with enough shared words.
-_MOST_PIECES = 200
-_WORTH_CHECKING = 0.3
+_MOST_PIECES, _WORTH_CHECKING = 200, 0.3
 # A memory is checked against this many of its nearest points.
 _NEAREST_POINTS = 3
 # A piece is about the new (or old) state if it has this share of the words that only this state has.
@@ -63,26 +45,25 @@ class Coverage(NamedTuple):
     contradiction: str
 
 
-def judge_coverage(points: tuple[str, ...], texts: tuple[str, ...]) -> Verdict:
+def judge_coverage(points: tuple[str, ...], texts: tuple[str, ...]) -> questions.Verdict:
     """Return a label for each point. The reason lists the missed points by number, from 1."""
     index = index_of(texts)
     coverages = [cover(index, point) for point in points]
-    labels = tuple(COVERED if coverage.share >= THRESHOLD else MISSED for coverage in coverages)
+    labels = tuple(
+        questions.COVERED if coverage.share >= THRESHOLD else questions.MISSED for coverage in coverages
+    )
     missed = []
-    for number, coverage in enumerate(coverages, 1):
-        if coverage.share < THRESHOLD:
-            detail = f"{100 * coverage.share:.0f} %"
-            if coverage.contradiction:
-                detail += f", {coverage.contradiction}"
-            missed.append(f"{number} ({detail})")
+    for number, (share, contradiction) in enumerate(coverages, 1):
+        if share < THRESHOLD:
+            missed.append(f"{number} ({100 * share:.0f} %{', ' if contradiction else ''}{contradiction})")
     reason = f"{len(points) - len(missed)} of {len(points)} covered"
     if missed:
         reason += "; missed: " + ", ".join(missed)
-    return Verdict(labels, reason, sure=tuple(coverage.share for coverage in coverages))
+    return questions.Verdict(labels, reason, sure=tuple(coverage.share for coverage in coverages))
 
 
 def cover(index: TextIndex, point: str) -> Coverage:
-    """Return the coverage by the best piece, corrected by the share of all texts together and by chance."""
+    """Return the coverage by the best piece, corrected by chance."""
     if not index.pieces:
         return Coverage(0.0, "there are no texts")
     import numpy as np
@@ -102,9 +83,8 @@ def cover(index: TextIndex, point: str) -> Coverage:
             best = Coverage(share, contradiction)
     if not best.share:
         return best
-    share = (1 - _TOGETHER_WEIGHT) * best.share + _TOGETHER_WEIGHT * index.share_together(point)
-    share -= chance_share(len(index.pieces))
     limit = _CONTRADICTED_LIMIT if best.contradiction else 1.0
+    share = best.share - chance_share(len(index.pieces))
     return Coverage(min(limit, max(0.0, share)), best.contradiction)
 
 
@@ -113,54 +93,44 @@ def chance_share(count: int) -> float:
     return _CHANCE * math.log(max(count, _FEWEST_TEXTS) / _USUAL_TEXTS)
 
 
-def judge_correctness(question: CorrectnessQuestion) -> Verdict:
+def judge_correctness(question: questions.CorrectnessQuestion) -> questions.Verdict:
     """Label each memory: true if it covers a point, fabricated if it contradicts a near one, else irrelevant."""
+    import numpy as np
+
     points = (*question.points, *question.earlier_points)
     points = tuple(dict.fromkeys(point for point in points if point.strip()))
     index = index_of(question.texts)
-    shares = _shares_by_text(index, points, len(question.texts))
-    labels, sure, reasons = [], [], []
-    for number in range(len(question.texts)):
-        label, share, contradiction = _judge_memory(index, number, points, shares[:, number])
-        labels.append(label)
-        sure.append(share)
-        if contradiction:
-            reasons.append(f"{number + 1}: {contradiction}")
-    counts = ", ".join(f"{labels.count(label)} {label}" for label in (TRUE, FABRICATED, IRRELEVANT))
-    return Verdict(tuple(labels), "; ".join([counts, *reasons]), sure=tuple(sure))
-
-
-def _shares_by_text(index: TextIndex, points: tuple[str, ...], texts: int) -> NDArray[Any]:
-    """Return the share of each point (row) in each text (column). The best piece of a text counts."""
-    import numpy as np
-
-    shares = np.zeros((len(points), texts))
+    # The share of each point (row) in each text (column). The best piece of a text counts.
+    shares = np.zeros((len(points), len(question.texts)))
     for row, point in enumerate(points):
         np.maximum.at(shares[row], index.owners, index.shares(point))
-    return shares
+    verdicts = [_judge_memory(text, points, shares[:, number]) for number, text in enumerate(question.texts)]
+    labels = tuple(label for label, _, _ in verdicts)
+    counts = (f"{labels.count(label)} {label}" for label in questions.CorrectnessQuestion.labels)
+    reasons = [f"{number}: {reason}" for number, (_, _, reason) in enumerate(verdicts, 1) if reason]
+    sure = tuple(share for _, share, _ in verdicts)
+    return questions.Verdict(labels, "; ".join([", ".join(counts), *reasons]), sure=sure)
 
 
-def _judge_memory(
-    index: TextIndex, number: int, points: tuple[str, ...], shares: NDArray[Any]
-) -> tuple[str, float, str]:
-    """Return the label of one memory, its share, and the contradiction if it is FABRICATED."""
+def _judge_memory(text: str, points: tuple[str, ...], shares: NDArray[Any]) -> tuple[str, float, str]:
+    """Return the label of one memory, its share, and the contradiction if it is fabricated."""
     threshold = THRESHOLD + chance_share(len(points))
     nearest = [(float(shares[row]), row) for row in shares.argsort()[::-1][:_NEAREST_POINTS]]
     first_contradiction = ""
     for share, row in nearest:
         if share < threshold:
             break
-        contradiction = find_contradiction(points[row], index.texts[number])
+        contradiction = find_contradiction(points[row], text)
         if not contradiction:
-            return TRUE, share, ""
+            return questions.TRUE, share, ""
         first_contradiction = first_contradiction or contradiction
     best = nearest[0][0] if nearest else 0.0
     if first_contradiction:
-        return FABRICATED, best / 2, first_contradiction
-    return IRRELEVANT, min(best, threshold), ""
+        return questions.FABRICATED, best / 2, first_contradiction
+    return questions.IRRELEVANT, min(best, threshold), ""
 
 
-def judge_update(question: UpdateQuestion) -> Verdict:
+def judge_update(question: questions.UpdateQuestion) -> questions.Verdict:
     """Label a changed point by the words that only its new state has, and those that only an old state has.
 
     A text with both, such as `moved from Rome to Oslo`, counts for the new state.
@@ -173,23 +143,23 @@ def judge_update(question: UpdateQuestion) -> Verdict:
     new = min(1.0, *(new for new, _ in sides))
     old = min(1.0, max(old for _, old in sides))
     if new < THRESHOLD:
-        label = OUTDATED
+        label = questions.OUTDATED
     elif old >= THRESHOLD:
-        label = BOTH
+        label = questions.BOTH
     else:
-        label = UPDATED
+        label = questions.UPDATED
     reason = f"the new state is {_coverage_text(new)}, the old state is {_coverage_text(old)}"
-    return Verdict((label,), reason, sure=(new - min(new, old) / 2,))
+    return questions.Verdict((label,), reason, sure=(new - min(new, old) / 2,))
 
 
-def judge_interference(question: InterferenceQuestion) -> Verdict:
+def judge_interference(question: questions.InterferenceQuestion) -> questions.Verdict:
     """Label an unwanted point as memorized if the texts cover it."""
     coverage = cover(index_of(question.texts), question.content)
-    label = MEMORIZED if coverage.share >= THRESHOLD else REJECTED
+    label = questions.MEMORIZED if coverage.share >= THRESHOLD else questions.REJECTED
     reason = f"the point is {_coverage_text(coverage.share)}"
     if coverage.contradiction:
         reason += f", {coverage.contradiction}"
-    return Verdict((label,), reason, sure=(1 - coverage.share,))
+    return questions.Verdict((label,), reason, sure=(1 - coverage.share,))
 
 
 def _coverage_text(share: float) -> str:
@@ -258,8 +228,7 @@ class TextClaims(NamedTuple):
 
     text: str
     words: frozenset[str]
-    numbers: tuple[TextClaim, ...]
-    names: tuple[TextClaim, ...]
+    claims: tuple[TextClaim, ...]
 
 
 @lru_cache(1 << 13)
@@ -267,8 +236,7 @@ def find_contradiction(point: str, text: str) -> str:
     """Return the contradiction in words: another number, name or date, or a negation. Empty if there is none."""
     point_claims, text_claims = _claims_of(point), _claims_of(text)
     return (
-        _other_claim(point_claims.numbers, text_claims.numbers, point_claims, text_claims)
-        or _other_claim(point_claims.names, text_claims.names, point_claims, text_claims)
+        _other_claim(point_claims, text_claims)
         or _other_date(point_claims.text, text_claims.text)
         or _opposite(point_claims, text_claims)
     )
@@ -282,30 +250,22 @@ def _claims_of(text: str) -> TextClaims:
     """
     plain = _TIME_STAMP.sub("", in_digits(fold(text)), count=1)
     tokens = _TOKEN.findall(plain)
-    keys = [next(iter(words_of(token)), "") for token in tokens]
-    numbers: list[TextClaim] = []
-    names: list[TextClaim] = []
-    for position, (token, key) in enumerate(zip(tokens, keys, strict=True)):
-        is_number = token[0].isdigit()
-        if not (is_number or token[0].isupper()) or not key or key in function_words():
-            continue
-        if token.lower() in _DATE_WORDS:
-            continue
-        before = (keys[position - 2] if position > 1 else "", keys[position - 1] if position else "")
-        after = keys[position + 1] if position + 1 < len(keys) else ""
-        (numbers if is_number else names).append(TextClaim(token, key, before, after))
-    return TextClaims(plain, frozenset(words_of(plain)), tuple(numbers), tuple(names))
+    keys = ["", "", *(next(iter(words_of(token)), "") for token in tokens), ""]
+    claims = []
+    for place, token in enumerate(tokens):
+        first, second, key, after = keys[place : place + 4]
+        is_claim = token[0].isdigit() or (token[0].isupper() and token.lower() not in _DATE_WORDS)
+        if is_claim and key and key not in function_words():
+            claims.append(TextClaim(token, key, (first, second), after))
+    return TextClaims(plain, frozenset(words_of(plain)), tuple(claims))
 
 
-def _other_claim(
-    expected: tuple[TextClaim, ...], actual: tuple[TextClaim, ...], point: TextClaims, text: TextClaims
-) -> str:
+def _other_claim(point: TextClaims, text: TextClaims) -> str:
     """Find another number or name in the same place: after the same word, or before the same word."""
-    for claim in expected:
-        if claim.key in text.words:
-            continue
-        for other in actual:
-            if other.key not in point.words and _same_place(claim, other):
+    others = [claim for claim in text.claims if claim.key not in point.words]
+    for claim in point.claims:
+        for other in others if claim.key not in text.words else ():
+            if claim.text[0].isdigit() == other.text[0].isdigit() and _same_place(claim, other):
                 return f"it says {other.text}, not {claim.text}"
     return ""
 

@@ -44,32 +44,18 @@ _ALL_NUMBER_WORDS = frozenset(
 _BEFORE_SECOND = re.compile(r"(?:\d|\ba|\bper|\beach|\bevery|\bsplit)[\s-]*$", re.IGNORECASE)
 _CHINESE_DIGITS = {sign: value for value, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _CHINESE_STEPS = {"十": 10, "百": 100, "千": 1000, "万": 10_000, "亿": 100_000_000}
-_CHINESE = re.compile("[零〇一二三四五六七八九十百千万亿两]{1,24}")
+# `一` is no number in 一共, 一起, 一些 and other words.
+_CHINESE = re.compile("(?!一[共起直样定些下般切旦致])[零〇一二三四五六七八九十百千万亿两]{1,24}")
 _NUMBER = re.compile(r"\d+(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
-_ORDINAL_ENDING = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _THOUSANDS = re.compile(r"(?<=\d)\s?k\b", re.IGNORECASE)
 
 _DURATION = re.compile(
-    r"(?<!\d)(\d{1,9}(?:\.\d{1,9})?)(?:\s+|-)?(minute|hour|day|week|month|year|分钟|小时|天|周|星期|个?月|年)s?",
+    r"(?<!\d)(\d{1,9}(?:\.\d{1,9})?)(?:\s+|-)?(minute|hour|day|week|month|year|分钟|个?小时|天|周|个?星期|个?月|年)s?",
     re.IGNORECASE,
 )
 # Days of each unit. A month is a twelfth of a year.
-_DAYS = {
-    "minute": 1 / 1440,
-    "hour": 1 / 24,
-    "day": 1,
-    "week": 7,
-    "month": 30.4,
-    "year": 365,
-    "分钟": 1 / 1440,
-    "小时": 1 / 24,
-    "天": 1,
-    "周": 7,
-    "星期": 7,
-    "月": 30.4,
-    "个月": 30.4,
-    "年": 365,
-}
+_DAYS = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1, "week": 7, "month": 30.4, "year": 365}
+_DAYS |= {"分钟": 1 / 1440, "小时": 1 / 24, "天": 1, "周": 7, "星期": 7, "月": 30.4, "年": 365}
 # Durations in different units may differ by this share, so that 30 days equal a month and 52 weeks equal a year.
 _UNIT_TOLERANCE = 0.07
 
@@ -107,22 +93,12 @@ def numbers_in(text: str) -> list[float]:
 
 def durations_in(text: str) -> list[Duration]:
     """Return all durations of a text. `2 weeks` and `14 days` are equal durations."""
-    durations = []
-    for match in _DURATION.finditer(text):
-        unit = match[2].lower()
-        durations.append(Duration(float(match[1]) * _DAYS[unit], unit))
-    return durations
-
-
-def without_ordinals(text: str) -> str:
-    """Return the text with `7th` replaced by `7`, so that both are the same word."""
-    return _ORDINAL_ENDING.sub("", text)
+    matches = ((float(match[1]), match[2].lower().removeprefix("个")) for match in _DURATION.finditer(text))
+    return [Duration(count * _DAYS[unit], unit) for count, unit in matches]
 
 
 def _from_english(match: re.Match[str]) -> str:
     words = _WORD.findall(match.group().lower())
-    if words in (["double"], ["pair"]):
-        return match.group()
     if words == ["second"] and _BEFORE_SECOND.search(match.string, max(0, match.start() - 8), match.start()):
         return match.group()
     total, part = 0, 0
