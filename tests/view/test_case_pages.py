@@ -184,8 +184,10 @@ def test_the_memory_page_has_curves_by_category_and_the_dimensions(runs: Runs) -
     )
     assert "judged right, test by test" in curves
     assert "messages inserted bm25 STMemory" in curves
+    assert "memory stage operations calls seconds" in curves
+    assert "score against cost" in curves
     # All questions of this file are in one category, so its curve is the whole one.
-    values = re.compile(r"The values of the curves(.*)Conversations")
+    values = re.compile(r"The values of the curves(.*)Stages and costs")
     found = values.search(curves), values.search(category)
     assert found[0] is not None
     assert found[1] is not None

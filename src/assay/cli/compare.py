@@ -21,6 +21,7 @@ from assay.store.render.tables import (
     row_remarks,
     slice_remarks,
     slice_table,
+    stage_table,
 )
 
 if TYPE_CHECKING:
@@ -199,6 +200,10 @@ def print_comparison(comparison: Comparison) -> None:
                 click.echo(f"  … {more:,} more")
     click.echo()
     table(*cost_table(comparison))
+    stages = stage_table(comparison)
+    if stages.rows:
+        click.echo()
+        table(*stages)
     for note in comparison.notes:
         block(f"note: {note}", indent="")
 

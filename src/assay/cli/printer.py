@@ -28,6 +28,7 @@ from assay.store.render.tables import (
     count_cell,
     interval_cell,
     judge_lines,
+    merged_tables,
     metric_cell,
     metric_title,
     nested,
@@ -256,29 +257,9 @@ def _print_repeats(entry: Entry, curves: Sequence[Curve]) -> None:
 
 
 def _print_tables(report: Report) -> None:
-    """Print the entries' tables. Tables with the same name and columns are merged, with a column for the entry."""
-    several = sum(1 for entry in report.entries if entry.tables) > 1
-    merged: dict[tuple[str, ...], Table] = {}
-    for entry in report.entries:
-        for part in entry.tables:
-            rows: list[list[Cell]] = part.rows
-            columns, names, note = part.columns, part.names, part.note
-            if several:
-                rows = [[entry.title, *row] for row in rows]
-                columns, names = [report.entry_word, *columns], names + 1
-                note = f"{entry.title}: {note}" if note else ""
-            key = (part.name, part.title, *columns)
-            if key in merged:
-                merged[key].rows.extend(rows)
-                merged[key].note = "\n".join(filter(None, (merged[key].note, note)))
-            else:
-                merged[key] = Table(
-                    name=part.name, title=part.title, columns=columns, rows=[*rows], note=note, names=names
-                )
-    for part in (*merged.values(), *report.tables):
-        if part.rows:
-            print_table(part)
-            click.echo()
+    for part in merged_tables(report):
+        print_table(part)
+        click.echo()
 
 
 def print_table(part: Table) -> None:

@@ -96,7 +96,7 @@ def stage_tables(numbers: Mapping[str, StageNumbers]) -> list[Table]:
     for stage, each in numbers.items():
         values = [_value(each, _COLUMNS[column]) for column in columns]
         rows.append([stage, *(_shown(column, value) for column, value in zip(columns, values, strict=True))])
-    return [Table(name=NAME, columns=["stage", *columns], rows=rows, note=_note(numbers))]
+    return [Table(name=NAME, title="stages", columns=["stage", *columns], rows=rows, note=_note(numbers))]
 
 
 def stage_numbers_of(table: Table) -> dict[str, StageNumbers]:
@@ -124,4 +124,4 @@ def _note(numbers: Mapping[str, StageNumbers]) -> str:
     reused = sum(each.reused for each in numbers.values())
     if not reused:
         return ""
-    return f"{reused:,} replies were taken from another run. Their tokens and cost were paid there."
+    return f"Replies taken from another run: {reused:,}. Their tokens and cost were paid there."

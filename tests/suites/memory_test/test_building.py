@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from assay import api
 from assay.core.errors import UsageError
+from assay.store.render.tables import stage_table
 
 from servers.fake_openai import FakeOpenAI
 from support.memory_talks import Talks, file_of, numbers_of, talk
@@ -101,6 +103,14 @@ def test_another_answer_model_or_top_k_builds_nothing_again(built: Built) -> Non
     assert "reused" not in before["build"]
     assert stages["build"]["seconds"] > 0.5 * before["build"]["seconds"]
     assert file_of(other)["experiment_info"]["model"] == "openai/two"
+    (pair,) = api.compare([str(first.folder), str(other.folder)]).comparisons
+    table = stage_table(pair)
+    assert table.header[:3] == ["stage", "calls", "reused"]
+    assert [row[:3] for row in table.rows] == [
+        ["build", "2 → 2", "0 → 2"],
+        ["retrieve", "4 → 4", "0 → 4"],
+        ["answer", "4 → 4", "0 → 0"],
+    ]
 
 
 def test_another_judge_asks_only_the_judge(built: Built) -> None:

@@ -19,6 +19,8 @@ from assay.core.report import PairedRow
 from assay.core.types import JUDGE
 from assay.journal.columns import UNKNOWN_TOKENS
 from assay.scoring.paired import adjust_rows
+from assay.scoring.stage_table import NAME as STAGES_TABLE
+from assay.scoring.stage_table import StageNumbers, stage_numbers_of
 from assay.store.comparison.columns import CasePairs, NameNumbers, SubjectColumns, pair_cases
 from assay.store.comparison.flips import FlipReader, Flips
 from assay.store.comparison.rows import PairedScores, PairedTable, regressions, significant_regressions
@@ -64,6 +66,8 @@ class Comparison(Struct, kw_only=True):
     only_new: OneSided
     cost: dict[str, Cost]
     notes: list[str]
+    stages: dict[str, dict[str, StageNumbers]] = field(default_factory=dict)
+    """Calls, tokens and seconds by stage of both sides, all cases: of memories, whose stages cost differently."""
     slices: list[PairedSlice] = field(default_factory=list)
     """The same metrics by tag, set or subject, if the command asks for it."""
     regressions: list[str] = field(default_factory=list)
@@ -153,10 +157,21 @@ class SubjectPair:
             only_new=_one_sided(self.reader, 1, cases.only_new, flips),
             cost={"base": _cost(self.columns[0], cases.base), "new": _cost(self.columns[1], cases.new)},
             notes=_notes(self.base, self.new, cases, self._other_scorers),
+            stages=_stages(self.base, self.new),
             slices=paired_slices(by, sides, scores, self._paired_table) if by else [],
             regressions=regressions(rows),
             significant_regressions=significant_regressions(rows),
         )
+
+
+def _stages(base: SelectedSubject, new: SelectedSubject) -> dict[str, dict[str, StageNumbers]]:
+    stages: dict[str, dict[str, StageNumbers]] = {}
+    for name, side in (("base", base), ("new", new)):
+        for entry in side.run.report.entries if side.run.report else ():
+            for table in entry.tables:
+                if entry.subject == side.subject and table.name == STAGES_TABLE:
+                    stages[name] = stage_numbers_of(table)
+    return stages
 
 
 def _one_sided(reader: FlipReader, side: int, positions: NDArray[Any], most: int) -> OneSided:

@@ -30,6 +30,7 @@ from assay.store.render.tables import (
     slice_remarks,
     slice_rows,
     slice_table,
+    stage_table,
 )
 
 if TYPE_CHECKING:
@@ -142,7 +143,11 @@ def _comparison(comparison: Comparison) -> list[str]:
     parts += _flips("Now passing", comparison.now_passing)
     parts += _one_sided("base", comparison.only_base)
     parts += _one_sided("new", comparison.only_new)
-    return [*parts, "<h3>Time and cost</h3>", _table(cost_table(comparison)), _notes(comparison.notes)]
+    parts += ["<h3>Time and cost</h3>", _table(cost_table(comparison))]
+    stages = stage_table(comparison)
+    if stages.rows:
+        parts.append(_table(stages))
+    return [*parts, _notes(comparison.notes)]
 
 
 def _side(name: str, side: Side) -> str:

@@ -25,6 +25,7 @@ from assay.store.render.tables import (
     row_remarks,
     slice_remarks,
     slice_table,
+    stage_table,
 )
 
 if TYPE_CHECKING:
@@ -119,7 +120,11 @@ def _comparison(comparison: Comparison) -> list[str]:
             cases = ", ".join(map(escape, only.shown))
             more = f" and {only.count - len(only.shown):,} more" if only.count > len(only.shown) else ""
             lines += ["", f"Only in {name}: {only.count:,} ({cases}{more})"]
-    return [*lines, "", *_table(cost_table(comparison)), *_notes(comparison.notes), ""]
+    lines += ["", *_table(cost_table(comparison))]
+    stages = stage_table(comparison)
+    if stages.rows:
+        lines += ["", *_table(stages)]
+    return [*lines, *_notes(comparison.notes), ""]
 
 
 def _flips(name: str, flips: Flips) -> list[str]:

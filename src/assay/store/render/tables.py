@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from assay.core.dollars import dollars
-from assay.core.report import Entry, Interval, Metric, PairedRow, Report
+from assay.core.report import Cell, Entry, Interval, Metric, PairedRow, Report, Table
+from assay.scoring.stage_table import StageNumbers
 
 if TYPE_CHECKING:
     from assay.core.judges import JudgeInfo
@@ -84,6 +85,47 @@ def report_notes(report: Report) -> list[str]:
         for note in entry.notes:
             notes[f"{entry.title}: {note}" if len(report.entries) > 1 else note] = None
     return list(notes)
+
+
+def merged_tables(report: Report) -> list[Table]:
+    """Return the tables of all entries, then those of the report.
+
+    Tables of the same name and title are merged, with a column for the entry. A column that one entry lacks is a dash.
+    """
+    several = sum(1 for entry in report.entries if entry.tables) > 1
+    groups: dict[tuple[str, str], list[tuple[str, Table]]] = {}
+    for entry in report.entries:
+        for part in entry.tables:
+            if part.rows:
+                groups.setdefault((part.name, part.title), []).append((entry.title, part))
+    merged: list[Table] = []
+    for (name, title), parts in groups.items():
+        if not several:
+            merged += [part for _, part in parts]
+            continue
+        # The widest table has the columns of most others in their order.
+        widest = max([part for _, part in parts], key=lambda part: len(part.columns))
+        columns = dict.fromkeys(widest.columns)
+        columns |= dict.fromkeys(column for _, part in parts for column in part.columns)
+        rows: list[list[Cell]] = []
+        notes: list[str] = []
+        for entry_title, part in parts:
+            for row in part.rows:
+                cells = dict(zip(part.columns, row, strict=True))
+                rows.append([entry_title, *(cells.get(column) for column in columns)])
+            if part.note:
+                notes.append(f"{entry_title}: {part.note}")
+        merged.append(
+            Table(
+                name=name,
+                title=title,
+                columns=[report.entry_word, *columns],
+                rows=rows,
+                note="\n".join(notes),
+                names=parts[0][1].names + 1,
+            )
+        )
+    return merged + [part for part in report.tables if part.rows]
 
 
 def nested(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
@@ -225,6 +267,35 @@ def cost_table(comparison: Comparison) -> TextTable:
         rows.append(["change", *changes])
     paired = f"{comparison.paired:,} paired {'case' if comparison.paired == 1 else 'cases'}"
     return TextTable([paired, *columns], rows)
+
+
+def stage_table(comparison: Comparison) -> TextTable:
+    """Return the stages of both sides as `base → new`, or a table without rows if a side has none."""
+    base, new = comparison.stages.get("base", {}), comparison.stages.get("new", {})
+    rows: list[list[str]] = []
+    for stage in dict.fromkeys([*base, *new]) if base and new else ():
+        sides = [side.get(stage, StageNumbers()) for side in (base, new)]
+        values: list[list[float | None]] = [
+            [side.calls for side in sides],
+            [side.reused for side in sides],
+            [side.input_tokens for side in sides],
+            [side.output_tokens for side in sides],
+            [side.cost for side in sides],
+            [side.seconds for side in sides],
+        ]
+        rows.append([stage, *(" → ".join(map(_stage_cell, pair)) for pair in values)])
+    columns = ["stage", "calls", "reused", "tokens in", "tokens out", "cost $", "seconds"]
+    said = [0, *(n for n in range(1, len(columns)) if any(row[n] not in _NOTHING for row in rows))]
+    return TextTable([columns[n] for n in said], [[row[n] for n in said] for row in rows])
+
+
+_NOTHING = ("0 → 0", f"{NOT_MEASURED} → {NOT_MEASURED}")
+
+
+def _stage_cell(value: float | None) -> str:
+    if value is None:
+        return NOT_MEASURED
+    return f"{value:,}" if isinstance(value, int) else number(value)
 
 
 def _amount(title: str, value: float | None) -> str:

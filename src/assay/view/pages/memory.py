@@ -8,15 +8,17 @@ from weakref import WeakKeyDictionary
 
 from aiohttp import web
 from msgspec import Struct
+from msgspec.structs import replace
 
 from assay import api
 from assay.core.case_details import CurveValue, HeldItem, HeldSession
 from assay.core.errors import UsageError
 from assay.core.registry import unknown
-from assay.core.report import Entry, Metric, Report
+from assay.core.report import Entry, Metric, Report, Table
 from assay.store.category_curves import category_curve
 from assay.store.open_run import OpenRun
 from assay.store.render.flips import Change, word_changes
+from assay.store.render.tables import merged_tables
 from assay.store.row_table import RowTable
 from assay.view.curves import CurveChart, CurveLine
 from assay.view.pages.case import same_row
@@ -85,6 +87,8 @@ class MemoryPage(Struct, kw_only=True):
     """The x values, with the metric of each line at this point."""
     memories: list[str]
     dimensions: list[DimensionRow]
+    tables: list[Table]
+    """Stages, retrieval, score against cost, repeats: for each run those of all its memories."""
     rows: list[ConversationRow]
     has_held: bool
 
@@ -224,9 +228,20 @@ def _page(name: str, parts: list[MemoryPart], curve: str, category: str) -> Memo
             DimensionRow(title=title, metrics=[entry.metric(metric) for entry in columns])
             for metric, title in dimensions.items()
         ],
+        tables=_tables(parts),
         rows=[row for part in parts for row in part.rows],
         has_held=any(link.held for part in parts for row in part.rows for link in row.links),
     )
+
+
+def _tables(parts: list[MemoryPart]) -> list[Table]:
+    """Return the tables of all runs. With several runs, each table names its run."""
+    tables: list[Table] = []
+    for part in parts:
+        for table in merged_tables(part.report):
+            title = table.title or table.name
+            tables.append(replace(table, title=f"{part.title}: {title}" if len(parts) > 1 else title))
+    return tables
 
 
 def _memories(parts: list[MemoryPart]) -> tuple[list[str], list[Entry]]:
