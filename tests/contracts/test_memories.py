@@ -18,7 +18,7 @@ from assay.core.types import Failure
 
 from support.memories import Model, around, conversation, find, held, tell
 
-APART = {"mem0"}
+APART = {"mem0", "langmem", "graphiti", "http"}
 """Whole systems: they need packages or services. tests/with_system has their contract."""
 NAMES = [name for name in registry.names("memory") if name not in APART]
 ABOUT: dict[str, AboutMemory] = {name: find_memory(name).about for name in NAMES}
@@ -319,5 +319,5 @@ def test_a_useless_reply_is_asked_for_once_more(name: str, useless: str) -> None
 def test_the_lists_of_names_are_not_empty() -> None:
     """The tests above ran over something."""
     assert {"FUMemory", "STMemory", "LTMemory", "none", "oracle"} <= set(NAMES)
-    assert set(ASKING) >= {"GAMemory", "MBMemory", "RFMemory", "SCMemory", "MTMemory"}
+    assert set(ASKING) >= {"GAMemory", "MBMemory", "RFMemory", "SCMemory", "MTMemory", "MGMemory"}
     assert not APART & set(NAMES)

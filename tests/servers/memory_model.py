@@ -33,10 +33,10 @@ _SECTIONS = (
     r".*<CURRENT[ _]MESSAGE>\n(.*?)\n</CURRENT[ _]MESSAGE>",
     r".*<messages>\n(.*)\n</messages>",
 )
-_ROLE = re.compile(r"^(?:user|assistant|system): (?=\w[\w .]*: )|^=+ (?:Human|Ai|System) Message =+$")
-_SPEAKER = re.compile(r"^(\w[\w .]{0,40}): ")
+_ROLE = re.compile(r"^(?:user|assistant|system): (?=[^:\n]{1,40}: )")
+_SPEAKER = re.compile(r"^([^:\n]{1,40}): ")
 _WORD = re.compile(r"[^\W\d_]{3,}")
-_BARE_ROLE = re.compile(r"^=+ (Human|Ai|System) Message =+$")
+_HEADER = re.compile(r"^=+ (Human|Ai|System) Message =+$")
 
 
 class MemoryModel(LoopbackServer):
@@ -123,11 +123,11 @@ def facts(prompt: str) -> list[str]:
     lines: dict[str, None] = {}
     role = ""
     for raw in section(prompt).split("\n"):
-        if header := _BARE_ROLE.match(raw):
+        if header := _HEADER.match(raw):
             role = {"Human": "user", "Ai": "assistant", "System": "system"}[header[1]]
             continue
         line = _ROLE.sub("", raw).strip()
-        if line:
+        if line and role != "system":  # a system message tells the date, and nobody says it
             lines[line if _SPEAKER.match(line) or not role else f"{role}: {line}"] = None
     return list(lines)
 
@@ -141,8 +141,10 @@ def names(line: str) -> list[str]:
 
 
 def tool_calls(tools: list[dict[str, Any]], prompt: str) -> list[dict[str, Any]]:
-    """One call of the first tool for each fact."""
-    function = tools[0]["function"]
+    """One call for each fact, of the first tool that does not change what is stored already."""
+    functions = [tool["function"] for tool in tools]
+    new = [function for function in functions if "json_doc_id" not in function["parameters"]["properties"]]
+    function = (new or functions)[0]
     calls = []
     for number, fact in enumerate(facts(prompt)):
         value = SchemaFiller(function["parameters"], [fact], [], []).value()

@@ -41,6 +41,9 @@ class Model:
     def _answer(self, messages: Messages) -> str:
         system, text = messages[0]["content"], messages[-1]["content"]
         chance = zlib.crc32(text.encode())
+        if "archive: " in system:  # calls of MGMemory; at times it wants none
+            first = "save" if "save: " in system else "recall"
+            return f"{first}: number {chance % 89}\narchive: chess {chance % 97}" if chance % 4 else "none"
         if "whole number" in system:
             return str(1 + chance % 10)
         if "yes" in system:

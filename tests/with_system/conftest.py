@@ -7,6 +7,8 @@ install the package of a system into an environment of its own and run this fold
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,26 @@ import pytest
 
 from servers.memory_model import MemoryModel
 from support.memories import Model
-from with_system.systems import SYSTEM, SYSTEMS, MakeMemory, make_memory
+from with_system.systems import EXAMPLES, OPTIONS, SYSTEM, SYSTEMS, MakeMemory, make_memory
 
 # The rules of each system stand in a file of its own.
 collect_ignore = [f"test_{name}.py" for name in SYSTEMS if name != SYSTEM]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def service() -> Iterator[None]:
+    """The reference service of the memory `http`, as a process of its own."""
+    if SYSTEM != "http":
+        yield
+        return
+    command = [sys.executable, f"{EXAMPLES}/memory-service/server.py", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        OPTIONS["url"] = process.stdout.readline().strip()
+        try:
+            yield
+        finally:
+            process.kill()
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ SYSTEMS = ("mem0", "langmem", "graphiti", "http")
 SYSTEM = os.environ.get("ASSAY_SYSTEM", "http")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MakeMemory = Callable[..., Memory]
+OPTIONS: dict[str, str] = {}
+"""Options that the system needs in every run: the address of the service of `http`."""
 
 
 def make_memory(folder: Path, server: LoopbackServer, model: Model | None = None, **options: Any) -> Memory:
@@ -28,7 +30,9 @@ def make_memory(folder: Path, server: LoopbackServer, model: Model | None = None
     async def base_url() -> str:
         return server.url
 
-    context = MemoryContext(model.ask, model.embed, base_url, folder, random.Random(1), options)
+    context = MemoryContext(
+        model.ask, model.embed, base_url, folder, random.Random(1), {**OPTIONS, **options}
+    )
     return find_memory(SYSTEM).make(context)
 
 
@@ -49,16 +53,22 @@ def memory_test(out: Path, server: LoopbackServer, *flags: str) -> Job:
         "--limit",
         "2",
     ]
-    return _job(out, server, [*command, "--segments", "1", "--embedder", "openai/fake", *flags])
+    return _job(out, server, [*command, "--segments", "1", "--embedder", "openai/fake", *_options(), *flags])
 
 
 def memory_eval(out: Path, server: LoopbackServer, *flags: str) -> Job:
     """`assay memory eval` of two shipped samples, one of them Chinese, with the judge offline."""
     command = ["memory", "eval", "--dataset", f"{EXAMPLES}/memory-eval", "--sample-id", "june,linyue"]
-    return _job(out, server, [*command, "--baseline", SYSTEM, "--judge", "offline", *flags])
+    return _job(out, server, [*command, "--baseline", SYSTEM, "--judge", "offline", *_options(), *flags])
 
 
 RUNS = {"memory test": memory_test, "memory eval": memory_eval}
+
+
+def _options() -> list[str]:
+    return (
+        ["--memory-args", ",".join(f"{name}={value}" for name, value in OPTIONS.items())] if OPTIONS else []
+    )
 
 
 def _job(out: Path, server: LoopbackServer, command: list[str]) -> Job:

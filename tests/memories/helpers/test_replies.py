@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.memories.helpers.prompts import parse_choice, parse_lines, parse_rating, parse_text
+from assay.memories.helpers.prompts import parse_calls, parse_choice, parse_lines, parse_rating, parse_text
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,23 @@ def test_lines_lose_their_numbers_and_introductions() -> None:
 def test_a_text_is_the_reply_without_white_space_around() -> None:
     assert parse_text("\n said ") == "said"
     assert parse_text(" \n") is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "calls"),
+    [
+        ("recall: red car", [("recall", "red car")]),
+        ('1. recall("red car")\n- Archive: a boat', [("recall", "red car"), ("archive", "a boat")]),
+        ("**recall**: x: y", [("recall", "x: y")]),
+        ("recall 北京", [("recall", "北京")]),
+        ("none", []),
+        ("None.", []),
+        ("I need none of it", None),
+        ("none\nrecall: x", [("recall", "x")]),
+        ("recall:", None),
+        ("forget: all", None),
+        ("", None),
+    ],
+)
+def test_calls_are_lines_with_a_known_name(reply: str, calls: list[tuple[str, str]] | None) -> None:
+    assert parse_calls(reply, ("recall", "archive")) == calls

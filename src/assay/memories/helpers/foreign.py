@@ -12,6 +12,7 @@ operation: packages swallow some failures and store fewer facts.
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata, util
@@ -44,6 +45,14 @@ def require_package(module: str, memory: str) -> None:
     """Raise MissingExtra if the module is not installed. The extra has the name of the memory."""
     if util.find_spec(module) is None:
         raise MissingExtra(f"the memory {memory!r}", memory)
+
+
+@contextmanager
+def deprecations_ignored() -> Iterator[None]:
+    """Ignore deprecation warnings inside packages, at their import: users can do nothing about them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
 
 
 class CallMonitor:
@@ -94,6 +103,24 @@ def _gateway_error(memory: str, status: int, code: str, message: str) -> AssayEr
     if code in ("gateway", "stopped"):
         return CaseFailed(Failure("user_code", f"{memory}: {message}"))
     return ModelError(Failure(code, message, http=status))
+
+
+def open_client(url: str) -> Any:
+    """Return an AsyncOpenAI that sends its requests to the gateway, for packages that take one.
+
+    It has no timeout and no retries, because the gateway has both, and no proxy, because the gateway is on loopback.
+    Every request has a connection of its own: nobody tells a memory when to close the client.
+    """
+    import openai
+
+    return openai.AsyncOpenAI(
+        base_url=url,
+        api_key=KEY,
+        max_retries=0,
+        timeout=None,
+        default_headers={"Connection": "close"},
+        http_client=openai.DefaultAsyncHttpxClient(trust_env=False),
+    )
 
 
 def embed_from_thread(embed: Embed) -> Callable[[list[str]], list[list[float]]]:

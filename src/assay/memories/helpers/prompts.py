@@ -10,7 +10,8 @@ accept many forms of a reply, and return None for a reply that is ambiguous.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -33,6 +34,10 @@ _SCALE = re.compile(r"(?:/|out of|1 to|1-|1–|between 1 and)\s*10\b", re.IGNORE
 _NUMBER = re.compile(r"(?<![\d.\-−])\d+(?:\.\d+)?(?!\.?\d|%)")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.):])\s*")
 _WORD = re.compile(r"[^\W\d_]+")
+# A call of a function on a line: `name: argument`, `name("argument")` or `name argument`.
+_CALL = re.compile(
+    r"[`*]*(?P<name>[A-Za-z]+)[`*]*\s*[:(\s]\s*[\"'“]?(?P<argument>[^\s\"'“].*?)[\"'”]?\)?[`*]*"
+)
 _YES, _NO = frozenset({"yes", "true"}), frozenset({"no", "false"})
 
 T = TypeVar("T")
@@ -56,6 +61,15 @@ class PromptAsker:
         """Ask for a list. Returns its lines, at least one and at most `number`."""
         lines = await self._ask_usable(prompt, {**values, "number": str(number)}, parse_lines)
         return lines[:number]
+
+    async def calls(
+        self, prompt: str, names: Sequence[str], number: int, **values: str
+    ) -> list[tuple[str, str]]:
+        """Ask for calls. Returns (name, argument) pairs, at most `number`; none if the model wants none."""
+        calls = await self._ask_usable(
+            prompt, {**values, "number": str(number)}, partial(parse_calls, names=names)
+        )
+        return calls[:number]
 
     async def choice(self, prompt: str, **values: str) -> bool:
         """Ask for yes or no. Returns True for yes."""
@@ -125,6 +139,22 @@ def parse_lines(reply: str) -> list[str] | None:
         if line and not line.endswith((":", "：")):
             lines.append(line)
     return lines or None
+
+
+def parse_calls(reply: str, names: Sequence[str]) -> list[tuple[str, str]] | None:
+    """Return the calls of a reply with lines such as `recall: red car` or `recall("red car")`.
+
+    Other lines are left out. A reply without calls is empty if it says none, else None.
+    """
+    calls: list[tuple[str, str]] = []
+    lines = parse_lines(reply) or []
+    for line in lines:
+        match = _CALL.fullmatch(line)
+        if match and match["name"].lower() in names:
+            calls.append((match["name"].lower(), match["argument"]))
+    if not calls and not any(_WORD.findall(line.lower()) == ["none"] for line in lines):
+        return None
+    return calls
 
 
 def parse_rating(reply: str) -> float | None:
