@@ -68,7 +68,8 @@ def test_a_run_killed_ten_times_is_as_an_undisturbed_one(
     tmp_path: Path, server: MemoryModel, name: str
 ) -> None:
     """The same files, times aside; of what the log had at a kill nothing is asked again."""
-    whole, killed = RUNS[name](tmp_path / "whole", server), RUNS[name](tmp_path / "killed", server)
+    # Apart from each other: a run takes replies from runs in the folders beside its own.
+    whole, killed = (RUNS[name](tmp_path / part / "out", server) for part in ("whole", "killed"))
     ended = whole.run()
     assert ended.code == 0, ended.err
     total = whole.count("calls")
@@ -99,18 +100,27 @@ _IN_FLIGHT = 16
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_its_calls_are_logged_with_their_tokens(tmp_path: Path, server: MemoryModel, name: str) -> None:
-    """Every request of the system is a call of the run, and the log has what it cost."""
+def test_its_calls_are_logged_and_counted_by_stage(tmp_path: Path, server: MemoryModel, name: str) -> None:
+    """Every request of the system is a call of the run. Calls and tokens of all stages add up to those of the run."""
     job = RUNS[name](tmp_path / "run", server)
     ended = job.run()
     assert ended.code == 0, ended.err
     assert job.count("calls") == len(server.bodies)
-    building = [body for body in server.bodies if "input" not in body and "Question: " not in str(body)]
-    assert building
-    spent = job.summary()["spent"]
+    summary = job.summary()
     told = [reply(body)[1]["usage"] for body in server.bodies]
-    assert spent["input_tokens"] == sum(usage["prompt_tokens"] for usage in told)
-    assert spent["output_tokens"] == sum(usage.get("completion_tokens", 0) for usage in told)
+    spent = [sum(usage.get(name, 0) for usage in told) for name in ("prompt_tokens", "completion_tokens")]
+    assert [summary["spent"]["input_tokens"], summary["spent"]["output_tokens"]] == spent
+    (entry,) = summary["report"]["entries"]
+    table = next(table for table in entry["tables"] if table["name"] == "usage")
+    stages = {row[0]: dict(zip(table["columns"], row, strict=True)) for row in table["rows"]}
+    assert list(stages) == ["build", "retrieve", "answer"]
+    assert sum(stage["calls"] for stage in stages.values()) == len(server.bodies)
+    answers = sum("Question: " in str(body.get("messages")) for body in server.bodies)
+    assert stages["answer"]["calls"] == answers
+    assert stages["build"]["tokens in"] > stages["build"]["calls"] > 0
+    assert [
+        sum(stage[name] or 0 for stage in stages.values()) for name in ("tokens in", "tokens out")
+    ] == spent
 
 
 def test_a_failed_endpoint_is_asked_again_next_time(tmp_path: Path) -> None:
@@ -124,13 +134,13 @@ def test_a_failed_endpoint_is_asked_again_next_time(tmp_path: Path) -> None:
         return reply(body)
 
     with LoopbackServer(answer) as server:
-        told = memory_test(tmp_path / "run", server, "--max-retries", "0")
+        told = memory_test(tmp_path / "run" / "out", server, "--max-retries", "0")
         assert told.run().code == 3
         assert {end["status"] for end in told.ends()} == {"infra_error"}
         broken[0] = False
         ended = told.run()
         assert ended.code == 0, ended.err
-        whole = memory_test(tmp_path / "whole", server)
+        whole = memory_test(tmp_path / "whole" / "out", server)
         assert whole.run().code == 0
         assert result_files(told) == result_files(whole)
 
