@@ -28,8 +28,9 @@ from assay.scoring.questions import CORRECT, HALLUCINATION, OMISSION, AnswerQues
 PLACEHOLDERS = ("question", "reference", "response")
 """Placeholders that every prompt for answers must have."""
 
-OPTIONAL = ("evidence", "mark", "shown", "total")
-"""Further placeholders. `mark` is a text that occurs in no judged text; the last two are those of the part `chosen`."""
+OPTIONAL = ("evidence", "rule", "mark", "shown", "total")
+"""Further placeholders. `rule` is that of a protocol for the type of the question, or empty. `mark` is a text that
+occurs in no judged text. The last two are those of the part `chosen`."""
 
 WORDS: Mapping[str, str] = {
     "correct": CORRECT,

@@ -290,9 +290,14 @@ def _majority(ballot: list[Verdict]) -> Verdict:
     return Verdict(labels, reason, sure=sure, votes=vote_labels, stable=stable)
 
 
-def panel_from_spec(spec: RunSpec, judge_prompt: str = "") -> Panel | None:
-    """Return the judge that --judge names, or None. Ignores the environment: judging must be requested."""
+def panel_from_spec(spec: RunSpec, judge_prompt: str = "", default: JudgeSetup | None = None) -> Panel | None:
+    """Return the judge that --judge names, or None. Ignores the environment: judging must be requested.
+
+    `default` is the setup of a judge model without --judge-prompt.
+    """
     setup = setup_of(judge_prompt, spec.judge, OFFLINE)
+    if setup is None and spec.judge != OFFLINE:
+        setup = default
     if spec.judge:
         return Panel(judge_name(spec.judge), spec.votes, params=spec.judge_kwargs, setup=setup)
     if spec.votes > 1:
@@ -310,18 +315,20 @@ def answer_scorer_id(panel: Panel, judged: Any) -> str:
 
 
 async def judge_answer(
-    panel: Panel, question: str, references: Sequence[str], response: str, ctx: Context
+    panel: Panel, question: str, references: Sequence[str], response: str, ctx: Context, rule: str = ""
 ) -> Verdict:
     """Return the verdict on an answer that is right if it agrees with any of the references.
 
-    A model gets all references in one question. `offline` compares words, so it judges them one by one.
+    `rule` is that of `AnswerQuestion`. A model gets all references in one question. `offline` compares words, so it
+    judges them one by one.
     """
     alternatives = references
     if panel.name != OFFLINE and len(references) != 1:
         lines = ["Any one of these is a right answer:", *(f"- {reference}" for reference in references)]
         alternatives = ["\n".join(lines)]
     verdicts = [
-        await panel.verdict(AnswerQuestion(question, reference, response), ctx) for reference in alternatives
+        await panel.verdict(AnswerQuestion(question, reference, response, rule=rule), ctx)
+        for reference in alternatives
     ]
     return next((verdict for verdict in verdicts if verdict.labels == (CORRECT,)), verdicts[0])
 

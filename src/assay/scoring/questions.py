@@ -30,7 +30,10 @@ REJECTED, MEMORIZED = "rejected", "memorized"
 
 
 class AnswerQuestion(Struct, frozen=True):
-    """Asks whether an answer is right. `evidence` are the texts from which the reference follows."""
+    """Asks whether an answer is right. `evidence` are the texts from which the reference follows.
+
+    `rule` is what a protocol says about questions of this type. Only prompts with {rule} show it.
+    """
 
     kind: ClassVar[str] = "answer"
     labels: ClassVar[tuple[str, ...]] = (CORRECT, HALLUCINATION, OMISSION)
@@ -38,6 +41,7 @@ class AnswerQuestion(Struct, frozen=True):
     reference: str
     response: str
     evidence: tuple[str, ...] = ()
+    rule: str = ""
 
     @property
     def count(self) -> int:

@@ -22,6 +22,7 @@ class AnswerPrompt(OneLabelPrompt[AnswerQuestion]):
             "response": shortened(question.response),
             "evidence": evidence,
             "chosen": chosen,
+            "rule": question.rule,
         }
 
 

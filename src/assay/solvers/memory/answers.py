@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from assay.core.connect import SCHEMA
 from assay.core.errors import ModelError
-from assay.core.memory import Query, SearchHit
+from assay.core.memory import Message, Query, SearchHit
 from assay.core.protocols import Asker
 from assay.core.stage_usage import ANSWER
 from assay.core.types import Failure, Request, Usage
@@ -46,11 +46,18 @@ class MemoryAnswer(Struct, frozen=True):
 
 
 async def answer_question(
-    asker: Asker, question: Query, hits: Sequence[SearchHit], prompt: MemoryPrompt
+    asker: Asker,
+    question: Query,
+    hits: Sequence[SearchHit],
+    prompt: MemoryPrompt,
+    sessions: Sequence[Sequence[Message]] = (),
 ) -> MemoryAnswer:
-    """Ask the model to answer from the hits. A failed call raises nothing; it sets `failure` of the answer."""
+    """Ask the model to answer from the hits. A failed call raises nothing; it sets `failure` of the answer.
+
+    `sessions` is the conversation, for prompts that list items in order of time.
+    """
     asker.purpose = ANSWER
-    messages = prompt.messages(question, hits)
+    messages = prompt.messages(question, hits, sessions)
     request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=prompt.params)
     try:
         call = await asker.call(request)

@@ -149,15 +149,23 @@ class ConversationSolver(Solver):
                     evidence = inputs.memory in self._memories.needing_evidence
                     query = Query(question.text, question.evidence if evidence else (), question.date)
                     search = await search_once(memory, query, self._k)
-                    pending.start(self._answer(number, question.index, search, pending, ctx))
+                    pending.start(self._answer(number, question.index, search, inputs, pending, ctx))
         return packet_seconds
 
     async def _answer(
-        self, test: int, question: int, search: Search, pending: PendingAnswers, ctx: Context
+        self,
+        test: int,
+        question: int,
+        search: Search,
+        inputs: ConversationInputs,
+        pending: PendingAnswers,
+        ctx: Context,
     ) -> None:
         answer = MemoryAnswer("", failure=search.failure)
         if self._answers and search.failure is None:
-            answer = await answer_question(ctx.model(ANSWER_ROLE), search.query, search.hits, self._prompt)
+            answer = await answer_question(
+                ctx.model(ANSWER_ROLE), search.query, search.hits, self._prompt, inputs.sessions
+            )
         if answer.failure is not None:
             pending.add_failure(answer.failure)
         record = AnswerRecord(

@@ -25,6 +25,9 @@ class MemoryTestOptions(MemoryOptions, frozen=True, kw_only=True):
         "answer_kwargs": "temperature=0,max_tokens=64",
         "build_kwargs": "temperature=0",
         "judge_kwargs": "temperature=0,max_tokens=2048",
+        # Empty and 0 in the struct, so that a protocol gives way to a flag.
+        "ask": "when-visible; at-end with --protocol",
+        "top_k": "10, or that of --protocol",
     }
     examples: ClassVar[str] = """\
 assay memory test --data examples/memory/talks.json --memory bm25 --no-answer
@@ -50,6 +53,13 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
     task_id: Annotated[
         list[str], ask("Only these conversations, by number (0000 is the first) or by their id in the data.")
     ] = field(default_factory=list)
+    protocol: Annotated[
+        str,
+        ask(
+            "Answer and judge as a published evaluation does: locomo, longmemeval or mem0. It sets the prompts, --ask, "
+            "--top-k and the categories; each of these flags overrides it. See docs/protocols.md."
+        ),
+    ] = ""
     categories: Annotated[list[str], ask("Only questions of these categories, such as 1,2,3,4.")] = field(
         default_factory=list
     )
@@ -59,7 +69,7 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
             "When to ask. `when-visible`: in the tests of --trigger. `at-end`: once, after the last message, also "
             "questions without evidence. `both`. `every:N`: after every N messages, and at the end."
         ),
-    ] = "when-visible"
+    ] = ""
     trigger: Annotated[
         Literal["increment", "segments"],
         ask(
@@ -73,7 +83,7 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
     final_test: Annotated[
         bool, ask("Run a final test after the last message if some question was never asked.")
     ] = True
-    top_k: Annotated[int, ask("Number of items to retrieve per question."), Meta(ge=1)] = 10
+    top_k: Annotated[int, ask("Number of items to retrieve per question."), Meta(ge=1)] = 0
     answer_prompt: Annotated[
         str,
         ask(

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from assay.suites.memory_test.pipeline_caller import PipelineCaller
 from assay.suites.memory_test.retention import RetentionCheck
+from assay.suites.memory_test.scorers import JudgeRules, is_judged
 
 # Rule of thumb for English text.
 _CHARACTERS_PER_TOKEN = 4
@@ -23,9 +24,10 @@ class PlannedTest(Struct, frozen=True):
 
 
 class DataPlan:
-    """Counts of all conversations, for one memory."""
+    """Counts of all conversations, for one memory. `rules` are those of the judge."""
 
-    def __init__(self, callers: Iterable[PipelineCaller]) -> None:
+    def __init__(self, callers: Iterable[PipelineCaller], rules: JudgeRules | None = None) -> None:
+        self._rules = rules
         self.schedule = RetentionCheck()
         self.messages = self.tests = self.answers = 0
         self.verdicts = 0
@@ -50,7 +52,7 @@ class DataPlan:
             questions = caller.questions[: test.visible]
             self.answers += test.visible
             for question in questions:
-                self.verdicts += not question.abstention and question.reference is not None
+                self.verdicts += is_judged(question, self._rules)
                 self.output_tokens += max(1, len(str(question.reference or "")) // _CHARACTERS_PER_TOKEN)
             sizes.append(
                 PlannedTest(test.after, test.visible, sum(len(question.text) for question in questions))

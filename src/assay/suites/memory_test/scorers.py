@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Record, Score
@@ -35,6 +35,21 @@ LIST_PARTS, FIRST_PART = "lists", "first"
 # Part of the scorer's id. Increase it when the judge is shown something else: then all answers are judged again.
 _JUDGE_VERSION = 1
 NOT_JUDGED = "not judged"
+
+
+class JudgeRules(Struct, frozen=True, kw_only=True):
+    """What a judge is told about questions of each type, in the place {rule} of its prompt."""
+
+    rule: str
+    by_category: Mapping[str, str] = {}
+    abstention: str = ""
+    """The rule for questions without an answer. Empty: they are not judged, only compared by their words."""
+
+    def of(self, question: ConversationQuestion) -> str:
+        """Return the rule for a question."""
+        if question.abstention:
+            return self.abstention
+        return self.by_category.get(str(question.category), self.rule)
 
 
 class ConversationGold(Struct, frozen=True):
@@ -123,18 +138,24 @@ def retrieved_places(hits: Iterable[Sequence[str]]) -> list[str]:
 class ConversationJudge(Scorer):
     """Asks a judge about every answer. An answer that is the same in several tests is judged once."""
 
-    def __init__(self, panel: Panel, gold_fingerprint: str) -> None:
-        self.id = answer_scorer_id(panel, [gold_fingerprint, _JUDGE_VERSION])
+    def __init__(self, panel: Panel, gold_fingerprint: str, rules: JudgeRules | None = None) -> None:
+        judged: list[Any] = [gold_fingerprint, _JUDGE_VERSION]
+        if rules is not None:
+            judged.append(to_builtins(rules))
+        self.id = answer_scorer_id(panel, judged)
         self._panel = panel
+        self._rules = rules
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Return a score for each answer whose question has a reference."""
-        judged = await compute(lambda: _judged_answers(view.case.gold, view.records))
+        judged = await compute(lambda: _judged_answers(view.case.gold, view.records, self._rules))
         questions = list(dict.fromkeys(each.question for each in judged))
 
         async def ask(question: AnswerQuestion) -> Verdict:
             references = [question.reference]
-            return await judge_answer(self._panel, question.question, references, question.response, ctx)
+            return await judge_answer(
+                self._panel, question.question, references, question.response, ctx, question.rule
+            )
 
         verdicts = dict(zip(questions, await ctx.map(ask, questions), strict=True))
         return [self._score(view.case, each, verdicts[each.question]) for each in judged]
@@ -170,7 +191,7 @@ class ConversationJudge(Scorer):
                 status="not_applicable",
                 reason=NOT_JUDGED,
             )
-            for each in _judged_answers(case.gold, records)
+            for each in _judged_answers(case.gold, records, self._rules)
         ]
 
 
@@ -182,14 +203,26 @@ class _JudgedAnswer(Struct, frozen=True):
     question: AnswerQuestion
 
 
-def _judged_answers(gold: ConversationGold, records: Sequence[Record]) -> list[_JudgedAnswer]:
-    """Return the answers that go to the judge: those whose question has a reference. Abstention needs no judge."""
+def is_judged(question: ConversationQuestion, rules: JudgeRules | None) -> bool:
+    """Return whether a judge sees the answers to a question. Abstention needs none, unless there is a rule for it."""
+    if question.reference is None or not str(question.reference).strip():
+        return False
+    return not question.abstention or bool(rules and rules.abstention)
+
+
+def _judged_answers(
+    gold: ConversationGold, records: Sequence[Record], rules: JudgeRules | None
+) -> list[_JudgedAnswer]:
+    """Return the answers that go to the judge."""
     judged: list[_JudgedAnswer] = []
     for record, answer in read_answers(records):
         question = gold.question(answer)
-        reference = gold.reference(question)
-        if reference is not None and reference.strip():
-            judge_question = AnswerQuestion(question.text, reference, answer.answer)
+        reference = gold.reference(question) or ""
+        if question.abstention:
+            reference = str(question.reference)
+        if is_judged(question, rules) and reference.strip():
+            rule = rules.of(question) if rules else ""
+            judge_question = AnswerQuestion(question.text, reference, answer.answer, rule=rule)
             judged.append(_JudgedAnswer(record, answer, judge_question))
     return judged
 

@@ -46,7 +46,7 @@ from assay.core.suite import (
 )
 from assay.core.types import Case, Record, Score
 from assay.scoring.memory_costs import memory_costs, memory_tables
-from assay.scoring.panel import panel_from_spec
+from assay.scoring.panel import OFFLINE, panel_from_spec
 from assay.solvers.memory.answer_prompt import plain_prompt
 from assay.solvers.memory.conversation import ConversationSolver, read_answers, read_insertion
 from assay.solvers.memory.memory_set import MemorySet
@@ -59,6 +59,7 @@ from assay.solvers.memory.settings import (
 )
 from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_test.case_page import curve_values, question_life, question_lines
+from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.conversation_rows import ConversationRows
 from assay.suites.memory_test.file_schema import file_schemas
 from assay.suites.memory_test.loaders import (
@@ -71,6 +72,7 @@ from assay.suites.memory_test.loaders import (
 from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.pipeline_caller import PipelineCaller, conversation_inputs
 from assay.suites.memory_test.plan import DataPlan
+from assay.suites.memory_test.protocols import find_protocol
 from assay.suites.memory_test.retention import RetentionCheck
 from assay.suites.memory_test.sage_export import SageExporter
 from assay.suites.memory_test.sage_results import find_results
@@ -90,6 +92,7 @@ from assay.suites.memory_test.views import conversation_sections, one_answer, qu
 
 # Memories that --references adds: lower and upper bounds, and two simple baselines.
 REFERENCES = ("none", "FUMemory", "STMemory", "bm25", "oracle")
+_TOP_K = 10
 # Part of the scorer's id. Increase it when the word scores change: then finished runs are scored again.
 _SCORE_VERSION = 2
 
@@ -106,14 +109,17 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """Split option values of the form `a,b` into lists."""
+        """Split option values of the form `a,b` into lists, and fill in what --protocol sets."""
         options = spec.options
         assert isinstance(options, MemoryTestOptions)
+        protocol = find_protocol(options.protocol)
         options = msgspec.structs.replace(
             options,
             memory=split_settings(options.memory),
             task_id=split_names(options.task_id),
             categories=split_names(options.categories),
+            ask=options.ask or (protocol.ask if protocol else WHEN_VISIBLE),
+            top_k=options.top_k or (protocol.top_k if protocol else _TOP_K),
         )
         return msgspec.structs.replace(spec, options=options)
 
@@ -130,7 +136,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         self.memories = find_settings(names, options.memory_args, "--memory", options.repeats)
         self.open_cases = options.conversations
         self._schedule = ScheduleOptions(
-            ask=options.ask,
+            ask=options.ask or WHEN_VISIBLE,
             trigger=options.trigger,
             segments=options.segments,
             final=options.final_test,
@@ -141,11 +147,17 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         self._data = Path(options.data)
         self._answers = not options.no_answer
         memory_set = MemorySet(self.memories, options.embedder, spec.timeout, spec.seed)
-        self._prompt = plain_prompt(Path(options.answer_prompt) if options.answer_prompt else None)
-        self.solver = ConversationSolver(
-            memory_set, options.top_k, answers=self._answers, prompt=self._prompt
+        self._protocol = find_protocol(options.protocol)
+        if self._protocol is None or options.answer_prompt:
+            self._prompt = plain_prompt(Path(options.answer_prompt) if options.answer_prompt else None)
+        else:
+            self._prompt = self._protocol.answer_prompt
+        self._rules = self._protocol.rules if self._protocol else None
+        self._top_k = options.top_k or _TOP_K
+        self.solver = ConversationSolver(memory_set, self._top_k, answers=self._answers, prompt=self._prompt)
+        self._panel = panel_from_spec(
+            spec, options.judge_prompt, self._protocol.judge if self._protocol else None
         )
-        self._panel = panel_from_spec(spec, options.judge_prompt)
         if options.answer_prompt and not self._answers:
             raise UsageError(
                 "--answer-prompt needs answers, but --no-answer asks for none. Remove one of the two."
@@ -192,7 +204,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         identity = fingerprint({"gold": self._gold_fingerprint, "version": _SCORE_VERSION})
         scorers: list[Scorer] = [WordScorer(identity, answers=self._answers)]
         if self._panel is not None:
-            scorers.append(ConversationJudge(self._panel, self._gold_fingerprint))
+            scorers.append(ConversationJudge(self._panel, self._gold_fingerprint, self._rules))
         return scorers
 
     # Rows and cases.
@@ -206,7 +218,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         try:
             return ConversationRows(
                 lambda: self._loader.conversations(self._data),
-                lambda conversation: self._loader.caller(conversation, self._schedule),
+                lambda conversation: self._loader.caller(conversation, self._schedule_of(conversation)),
                 source=options.dataset if own else str(self._data),
                 set_name=self._loader.name,
                 task_ids=options.task_id,
@@ -219,6 +231,15 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
                     f"{self._data} is not in the format of {options.dataset!r}: {hint}"
                 ) from error
             raise
+
+    def _schedule_of(self, conversation: Conversation) -> ScheduleOptions:
+        protocol = self._protocol
+        if protocol is None or not protocol.skips_abstention or self.options.categories:
+            return self._schedule
+        # LoCoMo without category 5, whose every question has no answer.
+        questions = (*conversation.questions, *conversation.unplaced)
+        categories = dict.fromkeys(str(each.category) for each in questions if not each.abstention)
+        return msgspec.structs.replace(self._schedule, categories=tuple(categories))
 
     def rows(self, facts: dict[str, Any] | None = None) -> Rows[PipelineCaller]:
         """Return the conversations. The key of a row covers messages and questions, but no answers.
@@ -257,10 +278,10 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
 
     def overview(self, rows: Rows[PipelineCaller]) -> Overview:
         """Return the sizes of the data and the planned calls, for --dry-run."""
-        plan = DataPlan(self._callers)
+        plan = DataPlan(self._callers, self._rules)
         check = plan.schedule
-        rule = f"--ask {self.options.ask}"
-        if self.options.ask in (WHEN_VISIBLE, BOTH):
+        rule = f"--ask {self._schedule.ask}"
+        if self._schedule.ask in (WHEN_VISIBLE, BOTH):
             rule += f" --trigger {self.options.trigger} --segments {self.options.segments}"
         facts = {
             "data set": f"{self._loader.name} ({self._data})",
@@ -270,6 +291,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             "tests": f"{plan.tests:,} ({rule})",
             "questions asked": f"{plan.answers:,} for each memory",
             "memories": ", ".join(plugin.title for plugin in self.memories.values()),
+            **({"protocol": f"{self._protocol.name}: {self._protocol.summary}"} if self._protocol else {}),
             "cases": f"{self.total(rows):,}",
         }
         if plan.answers > check.questions:
@@ -291,7 +313,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             tokens = [
                 plan.input_tokens(
                     self._prompt.length,
-                    plugin.k or self.options.top_k,
+                    plugin.k or self._top_k,
                     bundle=plugin.about.bundle,
                     empty=name == "none",
                 )
@@ -352,12 +374,35 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             answered=answered_questions(tallies.values()),
             errors=errors.all(),
             # Every memory has the same conversations.
-            notices=check.sentences(),
+            notices=[*self._protocol_notices(), *check.sentences()],
         )
         groups = {name: setting.group for name, setting in self.memories.items()}
         stages = {name: tally.stages() for name, tally in tallies.items()}
         report.tables = memory_tables(memory_costs(report, headline, groups, stages))
         return Outcome(report, files)
+
+    def _protocol_notices(self) -> list[str]:
+        """Return what the report says about --protocol, with the flags that override it."""
+        protocol, options = self._protocol, self.options
+        if protocol is None or not self._answers:
+            return []
+        changed = {
+            "--answer-prompt": bool(options.answer_prompt),
+            "--judge-prompt": bool(options.judge_prompt),
+            "--ask": self._schedule.ask != protocol.ask,
+            "--top-k": self._top_k != protocol.top_k,
+            "--categories": bool(options.categories),
+        }
+        sentences = [f"Protocol {protocol.name}: {protocol.summary}."]
+        if flags := [flag for flag, is_changed in changed.items() if is_changed]:
+            sentences.append(f"Overridden by {', '.join(flags)}.")
+        if protocol.judge is not None and not self.spec.judge:
+            sentences.append(
+                "No --judge: the answers are compared by words only, which the protocol does not do."
+            )
+        elif protocol.judge is not None and self.spec.judge == OFFLINE:
+            sentences.append("The judge offline has rules of its own instead of the protocol's prompt.")
+        return [" ".join(sentences)]
 
     def _judges(self) -> list[JudgeInfo]:
         if self._panel is None:
@@ -438,7 +483,8 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             "data_sha256": self._data_sha256,
             "memory": name,
             "model": answer_model(self.spec, self.options) if self._answers else None,
-            "top_k": self.memories[name].k or self.options.top_k,
+            "top_k": self.memories[name].k or self._top_k,
+            **({"protocol": self._protocol.name} if self._protocol else {}),
             **numbers,
             "category_labels": self._category_labels,
         }
