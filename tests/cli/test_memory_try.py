@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,7 +146,7 @@ def test_a_question_of_ones_own_has_no_evidence(mine: Path, capsys: pytest.Captu
 
 
 def test_data_without_evidence_is_said(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    talk = {
+    talk: dict[str, Any] = {
         "id": "a",
         "sessions": [{"messages": [{"speaker": "Ann", "text": f"word {n}"} for n in range(30)]}],
         "questions": [{"question": f"word {n}?", "answer": "x"} for n in range(20)],
@@ -158,7 +159,11 @@ def test_data_without_evidence_is_said(mine: Path, capsys: pytest.CaptureFixture
     assert "question 9" not in out
     assert "evidence: not measured, because no searched question has any" in out
     assert "8 of 20 questions asked; --full asks all" in out
+    talk["sessions"][0]["messages"][0]["text"] = "long " * 100 + "tail"
+    (mine / "own.json").write_text(json.dumps([talk]))
+    assert "long…" in tried(capsys, "bm25", "--data", "own.json")[1].replace(" …", "…")
     _, full = tried(capsys, "bm25", "--data", "own.json", "--full")
+    assert "long tail" in full
     assert "question 20: word 19?" in full
     assert "more changes" not in full
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.suite_command import SETTINGS, option_of
+from assay.core.excerpt import cut_end
 from assay.core.memory import ACTIVE, LINEAR, MemoryItem, SearchHit
 from assay.core.spec import RunSpec, build, fields
 from assay.screen import block, counted, heading, safe, table, tell
@@ -25,8 +26,8 @@ _OWN_FIELDS = (
 )
 # Common options that matter for a memory that calls a model.
 _FIELDS = ("model", "base_url", "model_args", "gen_kwargs", "timeout", "seed", "ca_file", "insecure")
-# Without --full: changes of a session, and questions of the data.
-_MOST_CHANGES, _MOST_QUESTIONS = 12, 8
+# Without --full: changes of a session, questions of the data, and characters of a line that no terminal limits.
+_MOST_CHANGES, _MOST_QUESTIONS, _MOST_CHARACTERS = 12, 8, 300
 _MARKS = {"add": "+", "update": "~", "archive": "-", "keep": "="}
 _VERBS = {"add": "added", "update": "updated", "archive": "archived", "keep": "kept under a new id"}
 
@@ -71,7 +72,7 @@ def _try(full: bool, **flags: Any) -> int:
             _print_session(event, full=full)
         elif isinstance(event, QuestionTrial):
             questions.append(event)
-            _print_question(event, options.top_k)
+            _print_question(event, options.top_k, full=full)
         else:
             _print_failure(event)
         # A slow memory should be followed through a pipe too.
@@ -110,7 +111,7 @@ def _print_session(session: SessionTrial, *, full: bool) -> None:
     shown = session.changes if full else session.changes[:_MOST_CHANGES]
     width = max((len(change.id) for change in shown), default=0)
     for change in shown:
-        _print_change(change, items.get(change.id), width)
+        _print_change(change, items.get(change.id), width, full=full)
     if hidden := len(session.changes) - len(shown):
         click.echo(f"  … {counted(hidden, 'more change')}; --full shows all")
     counts = Counter(change.op for change in session.changes)
@@ -120,7 +121,7 @@ def _print_session(session: SessionTrial, *, full: bool) -> None:
     click.echo(f"  {counted(len(session.items), 'item')} stored: {', '.join(notes)}")
 
 
-def _print_change(change: ItemChange, item: MemoryItem | None, width: int) -> None:
+def _print_change(change: ItemChange, item: MemoryItem | None, width: int, *, full: bool) -> None:
     notes = []
     if item is not None:
         if item.kind != LINEAR:
@@ -136,11 +137,12 @@ def _print_change(change: ItemChange, item: MemoryItem | None, width: int) -> No
         notes.append(f"replaces {', '.join(replaced)}")
     note = f"[{'; '.join(notes)}] " if notes else ""
     _print_line(
-        f"  {_MARKS[change.op]} {change.id:{width}}  {note}{change.text or (item.text if item else '')}"
+        f"  {_MARKS[change.op]} {change.id:{width}}  {note}{change.text or (item.text if item else '')}",
+        full=full,
     )
 
 
-def _print_question(trial: QuestionTrial, k: int) -> None:
+def _print_question(trial: QuestionTrial, k: int, *, full: bool) -> None:
     question = trial.question
     heading(f"question {question.index}: {question.text}")
     if question.date:
@@ -153,9 +155,9 @@ def _print_question(trial: QuestionTrial, k: int) -> None:
     for rank, hit in enumerate(trial.hits, 1):
         marked = [name for name in hit.item.sources if name in found]
         mark = f"  ← {', '.join(marked)}" if marked else ""
-        _print_line(f"  {rank:>3}  {hit.score:8.3f}  {hit.item.id:{width}}  {hit.item.text}", mark)
+        _print_line(f"  {rank:>3}  {hit.score:8.3f}  {hit.item.id:{width}}  {hit.item.text}", mark, full=full)
         if hit.trace:
-            _print_line(f"       {'':8}  {'':{width}}  {_trace(hit)}")
+            _print_line(f"       {'':8}  {'':{width}}  {_trace(hit)}", full=full)
     if not trial.hits:
         click.echo("  the search returned nothing")
     click.echo(f"  {counted(len(trial.hits), 'item')} in {_seconds(trial.seconds)}")
@@ -165,7 +167,7 @@ def _print_question(trial: QuestionTrial, k: int) -> None:
         if place.id not in found:
             _print_line(f"  missing {place.id}: {_where(place, k)}")
             if place.message is not None:
-                _print_line(f"          {place.message.line}")
+                _print_line(f"          {place.message.line}", full=full)
 
 
 def _trace(hit: SearchHit) -> str:
@@ -224,14 +226,13 @@ def _print_end(questions: Sequence[QuestionTrial], plan: TrialPlan, k: int, *, o
         click.echo(f"{len(questions):,} of {counted(asked, 'question')} asked; --full asks all")
 
 
-def _print_line(text: str, end: str = "") -> None:
-    """Print one line, cut to the width of the terminal. `end` is never cut."""
-    line = safe(text.replace("\n", " "))
+def _print_line(text: str, end: str = "", *, full: bool = False) -> None:
+    """Print one line. It is cut to the width of the terminal, or else to 300 characters; `end` is never cut."""
+    line = safe(" ".join(text.splitlines()))
+    room = _MOST_CHARACTERS
     if sys.stdout.isatty():
-        room = max(40, shutil.get_terminal_size().columns - len(end))
-        if len(line) > room:
-            line = line[: room - 1] + "…"
-    click.echo(line + safe(end))
+        room = max(40, shutil.get_terminal_size().columns - len(end) - 1)
+    click.echo((line if full else cut_end(line, room)) + safe(end))
 
 
 def _seconds(seconds: float) -> str:

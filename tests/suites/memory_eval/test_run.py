@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import assay
 from assay.core.errors import InputError, UsageError
 from assay.suites.memory_eval.output_files import OutputLines
 from assay.suites.memory_eval.rows import QaRow, SessionRow
@@ -218,6 +219,11 @@ def test_an_own_prompt_may_ask_for_a_plain_answer(tmp_path: Path) -> None:
     # The files alone say it too.
     again = samples.run(eval_only=True, fresh=True, dataset="", model="")
     (evidence,) = [metric for metric in entry_of(again, "bm25").metrics if metric.name == "evidence"]
+    assert (evidence.value, evidence.left_out) == (None, {"not cited": 3})
+    assert typed("import", str(samples.out), "--output-dir", str(tmp_path / "imported")) == 0
+    (folder,) = (path.parent for path in (tmp_path / "imported").rglob("run.json"))
+    imported = entry_of(assay.load(folder), "bm25")
+    (evidence,) = [metric for metric in imported.metrics if metric.name == "evidence"]
     assert (evidence.value, evidence.left_out) == (None, {"not cited": 3})
 
 
