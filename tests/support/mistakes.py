@@ -439,6 +439,35 @@ MISTAKES: dict[str, list[Mistake]] = {
             TEST.replace("--dataset plain", "--dataset loader.py:load"),
             loader__py="def load(path):\n    return None\n",
         ),
+        wrong(
+            "a loader whose conversations share a number",
+            TEST.replace("--dataset plain", "--dataset loader.py:load"),
+            loader__py="""from assay.suites.memory_test.conversation import Conversation
+
+def load(path):
+    return [Conversation.of(0, name, [], []) for name in "ab"]
+""",
+        ),
+        wrong("an embedder that is none", f"{TEST.replace('bm25', 'dense')} --embedder model.py:answer"),
+        wrong(
+            "a loader of samples with a wrong value",
+            EVAL.replace("sample.json", "loader.py:load"),
+            loader__py="""from assay.suites.memory_eval.sample import Sample, SampleSession, SampleTurn
+
+def load():
+    yield Sample("ada", "ada", (SampleSession("S1", (SampleTurn("user", 7),)),), ())
+""",
+        ),
+        wrong(
+            "a loader of samples that takes a path",
+            EVAL.replace("sample.json", "loader.py:load"),
+            loader__py="def load(path):\n    return []\n",
+        ),
+        wrong(
+            "a user of HaluMem without a dialogue",
+            EVAL,
+            sample__json='{"uuid": "u", "persona_info": "", "sessions": [{"questions": [{"question": "?"}]}]}',
+        ),
         wrong("samples that are not there", EVAL.replace("sample.json", "smaple.json")),
         wrong("a sample without sessions", EVAL, sample__json='{"sample_id": "s"}'),
         wrong("a sample that is not JSON", EVAL, sample__json="hello"),
