@@ -20,7 +20,7 @@ ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_e
 # Tests start hundreds of processes. Without bytecode on disk each one compiles every module again: 1.7 s instead of 0.4 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval prove-hop prove-damage kills demo-memory locomo judges $(SYSTEMS:%=test-%) test-hf calibrate-offline browser screenshots pictures clean
+.PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval prove-hop prove-damage kills demo-memory locomo judges $(SYSTEMS:%=test-%) test-hf calibrate-offline labels browser screenshots pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -89,11 +89,21 @@ locomo: $(VENV)/.dev
 judges: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/calibration -s
 
-# What is known of the judge offline and comes with the package; numbers only, the labels are not ours to ship:
-# make calibrate-offline ASSAY_VOTES=path/to/labels.json
+# What is known of the judge offline and comes with the package. Run it after every change of the judge. The figures on
+# the constructed set are always renewed; those on real votes, which are not ours to ship, with
+# make calibrate-offline ASSAY_VOTES=path/to/locomo_answers_with_judge_votes.json
+CALIBRATE = ASSAY_DATA=results/calibration/data $(BIN)/assay judge calibrate --judge offline --output-dir results/calibration
 calibrate-offline: $(VENV)/.dev
-	ASSAY_DATA=results/calibration/data $(BIN)/assay judge calibrate --judge offline --labels '$(ASSAY_VOTES)' \
-	  --cluster '$(ASSAY_HELD_OUT)' --output-dir results/calibration --save src/assay/scoring/calibrations/offline.json
+	$(CALIBRATE) --labels built-in --save src/assay/scoring/calibrations/offline.json
+ifdef ASSAY_VOTES
+	$(CALIBRATE) --labels '$(ASSAY_VOTES)' --cluster '$(ASSAY_HELD_OUT)' \
+	  --save src/assay/scoring/calibrations/offline-votes.json
+endif
+	$(BIN)/python -m benchmarks.labelled.figures
+
+# The labels of --labels built-in. After it, run make calibrate-offline.
+labels: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.labelled
 
 # Debian's Chromium with Chinese fonts, and what drives it: for tests/browser, which are skipped without it.
 browser: $(VENV)/.browser

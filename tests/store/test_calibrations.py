@@ -12,6 +12,7 @@ from assay.core.errors import UsageError
 from assay.core.judges import LIMITED, NOT_JUDGED, RUBRIC, Calibration, JudgeInfo
 from assay.scoring.agreement import JudgedRow, agreement
 from assay.scoring.panel import Panel
+from assay.scoring.questions import KINDS
 from assay.store import calibrations
 from assay.store.calibrations import (
     describe_calibration,
@@ -119,13 +120,17 @@ def test_ones_own_come_before_those_of_the_package(tmp_path: Path, monkeypatch: 
 
 
 def test_what_comes_with_the_package_can_be_read() -> None:
-    """Every file is whole, of the judge as it is now, and of enough labels to speak of."""
-    paths = list(calibrations.SHIPPED.glob("*.json"))
-    assert paths
-    for path in paths:
-        stored = msgspec.json.decode(path.read_bytes(), type=Calibration)
-        assert stored.is_of("offline", Panel("offline").fingerprint("answer"), "answer")
+    """Votes on answers, and all kinds on the constructed set. Each is of the judge as it is now, and of many labels."""
+    panel = Panel("offline")
+    shipped = calibrations.list_calibrations()
+    for stored in shipped:
+        assert stored.is_of("offline", panel.fingerprint(stored.kind), stored.kind)
         assert (stored.overall.n > 100, stored.labels) == (True, Path(stored.labels).name)
+    sources = {(stored.kind, stored.constructed) for stored in shipped}
+    assert sources == {("answer", False), *((kind, True) for kind in KINDS)}
+    votes = find_calibration("offline", panel.fingerprint("answer"))
+    assert votes is not None
+    assert not votes.constructed
 
 
 def test_a_part_is_not_remembered(data_folder: Path) -> None:
@@ -177,11 +182,11 @@ def test_a_judge_has_the_newest_calibration_of_its_kind() -> None:
     panel = Panel("offline")
     answers = panel_judge(panel, ["judge"])
     evidence = panel_judge(panel, ["evidence"], "evidence")
-    assert with_calibration(evidence).calibration is None
+    before = with_calibration(evidence).calibration
     saved = calibration(judge="offline", fingerprint=panel.fingerprint("answer"))
     save_calibration(saved)
     assert calibration_of(answers) == saved
-    assert calibration_of(evidence) is None
+    assert calibration_of(evidence) == before != saved
     assert with_calibration(answers).calibration == saved
 
 

@@ -109,6 +109,8 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
     """The newest calibration at the time of the report."""
     prompt_file: str = ""
     """The file of --judge-prompt, if the prompt is the user's own."""
+    calibrated_here: bool = False
+    """Whether this is the report of the calibration itself: another one that is saved does not replace it."""
 
     @property
     def advice(self) -> str:

@@ -20,6 +20,8 @@ def calibration_of(judge: JudgeInfo, warn: Warn | None = None) -> Calibration | 
 
     A report from another machine may have a calibration that this machine lacks.
     """
+    if judge.calibrated_here:
+        return judge.calibration
     return find_calibration(judge.name, judge.fingerprint, judge.kind, warn) or judge.calibration
 
 

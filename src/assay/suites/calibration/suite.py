@@ -215,7 +215,8 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         return Outcome(report, files)
 
     def _judge(self, calibration: Calibration) -> JudgeInfo:
-        return replace(self._judge_of(calibration.kind), calibration=calibration)
+        judge = self._judge_of(calibration.kind)
+        return replace(judge, metrics=[calibration.kind], calibration=calibration, calibrated_here=True)
 
     def _judge_of(self, kind: str) -> JudgeInfo:
         if kind == RUBRIC:
