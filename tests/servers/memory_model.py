@@ -26,12 +26,12 @@ from servers.loopback import LoopbackServer
 
 Schema = dict[str, Any]
 SIZE = 64
-# Where systems put the messages that a fact may come from: mem0, langmem, graphiti, and the REST example.
+# Where systems put the messages that a fact may come from: mem0, langmem, graphiti, the REST example and MGMemory.
 _SECTIONS = (
     r".*\n\n## New Messages\n(.*)\n\n## Observation Date\n",
     r".*<session_([\w-]+)>\n(.*)\n</session_\1>",
     r".*<CURRENT[ _]MESSAGE>\n(.*?)\n</CURRENT[ _]MESSAGE>",
-    r".*<messages>\n(.*)\n</messages>",
+    r".*<messages[^>]*>\n(.*)\n</messages>",
 )
 _ROLE = re.compile(r"^(?:user|assistant|system): (?=[^:\n]{1,40}: )")
 _SPEAKER = re.compile(r"^([^:\n]{1,40}): ")
@@ -245,6 +245,11 @@ def json_object(prompt: str) -> dict[str, Any]:
 
 def text(prompt: str) -> str:
     """An answer, or what the prompts of assay's own memories ask for."""
+    if prompt.endswith(
+        "Write the calls, or none."
+    ):  # MGMemory saves a fact, or looks for the question itself
+        question = re.search(r"<question>\n(.*)\n</question>", prompt, re.DOTALL)
+        return f"recall: {question[1]}" if question else f"save: {(facts(prompt) or ['nothing'])[-1]}"
     if "whole number" in prompt:
         return str(1 + zlib.crc32(prompt.encode()) % 10)
     if "yes" in prompt and "no" in prompt and "Reply with yes" in prompt:
