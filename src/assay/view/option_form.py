@@ -161,6 +161,8 @@ def _form_field(field: Field, options: type[SuiteOptions], value: str | None) ->
     default = "" if field.default in (None, "", [], {}) else str(field.default)
     if field.name == "output_dir":
         default = options.default_output
+    # The default of some options depends on others; their own 0 or empty text says nothing.
+    default = options.default_params.get(field.name, default)
     if kind == "check":
         default = "1" if field.default else ""
     choices = []

@@ -54,12 +54,12 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
         list[str], ask("Only these conversations, by number (0000 is the first) or by their id in the data.")
     ] = field(default_factory=list)
     protocol: Annotated[
-        str,
+        Literal["locomo", "longmemeval", "mem0"] | None,
         ask(
             "Answer and judge as a published evaluation does: locomo, longmemeval or mem0. It sets the prompts, --ask, "
             "--top-k and the categories; each of these flags overrides it. See docs/protocols.md."
         ),
-    ] = ""
+    ] = None
     categories: Annotated[list[str], ask("Only questions of these categories, such as 1,2,3,4.")] = field(
         default_factory=list
     )

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from assay.core.errors import UsageError
-from assay.core.registry import unknown
 from assay.scoring.judge_setup import JudgeSetup
 from assay.solvers.memory.answer_prompt import MemoryPrompt
 from assay.suites.memory_test.scorers import JudgeRules
@@ -43,11 +41,9 @@ def protocol_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(__path__))
 
 
-def find_protocol(name: str) -> Protocol | None:
-    """Return the set of this name; None for an empty name. Raises UsageError for an unknown one."""
-    if not name:
+def find_protocol(name: str | None) -> Protocol | None:
+    """Return the set of this name; None for no name."""
+    if name is None:
         return None
-    if name not in protocol_names():
-        raise UsageError(unknown("protocol", name, protocol_names()))
     protocol: Protocol = importlib.import_module(f"{__name__}.{name}").PROTOCOL
     return protocol
