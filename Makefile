@@ -20,7 +20,7 @@ ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_e
 # Tests start hundreds of processes. Without bytecode on disk each one compiles every module again: 1.7 s instead of 0.4 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval prove-hop prove-damage kills demo-memory locomo judges $(SYSTEMS:%=test-%) test-hf calibrate-offline labels browser screenshots pictures clean
+.PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval prove-hop prove-damage kills demo-memory lab locomo judges $(SYSTEMS:%=test-%) test-hf calibrate-offline labels browser screenshots pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -79,6 +79,12 @@ demo-memory: $(VENV)/.local
 	$(BIN)/assay models pull smollm2
 	$(BIN)/assay memory test --data examples/memory/talks.json --task-id 0000 --segments 5 --top-k 4 \
 	  --memory bm25 --model local/smollm2
+
+# The laboratory for memories on the invented conversations, offline, ending in results/lab/report.html; within ten
+# minutes on two cores.
+lab: $(VENV)/.dev
+	$(BIN)/assay models pull smollm2
+	$(BIN)/python -m benchmarks.lab
 
 # Known sequences on the real LoCoMo, which is not ours to ship: make locomo ASSAY_LOCOMO=path/to/locomo10.json
 locomo: $(VENV)/.dev

@@ -254,6 +254,10 @@ def text(prompt: str) -> str:
         return str(1 + zlib.crc32(prompt.encode()) % 10)
     if "yes" in prompt and "no" in prompt and "Reply with yes" in prompt:
         return "yes" if zlib.crc32(prompt.encode()) % 3 == 0 else "no"
+    if "begin with save:" in prompt or "\nsave: " in prompt:
+        return "\n".join(f"save: {fact}" for fact in facts(prompt)[:2]) or "none"
+    if "\nrecall: " in prompt:
+        return "recall: " + prompt.rpartition("<question>\n")[2].partition("\n")[0]
     if '"citations"' in prompt:
         return json.dumps(json_object(prompt), ensure_ascii=False)
     if "Question: " in prompt:
