@@ -6,7 +6,7 @@ import re
 
 from assay.core.report import Curve, Entry, Interval, Metric, Point, Report, Slice
 from assay.view.charts import open_slices
-from assay.view.curves import CurveChart, line_chart, line_sample, report_curves
+from assay.view.curves import CurveChart, CurveLine, line_chart, line_sample, report_curves
 
 
 def curve(*values: float | None, name: str = "recall", width: float = 0.1) -> Curve:
@@ -76,3 +76,16 @@ def test_the_first_slices_are_open_until_there_are_about_twenty_bars() -> None:
     second = Entry(name="b", slices=[*slices("tag", 12), *slices("field", 1)])
     assert open_slices(Report(entries=[first, second])) == {(0, "tag"), (0, "field")}
     assert open_slices(Report(entries=[Entry(name="a", slices=slices("tag", 100))])) == set()
+
+
+def test_bands_of_many_lines_are_left_out() -> None:
+    """They would hide each other and the lines."""
+    metric = Metric(name="f1", value=0.5, denominator=4, interval=Interval(0.2, 0.8))
+    points = [Point(1.0, metric), Point(2.0, metric)]
+    few, many = (
+        line_chart(CurveChart("f1", "messages", [CurveLine(f"m{number}", points) for number in range(count)]))
+        for count in (6, 7)
+    )
+    assert few.count("<polygon") == 6
+    assert many.count("<polygon") == 0
+    assert many.count("<polyline") == 7

@@ -3,7 +3,7 @@
     for chart in report_curves(report):
         line_chart(chart)       # SVG; the template writes the legend and the numbers as text beside it
 
-A value that was not measured is a gap. A band around a line is the 95 % interval.
+A value that was not measured is a gap. A band around a line is the 95 % interval, unless there are many lines.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ COLOURS = 6
 """Classes `line-0` to `line-5` of the style sheet. Further lines are dashed, so that no two lines look the same."""
 _DASHES = ("", "5 3", "1.5 2.5", "8 3 2 3")
 
+# Lines of a chart that shows their intervals.
+_MAX_BANDS = 6
+
 
 class CurveLine(Struct, frozen=True):
     """One line of a chart, with the points that were measured."""
@@ -40,6 +43,11 @@ class CurveChart(Struct, frozen=True):
     x: str
     """What the horizontal axis counts."""
     lines: list[CurveLine]
+
+    @property
+    def has_bands(self) -> bool:
+        """Whether intervals are drawn. The bands of more lines would hide each other; the table has the numbers."""
+        return len(self.lines) <= _MAX_BANDS
 
 
 def report_curves(report: Report) -> list[CurveChart]:
@@ -84,7 +92,7 @@ def line_chart(chart: CurveChart, *, large: bool = False) -> Markup:
         for value in axes.x_ticks
     ]
     for number, line in enumerate(chart.lines):
-        parts += _draw(axes, line, number)
+        parts += _draw(axes, line, number, with_band=chart.has_bands)
     svg = Markup(
         '<svg class="lines{}" viewBox="0 0 {} {}" role="img" aria-label="{}">{}'
         '<text class="axis-title" x="{}" y="{}" text-anchor="middle">{}</text></svg>'
@@ -130,7 +138,7 @@ def _ticks(low: float, high: float, most: int) -> list[float]:
     return [round(number * step, 10) for number in range(first, max(last, first + 1) + 1)]
 
 
-def _draw(axes: _ChartFrame, line: CurveLine, number: int) -> list[str]:
+def _draw(axes: _ChartFrame, line: CurveLine, number: int, *, with_band: bool) -> list[str]:
     """Return the band, the line and the points of one line. Points that were not measured interrupt it."""
     parts = []
     for is_measured, group in groupby(line.points, key=lambda point: point.metric.value is not None):
@@ -138,7 +146,7 @@ def _draw(axes: _ChartFrame, line: CurveLine, number: int) -> list[str]:
             continue
         places = [(axes.x(point.x), axes.y(point.metric.value or 0.0), point.metric) for point in group]
         bands = [(x, metric.interval) for x, _, metric in places if metric.interval is not None]
-        if len(bands) > 1:
+        if with_band and len(bands) > 1:
             upper = [f"{x},{axes.y(high)}" for x, (_, high) in bands]
             lower = [f"{x},{axes.y(low)}" for x, (low, _) in reversed(bands)]
             parts.append(
