@@ -41,19 +41,12 @@ def prompts(server: LoopbackServer) -> list[str]:
     return [body["messages"][-1]["content"] for body in server.bodies if "messages" in body]
 
 
-def memory_test(out: Path, server: LoopbackServer, *flags: str) -> Job:
+def memory_test(out: Path, server: LoopbackServer, *flags: str, memory: str = SYSTEM) -> Job:
     """`assay memory test` of two shipped conversations at once. Vectors come from the endpoint too."""
-    command = [
-        "memory",
-        "test",
-        "--data",
-        f"{EXAMPLES}/memory/talks.json",
-        "--memory",
-        SYSTEM,
-        "--limit",
-        "2",
-    ]
-    return _job(out, server, [*command, "--segments", "1", "--embedder", "openai/fake", *_options(), *flags])
+    data = ["--data", f"{EXAMPLES}/memory/talks.json", "--limit", "2", "--segments", "1"]
+    options = _options() if memory == SYSTEM else []
+    subject = ["--memory", memory, "--embedder", "openai/fake", *options]
+    return _job(out, server, ["memory", "test", *data, *subject, *flags])
 
 
 def memory_eval(out: Path, server: LoopbackServer, *flags: str) -> Job:

@@ -70,6 +70,11 @@ def test_a_run_killed_ten_times_is_as_an_undisturbed_one(
     """The same files, times aside; of what the log had at a kill nothing is asked again."""
     # Apart from each other: a run takes replies from runs in the folders beside its own.
     whole, killed = (RUNS[name](tmp_path / part / "out", server) for part in ("whole", "killed"))
+    assert_kills_cost_nothing(whole, killed, server)
+
+
+def assert_kills_cost_nothing(whole: Job, killed: Job, server: MemoryModel) -> None:
+    """One run is undisturbed, the other is killed ten times: the same files, and no logged call is made again."""
     ended = whole.run()
     assert ended.code == 0, ended.err
     total = whole.count("calls")
