@@ -104,7 +104,7 @@ def _print_long_table(report: Report) -> None:
 
 def _print_main_table(report: Report) -> None:
     """Print a table of entries and metrics. The larger number becomes rows, because terminals scroll down."""
-    metrics = _metric_names(entry.metrics for entry in report.entries)
+    metrics = _metric_names(_main_metrics(entry) for entry in report.entries)
     counts = _count_names(entry.counts for entry in report.entries)
     entries = list(nested(report.entries))
     if len(metrics) > len(entries):
@@ -121,6 +121,11 @@ def _print_main_table(report: Report) -> None:
         cells += [_count_cell(entry.counts, name) for name in counts]
         rows.append([f"{'  ' * depth}{entry.title}", *cells])
     table([report.entry_word, *metrics.values(), *map(plain, counts)], rows)
+
+
+def _main_metrics(entry: Entry) -> list[Metric]:
+    """Return the metrics that no other table of the entry shows."""
+    return [metric for metric in entry.metrics if not metric.table]
 
 
 def _metric_names(lists: Iterable[Sequence[Metric]]) -> dict[str, str]:
@@ -154,7 +159,8 @@ def _print_remarks(report: Report, run: str) -> None:
     """Print reasons of missing numbers, warnings, a hint about invalid scores, and the entries' notes."""
     invalid = 0
     warnings: dict[tuple[str, str], list[str]] = {}
-    for entry, metric in report.metrics():
+    metrics = [(entry, metric) for entry in report.entries for metric in _main_metrics(entry)]
+    for entry, metric in metrics:
         name = ",".join(filter(None, (metric.title, metric.filter)))
         invalid += metric.left_out.get("invalid", 0)
         if metric.reason:
@@ -162,7 +168,7 @@ def _print_remarks(report: Report, run: str) -> None:
         if metric.warning:
             warnings.setdefault((entry.title, metric.warning), []).append(name)
     texts = {warning for _, warning in warnings}
-    if len(texts) == 1 and sum(map(len, warnings.values())) == sum(1 for _ in report.metrics()):
+    if len(texts) == 1 and sum(map(len, warnings.values())) == len(metrics):
         block(f"all values: {texts.pop()}", indent="")
     else:
         for (title, warning), names in warnings.items():
@@ -221,7 +227,11 @@ def _print_curves(report: Report) -> None:
             if curve in repeats or not measured:
                 continue
             bars = sparkline(values, min(0.0, *measured, 0.0), max(1.0, *measured, 1.0))
-            ends = [f"{value:.3f}" for value in (values[0], values[-1]) if value is not None]
+            ends = []
+            for point in (curve.points[0], curve.points[-1]):
+                if point.metric.value is not None:
+                    at = f" at {point.place}" if point.span else ""
+                    ends.append(f"{point.metric.value:.3f}{at}")
             row = [entry.title, bars, " → ".join(ends)]
             by_name.setdefault((curve.name, curve.title or f"{curve.name} by {curve.x}"), []).append(row)
     for (_, title), rows in by_name.items():
@@ -344,7 +354,7 @@ def print_pairs(run: Run) -> None:
         return
     from assay import api
 
-    labels = _metric_names(entry.metrics for entry in run.report.entries)
+    labels = _metric_names(_main_metrics(entry) for entry in run.report.entries)
     rows = []
     try:
         # The pairs of ten settings of a sweep would be 45.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from itertools import islice
 from statistics import fmean
@@ -151,12 +151,15 @@ def command(  # noqa: PLR0913 - one argument per option
     print_run(loaded)
     print_notes(notes_or_warning(loaded.folder, tell))
     rows, suite_class = [], _suite(suite) or Suite
+    in_tables = (
+        {metric.name for _, metric in loaded.report.metrics() if metric.table} if loaded.report else set()
+    )
     views = failed_cases(cases) if failed else iter(cases)
     for view in islice(views, limit):
         end = view.end
         key = " ".join(filter(None, (end.case, _name_for_people(view, suite))))
         reply = answer_preview(suite_class, end.failure, view.records, MAX_PREVIEW)
-        rows.append([str(end.index), end.set, key, end.status, _score_cell(view), reply])
+        rows.append([str(end.index), end.set, key, end.status, _score_cell(view, in_tables), reply])
     click.echo()
     if rows:
         table(["position", "set", "key", "status", "scores", "reply"], rows)
@@ -241,9 +244,9 @@ def _name_for_people(view: CaseView, suite: str) -> str:
     return f"{suite_class.case_word if suite_class else 'case'} {view.end.label} with {view.end.subject}"
 
 
-def _score_cell(view: CaseView) -> str:
-    """Return the scores of a case. If there are many, their mean and number by metric."""
-    final = [score for score in view.scores if not score.interim]
+def _score_cell(view: CaseView, left_out: Collection[str]) -> str:
+    """Return the scores of a case, without some metrics. If there are many, their mean and number by metric."""
+    final = [score for score in view.scores if not score.interim and score.metric not in left_out]
     if len(final) == len(view.scores) <= MAX_SCORES:
         parts = []
         for score in final:

@@ -203,12 +203,16 @@ class HeldSession(Struct, frozen=True, kw_only=True):
 
 
 class CurveValue(Struct, frozen=True, kw_only=True):
-    """One score along the tests of a conversation, for curves by category. `value` may say why there is none."""
+    """One score along the tests of a conversation, for curves by category. `value` may say why there is none.
+
+    `age` counts the messages between the evidence and the test, if the question has evidence.
+    """
 
     test: int
     category: str
     metric: str
     value: float | str
+    age: int | None = None
 
 
 def verdict_details(scores: Iterable[Score]) -> list[VerdictDetail]:

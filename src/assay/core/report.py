@@ -45,6 +45,8 @@ class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The name to print, if it differs from `name`."""
     unit: str = "case"
     """What the denominator counts."""
+    table: str = ""
+    """Name of the entry's table that shows the metric. The main table then leaves it out, so that it stays readable."""
     aggregation: str = "mean"
     """How the values of cases become the number. A better number may mean smaller values, as for perplexity."""
     higher_is_better: bool | None = True
@@ -129,10 +131,19 @@ class Table(Struct, kw_only=True, omit_defaults=True):
 
 
 class Point(Struct, frozen=True, omit_defaults=True):
-    """One point of a curve."""
+    """One point of a curve. If it stands for a range of x values, `span` has both ends, and `x` is their mean."""
 
     x: float
     metric: Metric
+    span: tuple[float, float] | None = None
+
+    @property
+    def place(self) -> str:
+        """The x value to print, or the range: `20–49`."""
+        if self.span is None:
+            return f"{self.x:,.0f}"
+        low, high = self.span
+        return f"{low:,.0f}–{high:,.0f}" if low != high else f"{low:,.0f}"
 
 
 class Curve(Struct, kw_only=True, omit_defaults=True):

@@ -27,6 +27,7 @@ class MetricFields(TypedDict, total=False):
     filter: str
     label: str
     unit: str
+    table: str
     aggregation: str
     higher_is_better: bool | None
     left_out: dict[str, int]

@@ -17,7 +17,7 @@ clusters, so with 5 clusters p cannot be below 0.0625, whatever the interval say
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.core.report import Interval, PairedRow
@@ -182,18 +182,19 @@ def fill_row(row: PairedRow, result: Paired) -> None:
     adjust_rows([row])
 
 
-def adjust_rows(rows: Iterable[PairedRow]) -> None:
+def adjust_rows(rows: Iterable[PairedRow], apart: Collection[str] = ()) -> None:
     """Adjust the p of rows that are read together by Holm's method, and give them their verdicts.
 
     In a table of fourteen rows without a true difference, some p is below 0.05 in every second comparison. With the
     adjusted p it is one in twenty. Rows over all sets are adjusted together, and so are the rows of single sets. The
-    verdict is "better" or "worse" if the adjusted p is below 0.05, else "unclear".
+    metrics in `apart` are further groups of their own. The verdict is "better" or "worse" if the adjusted p is below
+    0.05, else "unclear".
     """
-    families: dict[bool, list[PairedRow]] = {True: [], False: []}
+    families: dict[tuple[bool, bool], list[PairedRow]] = {}
     for row in rows:
         row.verdict = "unclear"
         if row.p is not None:
-            families[bool(row.set)].append(row)
+            families.setdefault((bool(row.set), row.metric in apart), []).append(row)
     for family in families.values():
         family.sort(key=lambda row: row.p or 0.0)
         largest = 0.0

@@ -3,7 +3,8 @@
 The report of a memory test has curves over all questions. This makes the same curves of one category, from the scores
 in the journal. In the first curve a conversation with fewer tests is represented by its last test, so every point
 covers all conversations. In the second curve, whose name ends in `OF_TESTS`, a point covers only the conversations that
-have the test. Intervals are clustered by conversation.
+have the test. The third curve, whose name ends in `BY_AGE`, is over the age of the evidence: a point covers all answers
+with an age in its span. Intervals are clustered by conversation.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from assay.scoring.metric_builders import ClusteredValues
 OF_TESTS = "_of_tests"
 """The end of the name of a curve whose points cover only the conversations that have the test."""
 
+BY_AGE = "_by_age"
+"""The end of the name of a curve over the age of the evidence."""
+
 
 def category_curve(
     conversations: Sequence[tuple[int, Sequence[CurveValue]]], category: str, metric: str, along: Curve
@@ -25,6 +29,8 @@ def category_curve(
 
     Each conversation is its number and its values. A test without a value of the category has a point without a value.
     """
+    if along.name.endswith(BY_AGE):
+        return _age_curve(conversations, category, metric, along)
     label = along.points[0].metric.label if along.points else ""
     keeps_last = not along.name.endswith(OF_TESTS)
     last_tests = {
@@ -52,4 +58,22 @@ def category_curve(
         Point(at.x, clustered.metric(metric, label=label, unit="question"))
         for at, clustered in zip(along.points, shown, strict=True)
     ]
+    return Curve(name=along.name, x=along.x, points=points, title=along.title)
+
+
+def _age_curve(
+    conversations: Sequence[tuple[int, Sequence[CurveValue]]], category: str, metric: str, along: Curve
+) -> Curve:
+    """Return the curve of a category over the age of the evidence, with the spans of the report's curve."""
+    points = []
+    for at in along.points:
+        low, high = at.span or (at.x, at.x)
+        values = ClusteredValues()
+        for number, own in conversations:
+            for value in own:
+                fits = value.age is not None and low <= value.age <= high
+                if fits and value.metric == metric and value.category == category:
+                    values.add(value.value, number)
+        shown = values.metric(metric, label=at.metric.label, unit=at.metric.unit)
+        points.append(Point(at.x, shown, at.span))
     return Curve(name=along.name, x=along.x, points=points, title=along.title)

@@ -123,7 +123,7 @@ def test_a_memory_whose_every_search_raises_measures_nothing(tmp_path: Path) -> 
     run = talks.run(no_answer=True, model="", segments=1)
     assert run.exit_code == 1
     assert run.report is not None
-    assert [metric.value for metric in run.report.entries[0].metrics] == [None]
+    assert {metric.value for metric in run.report.entries[0].metrics} == {None}
 
 
 @pytest.mark.parametrize(("prefix", "body"), [("", "time.sleep(20)"), ("async ", "await asyncio.sleep(20)")])

@@ -10,6 +10,9 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageError
+from assay.store.cases import RunCases
+from assay.store.category_curves import BY_AGE, category_curve
+from assay.suites.memory_test.retention import age_bins
 from assay.suites.memory_test.suite import MemoryTestSuite
 
 from support.memory_talks import Talks, file_of, numbers_of, talk
@@ -126,3 +129,71 @@ def test_a_dry_run_says_what_asking_once_would_ask(tmp_path: Path) -> None:
     assert facts["questions asked"] == "6 for each memory"
     assert facts["asked once"] == "5 for each memory with --ask at-end"
     assert facts["note 1"].startswith("Not asked: 1 question")
+
+
+def test_scores_are_collected_by_the_age_of_the_evidence(tmp_path: Path) -> None:
+    """Every answer of every test counts at its own age. The first message is asked at many ages."""
+    talks = Talks(tmp_path, talk(60))
+    run = talks.run(ask="every:2", memory=["STMemory"], model="", no_answer=True, top_k=10)
+    retention = numbers_of(run)["retention"]
+    answers = sum(range(2, 62, 2))
+    assert (retention["answers"], retention["without_evidence"]) == (answers, 0)
+    points = retention["points"]
+    assert [(point["age_from"], point["age_to"]) for point in points] == [
+        (0, 9),
+        (10, 19),
+        (20, 49),
+        (50, 59),
+    ]
+    assert sum(point["evidence_recall"]["n"] for point in points) == answers
+    values = [point["evidence_recall"]["value"] for point in points]
+    assert values[0] > 0.9
+    assert values[-1] == 0.0
+    assert points[0]["evidence_recall"]["clusters"] == 1
+    assert run.report is not None
+    (curve,) = [curve for curve in run.report.entries[0].curves if curve.name == "evidence_recall_by_age"]
+    assert [point.place for point in curve.points] == ["0–9", "10–19", "20–49", "50–59"]
+    assert [point.metric.value for point in curve.points] == values
+    assert {point.metric.unit for point in curve.points} == {"answer"}
+    assert any(path.name == "retention.svg" for path in run.files)
+
+
+def test_questions_without_evidence_have_no_age(tmp_path: Path) -> None:
+    """They are asked once, at the end, and counted beside the curve."""
+    retention = numbers_of(Talks(tmp_path, with_question_without_evidence()).run(ask="at-end"))["retention"]
+    assert (retention["answers"], retention["without_evidence"]) == (4, 1)
+    (point,) = retention["points"]
+    assert (point["age_from"], point["age_to"], point["age"]) == (0, 3, 1.5)
+    assert point["f1"]["n"] == 4
+
+
+@pytest.mark.parametrize(
+    ("ages", "bins"),
+    [
+        ([], []),
+        ([3], [(0, 3)]),
+        ([0] * 10 + [700] * 10, [(0, 499), (500, 700)]),
+        ([0] * 10 + [700] * 9, [(0, 700)]),
+        ([0] * 9 + [15] * 9 + [30] * 9, [(0, 30)]),
+        (list(range(1000)), [(0, 9), (10, 19), (20, 49), (50, 99), (100, 199), (200, 499), (500, 999)]),
+    ],
+)
+def test_a_bin_has_at_least_ten_answers(ages: list[int], bins: list[tuple[int, int]]) -> None:
+    """Unless there are fewer answers in all. A small bin is merged with the next one, the last with the one before."""
+    assert [(each.low, each.high) for each in age_bins(ages)] == bins
+
+
+def test_a_category_has_its_own_curve_by_age(tmp_path: Path) -> None:
+    """The page of the run shows it with the ranges of the curve over all questions."""
+    conversation = talk(60)
+    for number, question in enumerate(conversation["questions"]):
+        question["category"] = "even" if number % 2 else "odd"
+    run = Talks(tmp_path, conversation).run(ask="every:6", memory=["STMemory"], model="", no_answer=True)
+    assert run.report is not None
+    (curve,) = [curve for curve in run.report.entries[0].curves if curve.name.endswith(BY_AGE)]
+    values = [(view.end.index, MemoryTestSuite.curve_values(view)) for view in RunCases(run.folder)]
+    parts = [category_curve(values, name, "evidence_recall", curve) for name in ("odd", "even")]
+    for whole, odd, even in zip(curve.points, parts[0].points, parts[1].points, strict=True):
+        assert (odd.span, even.span) == (whole.span, whole.span)
+        assert odd.metric.denominator + even.metric.denominator == whole.metric.denominator
+        assert odd.metric.denominator > 0

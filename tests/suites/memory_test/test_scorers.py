@@ -9,24 +9,25 @@ import pytest
 
 from assay.core.protocols import Context, View
 from assay.core.types import Case, End, Record
-from assay.suites.memory_test.conversation import ConversationQuestion
+from assay.suites.memory_test.conversation import ConversationQuestion, MessagePlace
 from assay.suites.memory_test.scorers import FIRST_PART, LIST_PARTS, ConversationGold, WordScorer
 
-KNOWN = frozenset({"D1:1", "D1:2", "D1:3"})
+KNOWN = {f"D1:{number}": MessagePlace(number, "session_1") for number in (1, 2, 3)}
+HEADLINES = {"judged", "f1", "exact_match", "evidence_recall", "abstention"}
 
 
 def scored(
     question: ConversationQuestion, answer: str = "", hits: Any = (), *, answers: bool = True
 ) -> dict[str, float | None]:
-    """Return the scores of one answer by metric."""
-    gold = ConversationGold([question], KNOWN, {1: LIST_PARTS, 3: FIRST_PART}, "conv", 1)
+    """Return the scores of one answer by metric, without those of `retrieval.py`."""
+    gold = ConversationGold([question], KNOWN, {1: LIST_PARTS, 3: FIRST_PART}, "conv", [3])
     data = {"test": 1, "question": 1, "answer": answer, "hits": list(hits)}
     end = End(0, "k", "s", "m", "ask", 1, "ok", [])
     view = View(
         Case(0, "k", "s", "m", "l", None, gold), end, [Record(0, "k", "s", "m", 1, "answer", data=data)]
     )
-    scores = asyncio.run(WordScorer("1", answers=answers).score(view, cast("Context", None)))
-    return {score.metric: score.value for score in scores}
+    scores = asyncio.run(WordScorer("1", answers=answers, top_k=10).score(view, cast("Context", None)))
+    return {score.metric: score.value for score in scores if score.metric in HEADLINES}
 
 
 def asked(category: Any = 4, **more: Any) -> ConversationQuestion:

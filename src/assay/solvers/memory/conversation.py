@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.error_counts import with_place
+from assay.core.errors import CaseFailed
 from assay.core.memory import Message, Query
 from assay.core.protocols import Context, Solver
 from assay.core.stage_usage import StageUsage, add_usage
@@ -80,6 +81,14 @@ class AnswerRecord(Struct, frozen=True, omit_defaults=True):
     """Whether the error is one of the search, so that there was nothing to answer from."""
 
 
+class MemorySize(Struct, frozen=True, omit_defaults=True):
+    """How much a memory holds: its items, and the characters of their texts. `error` says why this is not known."""
+
+    items: int | None = None
+    characters: int | None = None
+    error: str = ""
+
+
 class InsertRecord(Struct, frozen=True):
     """The data of the `fed` record. It exists only if the whole conversation was inserted.
 
@@ -88,6 +97,8 @@ class InsertRecord(Struct, frozen=True):
 
     insert_seconds: list[float]
     usage: dict[str, StageUsage] = {}
+    size: MemorySize | None = None
+    """The size of the memory after the conversation. None in runs of older versions."""
 
 
 def read_answers(records: Sequence[Record]) -> list[tuple[Record, AnswerRecord]]:
@@ -121,12 +132,13 @@ class ConversationSolver(Solver):
         async with self._memories.open(inputs.memory, ctx) as memory:
             try:
                 seconds = await self._run_conversation(inputs, memory, pending, ctx)
+                size = await _measure(memory)
             finally:
                 await pending.wait()
         usage = memory.usage
         if self._answers:
             add_usage(usage, ctx.model(ANSWER_ROLE).usage)
-        ctx.emit(INSERTED, InsertRecord(seconds, usage))
+        ctx.emit(INSERTED, InsertRecord(seconds, usage, size))
         pending.raise_failure()
 
     async def _run_conversation(
@@ -180,6 +192,15 @@ class ConversationSolver(Solver):
             search_failed=search.failure is not None,
         )
         ctx.emit(ANSWER, record, f"{test}/{question}")
+
+
+async def _measure(memory: TimedMemory) -> MemorySize:
+    """Return the size of a memory. A memory that cannot list its items keeps its answers: only the size is unknown."""
+    try:
+        items = await memory.items()
+        return MemorySize(len(items), sum(len(item.text) for item in items))
+    except CaseFailed as error:
+        return MemorySize(error=with_place(error.failure))
 
 
 def split_packets(sessions: Sequence[Sequence[Message]]) -> Iterator[tuple[Sequence[Message], bool]]:

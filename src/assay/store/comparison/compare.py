@@ -134,7 +134,7 @@ class SubjectPair:
         self._paired_table = PairedTable(self.scores, reports, subjects)
         self.table = self._paired_table.rows()
         """A row for each set, metric and filter, with the positions of its pairs."""
-        adjust_rows(row for row, _ in self.table)
+        adjust_rows((row for row, _ in self.table), self._paired_table.apart)
         self.reader = FlipReader((base.run, new.run), self.columns)
 
     def new_cases(self, positions: NDArray[Any] | int) -> NDArray[Any]:

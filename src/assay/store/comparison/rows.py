@@ -83,6 +83,8 @@ class PairedTable:
         self._scores = scores
         self._reports = reports
         self._subjects = subjects
+        self.apart = {metric.name for report in reports for _, metric in report.metrics() if metric.table}
+        """Metrics that the reports show in a table of their own. p of the others is not adjusted for them."""
 
     def rows(self) -> list[RowPairs]:
         """Return the rows by set. With several sets, rows over all sets come first.

@@ -55,7 +55,7 @@ def paired_slices(
         label = known[name].label if name in known else ""
         slices.append(PairedSlice(by=by, name=name, label=label, rows=table.slice_rows(positions)))
     # Many slices have small p values by chance, as many metrics have.
-    adjust_rows(row for each in slices for row in each.rows)
+    adjust_rows((row for each in slices for row in each.rows), table.apart)
     return slices
 
 

@@ -21,7 +21,15 @@ from assay.core.case_details import (
 from assay.core.suite import CaseView, RunOrigin
 from assay.core.types import Score
 from assay.solvers.memory.conversation import AnswerRecord, read_answers
-from assay.suites.memory_test.scorers import JUDGED, METRICS, retrieved_places
+from assay.suites.memory_test.scorers import (
+    AGE,
+    JUDGED,
+    METRICS,
+    RECALL,
+    metric_label,
+    ordered_metrics,
+    retrieved_places,
+)
 from assay.suites.memory_test.views import (
     answer_text,
     category_label,
@@ -101,12 +109,23 @@ def question_life(case: CaseView, name: str, origin: RunOrigin) -> QuestionDetai
 def curve_values(case: CaseView) -> list[CurveValue]:
     """Return the score of each answer in each test. A score without a value has its status instead."""
     values = []
+    ages = {
+        score.part: score.data[AGE]
+        for score in case.scores
+        if score.metric == RECALL and isinstance(score.data, dict) and AGE in score.data
+    }
     for score in case.scores:
         test = score.part.partition("/")[0]
         if test.isdecimal() and (score.value is not None or score.metric == JUDGED):
             value = score.status if score.value is None else score.value
             values.append(
-                CurveValue(test=int(test), category=_category([score]), metric=score.metric, value=value)
+                CurveValue(
+                    test=int(test),
+                    category=_category([score]),
+                    metric=score.metric,
+                    value=value,
+                    age=ages.get(score.part),
+                )
             )
     return values
 
@@ -131,7 +150,10 @@ def _question_test(
     value = _value(scores, headline)
     return QuestionTest(
         test=str(answer.test),
-        values=[(METRICS[name], _value(scores, name)) for name in METRICS if _has(scores, name)],
+        values=[
+            (metric_label(name), _value(scores, name))
+            for name in ordered_metrics({score.metric for score in scores})
+        ],
         is_right=None if value is None else value >= 1,
         answer=answer.answer,
         error=answer.error or "",

@@ -14,8 +14,8 @@ from assay.solvers.memory.options import MemoryOptions
 class MemoryTestOptions(MemoryOptions, frozen=True, kw_only=True):
     """Insert conversations into memories, two messages at a time, and test the questions that can be answered so far.
 
-    Results are written below .sage/benchmarks/benchmark_memory: one file per conversation, and summary.json and
-    curve.svg for all of them. The same command continues an interrupted run.
+    Results are written below .sage/benchmarks/benchmark_memory: one file per conversation, and summary.json,
+    curve.svg and retention.svg for all of them. The same command continues an interrupted run.
     """
 
     command: ClassVar[str] = "memory test"

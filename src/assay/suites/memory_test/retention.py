@@ -6,12 +6,17 @@ question was asked. A question that is asked right after its evidence has the ag
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from statistics import median
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+from typing import NamedTuple
 
 from assay.suites.memory_test.conversation import ConversationQuestion, MessagePlace
 from assay.suites.memory_test.pipeline_caller import PipelineCaller
 
+# The first ages of the bins: a 1-2-5 series, because what happens to young evidence matters most.
+_EDGES = (0, *(factor * 10**power for power in range(1, 8) for factor in (1, 2, 5)))
+# A bin of fewer answers is merged with the next one: its mean would say nothing.
+_LEAST_ANSWERS = 10
 # Evidence of fewer messages than this is still in the window of almost any memory.
 _YOUNG = 10
 
@@ -20,6 +25,33 @@ def evidence_position(question: ConversationQuestion, places: Mapping[str, Messa
     """Return the position of the question's last evidence message, from 1; None if no such message is known."""
     positions = [places[place].position for place in question.places if place in places]
     return max((position for position in positions if position is not None), default=None)
+
+
+class AgeBin(NamedTuple):
+    """The ages from `low` to `high`, both included, and the mean age of the answers among them."""
+
+    low: int
+    high: int
+    mean: float
+
+
+def age_bins(ages: Sequence[int]) -> list[AgeBin]:
+    """Return bins that cover all these ages, one age for each answer. Few answers have few bins."""
+    groups: list[tuple[int, list[int]]] = []  # first age of the bin, ages
+    for low, end in zip(_EDGES, (*_EDGES[1:], None), strict=True):
+        own = [age for age in ages if age >= low and (end is None or age < end)]
+        if groups and len(groups[-1][1]) < _LEAST_ANSWERS:
+            groups[-1][1].extend(own)
+        elif own:
+            groups.append((low, own))
+    if len(groups) > 1 and len(groups[-1][1]) < _LEAST_ANSWERS:
+        _, rest = groups.pop()
+        groups[-1][1].extend(rest)
+    bins: list[AgeBin] = []
+    for number, (low, own) in enumerate(groups):
+        high = groups[number + 1][0] - 1 if number + 1 < len(groups) else max(own)
+        bins.append(AgeBin(low, high, fmean(own)))
+    return bins
 
 
 class RetentionCheck:

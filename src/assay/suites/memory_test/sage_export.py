@@ -14,12 +14,13 @@ import msgspec
 
 from assay.core.exported import ExportedRun, Exporter
 from assay.core.files import write_json
-from assay.core.report import Entry, Metric
+from assay.core.report import Entry, Metric, Point
 from assay.core.suite import CaseView
 from assay.core.types import Failure
 from assay.scoring.stage_table import NAME as STAGES_TABLE
 from assay.scoring.stage_table import stage_numbers_of
 from assay.solvers.memory.conversation import AnswerRecord, read_answers
+from assay.store.category_curves import BY_AGE, OF_TESTS
 from assay.store.runs import changed_file_message
 from assay.suites.memory_test.conversation import ConversationQuestion
 from assay.suites.memory_test.sage_file import ImportedConversation
@@ -148,10 +149,10 @@ def _summary(entry: Entry) -> dict[str, Any]:
     counts = dict(entry.counts)
     counts["answers"] = counts.pop("asked", 0)
     curves = {curve.name: curve for curve in entry.curves}
-    metric = next((name for name in curves if not name.endswith("_of_tests")), "")
+    metric = next((name for name in curves if not name.endswith((OF_TESTS, BY_AGE))), "")
     points = [{"dialogs_inserted": each.x, metric: _number(each.metric)} for each in _points(curves, metric)]
     # Without its own curve, the conversations have equally many tests, and both curves are equal.
-    own = f"{metric}_of_tests" if f"{metric}_of_tests" in curves else metric
+    own = f"{metric}{OF_TESTS}" if f"{metric}{OF_TESTS}" in curves else metric
     tests = [{"dialogs_inserted": each.x, metric: _number(each.metric)} for each in _points(curves, own)]
     usage = next((table for table in entry.tables if table.name == STAGES_TABLE), None)
     summary: dict[str, Any] = {
@@ -165,6 +166,8 @@ def _summary(entry: Entry) -> dict[str, Any]:
         "category_labels": {each.name: each.label for each in entry.slices if each.label},
         "tests": tests,
         "curve": points,
+        "retention": {"points": [_aged(each, metric) for each in _points(curves, f"{metric}{BY_AGE}")]},
+        "size": _size(entry),
         "stages": msgspec.to_builtins(stage_numbers_of(usage) if usage else {}),
     }
     for judge in entry.judges:
@@ -174,6 +177,20 @@ def _summary(entry: Entry) -> dict[str, Any]:
 
 def _points(curves: dict[str, Any], name: str) -> list[Any]:
     return curves[name].points if name in curves else []
+
+
+def _aged(point: Point, metric: str) -> dict[str, Any]:
+    low, high = point.span or (point.x, point.x)
+    return {"age_from": low, "age_to": high, "age": point.x, metric: _number(point.metric)}
+
+
+def _size(entry: Entry) -> dict[str, Any] | None:
+    """Return the sizes in the report's table, which are rounded."""
+    for table in entry.tables:
+        if table.name == "size" and table.rows:
+            names = ("conversations", "items", "characters", "tokens")
+            return dict(zip(names, table.rows[0], strict=True))
+    return None
 
 
 def _number(metric: Metric) -> dict[str, Any]:

@@ -24,9 +24,10 @@ from assay.core.registry import unknown
 from assay.core.report import Report
 from assay.core.types import Case, Failure, Record, Score
 from assay.solvers.memory.conversation import ANSWER, AnswerRecord, ConversationTest
-from assay.suites.memory_test.conversation import Conversation
+from assay.suites.memory_test.conversation import Conversation, MessagePlace
 from assay.suites.memory_test.loaders import dataset_names, find_loader, recognise_dataset
 from assay.suites.memory_test.pipeline_caller import row_bytes
+from assay.suites.memory_test.retrieval import retrieval_metrics
 from assay.suites.memory_test.sage_file import (
     ImportedConversation,
     ImportedQuestion,
@@ -190,13 +191,20 @@ class SageRun(ImportedRun):
         ]
         case = Case(*UNPLACED, gold.sample_id, None, gold)
         scorer = self.plan.scorers[0]
-        scores = word_scores(case, records, scorer, answers=memory.has_answers, retrieved=memory.has_places)
+        scores = word_scores(
+            case,
+            records,
+            scorer,
+            answers=memory.has_answers,
+            retrieved=memory.has_places,
+            top_k=memory.summary.top_k if memory.summary else None,
+        )
         if not memory.is_native:
             scores = _without_failed_answers(scores, matched.answers)
         memory.tally.add_conversation(number, [test.after for test in file.tests], records, scores)
         if self._data is not None and file.tests:
             for question in gold.questions[: len(file.tests[-1].answers)]:
-                memory.tally.count_evidence(question.places, gold.message_ids)
+                memory.tally.count_evidence(question.places, gold.places)
         has_source_index = self._data is not None or file.has_source_index
         rest = ImportedConversation(
             experiment_info=file.info,
@@ -239,8 +247,9 @@ class SageRun(ImportedRun):
                 replace(question, abstention=is_abstention(question.metadata)) for question in questions
             )
         # Whether the messages of the evidence exist is not known. Most do.
-        places = frozenset(place for question in questions for place in question.places)
-        gold = ConversationGold(questions, places, rules, file.sample_id, len(file.tests))
+        places = {place: MessagePlace(None, "") for question in questions for place in question.places}
+        after = [test.after for test in file.tests]
+        gold = ConversationGold(questions, places, rules, file.sample_id, after)
         key = _encode([file.sample_id, [[question.text, question.places] for question in questions]])
         return _MatchedConversation(gold, list(file.answers()), row_key(key))
 
@@ -249,12 +258,13 @@ class SageRun(ImportedRun):
         notices = list(self._notices)
         present = {metric for memory in self._memories.values() for metric in memory.metrics}
         headline = next((metric for metric in METRICS if metric in present), None)
+        retrieval = retrieval_metrics(present)
         labels = {str(key): label for key, label in self._loader.categories.items()} if self._loader else {}
         entries = []
         for memory in self._memories.values():
-            entry = memory.tally.entry(headline, labels, ())
+            entry = memory.tally.entry(headline, labels, (), retrieval)
             if memory.summary is not None:
-                entry = with_summary(entry, memory.summary, headline, notices)
+                entry = with_summary(entry, memory.summary, headline, notices, retrieval)
             entries.append(entry)
         return Report(entries=entries, entry_word="memory", notices=notices)
 
@@ -382,6 +392,6 @@ def _match_data(file: SageFile, conversation: Conversation, rules: Mapping[Any, 
         by_file_number[number] = free.pop(0)
     answers = [replace(answer, question=by_file_number[answer.question]) for answer in file.answers()]
     tests = [ConversationTest(test.after, len(test.answers)) for test in file.tests]
-    message_ids = frozenset(message.id for message in conversation.messages)
-    gold = ConversationGold(questions, message_ids, rules, conversation.sample_id, len(tests))
+    after = [test.after for test in tests]
+    gold = ConversationGold(questions, conversation.places, rules, conversation.sample_id, after)
     return _MatchedConversation(gold, answers, row_key(row_bytes(conversation, questions, tests)))

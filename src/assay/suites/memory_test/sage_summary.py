@@ -7,7 +7,7 @@ stand in the report.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isclose, isfinite
 from pathlib import Path
 
@@ -18,9 +18,10 @@ from assay.core.foreign_json import convert_json, read_json
 from assay.core.judges import JudgeInfo
 from assay.core.report import Entry, Interval, Metric, Point, Slice
 from assay.scoring.stage_table import StageNumbers, stage_tables
-from assay.suites.memory_test.scorers import METRICS
+from assay.suites.memory_test.scorers import METRICS, metric_label, ordered_metrics
 from assay.suites.memory_test.sink import SUMMARY
-from assay.suites.memory_test.tally import curves_of
+from assay.suites.memory_test.size import SizeSummary, size_tables
+from assay.suites.memory_test.tally import RETRIEVAL_TABLE, age_curves, curves_of, retrieval_tables
 
 # Relative difference that is more than rounding.
 _TOLERANCE = 1e-9
@@ -38,7 +39,7 @@ class SummaryNumber(Struct, kw_only=True):
     invalid: int = 0
     not_judged: int = 0
 
-    def as_metric(self, name: str) -> Metric:
+    def as_metric(self, name: str, unit: str = "question") -> Metric:
         """Return the metric for a report. Its numerator is computed from the value, because the summary has none."""
         left_out = {"invalid": self.invalid, "not_judged": self.not_judged}
         # A file of another program may have NaN for a number that was not measured.
@@ -48,8 +49,9 @@ class SummaryNumber(Struct, kw_only=True):
             value=value,
             numerator=None if value is None else round(value * self.n, 9),
             denominator=self.n,
-            label=METRICS.get(name, ""),
-            unit="question",
+            label=metric_label(name),
+            unit=unit,
+            table="" if name in METRICS else RETRIEVAL_TABLE,
             left_out={reason: count for reason, count in left_out.items() if count},
             stderr=self.stderr,
             interval=self.interval,
@@ -66,7 +68,13 @@ class SummaryFailure(Struct, kw_only=True):
 
 
 SummaryPoints = list[dict[str, float | SummaryNumber]]
-"""The points of a curve: the messages inserted under `dialogs_inserted`, and each metric under its name."""
+"""The points of a curve: its x value under `dialogs_inserted` or `age`, and each metric under its name."""
+
+
+class SummaryRetention(Struct, kw_only=True):
+    """The curve over the age of the evidence."""
+
+    points: SummaryPoints = field(default_factory=list)
 
 
 class SummaryFile(Struct, kw_only=True):
@@ -78,11 +86,14 @@ class SummaryFile(Struct, kw_only=True):
     alias: str = ""
     reference: bool = False
     model: str | None = None
+    top_k: int | None = None
     failures: list[SummaryFailure] = field(default_factory=list)
     categories: dict[str, dict[str, SummaryNumber]] = field(default_factory=dict)
     category_labels: dict[str, str] = field(default_factory=dict)
     tests: SummaryPoints = field(default_factory=list)
     curve: SummaryPoints = field(default_factory=list)
+    retention: SummaryRetention | None = None
+    size: SizeSummary | None = None
     stages: dict[str, StageNumbers] = field(default_factory=dict)
     judge: JudgeInfo | None = None
 
@@ -98,8 +109,17 @@ def read_summary(folder: Path) -> SummaryFile | None:
     return convert_json(value, SummaryFile, str(path))
 
 
-def with_summary(entry: Entry, summary: SummaryFile, headline: str | None, notices: list[str]) -> Entry:
-    """Return an entry of the report completed by the summary. A number that differs is named in `notices`."""
+def with_summary(
+    entry: Entry,
+    summary: SummaryFile,
+    headline: str | None,
+    notices: list[str],
+    retrieval: Sequence[str] = (),
+) -> Entry:
+    """Return an entry of the report completed by the summary. A number that differs is named in `notices`.
+
+    `retrieval` are the columns of the table of retrieval metrics.
+    """
     own = {metric.name: metric for metric in entry.metrics}
     numbers = {each.metric: each for each in summary.metrics}
     differing = [
@@ -114,17 +134,22 @@ def with_summary(entry: Entry, summary: SummaryFile, headline: str | None, notic
     slices = []
     for group in entry.slices:
         group_numbers = summary.categories.get(group.name, {})
-        slices.append(replace(group, metrics=_merged(group.metrics, group_numbers)))
+        metrics = [each for each in _merged(group.metrics, group_numbers) if each.name in METRICS]
+        slices.append(replace(group, metrics=metrics))
     listed = {group.name for group in entry.slices}
     for name, group_numbers in summary.categories.items():
         if name not in listed:
-            metrics = [each.as_metric(metric) for metric, each in group_numbers.items() if metric in METRICS]
+            metrics = [
+                group_numbers[metric].as_metric(metric) for metric in METRICS if metric in group_numbers
+            ]
             label = summary.category_labels.get(name, "")
             slices.append(Slice(by="category", name=name, label=label, metrics=metrics))
     # Curves are made of the headline metric. The summary has the same points for every metric.
     curves = entry.curves
     if headline is not None and (headline not in own or headline in differing):
         curves = curves_of(headline, _points(summary.curve, headline), _points(summary.tests, headline))
+        if summary.retention is not None:
+            curves += age_curves(headline, _points(summary.retention.points, headline, "age"))
     counts = dict(entry.counts)
     for name in ("without_evidence", "unknown_places"):
         if summary.counts.get(name):
@@ -135,13 +160,24 @@ def with_summary(entry: Entry, summary: SummaryFile, headline: str | None, notic
             notices.append(
                 f"{entry.title}: {SUMMARY} counts {in_summary:,} {name}, the files have {in_files:,}"
             )
+    merged = _merged(entry.metrics, numbers)
+    by_name = {metric.name: metric for metric in merged}
+    tables = {
+        table.name: table
+        for table in (
+            *retrieval_tables(by_name, retrieval),
+            *stage_tables(summary.stages),
+            *size_tables(summary.size),
+        )
+    }
+    tables |= {table.name: table for table in entry.tables if table.name not in tables}
     return replace(
         entry,
-        metrics=_merged(entry.metrics, numbers),
+        metrics=merged,
         slices=sorted(slices, key=lambda group: group.name),
         curves=curves,
         counts=counts,
-        tables=stage_tables(summary.stages) or entry.tables,
+        tables=list(tables.values()),
         judges=[summary.judge] if summary.judge else [],
     )
 
@@ -157,7 +193,7 @@ def _merged(own: list[Metric], numbers: Mapping[str, SummaryNumber]) -> list[Met
     """Return the metrics of both in the order of the tables. A computed metric that agrees is the more precise one."""
     computed = {metric.name: metric for metric in own}
     merged = []
-    for name in METRICS:
+    for name in ordered_metrics({*computed, *numbers}):
         metric, number = computed.get(name), numbers.get(name)
         if number is not None and (metric is None or not _equal(metric, number)):
             metric = number.as_metric(name)
@@ -166,12 +202,15 @@ def _merged(own: list[Metric], numbers: Mapping[str, SummaryNumber]) -> list[Met
     return merged
 
 
-def _points(points: SummaryPoints, metric: str) -> list[Point]:
+def _points(points: SummaryPoints, metric: str, x: str = "dialogs_inserted") -> list[Point]:
     listed = []
     for point in points:
-        inserted, number = point.get("dialogs_inserted"), point.get(metric)
-        if isinstance(inserted, float) and isinstance(number, SummaryNumber):
-            listed.append(Point(inserted, number.as_metric(metric)))
+        place, number = point.get(x), point.get(metric)
+        low, high = point.get("age_from"), point.get("age_to")
+        span = (low, high) if isinstance(low, float) and isinstance(high, float) else None
+        if isinstance(place, float) and isinstance(number, SummaryNumber):
+            unit = "answer" if span else "question"
+            listed.append(Point(place, number.as_metric(metric, unit), span))
     return listed
 
 

@@ -6,7 +6,7 @@ scores of the last test count; earlier ones are marked `interim`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -17,8 +17,17 @@ from assay.core.user_loop import compute
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.questions import AnswerQuestion, Verdict
 from assay.scoring.text_overlap import abstains, exact_match, list_f1, recall, token_f1
-from assay.solvers.memory.conversation import PACKET, AnswerRecord, read_answers
-from assay.suites.memory_test.conversation import ConversationQuestion
+from assay.solvers.memory.conversation import AnswerRecord, read_answers
+from assay.suites.memory_test.conversation import ConversationQuestion, MessagePlace
+from assay.suites.memory_test.retention import evidence_position
+from assay.suites.memory_test.retrieval import (
+    SESSIONS,
+    item_messages,
+    retrieval_label,
+    retrieval_metrics,
+    retrieval_values,
+    session_recall,
+)
 
 JUDGED, F1, EXACT, RECALL, ABSTENTION = "judged", "f1", "exact_match", "evidence_recall", "abstention"
 # Metrics with their labels, in the order of the tables. The first metric that a run has is its headline.
@@ -29,12 +38,24 @@ METRICS = {
     RECALL: "evidence",
     ABSTENTION: "abstained",
 }
+AGE = "age"
+"""Key in the data of an evidence recall: the messages inserted between the last evidence message and the test."""
 # Comparison rules of LoCoMo: split answer and reference at commas and match the parts; use only the reference text
 # before the first `;`.
 LIST_PARTS, FIRST_PART = "lists", "first"
 # Part of the scorer's id. Increase it when the judge is shown something else: then all answers are judged again.
 _JUDGE_VERSION = 1
 NOT_JUDGED = "not judged"
+
+
+def ordered_metrics(names: Collection[str]) -> list[str]:
+    """Return those of the names that are metrics of this suite, in the order of the tables."""
+    return [*(name for name in METRICS if name in names), *retrieval_metrics(names)]
+
+
+def metric_label(name: str) -> str:
+    """Return the words for a metric; empty if it is none of this suite."""
+    return METRICS.get(name) or retrieval_label(name)
 
 
 class JudgeRules(Struct, frozen=True, kw_only=True):
@@ -53,17 +74,35 @@ class JudgeRules(Struct, frozen=True, kw_only=True):
 
 
 class ConversationGold(Struct, frozen=True):
-    """What only scorers see of a conversation. `message_ids` are the messages that exist; evidence may name others."""
+    """What only scorers see of a conversation.
+
+    `places` are the messages that exist; evidence may name others. `tests_after` has the messages inserted before each
+    test.
+    """
 
     questions: Sequence[ConversationQuestion]
-    message_ids: frozenset[str]
+    places: Mapping[str, MessagePlace]
     rules: Mapping[Any, str] = {}
     sample_id: str = ""
-    tests: int = 0
+    tests_after: Sequence[int] = ()
 
     def question(self, answer: AnswerRecord) -> ConversationQuestion:
         """Return the question that an answer belongs to."""
         return self.questions[answer.question - 1]
+
+    def evidence(self, question: ConversationQuestion) -> list[str]:
+        """Return the ids of the evidence messages that exist."""
+        return [place for place in question.places if place in self.places]
+
+    def evidence_sessions(self, question: ConversationQuestion) -> set[str]:
+        """Return the ids of the sessions with evidence. Empty if the sessions of messages are not known."""
+        known = {self.places[place].session for place in question.places if place in self.places}
+        return set(question.sessions or known) - {""}
+
+    def age(self, answer: AnswerRecord) -> int | None:
+        """Return the messages inserted between the last evidence message and the test; None if one is not known."""
+        position = evidence_position(self.question(answer), self.places)
+        return None if position is None else self.tests_after[answer.test - 1] - position
 
     def reference(self, question: ConversationQuestion) -> str | None:
         """Return the text to compare an answer with; None if the data has none or the right answer is to abstain."""
@@ -76,63 +115,95 @@ class ConversationGold(Struct, frozen=True):
 
 
 class WordScorer(Scorer):
-    """Compares answers with references by their words, and retrieved items with the evidence. Asks no model."""
+    """Compares answers with references by their words, and retrieved items with the evidence. Asks no model.
 
-    def __init__(self, gold_fingerprint: str, *, answers: bool) -> None:
+    `unranked` are the memories that return one text: the order of the items behind it means nothing.
+    """
+
+    def __init__(
+        self, gold_fingerprint: str, *, answers: bool, top_k: int, unranked: Collection[str] = ()
+    ) -> None:
         self.id = f"memory@{gold_fingerprint}"
         self._answers = answers
+        self._top_k = top_k
+        self._unranked = unranked
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Return a score for each answer and each metric that applies to it."""
         # A conversation has hundreds of answers.
-        return await compute(lambda: word_scores(view.case, view.records, self.id, answers=self._answers))
+        return await compute(
+            lambda: word_scores(
+                view.case,
+                view.records,
+                self.id,
+                answers=self._answers,
+                top_k=self._top_k,
+                ranked=view.case.subject not in self._unranked,
+            )
+        )
 
 
 def word_scores(
-    case: Case, records: Sequence[Record], scorer: str, *, answers: bool, retrieved: bool = True
+    case: Case,
+    records: Sequence[Record],
+    scorer: str,
+    *,
+    answers: bool,
+    retrieved: bool = True,
+    top_k: int | None = None,
+    ranked: bool = True,
 ) -> list[Score]:
-    """Return the word scores of all answers of a case. `answers` and `retrieved` tell what the records contain."""
+    """Return the word scores of all answers of a case. `answers` and `retrieved` tell what the records contain.
+
+    Only the last test, where every question counts once, has the metrics of `retrieval.py`. They need `top_k`.
+    """
     gold: ConversationGold = case.gold
     scores: list[Score] = []
     for record, answer in read_answers(records):
         question = gold.question(answer)
-        evidence = [place for place in question.places if place in gold.message_ids]
-        share = recall(retrieved_places(answer.hits), evidence) if retrieved else None
+        interim = is_interim(gold, answer)
+        evidence = gold.evidence(question)
         # None: the question has no evidence in this conversation.
+        share = recall(retrieved_places(answer.hits), evidence) if retrieved else None
+        values: dict[str, float] = {}
         if share is not None:
-            # `assay show RUN --question` prints the evidence beside the retrieved items.
-            data = None if is_interim(gold, answer) else {"evidence": evidence}
+            data: dict[str, Any] = {}
+            if (age := gold.age(answer)) is not None:
+                data[AGE] = age
+            if not interim:
+                # `assay show RUN --question` prints the evidence beside the retrieved items.
+                data["evidence"] = evidence
+                if top_k is not None:
+                    values = retrieval_values(answer.hits, evidence, top_k, ranked=ranked)
             scores.append(_score(case, scorer, RECALL, record, answer, value=share, data=data))
-        if not answers:
-            continue
-        for metric, value in _answer_values(answer, question, gold):
-            scores.append(_score(case, scorer, metric, record, answer, value=value))
+        if retrieved and top_k is not None and not interim:
+            sessions = session_recall(answer.hits, gold.evidence_sessions(question), gold.places)
+            if sessions is not None:
+                values[SESSIONS] = sessions
+        if answers:
+            values |= _answer_values(answer, question, gold)
+        scores += [
+            _score(case, scorer, metric, record, answer, value=values[metric])
+            for metric in ordered_metrics(values)
+        ]
     return scores
 
 
 def _answer_values(
     answer: AnswerRecord, question: ConversationQuestion, gold: ConversationGold
-) -> list[tuple[str, float]]:
+) -> dict[str, float]:
     if question.abstention:
-        return [(ABSTENTION, float(abstains(answer.answer)))]
+        return {ABSTENTION: float(abstains(answer.answer))}
     reference = gold.reference(question)
     if reference is None:
-        return []
+        return {}
     f1 = list_f1 if gold.rules.get(question.category) == LIST_PARTS else token_f1
-    return [(F1, f1(answer.answer, reference)), (EXACT, exact_match(answer.answer, reference))]
+    return {F1: f1(answer.answer, reference), EXACT: exact_match(answer.answer, reference)}
 
 
-def retrieved_places(hits: Iterable[Sequence[str]]) -> list[str]:
-    """Return the ids of the messages behind the retrieved items.
-
-    Items made of more than one packet, such as summaries, are left out: a summary of all messages would have a recall
-    of 1 without any search.
-    """
-    places: list[str] = []
-    for _, *sources in hits:
-        if len(sources) <= PACKET:
-            places += sources
-    return places
+def retrieved_places(hits: Iterable[Sequence[str]]) -> set[str]:
+    """Return the ids of the messages behind the retrieved items. Summaries of many messages are left out."""
+    return {place for hit in hits for place in item_messages(hit)}
 
 
 class ConversationJudge(Scorer):
@@ -229,7 +300,7 @@ def _judged_answers(
 
 def is_interim(gold: ConversationGold, answer: AnswerRecord) -> bool:
     """Return whether a later test asks the question again."""
-    return answer.test < gold.tests
+    return answer.test < len(gold.tests_after)
 
 
 def _score(

@@ -74,6 +74,7 @@ from assay.suites.memory_test.pipeline_caller import PipelineCaller, conversatio
 from assay.suites.memory_test.plan import DataPlan
 from assay.suites.memory_test.protocols import find_protocol
 from assay.suites.memory_test.retention import RetentionCheck
+from assay.suites.memory_test.retrieval import retrieval_metrics
 from assay.suites.memory_test.sage_export import SageExporter
 from assay.suites.memory_test.sage_results import find_results
 from assay.suites.memory_test.schedule import BOTH, WHEN_VISIBLE, ScheduleOptions
@@ -94,7 +95,7 @@ from assay.suites.memory_test.views import conversation_sections, one_answer, qu
 REFERENCES = ("none", "FUMemory", "STMemory", "bm25", "oracle")
 _TOP_K = 10
 # Part of the scorer's id. Increase it when the word scores change: then finished runs are scored again.
-_SCORE_VERSION = 2
+_SCORE_VERSION = 3
 
 
 class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
@@ -202,7 +203,13 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     def scorers(self) -> Sequence[Scorer]:  # type: ignore[override]  # reads the data, so not in __init__
         """The word scorer, and the judge if there is one. Two scorers, so that a new judge keeps the word scores."""
         identity = fingerprint({"gold": self._gold_fingerprint, "version": _SCORE_VERSION})
-        scorers: list[Scorer] = [WordScorer(identity, answers=self._answers)]
+        words = WordScorer(
+            identity,
+            answers=self._answers,
+            top_k=self.options.top_k,
+            unranked=[name for name, plugin in self.memories.items() if plugin.about.bundle],
+        )
+        scorers: list[Scorer] = [words]
         if self._panel is not None:
             scorers.append(ConversationJudge(self._panel, self._gold_fingerprint, self._rules))
         return scorers
@@ -268,10 +275,10 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         caller = row.data
         gold = ConversationGold(
             caller.questions,
-            frozenset(message.id for message in caller.conversation.messages),
+            caller.conversation.places,
             self._loader.rules,
             caller.conversation.sample_id,
-            len(caller.tests),
+            [test.after for test in caller.tests],
         )
         inputs = conversation_inputs(caller.conversation, caller.questions, caller.tests, subject)
         return CaseContent(inputs, gold, label=caller.conversation.sample_id)
@@ -345,7 +352,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     # Results.
 
     def finish(self, results: Results[PipelineCaller], run: RunFacts) -> Outcome:
-        """Write a file for each conversation and memory, and `summary.json` and `curve.svg` for each memory."""
+        """Write a file for each conversation and memory, and `summary.json` and two pictures for each memory."""
         folders = output_folders(
             Path(self.spec.output_dir), list(self.memories), self._loader.name, run.started, run.folder.name
         )
@@ -366,7 +373,10 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             files += self._write_summary(folders[name], name, tally, judges, run)
         present = {metric for tally in tallies.values() for metric in tally.metric_names}
         headline = next((metric for metric in METRICS if metric in present), None)
-        entries = [tally.entry(headline, self._category_labels, judges) for tally in tallies.values()]
+        retrieval = retrieval_metrics(present)
+        entries = [
+            tally.entry(headline, self._category_labels, judges, retrieval) for tally in tallies.values()
+        ]
         errors = ErrorCounts(error for tally in tallies.values() for error in tally.errors.all())
         report = Report(
             entries=entries,
@@ -430,7 +440,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         tally.add_conversation(caller.conversation.index, tests_after, result.records, scores)
         last = caller.tests[-1].visible if caller.tests else 0
         for question in caller.questions[:last]:
-            tally.count_evidence(question.places, gold.message_ids)
+            tally.count_evidence(question.places, gold.places)
         plugin = self.memories[result.subject]
         info = ExperimentInfo(
             dataset=self._loader.name,
@@ -475,7 +485,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     def _write_summary(
         self, folder: Path, name: str, tally: MemoryTally, judges: Sequence[JudgeInfo], run: RunFacts
     ) -> list[Path]:
-        """Write `summary.json`, and `curve.svg` if the curve has points."""
+        """Write `summary.json`, and the pictures of the two curves if they have points."""
         numbers = tally.summary()
         summary = {
             "run": run.folder.name,
@@ -494,16 +504,22 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         metric = F1 if self._answers else RECALL
         if judges:
             metric = JUDGED
-        points: list[ChartPoint] = []
-        for test in numbers["curve"]:
-            values = test.get(metric)
-            if values and values["value"] is not None:
-                low, high = values["interval"] or (None, None)
-                points.append(ChartPoint(test["dialogs_inserted"], values["value"], low, high))
-        if points:
-            title = f"{numbers['alias']} on {self._loader.name} as conversations grow"
-            picture = svg({numbers["alias"]: points}, title, "messages inserted", metric.replace("_", " "))
-            paths.append(write_whole(folder / "curve.svg", picture.encode()))
+        alias, data = numbers["alias"], self._loader.name
+        pictures = [
+            ("curve.svg", numbers["curve"], "dialogs_inserted", f"{alias} on {data} as conversations grow"),
+            ("retention.svg", numbers["retention"]["points"], "age", f"{alias} on {data} as evidence ages"),
+        ]
+        axes = {"dialogs_inserted": "messages inserted", "age": "messages since the evidence"}
+        for file_name, curve, x, title in pictures:
+            points: list[ChartPoint] = []
+            for at in curve:
+                values = at.get(metric)
+                if values and values["value"] is not None:
+                    low, high = values["interval"] or (None, None)
+                    points.append(ChartPoint(at[x], values["value"], low, high))
+            if points:
+                picture = svg({alias: points}, title, axes[x], metric.replace("_", " "))
+                paths.append(write_whole(folder / file_name, picture.encode()))
         return paths
 
     # `assay check` and `assay show`.

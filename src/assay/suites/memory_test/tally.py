@@ -15,14 +15,17 @@ from msgspec import to_builtins
 
 from assay.core.error_counts import ErrorCounts
 from assay.core.judges import JudgeInfo
-from assay.core.report import AnswerCount, Curve, Entry, Example, Examples, Metric, Point, Slice
+from assay.core.report import AnswerCount, Cell, Curve, Entry, Example, Examples, Metric, Point, Slice, Table
 from assay.core.stage_usage import ANSWER, BUILD, RETRIEVE, StageUsage, add_usage, judge_usage
 from assay.core.types import Record, Score
 from assay.scoring.metric_builders import ClusteredValues
 from assay.scoring.stage_table import StageNumbers, stage_numbers, stage_tables
 from assay.solvers.memory.conversation import read_answers, read_insertion
-from assay.store.category_curves import OF_TESTS
-from assay.suites.memory_test.scorers import JUDGED, METRICS, RECALL
+from assay.store.category_curves import BY_AGE, OF_TESTS
+from assay.suites.memory_test.retention import AgeBin, age_bins
+from assay.suites.memory_test.retrieval import retrieval_metrics
+from assay.suites.memory_test.scorers import AGE, JUDGED, METRICS, RECALL, metric_label, ordered_metrics
+from assay.suites.memory_test.size import SizeTally, size_tables
 
 COUNTS = (
     *("conversations", "failed", "answers", "errors", "failed_searches"),
@@ -30,6 +33,8 @@ COUNTS = (
 )
 # The report lists this many failed conversations. summary.json has all of them.
 MOST_FAILURES = 10
+
+RETRIEVAL_TABLE = "retrieval"
 
 ValuesByMetric = dict[str, ClusteredValues]
 
@@ -54,6 +59,10 @@ class MemoryTally:
         # By conversation: the messages inserted before each of its tests. By conversation and test: its values.
         self._tests_after: dict[int, Sequence[int]] = {}
         self._test_values: dict[tuple[int, int], dict[str, list[float | str]]] = {}
+        # The age of the evidence of each answer, and by metric: age, value, conversation.
+        self._ages: list[int] = []
+        self._age_values: dict[str, list[tuple[int, float | str, int]]] = defaultdict(list)
+        self._size = SizeTally()
         self._failures: list[dict[str, str]] = []
         self._usage: dict[str, StageUsage] = {}
         self._seconds: dict[str, list[float]] = {BUILD: [], RETRIEVE: [], ANSWER: []}
@@ -64,8 +73,13 @@ class MemoryTally:
         """Add a completed conversation. `tests_after` are the messages inserted before each of its tests."""
         self.counts["conversations"] += 1
         self._tests_after[index] = tests_after
+        ages: dict[str, int] = {}
         for score in scores:
-            self._add_score(score, index, len(tests_after))
+            if score.metric == RECALL and score.data and AGE in score.data:
+                ages[score.part] = score.data[AGE]
+        self._ages += ages.values()
+        for score in scores:
+            self._add_score(score, index, len(tests_after), ages.get(score.part))
         for _, answer in read_answers(records):
             self.counts["answers"] += 1
             if answer.error is not None:
@@ -81,6 +95,7 @@ class MemoryTally:
         insertion = read_insertion(records)
         if insertion is not None:
             self._seconds[BUILD] += insertion.insert_seconds
+            self._size.add(insertion.size)
             add_usage(self._usage, insertion.usage)
         add_usage(self._usage, judge_usage(scores))
 
@@ -98,7 +113,7 @@ class MemoryTally:
         self.counts["unknown_places"] += unknown
         self.counts["without_evidence"] += unknown == len(places)
 
-    def _add_score(self, score: Score, conversation: int, last_test: int) -> None:
+    def _add_score(self, score: Score, conversation: int, last_test: int, age: int | None) -> None:
         # Only judged scores may lack a value and still count: they are counted by their status.
         if score.value is None and score.metric != JUDGED:
             return
@@ -107,6 +122,8 @@ class MemoryTally:
         self._tests[test][score.metric].add(value, conversation)
         by_metric = self._test_values.setdefault((conversation, test), {})
         by_metric.setdefault(score.metric, []).append(value)
+        if age is not None and score.metric in METRICS:
+            self._age_values[score.metric].append((age, value, conversation))
         if test == last_test:
             category = str((score.data or {}).get("category"))
             self._last[score.metric].add(value, conversation)
@@ -117,7 +134,7 @@ class MemoryTally:
     @property
     def metric_names(self) -> list[str]:
         """The metrics that the last tests have, in the order of the tables."""
-        return [name for name in METRICS if name in self._last]
+        return ordered_metrics(self._last)
 
     @property
     def _test_count(self) -> int:
@@ -145,6 +162,18 @@ class MemoryTally:
                 for value in metric_values:
                     values[metric].add(value, conversation)
         return sum(inserted) / len(inserted), values
+
+    def _values_by_age(self) -> list[tuple[AgeBin, ValuesByMetric]]:
+        """Return the points of the curve over the age of the evidence: all answers of all tests, in bins."""
+        points: list[tuple[AgeBin, ValuesByMetric]] = []
+        for age_bin in age_bins(self._ages):
+            values = _values_by_metric()
+            for metric, aged in self._age_values.items():
+                for age, value, conversation in aged:
+                    if age_bin.low <= age <= age_bin.high:
+                        values[metric].add(value, conversation)
+            points.append((age_bin, values))
+        return points
 
     # summary.json of the format.
 
@@ -179,6 +208,8 @@ class MemoryTally:
             "categories": {name: _summaries(values) for name, values in sorted(self._categories.items())},
             "tests": tests,
             "curve": curve,
+            "retention": self._retention(),
+            "size": to_builtins(self._size.summary()),
             "stages": to_builtins(self.stages()),
         }
 
@@ -186,14 +217,32 @@ class MemoryTally:
         """Return calls, tokens, cost and seconds of building, searching, answering and judging."""
         return stage_numbers(self._usage, self._seconds)
 
+    def _retention(self) -> dict[str, Any]:
+        """Return the curve over the age of the evidence, and how many answers have no age."""
+        return {
+            "answers": len(self._ages),
+            "without_evidence": self.counts["answers"] - len(self._ages),
+            "points": [
+                {"age_from": at.low, "age_to": at.high, "age": at.mean, **_summaries(values)}
+                for at, values in self._values_by_age()
+            ],
+        }
+
     # The report.
 
     def entry(
-        self, headline: str | None, category_labels: Mapping[str, str], judges: Sequence[JudgeInfo]
+        self,
+        headline: str | None,
+        category_labels: Mapping[str, str],
+        judges: Sequence[JudgeInfo],
+        retrieval: Sequence[str] = (),
     ) -> Entry:
-        """Return the entry of the report. The curves show the metric `headline`; None means no curves."""
+        """Return the entry of the report. The curves show the metric `headline`; None means no curves.
+
+        `retrieval` are the columns of the table of retrieval metrics, the same for all memories of a run.
+        """
         slices = [
-            Slice(by="category", name=name, label=category_labels.get(name, ""), metrics=_metrics(values))
+            Slice(by="category", name=name, label=category_labels.get(name, ""), metrics=_headlines(values))
             for name, values in sorted(self._categories.items())
         ]
         # Counts that are usually 0 are left out when they are 0.
@@ -209,10 +258,14 @@ class MemoryTally:
             subject=self._name,
             alias=self._alias,
             reference=self._reference,
-            metrics=_metrics(self._last),
+            metrics=[_metric(name, self._last[name]) for name in self.metric_names],
             counts=counts,
             slices=slices,
-            tables=stage_tables(self.stages()),
+            tables=[
+                *retrieval_tables({name: _metric(name, self._last[name]) for name in self._last}, retrieval),
+                *stage_tables(self.stages()),
+                *size_tables(self._size.summary()),
+            ],
             curves=self._curves(headline) if headline else [],
             examples=self._failure_examples(),
             judges=list(judges),
@@ -232,7 +285,12 @@ class MemoryTally:
             if metric in self._tests[test]:
                 mean = sum(inserted) / len(inserted)
                 own_points.append(Point(mean, _metric(metric, self._tests[test][metric])))
-        return curves_of(metric, all_points, own_points)
+        age_points = [
+            Point(at.mean, _metric(metric, values[metric], unit="answer"), (at.low, at.high))
+            for at, values in self._values_by_age()
+            if metric in values
+        ]
+        return [*curves_of(metric, all_points, own_points), *age_curves(metric, age_points)]
 
     def _failure_examples(self) -> list[Examples]:
         if not self._failures:
@@ -252,7 +310,9 @@ def answered_questions(tallies: Collection[MemoryTally]) -> AnswerCount:
     failed = sum(tally.counts["errors"] for tally in tallies)
     # The evidence is what the memory found, whatever the model made of it. If every search failed, it found nothing.
     searched = asked - sum(tally.counts["failed_searches"] for tally in tallies)
-    return AnswerCount(asked - failed, asked, "question", apart=(RECALL,) if searched else ())
+    names = {name for tally in tallies for name in tally.metric_names}
+    apart = (RECALL, *retrieval_metrics(names)) if searched else ()
+    return AnswerCount(asked - failed, asked, "question", apart)
 
 
 def curves_of(metric: str, all_points: list[Point], own_points: list[Point]) -> list[Curve]:
@@ -272,8 +332,39 @@ def curves_of(metric: str, all_points: list[Point], own_points: list[Point]) -> 
     return [curve for curve in curves if curve.points]
 
 
+def age_curves(metric: str, points: list[Point]) -> list[Curve]:
+    """Return the curve of a metric over the age of the evidence, or no curve without points."""
+    title = f"{METRICS[metric]} by age of the evidence"
+    curve = Curve(name=f"{metric}{BY_AGE}", x="messages since the evidence", points=points, title=title)
+    return [curve] if points else []
+
+
+def retrieval_tables(metrics: Mapping[str, Metric], columns: Sequence[str]) -> list[Table]:
+    """Return a table of the retrieval metrics in one row: their values, and the number of questions.
+
+    The metrics of the report have the intervals. A metric of fewer questions than the others shows its own number.
+    """
+    present = [metrics[name] for name in retrieval_metrics(metrics)]
+    if not present:
+        return []
+    questions = max(metric.denominator for metric in present)
+    row: list[Cell] = [questions]
+    for name in columns:
+        metric = metrics.get(name)
+        if metric is None or metric.value is None:
+            row.append(None)
+        elif metric.denominator == questions:
+            row.append(f"{metric.value:.3f}")
+        else:
+            row.append(f"{metric.value:.3f} of {metric.denominator:,}")
+    header = ["questions", *(metric_label(name) for name in columns)]
+    return [
+        Table(name=RETRIEVAL_TABLE, title="retrieval in the last test", columns=header, rows=[row], names=0)
+    ]
+
+
 def _summaries(values: Mapping[str, ClusteredValues]) -> dict[str, Any]:
-    return {name: _summary(_metric(name, values[name])) for name in METRICS if name in values}
+    return {name: _summary(_metric(name, values[name])) for name in ordered_metrics(values)}
 
 
 def _summary(metric: Metric) -> dict[str, Any]:
@@ -290,11 +381,11 @@ def _summary(metric: Metric) -> dict[str, Any]:
     return summary | metric.left_out
 
 
-def _metrics(values: Mapping[str, ClusteredValues]) -> list[Metric]:
+def _headlines(values: Mapping[str, ClusteredValues]) -> list[Metric]:
     return [_metric(name, values[name]) for name in METRICS if name in values]
 
 
-def _metric(name: str, values: ClusteredValues) -> Metric:
+def _metric(name: str, values: ClusteredValues, unit: str = "question") -> Metric:
     """Return a mean over questions. A judged metric may leave questions out: invalid verdicts, or judge not asked."""
     left_out: dict[str, int] = {}
     if values.left_out["invalid"]:
@@ -302,4 +393,11 @@ def _metric(name: str, values: ClusteredValues) -> Metric:
     if values.left_out["not_applicable"]:
         left_out["not_judged"] = values.left_out["not_applicable"]
     reason = "" if len(values) else "no answer was judged"
-    return values.metric(name, label=METRICS[name], unit="question", left_out=left_out, reason=reason)
+    return values.metric(
+        name,
+        label=metric_label(name),
+        unit=unit,
+        left_out=left_out,
+        reason=reason,
+        table="" if name in METRICS else RETRIEVAL_TABLE,
+    )

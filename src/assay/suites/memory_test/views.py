@@ -18,7 +18,8 @@ from assay.core.suite import CaseView, RunOrigin, Section
 from assay.core.types import Record, Score
 from assay.solvers.memory.conversation import AnswerRecord, read_answers
 from assay.suites.memory_test.loaders import dataset_names, find_loader
-from assay.suites.memory_test.scorers import JUDGED, METRICS, RECALL, retrieved_places
+from assay.suites.memory_test.retrieval import retrieval_metrics
+from assay.suites.memory_test.scorers import JUDGED, METRICS, RECALL, metric_label, retrieved_places
 
 # Limits, so that a row fits on a screen: ids of retrieved items, characters of a text.
 _MOST_HITS, _MOST_TEXT = 4, 60
@@ -93,6 +94,14 @@ def question_sections(case: CaseView, name: str, origin: RunOrigin) -> list[Sect
         ["answer", answer_text(last) or None],
         ["evidence", ", ".join(evidence) if evidence is not None else "not in the run"],
     ]
+    ranks = [
+        f"{metric_label(score.metric)} {_value(score)}"
+        for name in retrieval_metrics({score.metric for score in last_scores})
+        for score in last_scores
+        if score.metric == name
+    ]
+    if ranks:
+        facts.append(["retrieval", ", ".join(ranks)])
     heading = f"question {number} of {case.end.label} with {case.end.subject}"
     sections = [
         Section(heading=heading, table=Table(name="question", columns=["", "value"], rows=facts)),

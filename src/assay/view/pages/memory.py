@@ -14,7 +14,7 @@ from assay import api
 from assay.core.case_details import CurveValue, HeldItem, HeldSession
 from assay.core.errors import UsageError
 from assay.core.registry import unknown
-from assay.core.report import Entry, Metric, Report, Table
+from assay.core.report import Entry, Metric, Point, Report, Table
 from assay.store.category_curves import category_curve
 from assay.store.open_run import OpenRun
 from assay.store.render.flips import Change, word_changes
@@ -83,8 +83,10 @@ class MemoryPage(Struct, kw_only=True):
     curve: str
     category: str
     chart: CurveChart
-    points: list[tuple[float, list[Metric | None]]]
-    """The x values, with the metric of each line at this point."""
+    points: list[tuple[str, list[Metric | None]]]
+    """The x values or ranges to print, with the metric of each line at this point."""
+    axis: str
+    """What the values of the horizontal axis are means of."""
     memories: list[str]
     dimensions: list[DimensionRow]
     tables: list[Table]
@@ -223,6 +225,9 @@ def _page(name: str, parts: list[MemoryPart], curve: str, category: str) -> Memo
         category=category,
         chart=CurveChart(charts[0].title, charts[0].x, lines) if charts else CurveChart("", "", []),
         points=_points(lines),
+        axis="the mean of the answers in a range"
+        if any(point.span for line in lines for point in line.points)
+        else "the mean of the conversations",
         memories=memories,
         dimensions=[
             DimensionRow(title=title, metrics=[entry.metric(metric) for entry in columns])
@@ -254,11 +259,17 @@ def _memories(parts: list[MemoryPart]) -> tuple[list[str], list[Entry]]:
     return names, entries
 
 
-def _points(lines: list[CurveLine]) -> list[tuple[float, list[Metric | None]]]:
+def _points(lines: list[CurveLine]) -> list[tuple[str, list[Metric | None]]]:
     """Return the x values of all lines in order, with the metric of each line that has a point there."""
-    columns = [{point.x: point.metric for point in line.points} for line in lines]
-    xs = sorted({x for column in columns for x in column})
-    return [(x, [column.get(x) for column in columns]) for x in xs]
+    columns = [{_place(point): point.metric for point in line.points} for line in lines]
+    places = sorted({place for column in columns for place in column})
+    return [(place[-1], [column.get(place) for column in columns]) for place in places]
+
+
+def _place(point: Point) -> tuple[float, str]:
+    """Return the key of a point, by which points of several lines share a row, and the text to print."""
+    # The mean of a range differs between memories if a conversation failed with one of them.
+    return (point.span[0], point.place) if point.span else (point.x, f"{point.x:.1f}")
 
 
 class ItemLine(Struct, kw_only=True):
