@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
+import assay
 from assay.solvers.memory.conversation import ConversationTest
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.pipeline_caller import PipelineCaller
@@ -88,6 +90,34 @@ def test_all_answers_of_all_tests(
         )
     )
     assert sum(test.visible for test in tests) == answers
+
+
+@pytest.mark.parametrize(("categories", "questions"), [("1234", 1540), ("12345", 1986)])
+def test_every_question_is_asked_at_the_end(
+    conversations: Conversations, categories: str, questions: int
+) -> None:
+    """Also the four without evidence, and each of them once."""
+    tests = [
+        plan_tests(each, ScheduleOptions(ask="at-end", categories=categories))
+        for each in conversations.values()
+    ]
+    assert {len(each) for each in tests} == {1}
+    assert sum(each[0].visible for each in tests) == questions
+
+
+def test_hybrid_finds_at_least_what_it_found(locomo: Path, tmp_path: Path) -> None:
+    """Recall@10 of 1,536 questions with evidence, of 1,540 asked. It is the same number as the evidence recall."""
+    options = {"memory": ["hybrid"], "ask": "at-end", "categories": ["1", "2", "3", "4"], "no_answer": True}
+    run = assay.run(assay.spec("memory-test", data=str(locomo), output_dir=str(tmp_path), **options))
+    assert run.report is not None
+    (entry,) = run.report.entries
+    values = {metric.name: (metric.value, metric.denominator) for metric in entry.metrics}
+    assert entry.counts["asked"] == 1540
+    assert values["evidence_recall"] == values["recall_at_10"]
+    recall, questions = values["recall_at_10"]
+    assert questions == 1536
+    assert recall is not None
+    assert recall >= 0.784
 
 
 @pytest.mark.parametrize("sample", TABLE)

@@ -151,7 +151,9 @@ def nulls(court: Court) -> None:
         assert {evaluation[name] for name in ("recall", "update_recall", "correctness_rate")} == {None}
         assert {evaluation[name] for name in ("update_score", "interference_score")} == {None}
         assert [record["label"] for record in evaluation["interference_records"]] == [None]
-        assert (evaluation["interference_total_items"], evaluation["update_total_items"]) == (0, 0)
+        for kind in ("interference", "update"):
+            # 0 items were judged only where there is none.
+            assert evaluation[f"{kind}_total_items"] == (None if evaluation[f"{kind}_records"] else 0)
         assert {record["label"] for record in evaluation["correctness_records"]} == {None}
 
 

@@ -18,6 +18,7 @@ from assay.suites.memory_eval.rows import (
     SessionEval,
     SessionRow,
 )
+from assay.suites.memory_eval.scorers import NO_POINTS
 
 from suites.memory_eval.doubles import Scripted, judge, point, question, session
 
@@ -120,12 +121,12 @@ def test_the_order_of_scores_does_not_matter() -> None:
 
 
 def test_a_failed_recall_keeps_its_gold() -> None:
-    """The count of covered points is 0, and the number of gold points stays."""
+    """The count of covered points is null like the rate, not 0. The number of gold points stays."""
     evaluation = made(without("recall"))
-    assert (evaluation.recall, evaluation.covered_count, evaluation.num_gold) == (None, 0, 6)
+    assert (evaluation.recall, evaluation.covered_count, evaluation.num_gold) == (None, None, 6)
     assert (evaluation.update_recall, evaluation.update_covered_count, evaluation.update_total) == (
         None,
-        0,
+        None,
         3,
     )
     assert evaluation.recall_reasoning == "no verdict: prose"
@@ -136,14 +137,19 @@ def test_labels_of_an_invalid_verdict_do_not_count() -> None:
     """An invalid verdict may still carry labels."""
     labels = ("covered",) * 6
     evaluation = made(lambda m: Verdict(labels, "x", "invalid") if m.kind == "recall" else says(m))
-    assert (evaluation.recall, evaluation.covered_count, evaluation.update_covered_count) == (None, 0, 0)
+    assert (evaluation.recall, evaluation.covered_count, evaluation.update_covered_count) == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_a_failed_correctness_keeps_its_memories() -> None:
-    """Every record has a null label, and none counts as irrelevant."""
+    """Every record has a null label, and nothing is counted."""
     evaluation = made(without("correctness"))
     assert (evaluation.correctness_rate, evaluation.num_memories) == (None, 4)
-    assert (evaluation.num_correct, evaluation.num_hallucination, evaluation.num_irrelevant) == (0, 0, 0)
+    counts = (evaluation.num_correct, evaluation.num_hallucination, evaluation.num_irrelevant)
+    assert counts == (None, None, None)
     assert evaluation.correctness_records == [MemoryLabel(number, None) for number in (1, 2, 3, 4)]
     assert evaluation.correctness_reasoning == "no verdict: prose"
 
@@ -215,9 +221,32 @@ def test_failed_judgements_of_a_question_are_null() -> None:
     )
     assert (evaluation.evidence_hit_rate, evaluation.evidence_covered_count, evaluation.num_evidence) == (
         None,
-        0,
+        None,
         2,
     )
+
+
+def test_memories_of_a_sample_without_points_are_neither_correct_nor_made_up() -> None:
+    """Without points every memory would look made up. A session of a sample with points elsewhere is judged."""
+    empty = session("S01", wrote=["w1", "w2"])
+    evaluation = made(says, empty)
+    assert (evaluation.correctness_rate, evaluation.num_memories, evaluation.num_correct) == (None, 2, None)
+    assert evaluation.correctness_reasoning == NO_POINTS
+    judged = judge(Scripted(lambda _: Verdict(("correct", "correct"), "x")), [empty, SESSION], [])
+    values = [score.value for score in judged if (score.metric, score.part) == ("correctness", "S01")]
+    assert values == [1.0]
+
+
+def test_points_without_any_verdict_have_no_counts() -> None:
+    """With one verdict the others are left out, and the counts are those of the verdict."""
+    evaluation = made(without("u1", "u2", "u3", "i1", "i2"))
+    assert (evaluation.update_score, evaluation.update_num_updated, evaluation.update_total_items) == (
+        None,
+        None,
+        None,
+    )
+    assert (evaluation.interference_score, evaluation.interference_num_rejected) == (None, None)
+    assert evaluation.interference_total_items is None
 
 
 def test_without_gold_evidence_there_is_no_hit_rate() -> None:

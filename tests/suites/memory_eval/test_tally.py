@@ -111,7 +111,7 @@ def test_the_six_dimensions_come_first_and_have_all_numbers() -> None:
         ("answer", 1, 3, 1, 1 / 4),
         ("answer_hallucination", 1, 3, 1, 1 / 4),
         ("answer_omission", 1, 3, 1, 1 / 4),
-        ("evidence", 1, 4, 1, 1 / 6),
+        ("evidence", 1, 4, 2, 1 / 6),
         ("evidence_mean", 1, 2, 1, 1 / 3),
         ("retrieved_evidence", 1, 6, 0, 1 / 6),
     ],

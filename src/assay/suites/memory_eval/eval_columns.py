@@ -1,7 +1,8 @@
 """Builds the `eval` of each row from its scores, and `aggregate_metrics.json` from all evals.
 
-Both follow the format. Null in an eval means "not judged" or "does not apply". A ratio with denominator 0 is 0.0 in the
-aggregate, because the format has no null there. `tally.py` builds the run's report, which shows a dash instead.
+Both follow the format. A null rate in an eval means "not judged" or "does not apply", a null count "not judged". A
+ratio with denominator 0 is 0.0 in the aggregate, because the format has no null there. `tally.py` builds the run's
+report, which shows a dash instead.
 """
 
 from __future__ import annotations
@@ -90,35 +91,40 @@ def session_eval(row: SessionRow, scores: Sequence[Score]) -> SessionEval:
     interference_records = _point_labels(gold.session_interference_memories, scorers.INTERFERENCE, by_point)
     updated = Counter(record.label for record in update_records if record.label)
     rejected = Counter(record.label for record in interference_records if record.label)
+    # Without a verdict nothing was counted, and 0 would say that nothing was covered or correct.
+    recall_known = bool(recall_labels) or not new + updates
+    correctness_known = bool(memory_labels) or not memories
+    updates_known = bool(updated) or not update_records
+    interference_known = bool(rejected) or not interference_records
     return SessionEval(
         session_id=row.session_id,
         recall=_value(recall),
-        covered_count=recall_labels.count(COVERED),
+        covered_count=recall_labels.count(COVERED) if recall_known else None,
         num_gold=len(new) + len(updates),
         update_recall=_value(by_point.get((scorers.UPDATE_RECALL, None))),
         # The question to the judge lists new points first, then updates.
-        update_covered_count=recall_labels[len(new) :].count(COVERED),
+        update_covered_count=recall_labels[len(new) :].count(COVERED) if recall_known else None,
         update_total=len(updates),
         recall_reasoning=_reason(recall),
         correctness_rate=_value(correctness),
         num_memories=memories,
-        num_correct=memory_labels.count(TRUE),
-        num_hallucination=memory_labels.count(FABRICATED),
-        num_irrelevant=memory_labels.count(IRRELEVANT),
+        num_correct=memory_labels.count(TRUE) if correctness_known else None,
+        num_hallucination=memory_labels.count(FABRICATED) if correctness_known else None,
+        num_irrelevant=memory_labels.count(IRRELEVANT) if correctness_known else None,
         correctness_reasoning=_reason(correctness),
         correctness_records=[
             MemoryLabel(number, label) for number, label in enumerate(memory_labels or [None] * memories, 1)
         ],
         update_score=_mean_worth(scorers.UPDATE, updated),
-        update_num_updated=updated[UPDATED],
-        update_num_both=updated[BOTH],
-        update_num_outdated=updated[OUTDATED],
-        update_total_items=updated.total(),
+        update_num_updated=updated[UPDATED] if updates_known else None,
+        update_num_both=updated[BOTH] if updates_known else None,
+        update_num_outdated=updated[OUTDATED] if updates_known else None,
+        update_total_items=updated.total() if updates_known else None,
         update_records=update_records,
         interference_score=_mean_worth(scorers.INTERFERENCE, rejected),
-        interference_num_rejected=rejected[REJECTED],
-        interference_num_memorized=rejected[MEMORIZED],
-        interference_total_items=rejected.total(),
+        interference_num_rejected=rejected[REJECTED] if interference_known else None,
+        interference_num_memorized=rejected[MEMORIZED] if interference_known else None,
+        interference_total_items=rejected.total() if interference_known else None,
         interference_records=interference_records,
     )
 
@@ -127,13 +133,14 @@ def qa_eval(row: QaRow, scores: Sequence[Score]) -> QaEval:
     """Return the eval of one question. `num_evidence` counts only evidence with a text: no images, no unknown ids."""
     by_metric = {score.metric: score for score in scores}
     answer, evidence = by_metric.get(scorers.ANSWER), by_metric.get(scorers.EVIDENCE)
-    labels = _labels(answer)
+    labels, covered = _labels(answer), _labels(evidence)
+    known = bool(covered) or not row.gold_evidence_contents
     return QaEval(
         answer_label=labels[0] if labels else None,
         answer_reasoning=_reason(answer),
         answer_is_valid=bool(labels),
         evidence_hit_rate=_value(evidence),
-        evidence_covered_count=_labels(evidence).count(COVERED),
+        evidence_covered_count=covered.count(COVERED) if known else None,
         num_evidence=len(row.gold_evidence_contents),
         evidence_reasoning=_reason(evidence),
         num_cited_memories=len(row.cited_memories),
@@ -197,27 +204,27 @@ class Aggregate:
         """Add one line of `session_records.jsonl`."""
         if session.recall is not None:
             self._recall.add(session.recall)
-            self._covered += session.covered_count
+            self._covered += session.covered_count or 0
             self._gold += session.num_gold
         if session.update_recall is not None:
             self._update_recall.add(session.update_recall)
         # Other tools write a rate of 0.0 for a session that wrote nothing.
         if session.correctness_rate is not None and session.num_memories:
             self._add_memories(session, session.correctness_rate)
-        self._updates["updated"] += session.update_num_updated
-        self._updates["both"] += session.update_num_both
-        self._updates["outdated"] += session.update_num_outdated
-        self._interference["rejected"] += session.interference_num_rejected
-        self._interference["memorized"] += session.interference_num_memorized
+        self._updates["updated"] += session.update_num_updated or 0
+        self._updates["both"] += session.update_num_both or 0
+        self._updates["outdated"] += session.update_num_outdated or 0
+        self._interference["rejected"] += session.interference_num_rejected or 0
+        self._interference["memorized"] += session.interference_num_memorized or 0
 
     def _add_memories(self, session: SessionEval, correctness: float) -> None:
         irrelevant = sum(record.label in _IRRELEVANT_LABELS for record in session.correctness_records)
         counts = {
             "memories": session.num_memories,
-            "correct": session.num_correct,
-            "hallucination": session.num_hallucination,
+            "correct": session.num_correct or 0,
+            "hallucination": session.num_hallucination or 0,
             # Files of other tools may lack either the count or the records.
-            "irrelevant": max(irrelevant, session.num_irrelevant),
+            "irrelevant": max(irrelevant, session.num_irrelevant or 0),
         }
         for name, count in counts.items():
             self._memories[name] += count
@@ -233,7 +240,7 @@ class Aggregate:
             # Files of other tools may have further labels.
             self._answers[question.answer_label] = self._answers.get(question.answer_label, 0) + 1
         if question.evidence_hit_rate is not None:
-            self._evidence_covered += question.evidence_covered_count
+            self._evidence_covered += question.evidence_covered_count or 0
             self._evidence_total += question.num_evidence
 
     def metrics(self, baseline_id: str) -> dict[str, Any]:

@@ -69,33 +69,37 @@ class PointLabel(Struct, frozen=True):
 
 
 class SessionEval(Struct, frozen=True, kw_only=True):
-    """`eval` of a session: the judge's labels as numbers. Null means "does not apply" or "not judged"."""
+    """`eval` of a session: the judge's labels as numbers.
+
+    A null rate means "does not apply" or "not judged". A null count means that there was something to judge and no
+    verdict.
+    """
 
     session_id: str
     recall: float | None = None
-    covered_count: int = 0
+    covered_count: int | None = 0
     num_gold: int = 0
     update_recall: float | None = None
-    update_covered_count: int = 0
+    update_covered_count: int | None = 0
     update_total: int = 0
     recall_reasoning: str = ""
     correctness_rate: float | None = None
     num_memories: int = 0
-    num_correct: int = 0
-    num_hallucination: int = 0
-    num_irrelevant: int = 0
+    num_correct: int | None = 0
+    num_hallucination: int | None = 0
+    num_irrelevant: int | None = 0
     correctness_reasoning: str = ""
     correctness_records: list[MemoryLabel] = field(default_factory=list)
     update_score: float | None = None
-    update_num_updated: int = 0
-    update_num_both: int = 0
-    update_num_outdated: int = 0
-    update_total_items: int = 0
+    update_num_updated: int | None = 0
+    update_num_both: int | None = 0
+    update_num_outdated: int | None = 0
+    update_total_items: int | None = 0
     update_records: list[PointLabel] = field(default_factory=list)
     interference_score: float | None = None
-    interference_num_rejected: int = 0
-    interference_num_memorized: int = 0
-    interference_total_items: int = 0
+    interference_num_rejected: int | None = 0
+    interference_num_memorized: int | None = 0
+    interference_total_items: int | None = 0
     interference_records: list[PointLabel] = field(default_factory=list)
 
 
@@ -131,13 +135,16 @@ class Retrieval(Struct, frozen=True):
 
 
 class QaEval(Struct, frozen=True, kw_only=True):
-    """`eval` of a question: the judge's labels of the answer and of the evidence in the cited items."""
+    """`eval` of a question: the judge's labels of the answer and of the evidence in the cited items.
+
+    `evidence_covered_count` is null if there is evidence and no verdict about it.
+    """
 
     answer_label: str | None = None
     answer_reasoning: str = ""
     answer_is_valid: bool = False
     evidence_hit_rate: float | None = None
-    evidence_covered_count: int = 0
+    evidence_covered_count: int | None = 0
     num_evidence: int = 0
     evidence_reasoning: str = ""
     num_cited_memories: int = 0

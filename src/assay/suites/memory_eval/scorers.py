@@ -87,6 +87,8 @@ NOTHING_TO_JUDGE = "nothing to judge"
 
 NOT_CITED = "the answer prompt asks for no citations"
 """The reason of a score for the evidence in citations of an answer that could not cite."""
+NO_POINTS = "the sample has no memory points"
+"""The reason why the memories of a sample cannot be called correct or made up."""
 
 ScoreHead = tuple[int, str, str, str, str]
 RowsOf = Callable[[View], SampleRows]
@@ -136,14 +138,24 @@ def judge_tasks(rows: SampleRows) -> list[JudgeTask]:
     The part of a session is its id, of a point SESSION/POINT, of a question CHECKPOINT/NUMBER.
     """
     tasks: list[JudgeTask] = []
+    # Without any point there is nothing that a memory could be compared with: every memory would look made up.
+    has_points = any(map(_points_of, rows.sessions))
     for part, session in zip(session_parts(rows.sessions), rows.sessions, strict=True):
-        tasks += _session_tasks(part, session)
+        tasks += _session_tasks(part, session, has_points=has_points)
     for part, question in zip(question_parts(rows.questions), rows.questions, strict=True):
         tasks += _question_tasks(part, question)
     return tasks
 
 
-def _session_tasks(part: str, row: SessionRow) -> Iterator[JudgeTask]:
+def _points_of(row: SessionRow) -> bool:
+    """Return whether the gold state of a session has any point, of this or of an earlier session."""
+    gold = row.gold_state
+    return bool(gold_points(gold.session_new_memories) or gold_points(gold.session_update_memories)) or bool(
+        earlier_points(gold)
+    )
+
+
+def _session_tasks(part: str, row: SessionRow, *, has_points: bool) -> Iterator[JudgeTask]:
     gold = row.gold_state
     new, updates = gold_points(gold.session_new_memories), gold_points(gold.session_update_memories)
     contents = tuple(point.content for point in (*new, *updates))
@@ -152,8 +164,14 @@ def _session_tasks(part: str, row: SessionRow) -> Iterator[JudgeTask]:
     about = {"id": row.sample_id}
     recall = RecallQuestion(contents, is_update, written)
     yield JudgeTask(part, (RECALL, UPDATE_RECALL), recall, about)
-    correctness = CorrectnessQuestion(contents, earlier_points(gold), written)
-    yield JudgeTask(part, (CORRECTNESS, HALLUCINATION), correctness, about)
+    correctness = CorrectnessQuestion(contents, earlier_points(gold), written if has_points else ())
+    yield JudgeTask(
+        part,
+        (CORRECTNESS, HALLUCINATION),
+        correctness,
+        about,
+        nothing=NOTHING_TO_JUDGE if has_points else NO_POINTS,
+    )
     for point in updates:
         update = UpdateQuestion(point.content, point.original, active)
         yield JudgeTask(

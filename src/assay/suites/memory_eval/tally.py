@@ -102,12 +102,20 @@ class DimensionTally:
         data = score.data or {}
         is_pooled = self._name in _POOLED_METRICS
         denominator = data.get("denominator", 1)
+        # What is left out is counted in the unit of the denominator: pieces of evidence if they are pooled.
         if score.status == "invalid":
-            self._left_out["invalid"] += 1
-            self._invalid_units += denominator if is_pooled else 1
+            units = denominator if is_pooled else 1
+            self._left_out["invalid"] += units
+            self._invalid_units += units
             return
         if score.value is None:
-            self._left_out["not cited" if score.reason == NOT_CITED else "not applicable"] += 1
+            if score.reason == NOT_CITED:
+                self._left_out["not cited"] += len(data.get("evidence", ())) if is_pooled else 1
+            elif is_pooled:
+                # It has no pieces that could be left out, so the question is named.
+                self._left_out["questions without evidence"] += 1
+            else:
+                self._left_out["not applicable"] += 1
             return
         numerator = data.get("numerator", score.value)
         self._numerator += numerator
