@@ -57,7 +57,9 @@ def test_a_memory_that_needs_a_model_does_not_advise_the_flag_that_is_there(plac
     words = [word for word in MEMORY_COMMAND if word not in ("--model", "python/model.py:answer")]
     ended = run_here([*words, "GAMemory", "--no-answer"], place)
     assert ended.returncode == 2
-    assert ended.stderr == "--model is missing: GAMemory calls a model even without answers.\n"
+    assert ended.stderr == (
+        "--model is missing: GAMemory calls a model to store or search. Name it with --model or --build-model.\n"
+    )
 
 
 def test_a_memory_in_other_letters_is_the_only_suggestion(place: Path) -> None:
