@@ -163,7 +163,7 @@ $(ORACLE)/.ready: pyproject.toml
 
 $(VENV)/.local: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[local,fast]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[local,fast,memory]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml

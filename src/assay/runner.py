@@ -61,6 +61,7 @@ from assay.models.calling.connect import ReplayOnlyModel, addresses_of, permits_
 from assay.models.calling.gateway import Gateway, sdk_environment
 from assay.models.calling.permits import Permits
 from assay.models.calling.prices import read_prices, reports_prices
+from assay.models.calling.shared_calls import SharedCalls
 from assay.models.calling.waiting import waiting_reports
 from assay.results import Run
 from assay.stop_request import StopRequest
@@ -489,6 +490,7 @@ class Runner:
         """Run every unfinished case. Returns the error that stopped the run early, or None."""
         spec, suite = self.spec, self.suite
         reusable = self._reusable_calls(journal.folder)
+        open_logs = [*reusable]
         before = journal.index.spent
         ledger = CallLedger(
             journal,
@@ -498,6 +500,11 @@ class Runner:
             spec.max_cost,
             answered=before.calls > before.failed,
         )
+        if self._reuse_identity is not None and len(suite.subjects()) > 1:
+            # Read before the first call of this start, so it has those of earlier starts only.
+            earlier = ReusableCalls(journal.folder)
+            ledger.shared = SharedCalls(earlier.find_by_key)
+            open_logs.append(earlier)
         upstreams = {name: Upstream(role.model, self.models[name]) for name, role in suite.roles.items()}
         permits = {
             addresses_of(up.model): permits_of(up.model, spec.concurrency) for up in upstreams.values()
@@ -559,7 +566,7 @@ class Runner:
                 return error
             finally:
                 await gateway.close()
-                for calls in reusable:
+                for calls in open_logs:
                     calls.close()
                 self._spent_now = ledger.counts()
                 if ledger.lost_replies:

@@ -53,7 +53,10 @@ def test_a_table_of_stages_can_be_read_back() -> None:
         *("p50 ms", "p95 ms"),
     ]
     assert stage_numbers_of(table) == numbers
-    assert table.note == "Replies taken from another run: 1. Their tokens and cost were paid there."
+    assert (
+        table.note
+        == "Replies taken from another run or another memory: 1. Their tokens and cost were paid there."
+    )
     assert stage_tables({}) == []
 
 

@@ -255,6 +255,7 @@ class Journal:
                 end.seconds,
                 end.label,
                 end.tags,
+                end.cost,
             )
             closing = replace(lines[-1], end=commit)
             offset, written = file.add(closing)

@@ -92,4 +92,5 @@ def _end_of_line(line: Record | Score, stage: str, commit: Commit) -> End:
         commit.seconds,
         commit.label,
         commit.tags,
+        commit.cost,
     )

@@ -124,4 +124,4 @@ def _note(numbers: Mapping[str, StageNumbers]) -> str:
     reused = sum(each.reused for each in numbers.values())
     if not reused:
         return ""
-    return f"Replies taken from another run: {reused:,}. Their tokens and cost were paid there."
+    return f"Replies taken from another run or another memory: {reused:,}. Their tokens and cost were paid there."

@@ -74,15 +74,21 @@ def test_a_name_can_be_the_name_of_a_folder(two: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("bm25,k=-1", "--memory bm25,k=-1: k is the number of items to retrieve, not -1"),
-        ("bm25,k=many", "k is the number of items to retrieve, not 'many'"),
-        ("bm25,k2=1", "--memory bm25,k2=1: options of the memory: there is no 'k2', only k1, b, date"),
+        ("bm25,k=0", "--memory bm25,k=0: k is the number of items to retrieve, from 1 up, not 0"),
+        ("bm25,k=many", "k is the number of items to retrieve, from 1 up, not 'many'"),
+        ("bm25,k2=1", "there is no 'k2', only k1, b, date. Every memory also has k, the number of items"),
+        ("bm25,k=1,b=0.5,k=2", "--memory bm25,k=1,b=0.5,k=2: k is given twice"),
         ("bm25,b=x", "--memory bm25,b=x: options of the memory: b is of type float, not 'x'"),
     ],
 )
 def test_a_wrong_option_is_named_with_its_memory(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         find_settings([text], {}, "--memory")
+
+
+def test_repeats_of_memories_that_cannot_differ_are_refused() -> None:
+    with pytest.raises(UsageError, match="--repeats has no effect: none of these memories calls a model"):
+        find_settings(["bm25", "STMemory"], {}, "--memory", repeats=2)
 
 
 def test_only_memories_that_may_differ_are_repeated(two: str) -> None:

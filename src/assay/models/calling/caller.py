@@ -16,6 +16,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from assay.core.connect import LIKELIHOOD
@@ -25,13 +26,14 @@ from assay.core.events import Called, Noted, Notify, Retrying
 from assay.core.hashing import request_hash
 from assay.core.params import with_params
 from assay.core.protocols import Upstream
-from assay.core.stage_usage import StageUsage
+from assay.core.stage_usage import BUILD, RETRIEVE, StageUsage
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
 from assay.models.calling.foreign_sdk import is_sdk_request
 from assay.models.calling.permits import NO_LANES, Permits
 from assay.models.calling.prices import Pricer, PriceTable
 from assay.models.calling.reasoning import split_reasoning
 from assay.models.calling.several import SeveralEndpoints
+from assay.models.calling.shared_calls import SharedCalls
 
 # Without a Retry-After header the wait doubles with each attempt, from the first value up to the longest. The
 # five waits of the default --max-retries take 8 to 16 seconds together.
@@ -41,6 +43,9 @@ LONGEST_WAIT_SECONDS = 30.0
 # A run whose first calls all fail with the same words of the endpoint stops after this many. One request may be wrong,
 # and so may the rows of one kind at the start of the data; more calls would be as hopeless, and may be paid.
 MAX_SAME_FAILURES = 20
+
+# What a memory asks. The answers of two subjects are not shared: each subject is evaluated on replies of its own.
+SHARED = (BUILD, RETRIEVE)
 
 # Returns the call of another run (--reuse) for (case, stage, request hash, n), or None if it has no reply there.
 Reuse = Callable[[Case, str, str, int], Call | None]
@@ -89,6 +94,8 @@ class CallLedger:
         self.lost_replies = 0
         """Replies that arrived, and that the log could not take. They were paid for, and are requested again later."""
         self.halt_event = asyncio.Event()
+        self.shared: SharedCalls | None = None
+        """Replies that the subjects of the run share, for calls whose purpose is in SHARED. None: nothing is shared."""
         self._max_calls = max_calls
         self._calls_left = max_calls
         self.max_cost = max_cost
@@ -463,13 +470,20 @@ class CaseAsker:
         attempts = 0
         seconds = 0.0
         reused = ledger.reuse(case, self._stage, hash_, n) if ledger.reuse else None
+        is_shared = False
         if reused is not None:
             # 0 attempts in the log mark a call that this run has not paid.
             response = reused.response
             seconds = reused.seconds
         else:
+            send = partial(self._caller.send, request, n, case.index)
             try:
-                response, attempts, seconds = await self._caller.send(request, n, case.index)
+                if ledger.shared is not None and self.purpose in SHARED:
+                    key = (case.key, self._stage, hash_, n)
+                    response, attempts, seconds = await ledger.shared.get(key, send)
+                    is_shared = attempts == 0
+                else:
+                    response, attempts, seconds = await send()
             except ModelError as error:
                 failure, attempts, seconds = error.failure, error.attempts, error.seconds
                 response = error.response
@@ -486,4 +500,4 @@ class CaseAsker:
             round(seconds, 6),
         )
         # The case gets the call as it is logged, so that a replay gives it the same.
-        return ledger.write(call), reused is not None
+        return ledger.write(call), reused is not None or is_shared

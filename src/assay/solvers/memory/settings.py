@@ -95,20 +95,24 @@ def find_settings(
     found: list[tuple[str, str, MemoryPlugin, dict[str, Any]]] = []
     for text in texts:
         reference, _, pairs = text.partition(",")
+        names = [part.partition("=")[0].strip() for part in split_pairs(pairs)] if pairs else []
+        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+            raise UsageError(f"{flag} {text}: {', '.join(twice)} is given twice")
         found.append((text, reference, find_memory(reference), parse_pairs(pairs)))
     _check_common(common, [plugin for _, _, plugin, _ in found])
     settings: dict[str, MemorySetting] = {}
     for text, reference, plugin, options in found:
         own = {name: value for name, value in common.items() if name in plugin.about.options}
         k = options.get("k", 0)
-        if type(k) is not int or k < 0:
-            raise UsageError(f"{flag} {text}: k is the number of items to retrieve, not {k!r}")
+        if type(k) is not int or ("k" in options and k < 1):
+            raise UsageError(f"{flag} {text}: k is the number of items to retrieve, from 1 up, not {k!r}")
         if "k" not in plugin.about.options:
             options.pop("k", None)
         try:
             merged = options_of(plugin.about, own | options)
         except UsageError as error:
-            raise UsageError(f"{flag} {text}: {error}") from None
+            also = ". Every memory also has k, the number of items" if "there is no" in str(error) else ""
+            raise UsageError(f"{flag} {text}: {error}{also}") from None
         group = _name(reference, text, {each for _, each, _, _ in found})
         # A memory of ours that calls no model is the same in every repeat.
         count = repeats if plugin.about.asks or ".py:" in reference else 1
@@ -119,6 +123,10 @@ def find_settings(
             settings[name] = MemorySetting(
                 name=name, reference=reference, plugin=plugin, options=merged, k=k, repeat=repeat, group=group
             )
+    if repeats > 1 and len(settings) == len(found):
+        raise UsageError(
+            "--repeats has no effect: none of these memories calls a model, so all repeats would be equal. Remove it."
+        )
     return settings
 
 
@@ -151,14 +159,15 @@ def memories_identity(settings: Mapping[str, MemorySetting], embedder: str) -> d
 
 
 def building_identity(
-    roles: Mapping[str, Role], settings: Mapping[str, MemorySetting], data: Any
+    roles: Mapping[str, Role], settings: Mapping[str, MemorySetting], data: Any, seed: int
 ) -> list[Any] | None:
     """Return what two runs share whose memories make the same calls; None if their memories make no calls.
 
-    The settings are not part of it: equal requests of other settings are as good.
+    The settings are not part of it: equal requests of other settings are as good. The seed is, although requests of the
+    log do not show it: a run with another seed wants other replies.
     """
     models = {name: roles[name] for name in (BUILD_ROLE, EMBEDDER_ROLE) if name in roles}
     asks = any(setting.about.asks or ".py:" in setting.reference for setting in settings.values())
     if not asks and EMBEDDER_ROLE not in models:
         return None
-    return [{name: [role.model, role.base_url, role.params] for name, role in models.items()}, data]
+    return [{name: [role.model, role.base_url, role.params] for name, role in models.items()}, data, seed]

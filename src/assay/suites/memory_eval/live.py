@@ -98,7 +98,9 @@ class LiveSource(RowSource):
 
     def reuse_identity(self) -> Any:
         """Return the models that build memories and the data. Runs that share both share the building."""
-        return building_identity(self.roles, self.memories, [row.key for row in self.rows().iterate()])
+        return building_identity(
+            self.roles, self.memories, [row.key for row in self.rows().iterate()], self._spec.seed
+        )
 
     def data_identity(self) -> Any:
         """Return the id and key of each sample. `--eval-only` reads them from run.json to restore the cases."""

@@ -189,7 +189,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
 
     def reuse_identity(self) -> Any:
         """Return the models that build memories and the data. Runs that share both share the building."""
-        return building_identity(self.roles, self.memories, self._data_sha256)
+        return building_identity(self.roles, self.memories, self._data_sha256, self.spec.seed)
 
     def data_identity(self) -> Any:
         """Return the key of each conversation."""
