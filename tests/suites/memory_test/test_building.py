@@ -203,6 +203,9 @@ def test_settings_of_one_memory_are_compared_by_score_and_cost(built: Built) -> 
     run = built.run(model="openai/m", memory=["bm25,k=1", "bm25,k=4", "FUMemory"])
     costs = next(table for table in run.report.tables if table.name == "costs")
     assert costs.columns[:3] == ["memory", "token F1", "context tokens"]
+    ranks = {entry.name: entry.metric("recall_at_4") for entry in run.report.entries}
+    assert ranks["bm25,k=1"] is None  # it never returns four items
+    assert ranks["bm25,k=4"] is not None
     # The server says that every prompt has 7 tokens and every reply 5.
     assert [row[0] for row in costs.rows] == ["bm25,k=1", "bm25,k=4", "FUMemory"]
     assert [row[2] for row in costs.rows] == [7, 7, 7]

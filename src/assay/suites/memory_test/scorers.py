@@ -117,15 +117,23 @@ class ConversationGold(Struct, frozen=True):
 class WordScorer(Scorer):
     """Compares answers with references by their words, and retrieved items with the evidence. Asks no model.
 
-    `unranked` are the memories that return one text: the order of the items behind it means nothing.
+    `ks` has the number of items to retrieve of memories that have their own; `top_k` is for the others. `unranked` are
+    the memories that return one text: the order of the items behind it means nothing.
     """
 
     def __init__(
-        self, gold_fingerprint: str, *, answers: bool, top_k: int, unranked: Collection[str] = ()
+        self,
+        gold_fingerprint: str,
+        *,
+        answers: bool,
+        top_k: int,
+        ks: Mapping[str, int] | None = None,
+        unranked: Collection[str] = (),
     ) -> None:
         self.id = f"memory@{gold_fingerprint}"
         self._answers = answers
         self._top_k = top_k
+        self._ks = ks or {}
         self._unranked = unranked
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
@@ -137,7 +145,7 @@ class WordScorer(Scorer):
                 view.records,
                 self.id,
                 answers=self._answers,
-                top_k=self._top_k,
+                top_k=self._ks.get(view.case.subject, self._top_k),
                 ranked=view.case.subject not in self._unranked,
             )
         )

@@ -206,7 +206,8 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         words = WordScorer(
             identity,
             answers=self._answers,
-            top_k=self.options.top_k,
+            top_k=self._top_k,
+            ks={name: setting.k for name, setting in self.memories.items() if setting.k},
             unranked=[name for name, plugin in self.memories.items() if plugin.about.bundle],
         )
         scorers: list[Scorer] = [words]
