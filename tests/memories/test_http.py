@@ -212,8 +212,24 @@ def test_a_reply_of_another_form_is_quoted(body: bytes) -> None:
     def answer(path: str, _: dict[str, Any]) -> Reply:
         return 200, body if path.endswith("search") else b"{}"
 
-    with service(answer) as requests, pytest.raises(CaseFailed, match="/search sent a reply that is not"):
+    with service(answer) as requests, pytest.raises(CaseFailed, match="/search replied 200 with something"):
         asyncio.run(lived(make(requests.url)))
+
+
+@pytest.mark.parametrize("name", ["reset", "add"])
+@pytest.mark.parametrize("body", [b"", b"<html>login", b"{} ok"])
+def test_a_reply_that_is_no_json_is_a_fault_of_the_service(name: str, body: bytes) -> None:
+    """Such as the page of a login, with status 200."""
+
+    def answer(path: str, _: dict[str, Any]) -> Reply:
+        return 200, body if path.endswith(name) else b"{}"
+
+    with service(answer) as requests, pytest.raises(CaseFailed) as caught:
+        asyncio.run(lived(make(requests.url)))
+    message = str(caught.value)
+    assert f"{requests.url}/{name} replied 200 with something that is not in the contract: " in message
+    assert body.decode() in message
+    assert requests.seen[-1][0] == f"/memory/{name}"
 
 
 def test_a_service_that_is_not_there_is_out_of_reach() -> None:

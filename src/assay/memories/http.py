@@ -102,8 +102,11 @@ class HttpMemory:
         if not self._conversation:
             # Random, because other runs may use the same service at the same time.
             self._conversation = uuid.uuid4().hex
-            await self._post("reset", model_url=await self._base_url())
-        await self._post("add", messages=[message_body(message) for message in messages])
+            reply = await self._post("reset", model_url=await self._base_url())
+            # Nothing in it is of interest. Text that is no JSON comes from something else, such as a login page.
+            self._service.read("reset", reply, object)
+        reply = await self._post("add", messages=[message_body(message) for message in messages])
+        self._service.read("add", reply, object)
 
     async def search(self, query: Query, k: int) -> list[SearchHit]:
         """Return the hits of the service."""
@@ -198,12 +201,12 @@ class Service:
         return content
 
     def read(self, name: str, body: bytes, form: type[T]) -> T:
-        """Return the reply as a struct. Raises CaseFailed if it has another form."""
+        """Return the reply in this form. Raises CaseFailed if it has another one."""
         try:
             return msgspec.json.decode(body, type=form)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._mistake(
-                name, f"sent a reply that is not in the contract: {error}: {_quote(body)}"
+                name, f"replied 200 with something that is not in the contract: {error}: {_quote(body)}"
             ) from error
 
     def _failure(self, kind: str, name: str, message: str, status: int = 0) -> ModelError:
