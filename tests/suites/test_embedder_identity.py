@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import assay
+from assay.core.errors import UsageError
 from assay.run_setup import open_run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -26,3 +27,18 @@ def test_an_edited_embedder_is_another_run(suite: str, tmp_path: Path) -> None:
         spec = assay.spec(suite, embedder=f"{file}:load", output_dir=str(tmp_path), **SUITES[suite])
         fingerprints.add(open_run(spec, asks=False).ask)
     assert len(fingerprints) == 2
+
+
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("name", ["lettres.py:load", "python/letters.py:load"])
+def test_a_missing_file_of_an_embedder_is_named(
+    suite: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a similar name of its folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "letters.py").write_text("def load():\n    return 1\n")
+    spec = assay.spec(suite, embedder=name, output_dir=str(tmp_path), **SUITES[suite])
+    with pytest.raises(UsageError) as caught:
+        open_run(spec, asks=False)
+    assert f"there is no file {name.partition(':')[0]!r}" in str(caught.value)
+    assert ("letters.py" in str(caught.value).partition(";")[2]) is (name[0] == "l")

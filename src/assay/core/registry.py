@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.core.errors import UsageError, similar
+from assay.core.errors import UsageError, similar, similar_file
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -94,11 +94,19 @@ def short(name: str) -> str:
 
 
 def identity(name: str) -> str:
-    """Return a plugin's part of a fingerprint: its name, or for a user's file a hash of the code."""
+    """Return a plugin's part of a fingerprint: its name, or for a user's file a hash of the code.
+
+    Raises UsageError if there is no such file.
+    """
     from assay.core.code import code_sha256
 
-    path, by_path, attribute = name.partition(".py:")
-    return f"{code_sha256(Path(path + '.py'))}:{attribute}" if by_path else name
+    stem, by_path, attribute = name.partition(".py:")
+    if not by_path:
+        return name
+    path = Path(f"{stem}.py")
+    if not path.is_file():
+        raise UsageError(f"there is no file {str(path)!r}{similar_file(path)}")
+    return f"{code_sha256(path)}:{attribute}"
 
 
 def unknown(kind: str, name: str, choices: list[str]) -> str:
