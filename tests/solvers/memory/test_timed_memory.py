@@ -68,7 +68,15 @@ def test_a_slip_is_told(tmp_path: Path, wrong: dict[str, str], told: str) -> Non
     assert lines(samples.out / "pipeline_qa.jsonl") == []
 
 
-@pytest.mark.parametrize(("score", "told"), [("None", "[TypeError]"), ("'much'", "[ValueError]")])
+@pytest.mark.parametrize(
+    ("score", "told"),
+    [
+        ("None", "[TypeError]"),
+        ("'much'", "[ValueError]"),
+        ("float('nan')", "[ValueError] the score of the item '"),
+        ("np.float32('inf')", "[ValueError] the score of the item '"),
+    ],
+)
 def test_a_slip_of_a_search_costs_its_question(tmp_path: Path, score: str, told: str) -> None:
     """The sessions have their lines, and each question has the error of its search."""
     samples = given(tmp_path, SCORE=f"0.5 if '1x1' in query.text else {score}")

@@ -10,6 +10,7 @@ A memory may be user code. A method that raises, exits, hangs or returns an inva
 from __future__ import annotations
 
 import inspect
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
@@ -192,4 +193,8 @@ def _checked_hit(hit: Any) -> SearchHit:
         raise TypeError("id and text of an item must be texts")
     if hit.trace:
         check_json("trace", hit.trace)
-    return hit if type(hit.score) is float else SearchHit(hit.item, float(hit.score), hit.trace)
+    score = float(hit.score)
+    # A score of NaN has no rank, and JSON has neither NaN nor infinity.
+    if not math.isfinite(score):
+        raise ValueError(f"the score of the item {hit.item.id!r} is {score}; a score is a finite number")
+    return hit if type(hit.score) is float else SearchHit(hit.item, score, hit.trace)
