@@ -52,6 +52,7 @@ KNOWN = (
         "tool_choice",
         "thinking",
     ),
+    "dimensions",
 )
 # A name this similar to a known one is refused. The bar is higher than that of suggestions (`similar_names`), because
 # servers have parameters of their own: `top_a` is no misspelled `top_p`.
@@ -153,11 +154,16 @@ def with_params(request: Request, params: dict[str, Any]) -> Request:
     if request.continuation is not None:
         return request
     own = request.params
-    if own.keys() != {"path", "body"}:
+    if "path" not in own or "body" not in own:
         return replace(request, params=merge(own, params))
     if not str(own["path"]).endswith("/completions"):
-        return request  # such as /embeddings
-    fields = {name: value for name, value in params.items() if name not in ("extra_body", "headers")}
-    body = merge(own["body"], {**fields, **(params.get("extra_body") or {})})
-    headers = {"headers": params["headers"]} if params.get("headers") else {}
-    return replace(request, params={"path": own["path"], "body": body, **headers})
+        return request  # such as /embeddings of an SDK: the parameters are those of chat requests
+    return replace(request, params=merge_body(own, params))
+
+
+def merge_body(own: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Return `{"path": …, "body": …}` with the parameters of `over` in its body, and their headers beside it."""
+    fields = {name: value for name, value in over.items() if name not in ("extra_body", "headers")}
+    body = merge(own["body"], {**fields, **(over.get("extra_body") or {})})
+    headers = {"headers": over["headers"]} if over.get("headers") else {}
+    return {**own, "body": body, **headers}

@@ -93,7 +93,7 @@ class OpenAIModel:
         items: list[dict[str, object]] = []
         tokens = 0
         for start in range(0, len(texts), size):
-            params = {"path": EMBEDDINGS_PATH, "body": {**body, "input": texts[start : start + size]}}
+            params = {**request.params, "body": {**body, "input": texts[start : start + size]}}
             part = await forward(
                 self._adapted, self._name, replace(request, params=params), seed, self._query
             )

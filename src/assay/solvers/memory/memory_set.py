@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from assay.core import user_code
 from assay.core.errors import CaseFailed, ModelError, UsageError
+from assay.core.excerpt import cut_end
 from assay.core.memory import Memory, MemoryContext, load_embedder
+from assay.core.params import merge_body
 from assay.core.protocols import Asker, Context
 from assay.core.spec import DEFAULT_SEED
 from assay.core.threads import DaemonPool
@@ -44,15 +46,21 @@ EmbedFunction = Callable[[Sequence[str]], Awaitable["NDArray[Any]"]]
 class MemorySet:
     """The memories of a run. `open` makes a memory for one case.
 
-    `embedder` is PROVIDER/NAME for an endpoint, or the name of an embedder that runs in this process. `seed` is the
-    run's.
+    `embedder` is PROVIDER/NAME for an endpoint, or the name of an embedder that runs in this process.
+    `embedder_params` are the parameters of the requests for embeddings. `seed` is the run's.
     """
 
     def __init__(
-        self, settings: Mapping[str, MemorySetting], embedder: str, timeout: float, seed: int = DEFAULT_SEED
+        self,
+        settings: Mapping[str, MemorySetting],
+        embedder: str,
+        timeout: float,
+        seed: int = DEFAULT_SEED,
+        embedder_params: dict[str, Any] | None = None,
     ) -> None:
         self._settings = settings
         self._embedder = embedder
+        self._embedder_params = embedder_params or {}
         self._load_embedder = cache(partial(load_embedder, embedder))
         self._seed = seed
         self._timeout = timeout
@@ -116,18 +124,26 @@ class MemorySet:
 
     def _embed_function(self, memory: TimedMemory, ctx: Context) -> EmbedFunction:
         if self._embeds_at_endpoint:
-            return run_here(partial(_embed_at_endpoint, memory, ctx))
+            return run_here(partial(_embed_at_endpoint, memory, ctx, self._embedder_params))
         return self._embed_here
 
     async def _embed_here(self, texts: Sequence[str]) -> NDArray[Any]:
         """Embed texts in this process. The embedder is loaded once, at the first call."""
         import numpy as np
 
-        vectors = np.asarray(self._load_embedder().embed(texts), dtype=np.float32)
+        rows = self._load_embedder().embed(texts)
+        with np.errstate(over="ignore"):  # numbers beyond float32 become infinite, which is refused below
+            vectors = np.asarray(rows, dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise UsageError(
                 f"the embedder {self._embedder!r} returned an array of shape {vectors.shape} for {len(texts):,} texts; "
                 "embed(texts) returns one row for each text"
+            )
+        if not np.isfinite(vectors).all():
+            row, column = np.argwhere(~np.isfinite(vectors))[0]
+            raise UsageError(
+                f"the embedder {self._embedder!r} returned a vector with {vectors[row, column]} for the text "
+                f"{cut_end(texts[row], 60)!r}; all numbers of a vector are finite"
             )
         return vectors
 
@@ -136,7 +152,9 @@ async def _make(setting: MemorySetting, context: MemoryContext) -> Memory:
     return user_code.call_here(setting.make, (context,))
 
 
-async def _embed_at_endpoint(memory: TimedMemory, ctx: Context, texts: Sequence[str]) -> NDArray[Any]:
+async def _embed_at_endpoint(
+    memory: TimedMemory, ctx: Context, params: dict[str, Any], texts: Sequence[str]
+) -> NDArray[Any]:
     """Embed texts with the endpoint of the embedder role. Calls are logged, retried, and replayed on resume.
 
     Returns unit vectors.
@@ -146,17 +164,23 @@ async def _embed_at_endpoint(memory: TimedMemory, ctx: Context, texts: Sequence[
     asker = memory.use(ctx.model(EMBEDDER_ROLE))
     rows: list[list[float]] = []
     for start in range(0, len(texts), _EMBED_BATCH):
-        rows += await _request_vectors(asker, list(texts[start : start + _EMBED_BATCH]))
-    vectors = np.array(rows, dtype=np.float32).reshape(len(texts), -1)
+        rows += await _request_vectors(asker, params, list(texts[start : start + _EMBED_BATCH]))
+    with np.errstate(over="ignore"):  # as in `_embed_here`
+        vectors = np.array(rows, dtype=np.float32).reshape(len(texts), -1)
+    if not np.isfinite(vectors).all():
+        raise ModelError(
+            Failure("bad_reply", f"{asker.name} returned a vector with numbers that are not finite")
+        )
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: NDArray[Any] = vectors / np.maximum(lengths, 1e-9)
     return unit
 
 
-async def _request_vectors(asker: Asker, texts: list[str]) -> list[list[float]]:
+async def _request_vectors(asker: Asker, params: dict[str, Any], texts: list[str]) -> list[list[float]]:
     """Return one vector per text, in the order of the texts. An endpoint may reply in another order."""
-    params = {"path": "/embeddings", "body": {"input": texts}}
-    response = await asker.ask(Request(model=asker.name, endpoint=asker.endpoint, params=params))
+    # The caller lays a role's parameters over chat requests only: an SDK may embed with the role of a chat model.
+    merged = merge_body({"path": "/embeddings", "body": {"input": texts}}, params)
+    response = await asker.ask(Request(model=asker.name, endpoint=asker.endpoint, params=merged))
     data = (response.data or {}).get("vectors", {}).get("data", [])
     if len(data) != len(texts):
         message = f"{asker.name} returned {len(data):,} vectors for {len(texts):,} texts"

@@ -78,7 +78,9 @@ class LiveSource(RowSource):
         # The format puts the files into the output folder itself. Several baselines need a subfolder each.
         self.folders = {name: output / name if len(self.memories) > 1 else output for name in self.memories}
         self._prompt = cited_prompt(Path(options.answer_prompt) if options.answer_prompt else None)
-        memories = MemorySet(self.memories, options.embedder, spec.timeout, spec.seed)
+        memories = MemorySet(
+            self.memories, options.embedder, spec.timeout, spec.seed, options.embedder_kwargs
+        )
         self._needing_evidence = memories.needing_evidence
         self.solver = SessionsSolver(memories, options.top_k, self._prompt)
         self.roles = memory_roles(

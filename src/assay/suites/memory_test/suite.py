@@ -147,7 +147,9 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         self._loader = find_loader(options.dataset)
         self._data = Path(options.data)
         self._answers = not options.no_answer
-        memory_set = MemorySet(self.memories, options.embedder, spec.timeout, spec.seed)
+        memory_set = MemorySet(
+            self.memories, options.embedder, spec.timeout, spec.seed, options.embedder_kwargs
+        )
         self._protocol = find_protocol(options.protocol)
         if self._protocol is None or options.answer_prompt:
             self._prompt = plain_prompt(Path(options.answer_prompt) if options.answer_prompt else None)

@@ -114,7 +114,13 @@ class TrialSuite(Suite[MemoryTryOptions, Conversation]):
         super().__init__(spec)
         self._plan = plan
         options = self.options
-        memories = MemorySet({plan.memory.name: plan.memory}, options.embedder, spec.timeout, spec.seed)
+        memories = MemorySet(
+            {plan.memory.name: plan.memory},
+            options.embedder,
+            spec.timeout,
+            spec.seed,
+            options.embedder_kwargs,
+        )
         self.solver = TrialSolver(memories, options.top_k, show)
         self.roles = memory_roles(spec, options, answers=False, asking=memories.asking)
 
