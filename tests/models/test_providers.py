@@ -342,6 +342,34 @@ def test_embeddings_come_in_the_order_of_the_texts(monkeypatch: pytest.MonkeyPat
         assert [item["embedding"] for item in items] == expected, provider
 
 
+def test_parameters_of_embeddings_reach_every_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In its dialect, also if the texts become several requests."""
+    for name in (*KEYS.values(), "DASHSCOPE_API_KEY"):
+        monkeypatch.setenv(name, KEY)
+    params = {
+        "path": "/embeddings",
+        "body": {"input": [f"text {number}" for number in range(23)], "dimensions": 5, "task": "find"},
+        "headers": {"X-Tenant": "lab"},
+    }
+
+    async def embed(provider: str, base_url: str) -> None:
+        model = registry.find("model", provider).connect(Connection(name="embedder", base_url=base_url))
+        await model.send(Request(model="m", params=params), 1)
+        await model.close()
+
+    for provider, dialect, size in (
+        ("openai", OpenAIChat(), "dimensions"),
+        ("qwen", OpenAIChat(), "dimensions"),
+        ("gemini", Gemini(), "outputDimensionality"),
+    ):
+        with DialectServer(dialect, said) as server:
+            asyncio.run(embed(provider, server.url))
+        for request in server.seen:
+            assert request.headers["x-tenant"] == "lab", provider
+            for part in request.body.get("requests", [request.body]):
+                assert (part[size], part["task"]) == (5, "find"), provider
+
+
 def test_a_vendor_without_embeddings_is_refused_as_an_embedder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

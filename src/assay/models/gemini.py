@@ -48,6 +48,8 @@ _BLOCKED = frozenset(
     }
 )
 _FINISH = {"STOP": "stop", "MAX_TOKENS": "length"}
+# Fields of OpenAI's requests for embeddings that Google's have not, or that stand elsewhere.
+_OF_OPENAI_EMBEDDINGS = frozenset({"input", "model", "encoding_format", "user"})
 _VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?$")
 # Names in `generationConfig`, by OpenAI's name.
 _NAMES = {
@@ -129,8 +131,15 @@ class GeminiModel:
             raise ModelError(Failure("rejected", message))
         # An SDK behind the gateway names the model for embeddings; --embedder names it as this model.
         model = f"models/{request.params['body'].get('model') or self._name}"
-        requests = [{"model": model, "content": {"parts": [{"text": text}]}} for text in texts]
-        reply, _ = await self._adapted.post(f"/{model}:batchEmbedContents", {"requests": requests})
+        fields = {
+            "outputDimensionality" if name == "dimensions" else name: value
+            for name, value in request.params["body"].items()
+            if name not in _OF_OPENAI_EMBEDDINGS
+        }
+        requests = [{**fields, "model": model, "content": {"parts": [{"text": text}]}} for text in texts]
+        reply, _ = await self._adapted.post(
+            f"/{model}:batchEmbedContents", {"requests": requests}, request_headers(request.params)
+        )
         vectors = reply.get("embeddings") if isinstance(reply, dict) else None
         if not isinstance(vectors, list) or not all(isinstance(each, dict) for each in vectors):
             raise bad_reply(self.endpoint, "it has no embeddings")
