@@ -89,6 +89,16 @@ def built(tmp_path: Path, server: FakeOpenAI) -> Built:
     return Built(tmp_path, server)
 
 
+def test_an_embedder_that_cannot_be_loaded_costs_no_call(built: Built, tmp_path: Path) -> None:
+    """Neither of the memory that embeds nor of another one of the run. A run without such a memory does not load it."""
+    (tmp_path / "weights.py").write_text("def load():\n    raise OSError('no weights')\n")
+    embedder = f"{tmp_path}/weights.py:load"
+    with pytest.raises(UsageError, match="cannot be loaded: it raised OSError: no weights"):
+        built.run(memory=["bm25", built.own, "GAMemory"], model="openai/m", embedder=embedder)
+    assert built.server.stats().requests == []
+    assert built.run(memory=["bm25"], model="openai/m", embedder=embedder).exit_code == 0
+
+
 def test_another_answer_model_or_top_k_builds_nothing_again(built: Built) -> None:
     """The replies come from the run before, and the seconds of building are those of that run."""
     built.server.behave(latency=0.05)

@@ -68,6 +68,9 @@ class MemorySet:
         self._pool = DaemonPool(64, "assay-memory", replaces=True)
         self._turn = LoopTurn()
         self._embeds_at_endpoint = is_endpoint(embedder)
+        self._embeds_here = not self._embeds_at_endpoint and any(
+            setting.about.embeds for setting in settings.values()
+        )
         self.asking = ", ".join(name for name, setting in settings.items() if setting.about.asks)
         """The names of the memories that call a model to store or search; empty if none does."""
         self.needing_evidence = frozenset(
@@ -82,6 +85,9 @@ class MemorySet:
         A later attempt at the case builds the memory again. Its model calls are replayed from the journal.
         """
         setting = self._settings[name]
+        if self._embeds_here:
+            # An embedder that is missing must not cost a model call, nor one of another memory.
+            await run_there(self._check_embedder)
         memory = TimedMemory(name, setting.about, self._pool, self._turn, self._timeout, setting.k)
 
         def build_model() -> Asker:
@@ -127,8 +133,12 @@ class MemorySet:
             return run_here(partial(_embed_at_endpoint, memory, ctx, self._embedder_params))
         return self._embed_here
 
+    async def _check_embedder(self) -> None:
+        """Load the embedder, unless it is loaded. Raises UsageError if that fails."""
+        self._load_embedder()
+
     async def _embed_here(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Embed texts in this process. The embedder is loaded once, at the first call."""
+        """Embed texts in this process. The embedder is loaded once, for all cases."""
         import numpy as np
 
         rows = self._load_embedder().embed(texts)
