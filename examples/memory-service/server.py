@@ -43,8 +43,8 @@ def words(text: str) -> set[str]:
 
 
 def ask(url: str, prompt: str) -> str:
-    """Ask the run's model. The run logs the call."""
-    body = {"model": "run", "messages": [{"role": "user", "content": prompt}], "temperature": 0}
+    """Ask the run's model, which a request without `model` goes to. The run logs the call."""
+    body = {"messages": [{"role": "user", "content": prompt}], "temperature": 0}
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(f"{url}/chat/completions", json.dumps(body).encode(), headers)  # noqa: S310
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))

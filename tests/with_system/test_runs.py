@@ -128,6 +128,13 @@ def test_its_calls_are_logged_and_counted_by_stage(tmp_path: Path, server: Memor
     ] == spent
 
 
+def test_every_request_names_the_model_of_the_run(tmp_path: Path, server: MemoryModel) -> None:
+    """An endpoint refuses a name that it does not know."""
+    ended = memory_test(tmp_path / "out", server).run()
+    assert ended.code == 0, ended.err
+    assert {body["model"] for body in server.bodies} == {"fake"}
+
+
 def test_a_failed_endpoint_is_asked_again_next_time(tmp_path: Path) -> None:
     """Calls that fail are no fault of the system: exit code 3, and the same command goes on from there."""
     broken, count = [True], [0]

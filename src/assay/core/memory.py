@@ -158,7 +158,10 @@ class MemoryContext(Struct, frozen=True):
     embed: Callable[[Sequence[str]], Awaitable[np.ndarray[Any, Any]]]
     """Returns a row of float32 with length 1 for each text."""
     base_url: Callable[[], Awaitable[str]]
-    """Returns a base URL at which an SDK of another project reaches the run's model while the case is open."""
+    """Returns a base URL at which an SDK of another project reaches the run's model while the case is open.
+
+    A request without `model` goes to that model; `GET URL/models` names it. Another name is passed on as it is.
+    """
     folder: Path
     """An empty folder for this case. It is deleted when the case ends."""
     rng: random.Random
