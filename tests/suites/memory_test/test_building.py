@@ -189,8 +189,9 @@ def test_the_judge_has_its_cost(built: Built) -> None:
 def test_repeats_build_with_other_seeds_and_show_their_spread(built: Built) -> None:
     """The first repeat has the run's seed. Answers are asked with the run's seed in every repeat."""
     run = built.run(model="openai/m", repeats=3)
-    seeds = {seen.seed for seen in built.server.stats().requests if seen.prompt.startswith("build ")}
-    assert seeds == {1234, 1_001_234, 2_001_234}
+    for start in ("build ", "look "):  # by `ask`, and through the gateway
+        seeds = {seen.seed for seen in built.server.stats().requests if seen.prompt.startswith(start)}
+        assert seeds == {1234, 1_001_234, 2_001_234}
     assert [entry.name for entry in run.report.entries] == ["built#1", "built#2", "built#3"]
     repeats = next(table for table in run.report.tables if table.name == "repeats")
     assert repeats.rows[0][:2] == ["built", 3]

@@ -91,7 +91,8 @@ async def forward(
     body["model"] = body.get("model") or name
     # Endpoints may refuse a seed on other paths, such as /embeddings.
     if path in (CHAT_PATH, TEXT_PATH):
-        body["seed"] = seed
+        # A seed that is there is that of a repeat of the case; a seed of the SDK itself was taken out before.
+        body.setdefault("seed", seed)
     if request.messages is not None:
         body["messages"] = request.messages
     if request.prompt is not None:
