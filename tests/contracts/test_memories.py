@@ -203,6 +203,20 @@ def test_at_most_k_are_found_each_once(name: str) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in LIMITED])
+def test_what_ignores_k_is_found_once_too(name: str) -> None:
+    """Also if a question names a message twice as its evidence."""
+
+    async def work() -> None:
+        memory = make(name)
+        await tell(memory, conversation(3, 6))
+        first = every(conversation(3, 6))[0]
+        ids = [each.item.id for each in await find(memory, QUESTIONS[0], 3, (first, first))]
+        assert 0 < len(ids) == len(set(ids))
+
+    asyncio.run(work())
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if ABOUT[name].bundle])
 def test_a_bundle_is_the_same_for_every_k_and_question(name: str) -> None:
     """It is one text, so there is nothing to choose from."""

@@ -19,7 +19,7 @@ class OracleMemory(MessageList):
     def search(self, query: Query, k: int) -> list[SearchHit]:
         """Return all evidence that was inserted so far, in the order in which the question lists it."""
         items = {item.id: item for item in self._items}
-        return [SearchHit(items[id_], 1.0) for id_ in query.evidence if id_ in items]
+        return [SearchHit(items[id_], 1.0) for id_ in dict.fromkeys(query.evidence) if id_ in items]
 
 
 def make(context: MemoryContext) -> OracleMemory:

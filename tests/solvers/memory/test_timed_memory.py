@@ -17,10 +17,10 @@ class Own:
     def reset(self): self.held = []
     def add(self, messages): self.held += [MemoryItem(ID, TEXT, message.session) for message in messages]
     def search(self, query, k): return [SearchHit(item, SCORE) for item in self.held]
-    def items(self): return self.held
+    def items(self): return self.held * TIMES
     def end_session(self): pass
 """
-RIGHT = {"ID": "message.id", "TEXT": "message.text", "SCORE": "0.5"}
+RIGHT = {"ID": "message.id", "TEXT": "message.text", "SCORE": "0.5", "TIMES": "1"}
 
 
 def given(tmp_path: Path, **other: str) -> Samples:
@@ -54,6 +54,11 @@ def test_the_first_k_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
+        (
+            {"ID": "'note'"},
+            "own.items: [ValueError] it returned two items with the id 'note'; ids must be unique",
+        ),
+        ({"TIMES": "2"}, "own.items: [ValueError] it returned two items with the id "),
         ({"ID": "int(message.id)"}, "own.items: id, text, session, kind and status of an item must be texts"),
         ({"TEXT": "None"}, "own.items: id, text, session, kind and status of an item must be texts"),
         ({"TEXT": "np.arange(2)"}, "own.items: id, text, session, kind and status of an item must be texts"),
@@ -91,6 +96,18 @@ def test_a_slip_of_a_search_costs_its_question(tmp_path: Path, score: str, told:
         assert row["retrieval"]["raw_trace"]["error"].startswith(f"own.search: {told}")
     entry = entry_of(run, "own")
     assert (entry.counts["errors"], entry.counts["failed_searches"]) == (2, 2)
+
+
+def test_an_item_that_a_search_returns_twice_costs_its_question(tmp_path: Path) -> None:
+    """It would take the places of other items among the first k."""
+    samples = given(tmp_path, SCORE="0.5) for _ in (range(2) if '1x1' in query.text else range(1)")
+    run = samples.run(baseline=[f"{tmp_path}/own.py:Own"])
+    assert run.exit_code == 0
+    first, *others = lines(samples.out / "pipeline_qa.jsonl")
+    error = first["retrieval"]["raw_trace"]["error"]
+    assert error.startswith("own.search: [ValueError] it returned two items with the id ")
+    assert first["retrieval"]["items"] == []
+    assert all(row["generated_answer"] for row in others)
 
 
 def test_a_memory_whose_every_search_raises_has_no_score_of_questions(tmp_path: Path) -> None:

@@ -168,7 +168,9 @@ def _checked_hits(result: Any) -> list[SearchHit]:
         raise TypeError(
             f"it returned {cut_end(repr(result), 60)}; return a list of SearchHit(MemoryItem(…), score)"
         )
-    return [_checked_hit(hit) for hit in result]
+    hits = [_checked_hit(hit) for hit in result]
+    _refuse_repeated_id([hit.item for hit in hits])
+    return hits
 
 
 def _checked_items(result: Any) -> list[MemoryItem]:
@@ -180,7 +182,21 @@ def _checked_items(result: Any) -> list[MemoryItem]:
             raise TypeError(f"it must return a list of MemoryItem(…), not of {type(item).__name__}")
         if item.metadata:
             check_json("metadata", item.metadata)
+    _refuse_repeated_id(items)
     return items
+
+
+def _refuse_repeated_id(items: Sequence[MemoryItem]) -> None:
+    """Raise ValueError if two items have one id: results find an item by its id, and would show one for the other."""
+    seen: set[str] = set()
+    for item in items:
+        # Whether an id is a text is checked elsewhere.
+        if type(item.id) is str and item.id in seen:
+            raise ValueError(
+                f"it returned two items with the id {cut_end(item.id, 60)!r}; ids must be unique"
+            )
+        if type(item.id) is str:
+            seen.add(item.id)
 
 
 def _checked_hit(hit: Any) -> SearchHit:
