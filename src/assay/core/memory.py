@@ -123,7 +123,7 @@ class Query(Struct, frozen=True):
 
 
 class Memory(Protocol):
-    """The memory of one conversation. No two items have one id. An item should keep its id while its text is updated."""
+    """The memory of one conversation. Its items have unique ids. An item should keep its id while its text changes."""
 
     def reset(self) -> Awaitable[None] | None:
         """Delete everything, as if the memory were new."""
