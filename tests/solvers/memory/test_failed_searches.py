@@ -115,3 +115,24 @@ def test_the_same_holds_for_memory_eval(tmp_path: Path, answer: tuple[int, Any],
         "fine",
     ]
     assert entry_of(run, "own").counts["failed_searches"] == 1
+
+
+@pytest.mark.parametrize("only_searched", [False, True])
+def test_a_memory_whose_every_search_fails_is_not_compared(tmp_path: Path, only_searched: bool) -> None:
+    """Its zeros are no measure, in a comparison as little as in the table; a gate does not take that for a pass."""
+    talks = Talks(tmp_path)
+    own = tmp_path / "own.py"
+    own.write_text(own.read_text().replace("words = set(", "raise KeyError('index'); words = set("))
+    run = talks.run(memory=["bm25", talks.own], no_answer=only_searched)
+    assert run.exit_code == 0
+    (comparison,) = api.compare(run).comparisons
+    assert comparison.rows
+    for row in comparison.rows:
+        assert (row.n, row.new) == (0, None), row
+        # The ranks of evidence have no score at all where a search failed.
+        assert list(row.left_out) in (["no answer in new"], ["not scored in new"]), row
+    assert comparison.now_failing.count == 0
+    headline = run.report.entries[0].metrics[0].name if run.report else ""
+    told = f"plain {headline}: it was measured, and the new side has no answer"
+    assert told in comparison.significant_regressions
+    assert told in comparison.regressions

@@ -9,10 +9,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from assay.core.no_answer import is_measured
 from assay.core.report import Report
 from assay.core.suite import CaseView
 from assay.core.types import CLOSING_KINDS, End, Record, Score
-from assay.journal.columns import INVALID, NO_NUMBER, NOT_APPLICABLE, SCORED, RunColumns, as_numpy
+from assay.journal.columns import (
+    INVALID,
+    NO_NUMBER,
+    NOT_APPLICABLE,
+    SCORED,
+    RunColumns,
+    ScoreArrays,
+    as_numpy,
+)
 from assay.journal.folder import RunInfo, Summary
 from assay.journal.index import INFRA_ERROR
 from assay.journal.integrity import refuse_damage
@@ -23,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Further states of a pair, after those of `journal.columns`.
-NOT_SCORED, NO_ANSWER = 4, 5
+NOT_SCORED, NO_ANSWER, UNMEASURED = 4, 5, 6
 STATES = {
     SCORED: "scored",
     NO_NUMBER: "no number",
@@ -31,6 +40,7 @@ STATES = {
     INVALID: "invalid",
     NOT_SCORED: "not scored",
     NO_ANSWER: "infra_error",
+    UNMEASURED: "no answer",
 }
 """Names of the values of `SubjectColumns.score_state`, for reports."""
 
@@ -160,13 +170,29 @@ class ComparedRun:
                 score_name=name_numbers[scores.name[own_scores]],
                 score_part=scores.part[own_scores],
                 score_value=scores.value[own_scores],
-                score_state=scores.state[own_scores],
+                score_state=self._measured_states(name, own_scores, scores),
                 score_gold=scores.gold[own_scores],
                 score_tags=score_tags[own_scores],
             )
         columns.release_pages()
         # In data order: the first subject is the base, and names are numbered in the order in which cases ended.
         return dict(sorted(subjects.items(), key=lambda item: int(item[1].indexes[0])))
+
+    def _measured_states(self, subject: str, own: NDArray[Any], scores: ScoreArrays) -> NDArray[Any]:
+        """Return the states of a subject's scores. Those that stand on no answer at all are not measured.
+
+        An error counts as a wrong answer, so they are 0. The report leaves them out too.
+        """
+        states: NDArray[Any] = scores.state[own].copy()
+        if not any(entry.answered and not entry.answered.count for entry in self.report.entries):
+            return states
+        set_numbers = as_numpy(self._columns.sets.numbers)[scores.case[own]]
+        for number, name in enumerate(self._columns.score_names.names):
+            for set_number, set_name in enumerate(self._columns.sets.names):
+                if not is_measured(self.report, set_name, subject, name.metric):
+                    chosen = (scores.name[own] == number) & (set_numbers == set_number)
+                    states[chosen & (states == SCORED)] = UNMEASURED
+        return states
 
     def scores(self, index: int) -> list[Score]:
         """Return the scores of a case by all scorers."""

@@ -10,6 +10,7 @@ from assay.journal.columns import SCORED
 from assay.scoring.paired import fill_row, paired
 from assay.store.comparison.columns import (
     STATES,
+    UNMEASURED,
     CasePairs,
     ComparedScore,
     NameNumbers,
@@ -201,8 +202,8 @@ def is_sum_row(row: PairedRow, rows: list[PairedRow]) -> bool:
 
 
 def regressions(rows: list[PairedRow]) -> list[str]:
-    """Return one sentence per row with a case that became wrong, or with a significantly worse number."""
-    sentences = []
+    """Return one sentence per row with a case that became wrong, with a significantly worse number, or without any."""
+    sentences = _unanswered_sentences(rows)
     for row in rows:
         # The flips of a row over all sets are those of its sets, which have their own rows.
         if row.right_wrong and is_sum_row(row, rows):
@@ -215,8 +216,18 @@ def regressions(rows: list[PairedRow]) -> list[str]:
 
 
 def significant_regressions(rows: list[PairedRow]) -> list[str]:
-    """Return one sentence per row whose number is significantly worse."""
-    return [_worse_sentence(row) for row in rows if row.verdict == "worse"]
+    """Return one sentence per row whose number is significantly worse, or is no longer measured."""
+    return _unanswered_sentences(rows) + [_worse_sentence(row) for row in rows if row.verdict == "worse"]
+
+
+def _unanswered_sentences(rows: list[PairedRow]) -> list[str]:
+    """Return one sentence per row that has no number because the new side has no answer. It must not pass a build."""
+    lost = f"{STATES[UNMEASURED]} in new"
+    return [
+        f"{row.name}: it was measured, and the new side has no answer"
+        for row in rows
+        if not row.n and lost in row.left_out and not is_sum_row(row, rows)
+    ]
 
 
 def _worse_sentence(row: PairedRow) -> str:
