@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.commands import typed
+from support.memory_samples import Samples
 from support.memory_talks import Talks, talk
 
 
@@ -195,3 +196,36 @@ def test_a_flipped_question_is_compared_by_what_was_found(
     assert "now passing" in out
     assert 'new: ["D' in out or "new: D" in out
     assert "insert_seconds" not in out
+
+
+def test_a_share_of_all_evidence_and_its_mean_of_questions_have_two_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table pools the pieces of evidence. The pairs of questions below it cannot, so they say what they show."""
+    values = Samples(tmp_path).values()
+    monkeypatch.chdir(tmp_path)
+    flags = [
+        f"--{name.replace('_', '-')}={values[name]}" for name in ("dataset", "model", "judge", "output_dir")
+    ]
+    assert typed("memory", "eval", *flags, "--baseline", "bm25,none") == 0
+    table, pairs = capsys.readouterr().out.split("\nbase ", 1)
+    assert "evidence coverage " in table
+    assert "evidence coverage, mean of questions" not in table
+    for name in ("evidence coverage", "evidence in all retrieved"):
+        assert f"{name}, mean of questions  " in pairs
+        assert f"{name}  " not in pairs
+
+
+def test_runs_with_other_schedules_are_told_apart_by_their_options(
+    talks: Talks, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rescore would not help, so it is not advised."""
+    measured(talks, "--memory", "bm25", "--output-dir", "one")
+    measured(talks, "--memory", "bm25", "--output-dir", "two", "--ask", "at-end", "--limit", "1")
+    capsys.readouterr()
+    assert typed("compare", "one", "two") == 2
+    said = capsys.readouterr().err
+    assert "--ask when-visible and at-end" in said
+    assert "--limit (none) and 1" in said
+    assert "rescore" not in said
+    assert "memory@" not in said

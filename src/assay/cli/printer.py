@@ -20,7 +20,7 @@ from assay.cli.footer import print_footer
 from assay.core.chart import sparkline
 from assay.core.dollars import dollars
 from assay.core.errors import UsageError
-from assay.core.report import Cell, Curve, Difference, Entry, Example, Metric, Report, Slice, Table
+from assay.core.report import POOLED, Cell, Curve, Difference, Entry, Example, Metric, Report, Slice, Table
 from assay.screen import block, counted, heading, safe, table, tell
 from assay.store.render.tables import (
     NOT_MEASURED,
@@ -355,6 +355,11 @@ def print_pairs(run: Run) -> None:
     from assay import api
 
     labels = _metric_names(_main_metrics(entry) for entry in run.report.entries)
+    for entry in run.report.entries:
+        for metric in entry.metrics:
+            if metric.aggregation == POOLED and metric.name in labels:
+                unit = entry.answered.unit if entry.answered else "case"
+                labels[metric.name] = f"{metric_title(metric)}, mean of {unit}s"
     rows = []
     try:
         # The pairs of ten settings of a sweep would be 45.

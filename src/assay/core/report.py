@@ -28,6 +28,10 @@ class Interval(NamedTuple):
     high: float
 
 
+# `Metric.aggregation` of a share of all units of all cases. Comparisons pair cases, so they have the mean of cases.
+POOLED = "pooled"
+
+
 class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One number with its denominator and interval.
 

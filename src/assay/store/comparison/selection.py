@@ -225,12 +225,44 @@ def differing_scorers(base: RunState, new: RunState) -> set[str]:
     if differing - {JUDGE}:
         same_names = base_scorers.keys() == new_scorers.keys()
         if not (same_names and names_gold(base.folder) and names_gold(new.folder)):
+            if same_names and (why := _other_cases(base, new)):
+                raise UsageError(why)
             raise UsageError(
                 f"{base.folder} is scored by {', '.join(base_scorers.values())}, {new.folder} by "
                 f"{', '.join(new_scorers.values())}, so their numbers are not comparable. "
                 "`assay rescore RUN` scores a run with the present settings of its files."
             )
     return differing
+
+
+def _other_cases(base: RunState, new: RunState) -> str:
+    """Return what to say of two runs with different cases; "" if they have the same, or if it is not known.
+
+    The scorers of such runs differ because the expected values do, and scoring them again would not change that.
+    """
+    asked = [side.info.parts.get("ask") or {} for side in (base, new)]
+    if not all("data" in each for each in asked) or asked[0]["data"] == asked[1]["data"]:
+        return ""
+    options = [each.get("options", {}) for each in asked]
+    differing = [
+        f"--{name.replace('_', '-')} {' and '.join(_option_text(side.get(name)) for side in options)}"
+        for name in options[0]
+        if options[0][name] != options[1].get(name)
+    ]
+    return (
+        f"{base.folder} and {new.folder} do not ask the same questions at the same times: their data differ, or the "
+        f"options that choose what is asked. Options that differ: {'; '.join(differing) or 'none'}. Run one of them "
+        "again with the data and options of the other."
+    )
+
+
+def _option_text(value: Any) -> str:
+    """Return the value of an option as one would type it."""
+    if isinstance(value, list):
+        return ",".join(map(str, value)) or "(none)"
+    if isinstance(value, dict):
+        return ",".join(f"{key}={each}" for key, each in value.items()) or "(none)"
+    return "(none)" if value in (None, "") else str(value)
 
 
 def _is_unverified(base: str | None, new: str | None) -> bool:

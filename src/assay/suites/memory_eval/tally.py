@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from assay.core import stage_usage
 from assay.core.error_counts import ErrorCounts
 from assay.core.judges import JudgeInfo
-from assay.core.report import AnswerCount, Cell, Entry, Example, Examples, Metric, Slice, Table
+from assay.core.report import POOLED, AnswerCount, Cell, Entry, Example, Examples, Metric, Slice, Table
 from assay.core.stage_usage import BUILD, RETRIEVE, StageUsage, add_usage, judge_usage
 from assay.core.types import Record, Score
 from assay.scoring import questions
@@ -138,6 +138,7 @@ class DimensionTally:
             self._name,
             label=(JUDGED | LEXICAL)[self._name],
             unit=unit,
+            aggregation=POOLED if self._name in _POOLED_METRICS else "mean",
             higher_is_better=self._name not in _LOWER_IS_BETTER,
             left_out=dict(self._left_out),
         )
