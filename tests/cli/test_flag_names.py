@@ -19,7 +19,24 @@ def test_flags_of_memory_eval_that_were_renamed(
 ) -> None:
     """`task --samples` chooses documents: here it was concurrency, and --sample were ids."""
     assert typed("memory", "eval", old, "3") == 2
-    assert f"{old.partition('=')[0]} is called {new} now" in capsys.readouterr().err
+    assert f"{old.partition('=')[0]} is called {new} here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "flag", "own"),
+    [
+        ("eval", "--memory", "--baseline"),
+        ("eval", "--data", "--dataset"),
+        ("eval", "--task-id", "--sample-id"),
+        ("test", "--baseline", "--memory"),
+        ("test", "--sample-id", "--task-id"),
+    ],
+)
+def test_each_command_of_memories_knows_the_flags_of_the_other(
+    command: str, flag: str, own: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed("memory", command, flag, "bm25") == 2
+    assert f"{flag} is called {own} here" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ class SuiteCommandLine(click.Command):
         for word in args:
             flag = _normal(word.partition("=")[0])
             if flag in renamed:
-                raise click.UsageError(f"{flag} is called {renamed[flag]} now", ctx)
+                raise click.UsageError(f"{flag} is called {renamed[flag]} here", ctx)
         return super().parse_args(ctx, self.options.translate(list(args), tell))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

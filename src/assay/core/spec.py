@@ -72,7 +72,7 @@ class SuiteOptions(Struct, frozen=True, kw_only=True):
     examples: ClassVar[str] = ""
     """Example commands, one per line, printed below the help."""
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Old flags and the flags that replace them. An old flag is an error whose message names the new one."""
+    """Old flags, and flags of similar commands, with this command's flags. They are errors whose message names these."""
 
     default_output: ClassVar[str] = "results"
     """Default of --output-dir as the help prints it. A suite whose default is not a fixed folder sets it in

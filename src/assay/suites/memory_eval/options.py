@@ -34,8 +34,15 @@ assay memory eval --dataset DATA --baseline FUMemory,bm25 --output-dir results -
     --judge openai/OTHER --votes 3
 assay memory eval --output-dir results/FU --eval-only --judge openai/OTHER
 """
-    # `--samples` chooses documents in `assay task`. The same flag must not mean something else here.
-    renamed: ClassVar[Mapping[str, str]] = {"--sample": "--sample-id", "--samples": "--open-cases"}
+    # `--samples` chooses documents in `assay task`. The same flag must not mean something else here. The others are
+    # flags of `assay memory test`.
+    renamed: ClassVar[Mapping[str, str]] = {
+        "--sample": "--sample-id",
+        "--samples": "--open-cases",
+        "--memory": "--baseline",
+        "--data": "--dataset",
+        "--task-id": "--sample-id",
+    }
 
     dataset: Annotated[
         str,

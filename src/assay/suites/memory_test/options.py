@@ -36,6 +36,9 @@ assay memory test --data locomo10.json --memory my_memory.py:make --task-id conv
 assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge openai/JUDGE --votes 3
 """
 
+    # Flags of `assay memory eval`.
+    renamed: ClassVar[Mapping[str, str]] = {"--baseline": "--memory", "--sample-id": "--task-id"}
+
     dataset: Annotated[
         str, ask("Format of the data: locomo, longmemeval, plain, or FILE.py:load for your own loader.")
     ] = "locomo"
