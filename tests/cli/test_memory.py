@@ -229,3 +229,26 @@ def test_runs_with_other_schedules_are_told_apart_by_their_options(
     assert "--limit (none) and 1" in said
     assert "rescore" not in said
     assert "memory@" not in said
+
+
+def test_a_search_that_fails_is_no_missing_answer(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a run without a model nobody answers: the searches failed."""
+    own = talks.folder / "own.py"
+    own.write_text(own.read_text().replace("words = set(", "raise KeyError('index'); words = set("))
+    assert measured(talks, "--memory", talks.own, "--output-dir", "out") == 1
+    output, errors = capsys.readouterr()
+    assert "–, 10 no search result" in output
+    assert "own evidence: no question has a search result" in output
+    assert "No question has a search result, all 16 failed" in output + errors
+    assert "no answer" not in output
+
+
+def test_a_question_without_category_is_in_no_category(
+    talks: Talks, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = talks.folder / "talks.json"
+    data.write_text(data.read_text().replace('"category": "plain"', '"category": null'))
+    assert measured(talks, "--memory", "bm25", "--output-dir", "out") == 0
+    output = capsys.readouterr().out
+    assert "(none) " in output
+    assert "None" not in output

@@ -13,6 +13,7 @@ import assay
 from assay import api
 from assay.core.connect import Role, role_of
 from assay.core.errors import AssayError, UsageError
+from assay.models.calling.connect import connect
 
 from servers.endpoint import Endpoint
 from suites import shared
@@ -98,6 +99,16 @@ def test_a_role_is_graded_anew_at_the_endpoint_it_had(tmp_path: Path) -> None:
     run = asyncio.run(main())
     again = api.rescore(str(run.folder), [])
     assert (again.folder, again.exit_code) == (run.folder, 0)
+
+
+@pytest.mark.parametrize("base_url", [None, "http://127.0.0.1:9/v1"])
+def test_a_provider_without_a_name_is_asked_for_the_name(base_url: str | None) -> None:
+    """The example has the provider once."""
+    spec = assay.spec("task", tasks=["x"], model="openai/", base_url=base_url)
+    with pytest.raises(
+        UsageError, match=r"'openai/' is not a model; write PROVIDER/NAME, such as openai/NAME\. "
+    ):
+        connect(spec, spec.model)
 
 
 def test_a_key_in_place_of_a_variable_is_refused() -> None:

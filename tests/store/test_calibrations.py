@@ -168,6 +168,8 @@ def test_one_line_for_people() -> None:
     assert line.startswith("calibrated: kappa 0.90 (0.")
     assert line.endswith("AUC 0.95 on 20 labels of talks.jsonl (base rate 0.50)")
     assert describe_calibration(None) == "not calibrated"
+    row = JudgedRow(label=True, verdict=True)
+    assert " on 1 label of talks.jsonl" in describe_calibration(calibration(overall=agreement([row])))
     assert "no kappa" in describe_calibration(
         calibration(overall=agreement([JudgedRow(label=True, verdict=True)]))
     )

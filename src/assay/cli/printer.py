@@ -20,7 +20,19 @@ from assay.cli.footer import print_footer
 from assay.core.chart import sparkline
 from assay.core.dollars import dollars
 from assay.core.errors import UsageError
-from assay.core.report import POOLED, Cell, Curve, Difference, Entry, Example, Metric, Report, Slice, Table
+from assay.core.report import (
+    NO_GROUP,
+    POOLED,
+    Cell,
+    Curve,
+    Difference,
+    Entry,
+    Example,
+    Metric,
+    Report,
+    Slice,
+    Table,
+)
 from assay.screen import block, counted, heading, safe, table, tell
 from assay.store.render.tables import (
     NOT_MEASURED,
@@ -210,9 +222,11 @@ def _print_slices(report: Report) -> None:
 def _slice_title(part: Slice) -> str:
     if part.by == "tag":
         return f"#{part.title}"
+    if part.label == NO_GROUP:
+        return NO_GROUP
     if part.label and part.label != part.name:
         return f"{part.label} ({part.name})"
-    return part.name or "(none)"
+    return part.name or NO_GROUP
 
 
 def _print_curves(report: Report) -> None:

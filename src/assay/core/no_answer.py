@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from assay.core.report import AnswerCount, CaseCounts, Entry, Metric, Report
 
-NO_ANSWER = "no answer"
+# `AnswerCount.lacks` of a memory whose every search failed.
+SEARCH_RESULT = "a search result"
 
 
 def leave_out_unanswered(report: Report, cases: CaseCounts) -> None:
@@ -68,7 +69,8 @@ def _metric(metric: Metric, answered: AnswerCount) -> Metric:
     if metric.name in answered.apart or not metric.denominator:
         return metric
     left_out = dict(metric.left_out)
-    left_out[NO_ANSWER] = left_out.get(NO_ANSWER, 0) + metric.denominator
+    why = answered.left_out_as
+    left_out[why] = left_out.get(why, 0) + metric.denominator
     return Metric(
         name=metric.name,
         value=None,
@@ -79,6 +81,6 @@ def _metric(metric: Metric, answered: AnswerCount) -> Metric:
         aggregation=metric.aggregation,
         higher_is_better=metric.higher_is_better,
         left_out=left_out,
-        reason=f"no {answered.unit} has an answer",
+        reason=answered.none_answered,
         beside={name: _metric(each, answered) for name, each in metric.beside.items()},
     )

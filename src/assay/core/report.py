@@ -94,6 +94,10 @@ class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"<Metric {self}>"
 
 
+# The name to print for a slice of cases that have no tag, category or field.
+NO_GROUP = "(none)"
+
+
 class Slice(Struct, kw_only=True, omit_defaults=True):
     """Metrics of the cases that share a tag, category, data set or field: `by="tag", name="maths"`."""
 
@@ -199,6 +203,18 @@ class AnswerCount(Struct, frozen=True, omit_defaults=True):
     unit: str = "case"
     apart: tuple[str, ...] = ()
     """Metrics that need no answer, such as the recall of a memory. They are measured without any answer too."""
+    lacks: str = "an answer"
+    """What each of them lacks if none has an answer, such as `a search result`."""
+
+    @property
+    def none_answered(self) -> str:
+        """The sentence for a count of 0: `no question has an answer`."""
+        return f"no {self.unit} has {self.lacks}"
+
+    @property
+    def left_out_as(self) -> str:
+        """The reason for which a metric leaves them out: `no answer`."""
+        return f"no {self.lacks.partition(' ')[2]}"
 
 
 class Entry(Struct, kw_only=True, omit_defaults=True):

@@ -47,7 +47,7 @@ def end_of_report(report: Report, cases: CaseCounts) -> RunEnd:
     if answered.total and not answered.count:
         return RunEnd(
             FAILED,
-            f"No {answered.unit} has an answer, {_all(answered.total)} failed{_often(report, answered.total)}",
+            f"No {answered.unit} has {answered.lacks}, {_all(answered.total)} failed{_often(report, answered.total)}",
         )
     if cases.total and not cases.ok:
         return RunEnd(

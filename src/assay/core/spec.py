@@ -72,7 +72,7 @@ class SuiteOptions(Struct, frozen=True, kw_only=True):
     examples: ClassVar[str] = ""
     """Example commands, one per line, printed below the help."""
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Old flags, and flags of similar commands, with this command's flags. They are errors whose message names these."""
+    """Old flags, and flags of similar commands, with the flags of this one. The message of the error names these."""
 
     default_output: ClassVar[str] = "results"
     """Default of --output-dir as the help prints it. A suite whose default is not a fixed folder sets it in

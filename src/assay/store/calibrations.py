@@ -132,7 +132,8 @@ def describe_calibration(calibration: Calibration | None) -> str:
 def describe_labels(calibration: Calibration) -> str:
     """Return `1,540 labels of FILE`, or `320 labels of the constructed set`."""
     name = "the constructed set" if calibration.constructed else calibration.labels
-    return f"{calibration.overall.n:,} labels of {name}"
+    count = calibration.overall.n
+    return f"{count:,} {'label' if count == 1 else 'labels'} of {name}"
 
 
 def describe_kappa(agreement: Agreement) -> str:

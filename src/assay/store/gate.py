@@ -181,7 +181,7 @@ def gate(
         for decision, _ in judged:
             if decision.metric not in answered.apart:
                 decision.verdict, decision.cases_needed = "inconclusive", None
-                decision.reason = f"not measured: no {answered.unit} has an answer"
+                decision.reason = f"not measured: {answered.none_answered}"
     decisions = [decision for decision, _ in judged]
     notes = [note for note in notes if note]
     if notes and not allow_missing:

@@ -62,6 +62,8 @@ def connect(spec: RunSpec, named: str | Role, roles: Iterable[Role] = ()) -> Mod
             )
             own = own or ("openai" if spec.base_url else "")
             example = f"{own}/{role.model}" if own else example
+        if provider and role.model.endswith("/"):
+            example = f"{provider}/NAME"
         if ".py:" in role.model:
             example = f"python/{role.model}"
         raise UsageError(f"{problem} PROVIDER/NAME, such as {example}. `assay models` lists providers")

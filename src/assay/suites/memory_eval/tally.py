@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from assay.core import stage_usage
 from assay.core.error_counts import ErrorCounts
 from assay.core.judges import JudgeInfo
+from assay.core.no_answer import SEARCH_RESULT
 from assay.core.report import POOLED, AnswerCount, Cell, Entry, Example, Examples, Metric, Slice, Table
 from assay.core.stage_usage import BUILD, RETRIEVE, StageUsage, add_usage, judge_usage
 from assay.core.types import Record, Score
@@ -303,7 +304,8 @@ def answered_questions(tallies: Collection[BaselineTally]) -> AnswerCount:
     # What a memory finds is no measure of a memory whose every search raised.
     searched = asked - sum(tally.counts["failed_searches"] for tally in tallies)
     apart = _OF_MEMORIES if searched else tuple(name for name in _OF_MEMORIES if name != RETRIEVED)
-    return AnswerCount(asked - failed, asked, "question", apart=apart)
+    lacks = "an answer" if searched or not asked else SEARCH_RESULT
+    return AnswerCount(asked - failed, asked, "question", apart, lacks)
 
 
 def _slices(by: str, tallies: Mapping[str, DimensionTallies], names: Sequence[str]) -> list[Slice]:

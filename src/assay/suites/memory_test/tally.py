@@ -15,7 +15,20 @@ from msgspec import to_builtins
 
 from assay.core.error_counts import ErrorCounts
 from assay.core.judges import JudgeInfo
-from assay.core.report import AnswerCount, Cell, Curve, Entry, Example, Examples, Metric, Point, Slice, Table
+from assay.core.no_answer import SEARCH_RESULT
+from assay.core.report import (
+    NO_GROUP,
+    AnswerCount,
+    Cell,
+    Curve,
+    Entry,
+    Example,
+    Examples,
+    Metric,
+    Point,
+    Slice,
+    Table,
+)
 from assay.core.stage_usage import ANSWER, BUILD, RETRIEVE, StageUsage, add_usage, judge_usage
 from assay.core.types import Record, Score
 from assay.scoring.metric_builders import ClusteredValues
@@ -241,8 +254,10 @@ class MemoryTally:
 
         `retrieval` are the columns of the table of retrieval metrics, the same for all memories of a run.
         """
+        # The name stays that of `--categories` and of summary.json. People read that there is no category.
+        labels = {str(None): NO_GROUP, **category_labels}
         slices = [
-            Slice(by="category", name=name, label=category_labels.get(name, ""), metrics=_headlines(values))
+            Slice(by="category", name=name, label=labels.get(name, ""), metrics=_headlines(values))
             for name, values in sorted(self._categories.items())
         ]
         # Counts that are usually 0 are left out when they are 0.
@@ -312,7 +327,8 @@ def answered_questions(tallies: Collection[MemoryTally]) -> AnswerCount:
     searched = asked - sum(tally.counts["failed_searches"] for tally in tallies)
     names = {name for tally in tallies for name in tally.metric_names}
     apart = (RECALL, *retrieval_metrics(names)) if searched else ()
-    return AnswerCount(asked - failed, asked, "question", apart)
+    lacks = "an answer" if searched or not asked else SEARCH_RESULT
+    return AnswerCount(asked - failed, asked, "question", apart, lacks)
 
 
 def curves_of(metric: str, all_points: list[Point], own_points: list[Point]) -> list[Curve]:
