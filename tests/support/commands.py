@@ -20,7 +20,7 @@ from assay.cli.main import main
 
 from servers.fake_openai import FakeOpenAI
 
-TIMEOUT = 60.0
+TIMEOUT = 300.0
 CHAIN = Path(__file__).parents[1] / "suites" / "chain.py"
 
 

@@ -85,9 +85,6 @@ class MemorySet:
         A later attempt at the case builds the memory again. Its model calls are replayed from the journal.
         """
         setting = self._settings[name]
-        if self._embeds_here:
-            # An embedder that is missing must not cost a model call, nor one of another memory.
-            await run_there(self._check_embedder)
         memory = TimedMemory(name, setting.about, self._pool, self._turn, self._timeout, setting.k)
 
         def build_model() -> Asker:
@@ -126,6 +123,10 @@ class MemorySet:
                 kind = type(memory.memory).__name__
                 message = f"{name}: {kind} lacks {', '.join(missing)}; a memory has {', '.join(_METHODS)}"
                 raise CaseFailed(Failure("user_code", message))
+            if self._embeds_here:
+                # An embedder that is missing must not cost a model call, nor one of another memory. This comes after
+                # `make`, because the extra of a missing system installs the embedder too.
+                await run_there(self._check_embedder)
             yield memory
 
     def _embed_function(self, memory: TimedMemory, ctx: Context) -> EmbedFunction:
