@@ -82,8 +82,6 @@ _TOO_MANY_FILES = (
 _MAX_NAMES = 3
 # Runs whose replies are taken without --reuse. Each of them is read as a whole at the start.
 _MAX_SIMILAR_RUNS = 4
-# Each of them is read as a whole at the start of a run.
-_MAX_SIMILAR_RUNS = 4
 
 
 class OutdatedRun(NamedTuple):
@@ -397,13 +395,16 @@ class Runner:
             # Such a suite has one run for each output folder, so the runs to compare stand side by side.
             homes += sorted(self.home.parent.parent.glob(f"*/{HOME}"))
         runs = {run.resolve(): None for home in homes for run in folders.runs_of_suite(home, self.spec.suite)}
-        similar = [
-            run for run in runs if run != own.resolve() and self._shares_building(folders.read_info(run))
-        ]
+        similar = [run for run in runs if run != own.resolve() and self._shares_building(run)]
         return sorted(similar, key=lambda run: run.name, reverse=True)[:_MAX_SIMILAR_RUNS]
 
-    def _shares_building(self, info: RunInfo) -> bool:
+    def _shares_building(self, run: Path) -> bool:
         """Return whether a run has the same `reuse_identity`. A run that asks all the same is a repeat on purpose."""
+        try:
+            info = folders.read_info(run)
+        except AssayError:
+            # A damaged neighbour, or one of another format, lends nothing. It must not stop this run.
+            return False
         return info.ask != self.ask and info.parts.get("reuse") == self._reuse_identity
 
     def _command(self) -> list[str]:
@@ -501,10 +502,12 @@ class Runner:
             answered=before.calls > before.failed,
         )
         if self._reuse_identity is not None and len(suite.subjects()) > 1:
-            # Read before the first call of this start, so it has those of earlier starts only.
-            earlier = ReusableCalls(journal.folder)
-            ledger.shared = SharedCalls(earlier.find_by_key)
-            open_logs.append(earlier)
+            ledger.shared = SharedCalls()
+            if before.calls:
+                # Read before the first call of this start, so it has those of earlier starts only.
+                earlier = ReusableCalls(journal.folder)
+                ledger.shared = SharedCalls(earlier.find_by_key)
+                open_logs.append(earlier)
         upstreams = {name: Upstream(role.model, self.models[name]) for name, role in suite.roles.items()}
         permits = {
             addresses_of(up.model): permits_of(up.model, spec.concurrency) for up in upstreams.values()

@@ -159,7 +159,7 @@ class Commit(Struct, frozen=True, omit_defaults=True):
     label: str = ""
     tags: tuple[str, ...] = ()
     cost: float | None = None
-    """The price of a judge's calls in US dollars, if it is known."""
+    """The price in US dollars of calls whose purpose was named, such as those of a judge. None if it is not known."""
 
 
 CLOSING_KINDS = ("fed", "used", "imported", "document", "row", "tests")
@@ -228,4 +228,4 @@ class End(Struct, frozen=True, omit_defaults=True, tag="end", tag_field="type"):
     label: str = ""
     tags: tuple[str, ...] = ()
     cost: float | None = None
-    """The price of a judge's calls in US dollars, if it is known."""
+    """The price in US dollars of calls whose purpose was named, such as those of a judge. None if it is not known."""

@@ -142,6 +142,15 @@ def test_another_judge_asks_only_the_judge(built: Built) -> None:
     assert numbers_of(run)["stages"]["judge"]["calls"] == 8
 
 
+def test_a_damaged_run_beside_it_stops_nothing(built: Built) -> None:
+    """It lends no replies, and `assay check` names the damage."""
+    first = built.run(build_model="openai/b", answer_model="openai/one")
+    built.arrived()
+    (first.folder / "run.json").write_bytes(b"")
+    run = built.run(build_model="openai/b", answer_model="openai/two")
+    assert (run.exit_code, built.arrived()["build"]) == (0, 2)
+
+
 def test_another_build_model_builds_again(built: Built) -> None:
     built.run(build_model="openai/b", answer_model="openai/one")
     built.arrived()
