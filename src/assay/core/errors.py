@@ -216,3 +216,11 @@ class CaseFailed(AssayError):
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
         super().__init__(failure.message)
+
+
+class WorkerLost(Exception):
+    """The worker process that ran a case is gone, for example with its machine. `worker` tells which one."""
+
+    def __init__(self, worker: str) -> None:
+        super().__init__(f"the worker {worker} was lost")
+        self.worker = worker

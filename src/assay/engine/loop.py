@@ -14,13 +14,14 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core.errors import AssayError, CaseFailed, ModelError, ModelRefused, StopRun
+from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun, WorkerLost
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
 from assay.core.patterns import reason_to_stop
 from assay.core.protocols import Scorer, Solver, View
 from assay.core.types import ASK, Case, End, Failure
 from assay.core.user_code import hide_task
 from assay.core.user_code_errors import failure_of, is_failure
+from assay.engine.attempt import CANCELLED, attempt
 from assay.engine.cases import CaseSource, check_key
 from assay.engine.context import Binder, RunContext, SdkGateway, SharedEndpoint, TryContext, Verdict
 from assay.journal.journal import Journal, Replies
@@ -32,7 +33,8 @@ _YIELD_SECONDS = 0.05
 # When a run stops, cases that are still open after this time are waited for, and people are told so. Calls that fail
 # together, as at a closed port, have ended by then.
 _STOP_SECONDS = 0.3
-_CANCELLED = "its code cancelled a task of the run"
+# A case that was lost with so many workers is not placed again: it may be the case that ends them.
+_MAX_LOSSES = 3
 
 
 class Gate(Protocol):
@@ -101,6 +103,7 @@ class Loop:
         """Cases whose scorer failed, for example because the judge was unreachable. The next start scores them."""
         self._last_yield = time.monotonic()
         self._cancelled = False
+        self._lost: set[int] = set()  # open cases whose worker was lost
 
     async def run(self) -> None:
         """Run until all cases are done or the run is stopped. Raises the error that stopped it."""
@@ -145,7 +148,7 @@ class Loop:
             worker.cancel()
 
     def _replies(self, index: int, stage: str) -> Replies:
-        if self._new:
+        if self._new and index not in self._lost:
             return {}
         # Of tries that ended, only calls with a reply are replayed. A new try sends the failed calls again.
         return self._journal.replies(index, stage, self._journal.last_try(index))
@@ -200,7 +203,9 @@ class Loop:
         earlier = 0 if self._new else self._journal.last_try(case.index)
         ctx = TryContext(case, ASK, earlier + 1, self._run)
         started = time.perf_counter()
-        failure = case.failure or await self._attempt(case, ctx)
+        failure = case.failure
+        if failure is None:
+            ctx, failure = await self._attempt_until_kept(case, ctx)
         end = _end(ctx, failure, time.perf_counter() - started, case.label, case.tags)
         end, last = self._journal.end_case(end, ctx.pending)
         if last:
@@ -209,23 +214,31 @@ class Loop:
         self._setup.notify(Ended(case, end))
         return View(case, end, ctx.records)
 
-    async def _attempt(self, case: Case, ctx: TryContext) -> Failure | None:
-        """Call the solver. Returns the case's failure, or None. Raises errors that concern the whole run."""
+    async def _attempt_until_kept(self, case: Case, ctx: TryContext) -> tuple[TryContext, Failure | None]:
+        """Call the solver, again if the worker that ran the case was lost. Returns the last context and the failure.
+
+        A new context of the same try gets every reply that the lost one had, so nothing is asked again. Records of
+        the lost one are not named by the case's end, so nobody reads them.
+        """
+        losses: list[WorkerLost] = []
         try:
-            ctx.lend_shared_endpoint()
-            await self._setup.solver.solve(case.inputs, ctx)
-        except (ModelError, CaseFailed) as error:
-            return error.failure
-        except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and self._forgive_cancellation():
-                return Failure("user_code", _CANCELLED)
-            # sys.exit in user code fails its case only. A real Ctrl-C and a cancellation stop the run.
-            if not is_failure(error):
-                raise
-            return ctx.failure_for(error)
+            while True:
+                try:
+                    return ctx, await attempt(
+                        self._setup.solver, case.inputs, ctx, self._forgive_cancellation
+                    )
+                except WorkerLost as lost:
+                    losses.append(lost)
+                    if len(losses) == _MAX_LOSSES:
+                        places = ", ".join(loss.worker for loss in losses)
+                        return ctx, Failure(
+                            "worker_lost",
+                            f"{_MAX_LOSSES} workers were lost while they ran this case: {places}",
+                        )
+                    self._lost.add(case.index)
+                    ctx = TryContext(case, ASK, ctx.try_, self._run)
         finally:
-            ctx.close()
-        return None
+            self._lost.discard(case.index)
 
     def _forgive_cancellation(self) -> bool:
         """Return whether code of the case has cancelled this task. The task then goes on."""
@@ -249,7 +262,7 @@ class Loop:
         except asyncio.CancelledError:
             if not self._forgive_cancellation():
                 raise
-            self._not_scored(view.case, f"could not be scored: {_CANCELLED}")
+            self._not_scored(view.case, f"could not be scored: {CANCELLED}")
             return
         except Exception as error:
             if not is_failure(error):

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from assay.core.error_counts import with_place
 from assay.core.redact import Redactor
-from assay.core.types import Call, Commit, End, Record, Score
+from assay.core.types import ASK, Call, Commit, End, Record, Score
 from assay.journal.calls import CallReader, SharedReplies
 from assay.journal.folder import FILES, RunCosts
 from assay.journal.index import (
@@ -84,6 +84,7 @@ class Journal:
         self._call_places = self._unfinished_calls()
         self._call_reader = CallReader(folder)
         self._shared_replies: SharedReplies | None = None
+        self._open_calls: dict[int, list[int]] | None = None
         self._next_save = self._save_after()
         self._syncer = SyncThread([self._calls, self._records, self._scores])
         self.reader = RunReader(folder, self.index)
@@ -111,14 +112,20 @@ class Journal:
         """Return the calls of earlier starts that a new try of a case may replay.
 
         A try that was interrupted continues with all of its calls. Of tries that ended, only calls with a reply are
-        returned, so that a new try sends the failed ones again.
+        returned, so that a new try sends the failed ones again. With `keep_open_calls` it returns those of this start
+        too.
         """
         replies: Replies = {}
-        for offset in self._call_places.get(index, ()):
+        open_calls = self._open_calls or {}
+        for offset in (*self._call_places.get(index, ()), *open_calls.get(index, ())):
             call = self._call_reader.call(offset)
             if call.stage == stage and (call.failure is None or call.try_ > last_try):
                 replies[call.stage, call.hash, call.n] = call
         return replies
+
+    def keep_open_calls(self) -> None:
+        """Remember where the calls of each open case are, for a case that may lose its worker and begin again."""
+        self._open_calls = {}
 
     def shared_replies(self) -> SharedReplies | Replies:
         """Return the replies of earlier starts at the shared endpoint."""
@@ -211,6 +218,8 @@ class Journal:
         offset, call = self._calls.add(call)
         self._calls.write()
         self.index.add_call(call, offset)
+        if self._open_calls is not None and call.stage == ASK:
+            self._open_calls.setdefault(call.index, []).append(offset)
         self.index.positions[CALLS] = self._calls.size
         self._stop_if_full()
         return call
@@ -232,6 +241,8 @@ class Journal:
 
         Returns the end and these records without secrets, as a scorer that reads them later gets them.
         """
+        if self._open_calls is not None:
+            self._open_calls.pop(end.index, None)
         return self._commit(self._records, end, last)
 
     def end_scoring(self, end: End, scores: Sequence[Score]) -> None:

@@ -23,12 +23,11 @@ from assay.core.connect import LIKELIHOOD
 from assay.core.dollars import dollars
 from assay.core.errors import AssayError, DiskFull, ModelError, ModelRefused, StopRun
 from assay.core.events import Called, Noted, Notify, Retrying
-from assay.core.hashing import request_hash
-from assay.core.params import with_params
 from assay.core.protocols import Upstream
-from assay.core.stage_usage import BUILD, RETRIEVE, StageUsage
+from assay.core.stage_usage import BUILD, RETRIEVE
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
 from assay.models.calling.foreign_sdk import is_sdk_request
+from assay.models.calling.numbered_asker import NumberedAsker
 from assay.models.calling.permits import NO_LANES, Permits
 from assay.models.calling.prices import Pricer, PriceTable
 from assay.models.calling.reasoning import split_reasoning
@@ -370,98 +369,29 @@ class Caller:
         await self.ledger.sleep(wait)
 
 
-class CaseAsker:
-    """A model for one try of one case. Replies come from the log, from another run (--reuse) or the endpoint.
+class CaseAsker(NumberedAsker):
+    """A model for one try of one case. Replies come from the log, from another run (--reuse) or the endpoint."""
 
-    Equal requests are numbered in the order in which they are made, and the number is part of the log's key.
-    So a case may make calls concurrently, and a replay gives each request its own reply.
-
-    `calls`, `input` and `output` count the calls and tokens of this try, including replayed ones. `stopped` is
-    the reason to stop the run, if a call raised one. User code may swallow that exception, so the engine
-    checks `stopped` before it commits the case.
-    """
-
-    __slots__ = (
-        "_caller",
-        "_case",
-        "_counts",
-        "_replies",
-        "_stage",
-        "_try",
-        "calls",
-        "can",
-        "endpoint",
-        "input",
-        "name",
-        "output",
-        "purpose",
-        "replayed_seconds",
-        "seed",
-        "stopped",
-        "usage",
-    )
+    __slots__ = ("_caller", "_case", "_replies", "_stage", "_try")
 
     def __init__(self, caller: Caller, case: Case, stage: str, try_: int, replies: LoggedReplies) -> None:
-        self.name = caller.name
-        self.endpoint = caller.model.endpoint
-        self.can = caller.model.can
+        super().__init__(caller.name, caller.model.endpoint, caller.model.can, caller.params)
         self._caller = caller
         self._case = case
         self._stage = stage
         self._try = try_
         self._replies = replies
-        self._counts: dict[str, int] = {}  # by request hash
-        self.calls = 0
-        self.input = 0
-        self.output = 0
-        self.stopped: AssayError | None = None
-        self.purpose = ""
-        self.usage: dict[str, StageUsage] = {}
-        self.seed: int | None = None
-        self.replayed_seconds = 0.0
 
-    async def ask(self, request: Request) -> Response:
-        """Return the reply to a request. Raises ModelError if there is none."""
-        response = (await self.call(request)).response
-        assert response is not None
-        return response
-
-    async def call(self, request: Request) -> Call:
-        """Return the call as it is logged. Raises ModelError if it has no reply."""
-        if self._caller.params:
-            request = with_params(request, self._caller.params)
-        if self.seed is not None:
-            # A parameter, so that the request has another hash: replies to other seeds are not reused.
-            request = with_params(request, {"seed": self.seed})
-        hash_ = request_hash(request)
-        n = self._counts.get(hash_, 0)
-        self._counts[hash_] = n + 1
-        self.calls += 1
+    async def _find_or_make(self, request: Request, hash_: str, n: int, purpose: str) -> tuple[Call, bool]:
+        """Return the call from the log, or make and log it."""
         call = self._replies.get((self._stage, hash_, n)) if self._replies else None
         replayed = call is not None
         if call is None:
-            try:
-                call, replayed = await self._make_call(request, hash_, n)
-            except AssayError as error:
-                self.stopped = error
-                raise
-
-        if replayed:
-            self.replayed_seconds += call.seconds
-        if self.purpose:
-            self.usage.setdefault(self.purpose, StageUsage()).add_call(call)
-        response = call.response
-        if response is not None and response.usage:
-            self.input += response.usage.input
-            self.output += response.usage.output
+            call, replayed = await self._make_call(request, hash_, n, purpose)
         self._caller.ledger.count_call(call, replayed=replayed)
-        if call.failure is not None:
-            failed = ModelError(call.failure, response=response)
-            failed.attempts, failed.seconds = call.attempts, call.seconds
-            raise failed
-        return call
+        return call, replayed
 
-    async def _make_call(self, request: Request, hash_: str, n: int) -> tuple[Call, bool]:
+    async def _make_call(self, request: Request, hash_: str, n: int, purpose: str) -> tuple[Call, bool]:
         """Make and log a call that this run's log lacks. Returns the call and whether its reply is from --reuse."""
         ledger = self._caller.ledger
         case = self._case
@@ -478,7 +408,7 @@ class CaseAsker:
         else:
             send = partial(self._caller.send, request, n, case.index)
             try:
-                if ledger.shared is not None and self.purpose in SHARED:
+                if ledger.shared is not None and purpose in SHARED:
                     key = (case.key, self._stage, hash_, n)
                     response, attempts, seconds = await ledger.shared.get(key, send)
                     is_shared = attempts == 0

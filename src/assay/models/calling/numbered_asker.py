@@ -1,0 +1,109 @@
+"""NumberedAsker: numbers the requests of one try of a case, and counts what its calls cost.
+
+A subclass says where a call comes from: `CaseAsker` (caller.py) from the log or the endpoint, `RemoteAsker`
+(executors/remote_asker.py) from the machine that runs the evaluation.
+
+Equal requests are numbered in the order in which they are made, and the number is part of the log's key. So a case may
+make calls concurrently, and a replay gives each request its own reply. The numbers are given where the case runs,
+because only there the order is known.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from assay.core.errors import AssayError, ModelError
+from assay.core.hashing import request_hash
+from assay.core.params import with_params
+from assay.core.stage_usage import StageUsage
+from assay.core.types import Call, Request, Response
+
+
+class NumberedAsker(ABC):
+    """A model for one try of one case.
+
+    `calls`, `input` and `output` count the calls and tokens of this try, including replayed ones. `stopped` is the
+    reason to stop the run, if a call raised one. User code may swallow that exception, so the engine checks `stopped`
+    before it commits the case.
+    """
+
+    __slots__ = (
+        "_counts",
+        "_params",
+        "calls",
+        "can",
+        "endpoint",
+        "input",
+        "name",
+        "output",
+        "purpose",
+        "replayed_seconds",
+        "seed",
+        "stopped",
+        "usage",
+    )
+
+    def __init__(self, name: str, endpoint: str, can: frozenset[str], params: dict[str, Any]) -> None:
+        """`params` are the role's parameters. They override those of each request."""
+        self.name = name
+        self.endpoint = endpoint
+        self.can = can
+        self._params = params
+        self._counts: dict[str, int] = {}  # by request hash
+        self.calls = 0
+        self.input = 0
+        self.output = 0
+        self.stopped: AssayError | None = None
+        self.purpose = ""
+        self.usage: dict[str, StageUsage] = {}
+        self.seed: int | None = None
+        self.replayed_seconds = 0.0
+
+    async def ask(self, request: Request) -> Response:
+        """Return the reply to a request. Raises ModelError if there is none."""
+        response = (await self.call(request)).response
+        assert response is not None
+        return response
+
+    async def call(self, request: Request) -> Call:
+        """Return the call as it is logged. Raises ModelError if it has no reply."""
+        if self._params:
+            request = with_params(request, self._params)
+        if self.seed is not None:
+            # A parameter, so that the request has another hash: replies to other seeds are not reused.
+            request = with_params(request, {"seed": self.seed})
+        hash_ = request_hash(request)
+        n = self._counts.get(hash_, 0)
+        self._counts[hash_] = n + 1
+        call, _ = await self.call_numbered(request, hash_, n, self.purpose)
+        if call.failure is not None:
+            failed = ModelError(call.failure, response=call.response)
+            failed.attempts, failed.seconds = call.attempts, call.seconds
+            raise failed
+        return call
+
+    async def call_numbered(self, request: Request, hash_: str, n: int, purpose: str) -> tuple[Call, bool]:
+        """Return the call of a request that has its hash and number, and whether its reply comes from a log.
+
+        A call that failed is returned, not raised. Raises the reason to stop the run.
+        """
+        self.calls += 1
+        try:
+            call, replayed = await self._find_or_make(request, hash_, n, purpose)
+        except AssayError as error:
+            self.stopped = error
+            raise
+        if replayed:
+            self.replayed_seconds += call.seconds
+        if purpose:
+            self.usage.setdefault(purpose, StageUsage()).add_call(call)
+        response = call.response
+        if response is not None and response.usage:
+            self.input += response.usage.input
+            self.output += response.usage.output
+        return call, replayed
+
+    @abstractmethod
+    async def _find_or_make(self, request: Request, hash_: str, n: int, purpose: str) -> tuple[Call, bool]:
+        """Return the call, and whether its reply comes from a log. Raises the reason to stop the run."""
