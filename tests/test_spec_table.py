@@ -41,6 +41,7 @@ COMMON: dict[str, Any] = {
     "prices": str(OWN_TABLE),
     "fresh": True,
     "retry_failed": True,
+    "shard": "",
     "reuse": None,
     "quiet": True,
 }

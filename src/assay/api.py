@@ -25,6 +25,7 @@ from assay.core.json_schema import FileSchema, JsonSchema, config_schema
 from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, build
 from assay.core.suite import Overview, Section, Suite
+from assay.engine.cases import Cases
 from assay.evaluation import aevaluate, evaluate
 from assay.journal.folder import Summary
 from assay.models.calling.prices import (
@@ -142,7 +143,13 @@ def overview(spec: RunSpec) -> Overview:
     async def build_overview() -> Overview:
         runner = open_run(spec, asks=False)
         try:
-            return price_plan(runner.suite.overview(runner.suite.rows()), runner.prices)
+            rows = runner.suite.rows()
+            plan = price_plan(runner.suite.overview(rows), runner.prices)
+            if runner.shard is not None:
+                plan.facts["shard"] = (
+                    f"{Cases(runner.suite, rows, runner.shard).part}; the numbers are those of all"
+                )
+            return plan
         finally:
             await runner.close()
 

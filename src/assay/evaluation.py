@@ -80,6 +80,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
     prices: str | Path | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
+    shard: str = "",
     reuse: str | Path | None = None,
     quiet: bool = False,
 ) -> Run:
@@ -131,6 +132,8 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
         fresh: Start a new run even if a run with the same arguments exists.
         retry_failed: Run cases with status subject_error again: refusals, context overflows, exceptions in your
             function.
+        shard: Run only every N-th row, beginning with the I-th, as one of N jobs: "3/16". Each shard needs its own
+            output_dir; `assay.merge` makes one run of them.
         reuse: Reuse replies of this run for the same case and the same request.
         quiet: Show no progress.
 
@@ -184,6 +187,7 @@ async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
     prices: str | Path | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
+    shard: str = "",
     reuse: str | Path | None = None,
     quiet: bool = False,
 ) -> Run:

@@ -38,8 +38,9 @@ from assay.core.no_answer import leave_out_unanswered
 from assay.core.patterns import forget_stops
 from assay.core.protocols import Model, Upstream
 from assay.core.redact import Redactor, secrets_of
-from assay.core.report import CaseCounts
+from assay.core.report import CaseCounts, Report
 from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
+from assay.core.shard import Shard
 from assay.core.spec import values_marked
 from assay.core.suite import Outcome, RunFacts, Suite
 from assay.core.user_code import hide_task
@@ -125,6 +126,7 @@ class Runner:
         # As run.json has it, to be compared with that of other runs.
         self._reuse_identity = msgspec.to_builtins(suite.reuse_identity(), str_keys=True)
         self._folder = folder
+        self.shard = folders.read_info(folder).shard if folder else Shard.parse(self.spec.shard)
         self._continued: Path | None = None
         self._outdated: OutdatedRun | None = None
         self.home = folder.parent if folder else Path(self.spec.output_dir) / HOME
@@ -221,6 +223,7 @@ class Runner:
         """
         if self._folder is not None:
             return self._folder
+        self._refuse_other_shards()
         if self._continued is not None:
             return self._continued
         if self.spec.fresh:
@@ -232,6 +235,34 @@ class Runner:
                 return run
             self._outdated = self._outdated or OutdatedRun(run, changed)
         return None
+
+    def _refuse_other_shards(self) -> None:
+        """Raise UsageError if the output folder has another shard of this run, or a shard and this is the whole run.
+
+        Such a run asks the same, so it would be continued, and shown as if all cases had ended.
+        """
+        for run in folders.runs_of_suite(self.home, self.spec.suite, self.ask):
+            try:
+                other = folders.read_info(run).shard
+            except AssayError:
+                continue  # whoever continues this run hears of its damage
+            if other == self.shard:
+                continue
+            output = self.spec.output_dir
+            if other is None:
+                raise UsageError(
+                    f"{output} has the whole run: {run}. A shard needs an output folder of its own: pass "
+                    "another --output-dir"
+                )
+            if self.shard is None:
+                raise UsageError(
+                    f"{output} has shard {other} of this run, not the whole run: {run}. Pass --shard {other} to "
+                    "continue it, or choose another --output-dir for the whole run"
+                )
+            raise UsageError(
+                f"{output} has shard {other} of this run: {run}. Each shard needs an output folder of its own: pass "
+                f"another --output-dir, such as {output}/shard-{self.shard.number}"
+            )
 
     def finished(self) -> Run | None:
         """Return the run if nothing is left to request, score or write, else None."""
@@ -326,7 +357,7 @@ class Runner:
             folders.check_owner(path, info, "" if self._folder else self.ask)
             facts = info.facts
         rows = self.suite.rows(facts)
-        cases = Cases(self.suite, rows)
+        cases = Cases(self.suite, rows, self.shard)
         with folders.selection_lock(self.home):
             # Another process may have created the run while this one read the data.
             path = path or self._find_folder()
@@ -348,6 +379,7 @@ class Runner:
                 ),
                 facts=rows.facts,
                 score_parts=self.suite.parts,
+                shard=self.shard,
             )
             # The identity of a function contains the values of its module, which may have read a secret. Flags that
             # assay ignores may have one, too.
@@ -644,7 +676,9 @@ class Runner:
             scorers = [scorer.id for scorer in self.suite.scorers]
             results = cases.results(journal.reader, scorers)
             try:
-                outcome = self.suite.finish(results, facts)
+                # Files and numbers of no case would look like a failure.
+                is_empty = self.shard is not None and not cases.total
+                outcome = Outcome(Report()) if is_empty else self.suite.finish(results, facts)
                 for path in outcome.files:
                     # Replies are redacted in the journal; rows of the data reach the files on their own way.
                     self._redactor.redact_file(path)
@@ -655,6 +689,8 @@ class Runner:
             report = outcome.report
             # The errors of whole cases, which every run has, and those of tests and questions, which the suite adds.
             report.errors = ErrorCounts([*results.errors(), *report.errors]).all()[:_MAX_ERRORS]
+            if self.shard is not None:
+                report.notices.insert(0, _shard_notice(cases))
             leave_out_unanswered(report, self._case_counts(journal, cases))
             for entry in report.entries:
                 own = ErrorCounts([*results.errors(entry.set, entry.subject), *entry.errors])
@@ -739,6 +775,15 @@ def suite_identity(name: str, suite: type[Suite[Any, Any]]) -> str:
     if name in BUILT_IN:
         return name
     return f"{code_sha256(Path(inspect.getfile(suite)))}:{suite.__name__}"
+
+
+def _shard_notice(cases: Cases) -> str:
+    """Return the sentence of a report that says which part of the run it is about."""
+    if not cases.total:
+        return f"{cases.part}. There are more shards than rows: this one has nothing to do, and is complete"
+    return (
+        f"{cases.part}. Numbers and files are those of these cases; `assay merge` makes one run of all shards"
+    )
 
 
 def _names(files: Sequence[str]) -> str:

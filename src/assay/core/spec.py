@@ -209,6 +209,13 @@ class RunSpec(Struct, frozen=True, kw_only=True):
             "Cases with status infra_error run again without this flag."
         ),
     ] = False
+    shard: Annotated[
+        str,
+        how(
+            "Run only every N-th row, beginning with the I-th, as one of N jobs: 3/16. Each shard needs its own "
+            "--output-dir; `assay merge` makes one run of them."
+        ),
+    ] = ""
     reuse: Annotated[str | None, how("Reuse replies of RUN for the same case and the same request.")] = None
     quiet: Annotated[bool, how("Print only errors.")] = False
 

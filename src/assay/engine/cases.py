@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from assay.core.error_counts import ErrorCount, ErrorCounts
 from assay.core.errors import StopRun
+from assay.core.shard import Shard
 from assay.core.suite import CaseResult, Row, Rows, Suite
 from assay.core.types import SUBJECT_KINDS, Case, End, Score
 from assay.journal.reader import RunReader
@@ -36,18 +37,38 @@ class CaseSource(Protocol):
 
 
 class Cases:
-    """The cases of a suite. A case is built only when the loop starts it, so that few cases are in memory."""
+    """The cases of a suite. A case is built only when the loop starts it, so that few cases are in memory.
 
-    def __init__(self, suite: Suite[Any, Any], rows: Rows[Any]) -> None:
+    With `shard`, they are the cases of that shard, with the indexes that they have in the whole run.
+    """
+
+    def __init__(self, suite: Suite[Any, Any], rows: Rows[Any], shard: Shard | None = None) -> None:
         self._suite = suite
         self._rows = rows
+        self._shard = shard
         self._subjects = list(suite.subjects())
-        self.total = suite.total(rows)
+        self._all_shards = suite.total(rows)
         self.slots = rows.count * len(self._subjects)
+        self.total = self._all_shards if shard is None else self._count(shard)
+
+    def _count(self, shard: Shard) -> int:
+        if self._all_shards == self.slots:
+            return shard.rows_of(self._rows.count) * len(self._subjects)
+        rows = self._rows.iterate(shard.skip_others())
+        return sum(self._suite.has(row, subject) for row in rows for subject in self._subjects)
+
+    @property
+    def part(self) -> str:
+        """`shard 3 of 16: 625 of 10,000 cases`; empty for the cases of the whole run."""
+        if self._shard is None:
+            return ""
+        shard = f"shard {self._shard.number} of {self._shard.count}"
+        return f"{shard}: {self.total:,} of {self._all_shards:,} cases"
 
     def load(self, skip: Callable[[int], Any]) -> Iterator[Case]:
         """Yield the cases row by row: first all subjects of the first row."""
         suite, subjects, count = self._suite, self._subjects, len(self._subjects)
+        skip_row: Callable[[int], Any]
         if count == 1:
             skip_row = skip  # with one subject, a row's number is its case's index
         else:
@@ -55,6 +76,8 @@ class Cases:
             def skip_row(number: int) -> bool:
                 return all(skip(index) for index in range(number * count, (number + 1) * count))
 
+        if self._shard is not None:
+            skip_row = self._shard.skip_others(skip_row)
         for row in self._rows.iterate(skip_row):
             for place, subject in enumerate(subjects):
                 index = row.number * count + place
@@ -77,24 +100,30 @@ class Cases:
 
     def results(self, reader: RunReader, scorers: Sequence[str]) -> CaseResults:
         """Return the results that the journal has for these cases."""
-        return CaseResults(self._suite, self._rows, reader, list(scorers))
+        return CaseResults(self._suite, self._rows, reader, list(scorers), self._shard)
 
 
 class CaseResults:
     """The results of a run in data order. Raises StopRun if the data changed since a case was run."""
 
     def __init__(
-        self, suite: Suite[Any, Any], rows: Rows[Any], reader: RunReader, scorers: list[str]
+        self,
+        suite: Suite[Any, Any],
+        rows: Rows[Any],
+        reader: RunReader,
+        scorers: list[str],
+        shard: Shard | None = None,
     ) -> None:
         self._suite = suite
         self._rows = rows
+        self._skip = shard.skip_others() if shard is not None else None
         self._reader = reader
         self._scorers = scorers
         self._subjects = list(suite.subjects())
         self._errors: dict[tuple[str, str], ErrorCounts] = defaultdict(ErrorCounts)
 
     def __iter__(self) -> Iterator[CaseResult[Any]]:
-        for row in self._rows.iterate():
+        for row in self._rows.iterate(self._skip):
             for place, subject in enumerate(self._subjects):
                 if self._suite.has(row, subject):
                     yield self._result(row, subject, place)
@@ -102,7 +131,7 @@ class CaseResults:
     def of(self, subject: str) -> Iterator[CaseResult[Any]]:
         """Yield the results of one subject, row by row."""
         place = self._subjects.index(subject)
-        for row in self._rows.iterate():
+        for row in self._rows.iterate(self._skip):
             if self._suite.has(row, subject):
                 yield self._result(row, subject, place)
 

@@ -24,6 +24,7 @@ from assay.core.hashing import file_sha256
 from assay.core.imported import ImportOrigin
 from assay.core.registry import short
 from assay.core.report import Entry, Metric, Report
+from assay.core.shard import Shard
 from assay.journal.lines import (
     FORMAT,
     IMPORTED,
@@ -80,6 +81,8 @@ class RunInfo(msgspec.Struct, kw_only=True):
     """A random text. It is part of every checksum of the run, so files of another run are recognised."""
     imported: ImportOrigin | None = None
     """The files of another program that the run was made from. None for a run of assay's own."""
+    shard: Shard | None = None
+    """Which part of the rows this run has. `total` counts its cases only. None for a run of all rows."""
 
     @property
     def repeat_command(self) -> list[str]:

@@ -98,6 +98,8 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         super().__init__(spec)
         if not self.options.labels:
             raise UsageError("no labels given; use: assay judge calibrate --judge NAME --labels FILE")
+        if spec.shard:
+            raise UsageError("a calibration is one number over all labels; remove --shard")
         if spec.model:
             raise UsageError("a calibration calls only the judge; pass the model with --judge, not --model")
         assert spec.judge is not None

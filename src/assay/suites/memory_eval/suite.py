@@ -112,6 +112,10 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
             raise UsageError("--min-kappa is about the judge, but --no-judge skips it. Remove one of them.")
         if options.no_judge and spec.judge:
             raise UsageError(f"--no-judge and --judge {spec.judge} exclude each other. Remove one of them.")
+        if options.eval_only and spec.shard:
+            raise UsageError(
+                "--shard takes rows of the data, but --eval-only judges the files in --output-dir. Remove --shard"
+            )
         options = replace(
             options, baseline=split_settings(options.baseline), sample_id=split_names(options.sample_id)
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -265,15 +265,19 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         folder, results_name, samples_name = file_names(self.spec, names, run.started)
         folder.mkdir(parents=True, exist_ok=True)
         writes_samples = self.options.log_samples or self.options.predict_only
-        iterator = iter(results)
+        # A shard may have no document of a task.
+        by_task = groupby(results, key=lambda result: result.row.set)
+        name, task_results = next(by_task, ("", iter(())))
         files: list[Path] = []
         hashes: dict[str, str] = {}
         quirks: Counter[str] = Counter()
         numbers: dict[str, TaskNumbers] = {}
         for task in self.tasks:
             path = folder / samples_name.format(sanitise(task.name)) if writes_samples else None
-            task_results = islice(iterator, task.count)
-            numbers[task.name], digest = self._finish_task(task, task_results, path, quirks)
+            own_results = task_results if name == task.name else iter(())
+            numbers[task.name], digest = self._finish_task(task, own_results, path, quirks)
+            if name == task.name:
+                name, task_results = next(by_task, ("", iter(())))
             if path is not None:
                 hashes[task.name] = digest
                 files.append(path)
