@@ -24,6 +24,7 @@ from benchmarks.lm_eval_rescore import rescored
 from benchmarks.measure import REPOSITORY, Server, environment, own_core, python, server
 from benchmarks.memories import memories
 from benchmarks.million import million
+from benchmarks.peers import pages
 from benchmarks.sessions import sessions
 from benchmarks.sql import sql
 from benchmarks.store import store
@@ -247,7 +248,7 @@ def main() -> int:
                 found[name] = list(BENCHMARKS[name](folder, endpoint, sizes))
             print(f"\n{name}\n{plain_table(found[name], judged=not arguments.quick)}", flush=True)
     if arguments.write:
-        (REPOSITORY / "benchmarks" / "RESULTS.md").write_text(_results(found, sizes), encoding="utf-8")
+        pages.RESULTS.write_text(_results(found, sizes), encoding="utf-8")
     missed = failed((figure for figures in found.values() for figure in figures), judged=not arguments.quick)
     return 1 if missed else 0
 
@@ -279,7 +280,7 @@ def _results(found: dict[str, list[Figure]], sizes: Sizes) -> str:
     )
     for name, figures in found.items():
         text += f"\n## {name}\n\n{markdown_table(figures, judged=sizes is FULL)}\n"
-    return text
+    return f"{text}\n{pages.BEGIN}{pages.section_of(pages.RESULTS)}{pages.END}\n"
 
 
 def _processor() -> str:

@@ -1,0 +1,1 @@
+"""Other evaluation programs and assay, doing the same work against the same endpoint: `make bench-peers`."""

@@ -1,0 +1,118 @@
+"""The comparison with other programs: its pages come from its recorded results, and every program says how it runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from benchmarks.peers import pages, results
+from benchmarks.peers.endpoint import PERMANENT, TRANSIENT, fault_of
+from benchmarks.peers.figures import Figures
+from benchmarks.peers.peer import VERSIONS, Peer, Work
+from benchmarks.peers.programs import PEERS
+from benchmarks.peers.results import Fault, Kill, Results, Speed
+from benchmarks.peers.tables import results_section
+
+
+def test_pages_and_pictures_are_what_the_recorded_results_say() -> None:
+    """No figure of a README or of RESULTS.md is typed by hand."""
+    found = results.read()
+    for page, text in pages.pages(found).items():
+        assert pages.section_of(page) == text, page.name
+    for name, svg in pages.charts(found).items():
+        assert (pages.PICTURES / name).read_text() == svg, name
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
+def test_every_program_names_its_version_its_command_and_how_telemetry_is_off(
+    peer: Peer, tmp_path: Path
+) -> None:
+    """The command asks the endpoint it is given, and the settings of its telemetry are in its environment."""
+    assert peer.version or peer.name == "bare"
+    assert peer.how
+    assert peer.continues
+    work = Work(tmp_path / "q.jsonl", 3, 8, "http://127.0.0.1:9/v1", tmp_path)
+    work.data.write_text('{"id": 1, "question": "Q1: which?", "answer": "932"}\n')
+    command = peer.start(work)
+    written = [path.read_text() for path in tmp_path.rglob("*") if path.is_file()]
+    assert any("127.0.0.1:9" in text for text in [*command.arguments, *command.variables.values(), *written])
+    for name, value in re.findall(r"`(\w+)=(\w+)`", peer.telemetry):
+        assert command.variables[name] == value
+    assert peer.telemetry == "none" or "`" in peer.telemetry
+
+
+def test_every_pinned_version_is_exact_and_has_no_address() -> None:
+    """A registry finds a package by its name and exact version."""
+    for packages in VERSIONS.values():
+        for package in [package for each in packages.values() for package in each]:
+            assert re.fullmatch(r"[\w.-]+(\[\w+\])?(==|@)\d+(\.\d+)+", package), package
+
+
+def test_faults_hit_what_the_page_says() -> None:
+    """9 of 100 questions at the first attempt only; 1 of 100 at every attempt."""
+    first = [fault_of(number, 0, TRANSIENT) for number in range(100)]
+    assert [first.count(fault) for fault in ("429", "500", "closed")] == [5, 2, 2]
+    assert not any(fault_of(number, 1, TRANSIENT) for number in range(100))
+    assert [number for number in range(200) if fault_of(number, 7, PERMANENT)] == [51, 151]
+
+
+def test_the_tables_tell_what_was_not_finished_and_where_others_are_better() -> None:
+    """A missing figure has words instead of a number, and a better one is named."""
+    text = results_section(small_results())
+    assert "| lm-eval | not finished within its time limit | not finished within its time limit |" in text
+    assert "- log of the usual run: lm-eval 0.7; assay 1.8 KB" in text
+    assert "| lm-eval | 40 | cannot continue |" in text
+    assert "| lm-eval | passing | 99 of 100 | 0 | 0.790 | 0 (0) | 3.0 | **yes** |" in text
+    assert "| assay | passing | 100 of 100 | 0 | 0.800 | 0 (0) | 2.0 | no failure |" in text
+    assert Figures(small_results()).large("lm-eval").end == "limit"
+
+
+def small_results() -> Results:
+    """Assay and lm-eval, with made-up figures."""
+
+    def speed(peer: str, count: int, end: str, log: int) -> Speed:
+        return Speed(
+            peer=peer,
+            count=count,
+            latency=0.0,
+            at_once=64,
+            end=end,
+            code=0,
+            wall=2.0,
+            cpu=1.0,
+            memory=50.0,
+            log=log,
+            first=0.5,
+            asked=count,
+            samples=count,
+            accuracy=0.8,
+        )
+
+    def fault(peer: str, samples: int, accuracy: float, wall: float) -> Fault:
+        codes = {"code": 0, "usual_code": 0}
+        found = {"samples": samples, "errors": 0, "faults": 9, "asked": 109}
+        about = {"peer": peer, "kind": TRANSIENT, "count": 100, "end": "ended"}
+        return Fault(**about, **codes, **found, accuracy=accuracy, wall=wall)  # type: ignore[arg-type]
+
+    return Results(
+        date="2026-01-02 03:04",
+        machine="a machine",
+        python="3.11",
+        command="make bench-peers",
+        network="loopback only",
+        minutes=1.0,
+        load=[0.1],
+        versions={"assay": "1", "lm-eval": "2"},
+        speeds=[
+            speed("assay", 100, "ended", 1800),
+            speed("lm-eval", 100, "ended", 700),
+            speed("assay", 1000, "ended", 18_000),
+            speed("lm-eval", 1000, "limit", 7000),
+        ],
+        kills=[
+            Kill(peer="assay", count=100, at_once=64, end="ended", answered=40, again=0, code=0, samples=100),
+            Kill(peer="lm-eval", count=100, at_once=64, end="cannot", answered=40),
+        ],
+        faults=[fault("assay", 100, 0.8, 2.0), fault("lm-eval", 99, 0.79, 3.0)],
+    )
