@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 from assay.core.error_counts import ErrorCount, ErrorCounts
@@ -16,6 +17,9 @@ from assay.core.shard import Shard
 from assay.core.suite import CaseResult, Row, Rows, Suite
 from assay.core.types import SUBJECT_KINDS, Case, End, Score
 from assay.journal.reader import RunReader
+
+# Cases that are built at once. A case of a memory suite may have megabytes, so the group is small.
+_GROUP = 8
 
 
 class CaseSource(Protocol):
@@ -37,7 +41,7 @@ class CaseSource(Protocol):
 
 
 class Cases:
-    """The cases of a suite. A case is built only when the loop starts it, so that few cases are in memory.
+    """The cases of a suite. A case is built shortly before the loop starts it, so that few cases are in memory.
 
     With `shard`, they are the cases of that shard, with the indexes that they have in the whole run.
     """
@@ -66,7 +70,16 @@ class Cases:
         return f"{shard}: {self.total:,} of {self._all_shards:,} cases"
 
     def load(self, skip: Callable[[int], Any]) -> Iterator[Case]:
-        """Yield the cases row by row: first all subjects of the first row."""
+        """Yield the cases row by row: first all subjects of the first row.
+
+        They are built in groups. One by one, between calls, building takes twice the time: the processor has to load
+        the code again for each.
+        """
+        cases = self._build(skip)
+        while group := list(islice(cases, _GROUP)):
+            yield from group
+
+    def _build(self, skip: Callable[[int], Any]) -> Iterator[Case]:
         suite, subjects, count = self._suite, self._subjects, len(self._subjects)
         skip_row: Callable[[int], Any]
         if count == 1:
