@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         gate,
         import_results,
         load,
+        merge,
         run,
         spec,
     )
@@ -75,6 +76,7 @@ _MODULES = {
         "gate",
         "import_results",
         "load",
+        "merge",
         "run",
         "spec",
     ),
@@ -155,6 +157,7 @@ __all__ = [
     "import_results",
     "judge",
     "load",
+    "merge",
     "metric",
     "read_structs",
     "refuse",

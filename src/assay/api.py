@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -74,6 +75,7 @@ __all__ = [
     "json_schema",
     "load",
     "local_models",
+    "merge",
     "open_sql",
     "options_of",
     "overview",
@@ -135,6 +137,31 @@ def rerun(
     """
     again = Rerun(folder, spec, failed=failed)
     return run_blocking(lambda: again.open(observers, say))
+
+
+def merge(
+    shards: Sequence[str | Path | Run],
+    output_dir: str | Path,
+    observers: Sequence[Notify] = (),
+    say: Callable[[str], object] = lambda _: None,
+) -> Run:
+    """Make one run of all shards of a run (`--shard 3/16`), with report and result files. Sends no requests.
+
+    Raises UsageError if a shard is missing, not complete, or of another run. The same call continues a merge that was
+    killed. `say` receives a sentence about what is merged.
+    """
+    from assay.shards import ShardMerge
+
+    all_shards = ShardMerge([_run_name(each) for each in shards], str(output_dir), observers)
+    count = len(all_shards.shards)
+    say(
+        f"merge {'1 shard' if count == 1 else f'{count:,} shards'} with {all_shards.total:,} cases; no requests sent"
+    )
+    folder = all_shards.merge()
+    runner = all_shards.runner
+    if runner is None or all_shards.left_to:
+        return replace(load(folder), reason=all_shards.left_to)
+    return run_blocking(lambda: runner, computes=runner.suite.computes)
 
 
 def overview(spec: RunSpec) -> Overview:

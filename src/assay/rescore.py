@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from assay.core.diff import differences
 from assay.core.errors import InputError, UsageError
 from assay.core.events import Notify
+from assay.core.protocols import Model
 from assay.core.spec import RunSpec, build
+from assay.core.suite import Suite
 from assay.journal import folder as folders
+from assay.journal.folder import RunInfo
 from assay.models.calling.connect import ReplayOnlyModel
 from assay.runner import Runner
 from assay.store.runs import find_run, started_in
@@ -49,37 +53,19 @@ class Rescore:
         self._check_same_requests()
 
     def _open(self, files: list[str], observers: Sequence[Notify]) -> Runner:
-        suite_class = find_suite(self.info.suite)
-        spec = suite_class.replace_files(self._spec_of_run(), files, self.info.facts)
-        spec = suite_class.resolve(spec)
-        # The endpoints of the fingerprint. In the options they may be spelled differently or be empty.
-        endpoints = {role: model[1] for role, model in self.info.parts["ask"]["models"].items()}
-        main_endpoint = self.info.spec["base_url"] or ""
-        suite = suite_class(msgspec.structs.replace(spec, base_url=main_endpoint or None))
-        models = {role: ReplayOnlyModel(endpoints.get(role, main_endpoint)) for role in suite.roles}
-        return Runner(suite, models, observers, asks=False, folder=self.folder)
-
-    def _spec_of_run(self) -> RunSpec:
-        """Return the settings of the run, with the output folder where the run is now."""
-        values = {key: value for key, value in self.info.spec.items() if key not in ("suite", "options")}
-        values |= self.info.spec["options"]
         # A run folder is OUTPUT/assay/RUN. OUTPUT may have been moved or copied since the run.
-        if self.folder.parent.name == folders.HOME:
-            values["output_dir"] = str(self.folder.parent.parent)
-        # These concern requests, and rescoring sends none. The price table may be gone.
-        values |= {"fresh": False, "reuse": None, "retry_failed": False, "max_cost": None, "prices": None}
-        return build(self.info.suite, find_suite(self.info.suite).Options, values)
+        in_place = self.folder.parent.name == folders.HOME
+        output_dir = str(self.folder.parent.parent) if in_place else self.info.spec["output_dir"]
+        spec = spec_of_run(self.info, output_dir=output_dir)
+        spec = find_suite(self.info.suite).replace_files(spec, files, self.info.facts)
+        suite, models = replay_suite(self.info, spec)
+        return Runner(suite, models, observers, asks=False, folder=self.folder)
 
     def _check_same_requests(self) -> None:
         """Raise UsageError if the replaced files would send other requests than the run sent."""
         if self.runner.ask == self.info.ask:
             return
-        now = msgspec.to_builtins(self.runner.ask_parts, str_keys=True)
-        places = [
-            place.removeprefix("options.").removeprefix("plan.").removeprefix("data.")
-            for place in differences(self.info.parts["ask"], now)
-        ]
-        changed = ", ".join(places[:_MAX_DIFFERENCES]) or "the order of tasks"
+        changed = changed_places(self.info, self.runner.ask_parts) or "the order of tasks"
         command = find_suite(self.info.suite).Options.command or self.info.suite
         raise UsageError(
             f"this changes what is asked, not only how it is scored: {changed}. "
@@ -99,3 +85,35 @@ class Rescore:
             scorers = ", ".join(scorer.id for scorer in self.runner.suite.scorers)
             lines.append(f"regraded: {ended:,} cases by {scorers} (before: {', '.join(before.scorers)})")
         return "\n".join(lines)
+
+
+def spec_of_run(info: RunInfo, **changes: Any) -> RunSpec:
+    """Return the settings of a run with some of them changed, for a start that sends no requests."""
+    values = {key: value for key, value in info.spec.items() if key not in ("suite", "options")}
+    values |= info.spec["options"]
+    # These concern requests. The price table may be gone.
+    values |= {"fresh": False, "reuse": None, "retry_failed": False, "max_cost": None, "prices": None}
+    return build(info.suite, find_suite(info.suite).Options, values | changes)
+
+
+def replay_suite(info: RunInfo, spec: RunSpec) -> tuple[Suite[Any, Any], dict[str, Model]]:
+    """Return the suite of a run, with models that know the run's replies only."""
+    suite_class = find_suite(info.suite)
+    # The endpoints of the fingerprints. In the options they may be spelled differently or be empty.
+    known = info.parts["ask"]["models"] | info.parts.get("judges", {})
+    main_endpoint = info.spec["base_url"] or ""
+    suite = suite_class(msgspec.structs.replace(suite_class.resolve(spec), base_url=main_endpoint or None))
+    models: dict[str, Model] = {
+        role: ReplayOnlyModel(known[role][1] if role in known else main_endpoint) for role in suite.roles
+    }
+    return suite, models
+
+
+def changed_places(info: RunInfo, ask_parts: dict[str, Any]) -> str:
+    """Return where what is asked now differs from what a run asked, the first places only."""
+    now = msgspec.to_builtins(ask_parts, str_keys=True)
+    places = [
+        place.removeprefix("options.").removeprefix("plan.").removeprefix("data.")
+        for place in differences(info.parts["ask"], now)
+    ]
+    return ", ".join(places[:_MAX_DIFFERENCES])

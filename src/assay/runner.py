@@ -381,7 +381,12 @@ class Runner:
                 command=self._command(),
                 spec=msgspec.to_builtins(self.spec),
                 parts=msgspec.to_builtins(
-                    {"ask": self.ask_parts, "reuse": self._reuse_identity}, str_keys=True
+                    {
+                        "ask": self.ask_parts,
+                        "reuse": self._reuse_identity,
+                        "judges": self._score_parts()["models"],
+                    },
+                    str_keys=True,
                 ),
                 facts=rows.facts,
                 score_parts=self.suite.parts,
@@ -426,7 +431,7 @@ class Runner:
 
     def _similar_runs(self, own: Path) -> list[Path]:
         """Return the newest runs with the suite's `reuse_identity`: in the output folder, or in folders beside it."""
-        if self._reuse_identity is None or self.spec.fresh or self._folder is not None:
+        if self._reuse_identity is None or self.spec.fresh or not self._asks:
             return []
         homes = [self.home]
         if self.suite.exclusive_output:

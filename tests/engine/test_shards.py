@@ -55,6 +55,16 @@ def test_the_report_of_a_shard_says_which_part_it_is(small: SmallRun, here: Path
     assert (second.folder, second.asked) == (first.folder, False)
 
 
+def test_settings_of_a_memory_share_replies_in_a_shard(here: Path) -> None:
+    """Both settings of a conversation are in one shard, so the shards pay what the whole run pays."""
+    small = small_run("memory-test")
+    make_files(small, here)
+    memory = ["GAMemory,k=1", "GAMemory,k=2"]
+    whole = small.start(output_dir="whole", memory=memory)
+    shards = [small.start(output_dir=f"{number}", shard=f"{number}/3", memory=memory) for number in (1, 2, 3)]
+    assert sum(shard.summary.spent["calls"] for shard in shards) == whole.summary.spent["calls"] > 0
+
+
 def test_a_shard_that_was_stopped_is_continued(here: Path) -> None:
     """Only its own cases are asked."""
     task = small_run("task")

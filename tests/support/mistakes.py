@@ -503,6 +503,21 @@ def load():
             "rescore out --task other.yaml",
             other__yaml=task("task: sums", "task: other"),
         ),
+        wrong("no shards to merge", "merge --output-dir merged"),
+        wrong("shards that are not there", "merge shards --output-dir merged"),
+        wrong("a whole run among the shards", "merge out --output-dir merged"),
+        wrong(
+            "a shard in the folder of the whole run",
+            "task sums.yaml --model python/model.py:answer --shard 1/2 --output-dir out",
+        ),
+        wrong(
+            "a shard counted from 0",
+            "task sums.yaml --model python/model.py:answer --shard 0/16 --output-dir new",
+        ),
+        wrong(
+            "a shard that is no fraction",
+            "task sums.yaml --model python/model.py:answer --shard 3 --output-dir new",
+        ),
         wrong("a run to repeat that is not there", "rerun new --failed"),
         wrong("a report without a run", "report"),
         wrong("a note on nothing", "note new 'hello'"),

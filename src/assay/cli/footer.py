@@ -195,8 +195,8 @@ def _judge_problem(run: Run) -> str:
 
 
 def _continue_command(run: Run) -> str:
-    # `assay rescore` sends no requests, so it would stop again. The run's own command gets the missing replies.
-    asks = run.asked and sys.argv[1:2] != ["rescore"]
+    # These commands send no requests, so they would stop again. The run's own command gets the missing replies.
+    asks = run.asked and sys.argv[1:2] not in (["rescore"], ["merge"])
     words = (sys.argv if asks else run.info.command)[1:]
     return shlex.join(["assay", *[word for word in words if word != "--fresh"]])
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "run": "Run a suite of your own: FILE.py:NAME.",
     "rerun": "Run a run's own command again: with --failed, ask only what failed.",
     "rescore": "Score a finished run again from its replies, with other filters or metrics.",
+    "merge": "Make one run of the shards of a run (--shard), with report and result files.",
     "runs": "List runs with their state, progress and score; find them by model, date, tag or text.",
     "view": "Look at runs in the browser: numbers, rows, cases, live progress.",
     "report": "Write runs as one HTML file, for mail and for the artefacts of CI.",

@@ -74,6 +74,12 @@ class CodeFile(msgspec.Struct, frozen=True, omit_defaults=True):
         values = (run, self.path, self.size, self.mtime_ns, self.sha256, self.written)
         return f"{zlib.crc32(repr(values).encode()):08x}"
 
+    def is_like(self, other: CodeFile) -> bool:
+        """Return whether two lines about a file, perhaps of two machines, are about the same content."""
+        if self.sha256 and other.sha256:
+            return self.sha256 == other.sha256
+        return self.size == other.size
+
     def is_current(self) -> bool:
         """Return whether the file has this content now."""
         try:
@@ -199,6 +205,11 @@ class CodeFiles:
         if f"{os.sep}." in os.sep + inside or f"{os.sep}__pycache__{os.sep}" in path:
             return False
         return inside != path or not path.startswith(_ELSEWHERE)
+
+
+def listed_files(path: Path) -> list[CodeFile]:
+    """Return the files of a list, as they were when the code opened them."""
+    return _read_list(path)[0]
 
 
 def outdated_files(path: Path) -> list[str]:

@@ -83,6 +83,8 @@ class RunInfo(msgspec.Struct, kw_only=True):
     """The files of another program that the run was made from. None for a run of assay's own."""
     shard: Shard | None = None
     """Which part of the rows this run has. `total` counts its cases only. None for a run of all rows."""
+    merged: list[MergedShard] = []
+    """The shards whose lines `assay merge` copied into this run, in order."""
 
     @property
     def repeat_command(self) -> list[str]:
@@ -98,6 +100,14 @@ class RunInfo(msgspec.Struct, kw_only=True):
         # `assay.run` keeps the command line of the Python program that called it.
         is_script = program.endswith(".py") and not program.endswith("/assay/__main__.py")
         return ["python", program, *words] if is_script else ["assay", *words]
+
+
+class MergedShard(msgspec.Struct, frozen=True):
+    """A shard as it was when it was merged: the id of its run, and the sizes of its journal in bytes."""
+
+    folder: str
+    id: str
+    journal: dict[str, int]
 
 
 class LockOwner(msgspec.Struct, frozen=True):
@@ -564,13 +574,23 @@ def find_imported(home: Path, suite: str, ask: str) -> Path | None:
     return find_newest(home, short(suite) + IMPORTED, ask)
 
 
+def free_start(home: Path, started: float) -> float:
+    """Return the start time of a new run: result files are named after it in seconds, so no two runs share a second."""
+    while any(home.glob(f"{stamp(started)}-*")):
+        started += 1.0
+    return started
+
+
+def run_name(info: RunInfo) -> str:
+    """Return the name of a run's folder."""
+    suite = short(info.suite) + (IMPORTED if info.imported else "")
+    return f"{stamp(info.started)}-{suite}-{info.ask}"
+
+
 def create_run(home: Path, info: RunInfo) -> RunFolder:
     """Create a run folder with its `run.json`."""
-    # Result files are named after the start time in seconds, so no two runs may share a second.
-    while any(home.glob(f"{stamp(info.started)}-*")):
-        info.started += 1.0
-    suite = short(info.suite) + (IMPORTED if info.imported else "")
-    path = home / f"{stamp(info.started)}-{suite}-{info.ask}"
+    info.started = free_start(home, info.started)
+    path = home / run_name(info)
     info.id = secrets.token_hex(8)
     try:
         path.mkdir(mode=files.FOLDER_MODE)

@@ -115,6 +115,11 @@ def unchanged_line(line: bytes, start: int) -> UnchangedLine | None:
     return UnchangedLine(int(end[1]), line[: end.start()] + b"}")
 
 
+def line_content(line: bytes, offset: int) -> bytes:
+    """Return the JSON of an intact line, without its place and checksum. `offset` is its place."""
+    return line[: -(len(',"at":') + len(str(offset)) + _TAIL)] + b"}"
+
+
 class JournalFile:
     """Appends lines to one file of the journal. `size` is the file's size, where the next write begins.
 

@@ -39,7 +39,7 @@ DAMAGED = "damaged"
 """Folder in the run folder that keeps damaged journal files."""
 
 # Lines of a rewritten file that are written at once.
-_LINES_PER_WRITE = 1000
+LINES_PER_WRITE = 1000
 
 
 class Repair(NamedTuple):
@@ -130,10 +130,10 @@ def _rewrite(path: Path, run: str, lines: _UnchangedLines) -> Path:
         for offset in lines.offsets:
             file.seek(offset)
             line = unchanged_line(file.readline().rstrip(b"\n"), start)
-            content = _with_new_places(line.content, lines.places, new_places) if line else None
+            content = with_new_places(line.content, lines.places, new_places) if line else None
             # -1: one of the lines that it commits is lost.
             new_places.append(-1 if content is None else target.add_encoded(content))
-            if len(new_places) % _LINES_PER_WRITE == 0:
+            if len(new_places) % LINES_PER_WRITE == 0:
                 target.write()
     target.write()
     target.close()
@@ -172,7 +172,7 @@ _decode_commit = msgspec.json.Decoder(_LineWithPlaces).decode
 _decode_line = msgspec.json.Decoder(Record | Score | End).decode
 
 
-def _with_new_places(content: bytes, places: array[int], new_places: array[int]) -> bytes | None:
+def with_new_places(content: bytes, places: array[int], new_places: array[int]) -> bytes | None:
     """Return the line with the new offsets of the lines that it commits; None if one of them is lost."""
     commit = _decode_commit(content)
     old = commit.lines if commit.end is None else commit.end.lines

@@ -73,6 +73,8 @@ from assay.suites.hop.settings import (
 )
 from assay.suites.hop.target import Target, find_data, find_target, find_task
 
+# The log of HOP, in the output folder.
+_OBSERVER = "observer.jsonl"
 _NO_TARGET = "pass a function and a file of rows: assay hop FILE.py:function DATA.jsonl"
 
 
@@ -82,6 +84,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
     name: ClassVar[str] = "hop"
     Options: ClassVar[type[HopOptions]] = HopOptions
     case_word: ClassVar[str] = "row"
+    logs: ClassVar[Sequence[str]] = (_OBSERVER,)
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
@@ -135,7 +138,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
         if (options.shared_endpoint or self._settings.shared_endpoint) and self.roles:
             self.shared_endpoint = next(iter(self.roles))
         self._observer = observer or HopletObserver(
-            Path(spec.output_dir) / "observer.jsonl",
+            Path(spec.output_dir) / _OBSERVER,
             self._target.name,
             Redactor(secrets_of(self.roles.values(), spec.gen_kwargs)),
         )
