@@ -43,8 +43,8 @@ def sessions(folder: Path, endpoint: Server, samples: int, turns: int) -> Iterat
     mine, other, with_judge = (min(turn.cpu for turn in each) for each in (ours, bare, judged))
     note = f"{mine:.2f} s / {other:.2f} s, {work.calls:,} questions"
     yield Figure("CPU against the bare script", mine / other, 2.0, "x", note)
-    note = f"{with_judge / other:.2f} times the script"
-    yield Figure("the same, judged offline", with_judge, None, "s", note)
+    note = f"{with_judge:.2f} s / {mine:.2f} s; {with_judge / other:.2f} times the script"
+    yield Figure("CPU judged offline against not judged", with_judge / mine, 3.0, "x", note)
     yield from _longer(folder, endpoint, max(1, samples // LONG))
 
 

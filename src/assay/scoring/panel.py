@@ -104,6 +104,15 @@ class Panel:
         asker.purpose = JUDGE
         return await self._judges[question.kind].verdict(question, asker, ctx)
 
+    async def verdicts(self, questions: Sequence[JudgeQuestion], ctx: Context) -> list[Verdict]:
+        """Return the verdicts on several questions, in order. Raises ModelError if the judge did not reply at all."""
+        if self.name == OFFLINE:
+            # All in one turn of the thread: a turn costs as much as a verdict.
+            return await compute(
+                lambda: [trivial_verdict(each) or _offline_verdict(each) for each in questions]
+            )
+        return await ctx.map(lambda question: self.verdict(question, ctx), questions)
+
     def fingerprint(self, kind: str) -> str:
         """Return a hash that changes with the judge's model, its prompt for this kind, parameters and votes."""
         if self.name == OFFLINE:

@@ -93,6 +93,8 @@ def recall(retrieved: Collection[str], wanted: Sequence[str]) -> float | None:
 
 @lru_cache(1 << 16)
 def _stem(word: str) -> str:
+    if word.isdecimal():
+        return word  # numbers have no endings, and there are too many of them for the cache
     with _STEMMER_LOCK:
         return _stemmer()(word)
 

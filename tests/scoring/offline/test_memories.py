@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.scoring import offline
+from assay.scoring.offline import memories
+from assay.scoring.offline.index import TextIndex
+from assay.scoring.offline.words import words_of
 from assay.scoring.questions import (
     BOTH,
     FABRICATED,
@@ -161,3 +166,42 @@ def test_any_texts_get_labels(
         assert len(verdict.labels) == len(verdict.sure) == matter.count
         assert set(verdict.labels) <= set(matter.labels)
         assert all(0 <= sure <= 1 for sure in verdict.sure)
+
+
+def test_the_quick_search_for_a_time_stamp_finds_what_its_pattern_finds() -> None:
+    """Brackets, colons, bars and dashes at any distance, with spaces and digits in between."""
+    draw = random.Random(7)
+    pieces = [
+        "[",
+        "]",
+        "(",
+        ")",
+        ": ",
+        ":",
+        " - ",
+        " | ",
+        "\n",
+        " ",
+        "      ",
+        "2023-05-07",
+        "7 pm",
+        "5",
+        "Ann",
+        "word",
+        "x" * 39,
+    ]
+    for _ in range(3000):
+        text = "".join(draw.choices(pieces, k=draw.randint(0, 25)))
+        assert memories.without_time_stamp(text) == memories.TIME_STAMP.sub("", text, count=1), repr(text)
+
+
+def test_many_texts_have_the_same_shares_as_few() -> None:
+    """Shares of many texts are added up by numpy. Here both ways get the same words."""
+    draw = random.Random(8)
+    words = ("Ada", "moved", "to", "Oslo", "Rome", "with", "architecture", "architect", "3", "in", "May")
+    texts = tuple(" ".join(draw.choices(words, k=6)) for _ in range(150))
+    few, point = TextIndex(texts), "Ada moved to Oslo with an architect in May"
+    matches = [few.match(word) for word in dict.fromkeys(words_of(point))]
+    weights = [match.weight for match in matches]
+    weights[0] *= 0.5  # the subject of the point
+    assert few.shares_of_many(weights, matches, sum(weights)) == few.shares(point)

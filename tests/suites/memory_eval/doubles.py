@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -95,12 +95,15 @@ class Scripted:
         self.asked: list[JudgeQuestion] = []
         self._says = says
 
-    async def verdict(self, matter: JudgeQuestion, ctx: Context) -> Verdict:
-        """Return the verdict of the function, unless the question needs no judge."""
-        if (plain := trivial_verdict(matter)) is not None:
+    async def verdicts(self, questions: Sequence[JudgeQuestion], ctx: Context) -> list[Verdict]:
+        """Return the verdicts of the function. Questions that need no judge do not reach it."""
+        return [self._verdict(question) for question in questions]
+
+    def _verdict(self, question: JudgeQuestion) -> Verdict:
+        if (plain := trivial_verdict(question)) is not None:
             return plain
-        self.asked.append(matter)
-        return self._says(matter)
+        self.asked.append(question)
+        return self._says(question)
 
 
 class Inside:

@@ -81,8 +81,10 @@ class ParsedText(NamedTuple):
 
     def names(self) -> dict[str, str]:
         """Map the stems of words that are capitalised, but not at the start of a sentence, to the words."""
-        lower = words_of(" ".join(_LOWER_CASE.findall(self.text)))
         names = {stem: name for name in _NAME.findall(self.text) for stem in words_of(name)}
+        if not names:
+            return names
+        lower = words_of(" ".join(_LOWER_CASE.findall(self.text)))
         return {
             stem: name for stem, name in names.items() if stem in self.undated_words and stem not in lower
         }
@@ -141,11 +143,12 @@ class _AnswerComparison:
         self.question_words = frozenset(question.words)
         # Adjacent words are also joined, so that `book shelf` matches `bookshelf`.
         self.present = frozenset(response.words) | {one + two for one, two in pairwise(response.words)}
-        skipped = function_words() | _stems(_TIME_WORDS)
+        skipped = _words_without_content()
         words = [word for word in reference.undated_words if word not in skipped and not word.isdecimal()]
         # The words that carry the answer: those of the question only if there are no others.
         self.content = [word for word in words if word not in self.question_words] or words
         self.items = self._list_items()
+        self.same_yes_or_no = self._same_yes_or_no()
         self.missed_dates = [
             dated for dated in reference.dates if not any(agree(d.span, dated.span) for d in response.dates)
         ]
@@ -175,7 +178,7 @@ class _AnswerComparison:
             self._other_word(),
         )
         findings = [finding for finding in checks if finding]
-        if self._same_yes_or_no() is False:
+        if self.same_yes_or_no is False:
             findings.append(AnswerFinding(0.15, "one says yes, the other no", made_up=True))
         sure = min([sure, *(finding.limit for finding in findings)])
         reasons += [finding.reason for finding in findings]
@@ -206,7 +209,7 @@ class _AnswerComparison:
             start, reason = self._dates_and_words(word_share)
         elif not self.content and self.reference.durations and not self._durations_differ():
             start, reason = 0.95, "the same length of time"
-        if self._same_yes_or_no():
+        if self.same_yes_or_no:
             start = max(start, _RIGHT_YES_OR_NO + (0.9 - _RIGHT_YES_OR_NO) * start)
             reason += "; both say yes" if yes_or_no(self.reference.text) else "; both say no"
         return start, reason
@@ -216,9 +219,10 @@ class _AnswerComparison:
 
         A response that repeats or negates most words of the question counts too: `She does not like tea.`
         """
-        expected, answer = yes_or_no(self.reference.text), yes_or_no(self.response.text)
+        expected = yes_or_no(self.reference.text)
         if expected is None or _OPEN_QUESTION.match(self.question.text):
             return None
+        answer = yes_or_no(self.response.text)
         means = not is_negated(self.response.text) if answer is None else answer
         asked = self.question_words - function_words() - self.question.names().keys()
         is_clear = answer is not None or len(asked.intersection(self.response.words)) > len(asked) / 2
@@ -275,6 +279,8 @@ class _AnswerComparison:
             return None
         if self.reference.durations and self.response.durations:
             return AnswerFinding(0.25, "another length of time", made_up=True)
+        if not self.reference.numbers:
+            return None
         expected, present = Counter(self.reference.numbers), Counter(self.response.numbers)
         asked = frozenset(self.question.numbers)
         other = [number for number in present if number not in expected and number not in asked]
@@ -296,10 +302,12 @@ class _AnswerComparison:
 
     def _denial(self) -> AnswerFinding | None:
         """The response negates a word that the reference affirms."""
+        denied = denied_words(self.response.text)
+        if not denied or is_negated(self.reference.text) or is_negated(self.question.text):
+            return None
         others = (word for word in self.reference.words if word.isdecimal() or not self.content)
         affirmed = frozenset([*self.content, *others]) - denied_words(self.reference.text)
-        is_negative = is_negated(self.reference.text) or is_negated(self.question.text)
-        if is_negative or affirmed.isdisjoint(denied_words(self.response.text)):
+        if affirmed.isdisjoint(denied):
             return None
         return AnswerFinding(0.3, "the answer denies what the reference says", made_up=True)
 
@@ -317,6 +325,8 @@ class _AnswerComparison:
 
     def _missing_items(self) -> AnswerFinding | None:
         """The response lacks items of a list. An item is present by any word that no other item has."""
+        if not self.items:
+            return None
         counts = Counter(word for item in self.items for word in item)
         own_words = (
             [word for word in item if counts[word] == 1 and word.isalpha()] or item for item in self.items
@@ -328,9 +338,9 @@ class _AnswerComparison:
 
     def _guesses(self) -> AnswerFinding | None:
         """The response names several candidates, and not all of them are right: `Oslo, Rome or Bonn`."""
-        finding = AnswerFinding(0.3, "several candidates, not all right")
         if OR.search(self.reference.text):
             return None
+        finding = AnswerFinding(0.3, "several candidates, not all right")
         extra_dates = frozenset(self.extra_dates)
         for one, other in pairwise(self.response.dates):
             between = self.response.text[one.end : other.start]
@@ -366,12 +376,13 @@ class _AnswerComparison:
         expected = [word for word in self.reference.undated_words if word not in function_words()]
         if len(self.response.words) > _SHORT_ANSWER or len(expected) > _SHORT_REFERENCE or self.items:
             return None
-        known = self.question_words.union(self.reference.words, function_words())
-        skipped = self.question_words | common_words()
         for one, two in pairwise(expected):
             missing = two if self._has(one) else one
-            if self._has(missing) or missing in skipped or one.isdecimal() or two.isdecimal():
+            if self._has(missing) or missing in self.question_words or missing in common_words():
                 continue
+            if one.isdecimal() or two.isdecimal():
+                continue
+            known = self.question_words.union(self.reference.words, function_words())
             for first, second in pairwise(self.response.undated_words):
                 other = second if first == one else first if second == two else None
                 if other and not _weighted_share([other], known):
@@ -404,6 +415,11 @@ def _weighted_share(wanted: list[str], present: frozenset[str]) -> float:
 def _beginnings(words: frozenset[str]) -> frozenset[str]:
     """Return the first letters of the words. They spare most words the search for a similar one."""
     return frozenset(word[:COMMON_PREFIX] for word in words)
+
+
+@cache
+def _words_without_content() -> frozenset[str]:
+    return function_words() | _stems(_TIME_WORDS)
 
 
 @cache

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
+from collections.abc import Callable
 from datetime import date
 from difflib import get_close_matches
 from functools import lru_cache
@@ -134,44 +135,60 @@ _BEFORE_MONTH = (
     r"(?:^\s*|\b(?:in|of|by|during|since|until|till|last|next|this|between|early|late|mid|around|about|from|to|every|and|or|through)"
     r"[\s-]+|[,/–(-]\s*)"
 )
-# A text without any of these has no date. This search spares most texts the patterns below.
-_HINTS = "|".join((*_HOLIDAYS, *_SEASONS, *(name[:3] for name in MONTHS)))
-_HINT = re.compile(rf"\d|{_HINTS}", re.IGNORECASE)
 # `May`, `Mar` and other short names have other meanings too. They are months only if they are capitalised and
 # follow a word that usually precedes a month.
 _LONE_MONTH = rf"{_BEFORE_MONTH}(?P<month>(?-i:{_SHORT}))\b"
+# Every form needs one of these hints. The search for them spares most texts most forms. Names are searched in lower
+# case, because a pattern that ignores case is ten times slower.
+_DIGIT_HINT, _YEAR_HINT, _NUMERIC_HINT, _DECADE_HINT = "digit", "year", "2023-05-07", "1990s"
+_HOLIDAY_HINT, _SEASON_HINT, _MONTH_HINT, _CHINESE_HINT = "holiday", "season", "month", "Chinese"
+_HAS_DIGIT = re.compile(r"\d")
+_HAS_YEAR = re.compile(r"(?:1[5-9]|2[01])\d\d")
+_HAS_NUMERIC = re.compile(r"\d[-/.]\d")
+_HAS_DECADE = re.compile(r"0['’]?s")
+_HAS_NAME = re.compile(
+    rf"(?P<{_HOLIDAY_HINT}>{'|'.join(_HOLIDAYS)})|(?P<{_SEASON_HINT}>{'|'.join(_SEASONS)})"
+    rf"|(?P<{_MONTH_HINT}>{'|'.join(name[:3] for name in MONTHS)})"
+)
 # From the strictest to the loosest form, because later forms do not see the text that earlier forms have matched.
 _FORMS = [
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"(?<![\d.]){_YEAR}[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})(?!\d)",
-        rf"(?<![\d/.])(?P<month>\d{{1,2}})/(?P<day>\d{{1,2}})/{_YEAR}",
-        rf"(?<!\d){_YEAR}\s*年\s*(?P<month>\d{{1,2}})\s*月\s*(?P<day>\d{{1,2}})\s*[日号]?",
-        rf"(?<!\d){_YEAR}\s*年\s*(?P<month>\d{{1,2}})\s*月份?",
-        rf"(?:(?<!\d){_YEAR}\s*年\s*的?)?(?P<season>[春夏秋冬])[天季]",
-        rf"(?<!\d){_YEAR}\s*年",
-        r"(?<!\d)(?P<month>\d{1,2})\s*月\s*(?P<day>\d{1,2})\s*[日号]",
-        r"(?<!\d)(?P<month>\d{1,2})\s*月份?",
-        rf"(?<![\d.:$]){_DAY}{_TO}[\s`]*(?:of\s+)?{_NAME}\b{_OF_YEAR}?",
-        rf"\b{_NAME}\.?\s+(?:the\s+)?{_DAY}{_TO}(?![\d:%]|\s*[ap]\.?m\b){_OF_YEAR}?",
-        rf"\b{_NAME}\b{_OF_YEAR}",
-        rf"\b(?P<holiday>{'|'.join(_HOLIDAYS)})\b(?: day\b)?{_OF_YEAR}?",
-        rf"\b(?P<season>spring|summer|autumn|fall|winter)(?:time)?\b{_OF_YEAR}?",
-        rf"\b(?P<month>{_UNAMBIGUOUS})\b",
-        _LONE_MONTH,
-        r"(?<![\d.,$€£#-])(?P<decade>(?:1[5-9]|20|21)\d0)['’]?s\b",
-        rf"(?<![\d.,$€£#]){_YEAR}(?![.,]\d|%|\s*(?:points|people|dollars|calories|words|miles|km|steps)\b)",
+    (hint, re.compile(pattern, re.IGNORECASE))
+    for hint, pattern in (
+        (_NUMERIC_HINT, rf"(?<![\d.]){_YEAR}[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})(?!\d)"),
+        (_NUMERIC_HINT, rf"(?<![\d/.])(?P<month>\d{{1,2}})/(?P<day>\d{{1,2}})/{_YEAR}"),
+        (_CHINESE_HINT, rf"(?<!\d){_YEAR}\s*年\s*(?P<month>\d{{1,2}})\s*月\s*(?P<day>\d{{1,2}})\s*[日号]?"),
+        (_CHINESE_HINT, rf"(?<!\d){_YEAR}\s*年\s*(?P<month>\d{{1,2}})\s*月份?"),
+        (_CHINESE_HINT, rf"(?:(?<!\d){_YEAR}\s*年\s*的?)?(?P<season>[春夏秋冬])[天季]"),
+        (_CHINESE_HINT, rf"(?<!\d){_YEAR}\s*年"),
+        (_CHINESE_HINT, r"(?<!\d)(?P<month>\d{1,2})\s*月\s*(?P<day>\d{1,2})\s*[日号]"),
+        (_CHINESE_HINT, r"(?<!\d)(?P<month>\d{1,2})\s*月份?"),
+        (_DIGIT_HINT, rf"(?<![\d.:$]){_DAY}{_TO}[\s`]*(?:of\s+)?{_NAME}\b{_OF_YEAR}?"),
+        (_DIGIT_HINT, rf"\b{_NAME}\.?\s+(?:the\s+)?{_DAY}{_TO}(?![\d:%]|\s*[ap]\.?m\b){_OF_YEAR}?"),
+        (_YEAR_HINT, rf"\b{_NAME}\b{_OF_YEAR}"),
+        (_HOLIDAY_HINT, rf"\b(?P<holiday>{'|'.join(_HOLIDAYS)})\b(?: day\b)?{_OF_YEAR}?"),
+        (_SEASON_HINT, rf"\b(?P<season>spring|summer|autumn|fall|winter)(?:time)?\b{_OF_YEAR}?"),
+        (_MONTH_HINT, rf"\b(?P<month>{_UNAMBIGUOUS})\b"),
+        (_MONTH_HINT, _LONE_MONTH),
+        (_DECADE_HINT, r"(?<![\d.,$€£#-])(?P<decade>(?:1[5-9]|20|21)\d0)['’]?s\b"),
+        (
+            _YEAR_HINT,
+            rf"(?<![\d.,$€£#]){_YEAR}(?![.,]\d|%|\s*(?:points|people|dollars|calories|words|miles|km|steps)\b)",
+        ),
     )
 ]
 
 
 def dates_in(text: str) -> list[Dated]:
     """Return all dates in order. A range is one date; `the week before 9 June 2023` is a date of seven days."""
-    if not _HINT.search(text):
+    hints = _hints_of(text)
+    if not hints:
         return []
     dates: list[Dated] = []
     remaining = text
-    for form in _FORMS:
+    for hint, form in _FORMS:
+        if hint not in hints:
+            continue
+        count = len(dates)
         for match in form.finditer(remaining):
             groups = {name: value.lower() for name, value in match.groupdict().items() if value}
             span = _span_of(groups)
@@ -180,8 +197,32 @@ def dates_in(text: str) -> list[Dated]:
                 dates.append(Dated(span, start, end))
                 # Blanked out, so that later and looser forms do not match it again.
                 remaining = remaining[:start] + "\0" * (end - start) + remaining[end:]
+        if len(dates) > count:
+            hints = _hints_of(remaining)
+    if not dates:
+        return dates
     dates.sort(key=lambda dated: dated.start)
     return _relate(text, dates)
+
+
+def _hints_of(text: str) -> set[str]:
+    """Return the hints that a text has. Without any of them it has no date."""
+    hints: set[str] = set()
+    lower = text.lower()
+    if _HAS_DIGIT.search(text):
+        hints.add(_DIGIT_HINT)
+        if _HAS_YEAR.search(text):
+            hints.add(_YEAR_HINT)
+            if _HAS_NUMERIC.search(text):
+                hints.add(_NUMERIC_HINT)
+            if _HAS_DECADE.search(lower):
+                hints.add(_DECADE_HINT)
+    if text.isascii():
+        hints.update(match.lastgroup or "" for match in _HAS_NAME.finditer(lower))
+    else:
+        # Patterns that ignore case also match letters such as the Turkish i without a dot.
+        hints |= {_HOLIDAY_HINT, _SEASON_HINT, _MONTH_HINT, _CHINESE_HINT}
+    return hints
 
 
 def _span_of(groups: dict[str, str]) -> Span | None:
@@ -245,6 +286,10 @@ _RELATION = re.compile(
     rf"(?:the\s+)?(?:(?:{_WEEKDAY}),?\s+)?$",
     re.IGNORECASE,
 )
+# Words of which each of the patterns needs one, in lower case. Most dates have none of them before.
+_RELATION_HINT = re.compile("before|prior|preceding|leading|ahead|after|following")
+_AROUND_HINT = re.compile("week")
+_PART_HINT = re.compile("[1-4]|early|mid|late|beginning|start|end|last")
 _AROUND = re.compile(rf"(?P<unit>week|weekend)\s+of\s+(?:the\s+)?(?:(?:{_WEEKDAY}),?\s+)?$", re.IGNORECASE)
 _PART = re.compile(
     r"(?P<part>early|mid|middle|late|beginning|start|end|1|2|3|4|last)(?:st|nd|rd|th)?[\s-]+(?P<unit>week|weekend)?\s*"
@@ -296,7 +341,10 @@ def _relate(text: str, dates: list[Dated]) -> list[Dated]:
 
 def _move_by_words(text: str, dated: Dated) -> Dated:
     before = text[max(0, dated.start - _WINDOW) : dated.start]
-    for pattern, move in ((_RELATION, _related_span), (_AROUND, _week_around), (_PART, _part_of_span)):
+    lower = before.lower() if before.isascii() else ""
+    for hint, pattern, move in _MOVES:
+        if lower and not hint.search(lower):
+            continue
         match = pattern.search(before)
         span = move(match, dated.span) if match else None
         if match and span:
@@ -358,6 +406,13 @@ def _part_of_span(match: re.Match[str], span: Span) -> Span | None:
         return span._replace(first=first, last=min(first + 6, span.last))
     saturday = _nearest_weekday(first - 1, 5, 1)
     return span._replace(first=saturday, last=saturday + 1)
+
+
+_MOVES: tuple[tuple[re.Pattern[str], re.Pattern[str], Callable[[re.Match[str], Span], Span | None]], ...] = (
+    (_RELATION_HINT, _RELATION, _related_span),
+    (_AROUND_HINT, _AROUND, _week_around),
+    (_PART_HINT, _PART, _part_of_span),
+)
 
 
 # Comparison.

@@ -13,6 +13,8 @@ from assay.scoring.offline.words import function_words, words_of
 # `or so`, `or more`, `or less` and `or not` name no second candidate.
 OR = re.compile(r"\bor\b(?! (?:so|more|less|not)\b)|或者?", re.IGNORECASE)
 _BETWEEN = re.compile(rf"{OR.pattern}|\b(?:maybe|perhaps|possibly)\b|也许|可能|要么", re.IGNORECASE)
+# Every text that _BETWEEN splits has one of these in lower case, or is not ASCII.
+_BETWEEN_HINT = re.compile("or|maybe|perhaps|possibly")
 _CLAUSE_END = re.compile(r"[.:;!?](?!\d)|[。；：！？\n]")
 _COMMA = re.compile(r",(?!\d)|[，、]")
 # Text between two dates that are candidates.
@@ -25,6 +27,8 @@ def candidates_in(text: str, size: int, keep: Callable[[str], bool]) -> Iterator
     The words around a group belong to the sentence: of the first candidate only the last `size` words count, of
     the last one only the first.
     """
+    if text.isascii() and not _BETWEEN_HINT.search(text.lower()):
+        return
     for clause in _CLAUSE_END.split(text):
         segments = _BETWEEN.split(clause)
         if len(segments) < 2 or (not OR.search(clause) and len(segments) < 3):

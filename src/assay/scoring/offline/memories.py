@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import islice
+from typing import NamedTuple
 
 from assay.scoring import questions
-from assay.scoring.offline.dates import MONTHS, agree, dates_in
-from assay.scoring.offline.index import Piece, TextIndex, index_of
+from assay.scoring.offline.dates import MONTHS, Dated, agree, dates_in
+from assay.scoring.offline.index import Piece, TextIndex, best_first, index_of
 from assay.scoring.offline.numbers import in_digits
 from assay.scoring.offline.words import denied_words, fold, function_words, words_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # A point is covered from this share on. Chosen, like the weights below, on half of the LoCoMo conversations.
 THRESHOLD = 0.34
@@ -66,12 +64,10 @@ def cover(index: TextIndex, point: str) -> Coverage:
     """Return the coverage by the best piece, corrected by chance."""
     if not index.pieces:
         return Coverage(0.0, "there are no texts")
-    import numpy as np
-
     shares = index.shares(point)
     best = Coverage(0.0, "")
-    for number in np.argsort(-shares, kind="stable")[:_MOST_PIECES].tolist():
-        share = float(shares[number])
+    for number in islice(best_first(shares), _MOST_PIECES):
+        share = shares[number]
         if share <= best.share:
             break
         contradiction = (
@@ -95,16 +91,22 @@ def chance_share(count: int) -> float:
 
 def judge_correctness(question: questions.CorrectnessQuestion) -> questions.Verdict:
     """Label each memory: true if it covers a point, fabricated if it contradicts a near one, else irrelevant."""
-    import numpy as np
-
     points = (*question.points, *question.earlier_points)
     points = tuple(dict.fromkeys(point for point in points if point.strip()))
     index = index_of(question.texts)
     # The share of each point (row) in each text (column). The best piece of a text counts.
-    shares = np.zeros((len(points), len(question.texts)))
-    for row, point in enumerate(points):
-        np.maximum.at(shares[row], index.owners, index.shares(point))
-    verdicts = [_judge_memory(text, points, shares[:, number]) for number, text in enumerate(question.texts)]
+    rows = []
+    for point in points:
+        row = shares = index.shares(point)
+        if len(shares) > len(question.texts):
+            row = [0.0] * len(question.texts)
+            for owner, share in zip(index.owners, shares, strict=True):
+                row[owner] = max(row[owner], share)
+        rows.append(row)
+    verdicts = [
+        _judge_memory(text, points, [row[number] for row in rows])
+        for number, text in enumerate(question.texts)
+    ]
     labels = tuple(label for label, _, _ in verdicts)
     counts = (f"{labels.count(label)} {label}" for label in questions.CorrectnessQuestion.labels)
     reasons = [f"{number}: {reason}" for number, (_, _, reason) in enumerate(verdicts, 1) if reason]
@@ -112,22 +114,29 @@ def judge_correctness(question: questions.CorrectnessQuestion) -> questions.Verd
     return questions.Verdict(labels, "; ".join([", ".join(counts), *reasons]), sure=sure)
 
 
-def _judge_memory(text: str, points: tuple[str, ...], shares: NDArray[Any]) -> tuple[str, float, str]:
+def _judge_memory(text: str, points: tuple[str, ...], shares: list[float]) -> tuple[str, float, str]:
     """Return the label of one memory, its share, and the contradiction if it is fabricated."""
     threshold = THRESHOLD + chance_share(len(points))
-    nearest = [(float(shares[row]), row) for row in shares.argsort()[::-1][:_NEAREST_POINTS]]
+    best = max(shares, default=0.0)
+    if best < threshold:
+        return questions.IRRELEVANT, best, ""
+    nearest = [row for row, share in enumerate(shares) if share == best]
+    # The order of up to three equally near points does not matter if the memory is true to one of them.
+    if len(nearest) <= _NEAREST_POINTS and any(not find_contradiction(points[row], text) for row in nearest):
+        return questions.TRUE, best, ""
+    import numpy as np
+
+    # By numpy, whose order of equal shares is its own: the calibrated verdicts were made with it.
+    nearest = np.array(shares).argsort()[::-1][:_NEAREST_POINTS].tolist()
     first_contradiction = ""
-    for share, row in nearest:
-        if share < threshold:
+    for row in nearest:
+        if shares[row] < threshold:
             break
         contradiction = find_contradiction(points[row], text)
         if not contradiction:
-            return questions.TRUE, share, ""
+            return questions.TRUE, shares[row], ""
         first_contradiction = first_contradiction or contradiction
-    best = nearest[0][0] if nearest else 0.0
-    if first_contradiction:
-        return questions.FABRICATED, best / 2, first_contradiction
-    return questions.IRRELEVANT, min(best, threshold), ""
+    return questions.FABRICATED, best / 2, first_contradiction
 
 
 def judge_update(question: questions.UpdateQuestion) -> questions.Verdict:
@@ -178,9 +187,9 @@ def _new_and_old_share(index: TextIndex, new: str, old: str) -> tuple[float, flo
             continue
         side = _side_of(piece, only_new, only_old)
         if side > 0 and not find_contradiction(new, piece.text):
-            best_new = max(best_new, float(new_share) - chance)
+            best_new = max(best_new, new_share - chance)
         elif side < 0 and not find_contradiction(old, piece.text):
-            best_old = max(best_old, float(old_share) - chance)
+            best_old = max(best_old, old_share - chance)
     return best_new, best_old
 
 
@@ -205,10 +214,14 @@ def _content_words(text: str) -> frozenset[str]:
 # The lookbehinds change no match. Without them, a long run of dots or spaces would be read again from each of them.
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_\u3400-\u9fff]+|[\u3400-\u9fff]|(?<![.!?])[.!?]+(?=\s)")
 # A time stamp that a memory puts before its text, such as `[2023-05-07 10:00]`.
-_TIME_STAMP = re.compile(
+TIME_STAMP = re.compile(
     r"(?<!\s)\s*(?:\[[^\]\n]{4,60}\]|\([^)\n]{4,60}\)|(?=[^:\n]{0,30}\d)[\w\s,/.:-]{6,40}?(?::\s|\s[|-]\s))",
     re.IGNORECASE,
 )
+# Every time stamp contains one of these. The last two are the end of a time stamp without brackets, which has 6 to 40
+# characters before.
+_TIME_STAMP_HINT = re.compile(r"[\[(]|:(?=\s)|\s(?=[|-]\s)")
+_SHORTEST_STAMP, _LONGEST_STAMP = 6, 40
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thurs fri sat sun"
 # These words are not names: dates are compared as dates.
 _DATE_WORDS = frozenset((*_WEEKDAYS.split(), *MONTHS))
@@ -248,16 +261,43 @@ def _claims_of(text: str) -> TextClaims:
 
     Cached, because the same texts are compared with many points.
     """
-    plain = _TIME_STAMP.sub("", in_digits(fold(text)), count=1)
-    tokens = _TOKEN.findall(plain)
-    keys = ["", "", *(next(iter(words_of(token)), "") for token in tokens), ""]
+    plain = without_time_stamp(in_digits(fold(text)))
+    tokens = ["", "", *_TOKEN.findall(plain), ""]
     claims = []
     for place, token in enumerate(tokens):
-        first, second, key, after = keys[place : place + 4]
-        is_claim = token[0].isdigit() or (token[0].isupper() and token.lower() not in _DATE_WORDS)
-        if is_claim and key and key not in function_words():
-            claims.append(TextClaim(token, key, (first, second), after))
+        initial = token[:1]
+        # Most words are neither numbers nor names.
+        if initial.isdigit() or (initial.isupper() and token.lower() not in _DATE_WORDS):
+            first, second, key, after = map(_key, tokens[place - 2 : place + 2])
+            if key and key not in function_words():
+                claims.append(TextClaim(token, key, (first, second), after))
     return TextClaims(plain, frozenset(words_of(plain)), tuple(claims))
+
+
+@lru_cache(1 << 14)
+def _key(token: str) -> str:
+    return next(iter(words_of(token)), "")
+
+
+def without_time_stamp(text: str) -> str:
+    """Return the text without its first time stamp, as `TIME_STAMP.sub("", text, count=1)` would.
+
+    That tries every character of the text. A time stamp begins at a bracket, or at most 40 characters before its end.
+    """
+    for hint in _TIME_STAMP_HINT.finditer(text):
+        place = hint.start()
+        is_bracket = text[place] in "[("
+        if not is_bracket and place < _SHORTEST_STAMP:
+            continue
+        start = place if is_bracket else max(0, place - _LONGEST_STAMP)
+        # The spaces before a time stamp belong to it.
+        while start and text[start - 1].isspace():
+            start -= 1
+        match = TIME_STAMP.search(text, start, place + 2 * _LONGEST_STAMP)
+        # A match that begins later has a hint of its own.
+        if match and match.start() <= place:
+            return text[: match.start()] + text[match.end() :]
+    return text
 
 
 def _other_claim(point: TextClaims, text: TextClaims) -> str:
@@ -280,14 +320,19 @@ def _same_place(one: TextClaim, other: TextClaim) -> bool:
 
 
 def _other_date(point: str, text: str) -> str:
-    point_dates = dates_in(point)
-    dates = dates_in(text) if point_dates else []
+    point_dates = _dates_of(point)
+    dates = _dates_of(text) if point_dates else ()
     missed = [date for date in point_dates if not any(agree(other.span, date.span) for other in dates)]
     if not missed or not dates:
         return ""
     point_date = point[missed[0].start : missed[0].end].strip()
     text_date = text[dates[0].start : dates[0].end].strip()
     return f"it says {text_date}, not {point_date}"
+
+
+@lru_cache(1 << 12)
+def _dates_of(text: str) -> tuple[Dated, ...]:
+    return tuple(dates_in(text))
 
 
 def _opposite(point: TextClaims, text: TextClaims) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from assay.scoring.text_overlap import tokens
@@ -23,6 +23,8 @@ WORD_LISTS = Path(__file__).parent
 _CONTRACTION = re.compile(r"['’](?:s|m|re|ve|ll|d)\b", re.IGNORECASE)
 _CONTRACTED_NOT = re.compile(r"n['’]t\b", re.IGNORECASE)
 _INITIALS = re.compile(r"\b(?:\w\.){2,}")
+# Initials contain this. It begins with a fixed character, so a search for it is much faster.
+_INITIALS_HINT = re.compile(r"\.\w\.")
 # `7th` is the same word as `7`.
 _ORDINAL_ENDING = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b")
 _ACCENTS = re.compile("[\u0300-\u036f]")
@@ -30,20 +32,40 @@ _ACCENTS = re.compile("[\u0300-\u036f]")
 _SEPARATOR = re.compile(r"[^\w\s.,%$]|_|(?<!\d)[.,]|[.,](?!\d)|(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])")
 
 
+# Longer pieces of text without a space are Chinese or no words. They are not cached, so the cache stays small.
+_LONGEST_CACHED = 40
+
+
 def fold(text: str) -> str:
     """Return the text without accents and contractions, in one Unicode normal form."""
-    text = unicodedata.normalize("NFKC", text)
     if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
         text = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
-    text = _CONTRACTION.sub("", _CONTRACTED_NOT.sub(" not", text))
-    return _INITIALS.sub(lambda match: match.group().replace(".", ""), text)
+    if "'" in text or "’" in text:
+        text = _CONTRACTION.sub("", _CONTRACTED_NOT.sub(" not", text))
+    if _INITIALS_HINT.search(text):
+        text = _INITIALS.sub(lambda match: match.group().replace(".", ""), text)
+    return text
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Return the words in order, with repetitions. Expects the result of `fold` and `numbers.in_digits`."""
+    """Return the words in order, with repetitions. Expects the result of `fold` and `numbers.in_digits`.
+
+    The text is split at spaces first: no rule about words looks across a space, and most pieces are in the cache.
+    """
+    words: list[str] = []
+    for piece in text.lower().split():
+        words += _cached_words(piece) if len(piece) <= _LONGEST_CACHED else _split_words(piece)
+    return tuple(words)
+
+
+def _split_words(piece: str) -> tuple[str, ...]:
     families = family_heads()
-    stems = tokens(_SEPARATOR.sub(" ", _ORDINAL_ENDING.sub("", text.lower())))
-    return tuple(families.get(stem, stem) for stem in stems)
+    stems = tokens(_SEPARATOR.sub(" ", _ORDINAL_ENDING.sub("", piece)))
+    return tuple([families.get(stem, stem) for stem in stems])
+
+
+_cached_words = lru_cache(1 << 14)(_split_words)
 
 
 @cache
@@ -119,19 +141,32 @@ _DENIAL = re.compile(
 )
 
 
+# Most texts have none of the words above. A search for the beginnings of these words in lower case shows it at a tenth
+# of the cost, because it need not look for the bounds of words. It is valid for ASCII only: a pattern that ignores case
+# also matches letters such as the Turkish i without a dot.
+_UNKNOWN_HINT = re.compile("no|never|un|without|n/?a")
+_VAGUE_HINT = re.compile("some|various|certain|related|a (?:variety|number|range)")
+_NEGATION_HINT = re.compile("no|ne|un|stopped|quit")
+_FIRST_SENTENCE_END = re.compile(r"[.;。；]")
+
+
+def _lacks(hint: re.Pattern[str], text: str) -> bool:
+    return text.isascii() and not hint.search(text.lower())
+
+
 def abstains(text: str) -> bool:
     """Return whether the text says that something is not known."""
-    return bool(_UNKNOWN.search(text))
+    return not _lacks(_UNKNOWN_HINT, text) and bool(_UNKNOWN.search(text))
 
 
 def hedges(text: str) -> bool:
     """Return whether the text says of some part that it is not known: `no exact date was given`."""
-    return abstains(text) or bool(_PARTLY_UNKNOWN.search(text))
+    return not _lacks(_UNKNOWN_HINT, text) and bool(_UNKNOWN.search(text) or _PARTLY_UNKNOWN.search(text))
 
 
 def is_vague(text: str) -> bool:
     """Return whether the text has a word such as `something` in place of an answer."""
-    return bool(_VAGUE.search(text))
+    return not _lacks(_VAGUE_HINT, text) and bool(_VAGUE.search(text))
 
 
 def yes_or_no(text: str) -> bool | None:
@@ -143,10 +178,14 @@ def yes_or_no(text: str) -> bool | None:
 
 def denied_words(text: str) -> frozenset[str]:
     """Return the words directly after a negation, without function words."""
+    if _lacks(_NEGATION_HINT, text):
+        return frozenset()
     words = [word for match in _DENIAL.finditer(text) for word in words_of(match[1] or match[2])]
     return frozenset(words) - function_words()
 
 
 def is_negated(text: str) -> bool:
     """Return whether the first sentence has a negation. Used for answers that do not begin with `no`."""
-    return bool(_NEGATION.search(re.split(r"[.;。；]", text, maxsplit=1)[0]))
+    if _lacks(_NEGATION_HINT, text):
+        return False
+    return bool(_NEGATION.search(_FIRST_SENTENCE_END.split(text, maxsplit=1)[0]))

@@ -108,8 +108,8 @@ class EvalJudge(Protocol):
         """Identifies the replying model, without prompts and votes."""
         ...
 
-    async def verdict(self, question: JudgeQuestion, ctx: Context) -> Verdict:
-        """Return the verdict on one question. Raises ModelError if the judge could not be asked."""
+    async def verdicts(self, questions: Sequence[JudgeQuestion], ctx: Context) -> list[Verdict]:
+        """Return the verdict on each question. Raises ModelError if the judge could not be asked."""
         ...
 
 
@@ -238,21 +238,12 @@ class EvalScorer(Scorer):
         # Looked up once for each task, because hashing a question hashes all its texts.
         numbers: dict[JudgeQuestion, int] = {}
         places = [numbers.setdefault(task.question, len(numbers)) for task in tasks]
-        verdicts = await ctx.map(lambda question: self._verdict(question, ctx), numbers)
+        questions = list(numbers)
+        verdicts = [*map(_checked, questions, await self._panel.verdicts(questions, ctx))]
         scores: list[Score] = []
         for task, place in zip(tasks, places, strict=True):
             scores += self._scores(view, task, verdicts[place])
         return scores
-
-    async def _verdict(self, question: JudgeQuestion, ctx: Context) -> Verdict:
-        verdict = await self._panel.verdict(question, ctx)
-        # Any judge may be plugged in, so the verdict is checked: scores need one known label per item.
-        if verdict.valid and len(verdict.labels) != question.count:
-            return invalid(f"no verdict: {len(verdict.labels)} labels for {question.count} items")
-        for label in verdict.labels:
-            if label not in question.labels:
-                return invalid(f"no verdict: {label!r} is none of {', '.join(question.labels)}")
-        return verdict
 
     def _scores(self, view: View, task: JudgeTask, verdict: Verdict) -> Iterator[Score]:
         for place, metric in enumerate(task.metrics):
@@ -284,6 +275,16 @@ class EvalScorer(Scorer):
                 )
                 data["numerator"] = numerator
                 yield replace(score, value=numerator / total, reason=verdict.reason, expected=task.expected)
+
+
+def _checked(question: JudgeQuestion, verdict: Verdict) -> Verdict:
+    # Any judge may be plugged in, so the verdict is checked: scores need one known label per item.
+    if verdict.valid and len(verdict.labels) != question.count:
+        return invalid(f"no verdict: {len(verdict.labels)} labels for {question.count} items")
+    for label in verdict.labels:
+        if label not in question.labels:
+            return invalid(f"no verdict: {label!r} is none of {', '.join(question.labels)}")
+    return verdict
 
 
 class LexicalScorer(Scorer):
