@@ -19,10 +19,11 @@ from typing import NamedTuple
 
 from benchmarks import tasks
 from benchmarks.peers import pages, results
+from benchmarks.peers.browser import measure_view
 from benchmarks.peers.endpoint import PERMANENT, TRANSIENT, serving
 from benchmarks.peers.measurements import Bench, measure_faults, measure_kill, measure_speed
 from benchmarks.peers.network import leave_network
-from benchmarks.peers.peer import Peer
+from benchmarks.peers.peer import Peer, Work
 from benchmarks.peers.programs import PEERS
 from benchmarks.peers.results import Results, Speed
 
@@ -85,7 +86,8 @@ def _measure(peers: list[Peer], sizes: Sizes) -> Results:
     print(f"network: {network}", flush=True)
     began = time.monotonic()
     load = [os.getloadavg()[0]]
-    speeds, kills, faults = [], [], []
+    speeds, kills, faults, views = [], [], [], []
+    finished: dict[str, Work | None] = {}
     scratch = tempfile.TemporaryDirectory(prefix="assay-peers-")
 
     def in_time() -> bool:
@@ -99,8 +101,14 @@ def _measure(peers: list[Peer], sizes: Sizes) -> Results:
                 speed, work = measure_speed(bench, peer, sizes.samples, latency, at_once, longest)
                 speeds.append(speed)
                 print(speed, flush=True)
-                if work:
+                if (latency, at_once) == SETTINGS[0]:
+                    finished[peer.name] = work if speed.end == "ended" else None
+                elif work:
                     bench.clear(work)
+        load.append(os.getloadavg()[0])
+        for peer in peers:
+            views.append(measure_view(peer, finished[peer.name], sizes.samples))
+            print(views[-1], flush=True)
         load.append(os.getloadavg()[0])
         usual = {speed.peer: speed.code for speed in speeds if speed.end == "ended"}
         for peer in peers:
@@ -135,6 +143,7 @@ def _measure(peers: list[Peer], sizes: Sizes) -> Results:
         speeds=speeds,
         kills=kills,
         faults=faults,
+        views=views,
     )
 
 

@@ -55,9 +55,12 @@ class Assay(Peer):
         command = self._assay("view", str(work.output), "--port", str(port))
         return Viewer(command, f"http://127.0.0.1:{port}/")
 
-    def open_failed(self, page: Page, viewer: Viewer) -> str:
-        """The run, then its failed cases."""
-        raise NotImplementedError
+    def open_failed(self, page: Page, wrong: int) -> str:
+        """The run, then its rows that are not ok."""
+        page.locator("table tbody a").first.click()
+        page.get_by_text("not ok", exact=True).click()
+        page.get_by_text(f"of {wrong:,} rows").wait_for()
+        return "the run, *not ok*"
 
     def _assay(self, *arguments: str) -> Command:
         return Command([sys.executable, "-m", "assay", *arguments], {"PYTHONPATH": str(REPOSITORY / "src")})

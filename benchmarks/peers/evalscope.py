@@ -93,6 +93,11 @@ class Evalscope(Peer):
         command = Command([str(self.folder / "bin" / "evalscope"), "service", *flags], _OFFLINE)
         return Viewer(command, f"http://127.0.0.1:{port}/")
 
-    def open_failed(self, page: Page, viewer: Viewer) -> str:
-        """The report, then the wrong answers."""
-        raise NotImplementedError
+    def open_failed(self, page: Page, wrong: int) -> str:
+        """The model, its latest run, the predictions, and those below the threshold, one on each page."""
+        page.get_by_text("fake", exact=True).first.click()
+        page.get_by_text("Open latest run").click()
+        page.get_by_role("tab", name="Predictions").click()
+        page.get_by_role("button", name="Below filter").click()
+        page.get_by_text(f"Sample 1 / {wrong}").wait_for()
+        return "the model, *Open latest run*, *Predictions*, *Below filter*; one case a page"

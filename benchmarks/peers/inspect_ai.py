@@ -44,7 +44,7 @@ class InspectAi(Peer):
     name: ClassVar[str] = "inspect"
     title: ClassVar[str] = "Inspect"
     how: ClassVar[str] = (
-        "`inspect eval qa.py --model openai-api/fake/fake --max-connections N --max-retries 5 --display none`; "
+        "`inspect eval qa.py --model openai-api/fake/fake --max-connections N --max-retries 3 --display none`; "
         "a task of ten lines; without `--max-retries` it never gives up"
     )
     telemetry: ClassVar[str] = "none"
@@ -84,9 +84,12 @@ class InspectAi(Peer):
         command = Command([str(self.folder / "bin" / "inspect"), "view", "start", *flags], {})
         return Viewer(command, f"http://127.0.0.1:{port}/")
 
-    def open_failed(self, page: Page, viewer: Viewer) -> str:
-        """The log, then a filter on the score."""
-        raise NotImplementedError
+    def open_failed(self, page: Page, wrong: int) -> str:
+        """A single log opens by itself; then a filter on the score. The number of rows is for screen readers only."""
+        page.locator(".cm-content").first.click()
+        page.keyboard.type('exact == "I"')
+        page.get_by_text(f"{wrong} rows", exact=True).wait_for(state="attached")
+        return 'type the filter `exact == "I"`'
 
     def _inspect(self, work: Work, *arguments: str) -> Command:
         variables = {"FAKE_API_KEY": KEY, "FAKE_BASE_URL": work.url}

@@ -135,8 +135,8 @@ class Peer(ABC):
         """The viewer of a finished run."""
         raise NotImplementedError(f"{self.name}: {self.no_viewer}")
 
-    def open_failed(self, page: Page, viewer: Viewer) -> str:
-        """From the first page, click as a person would to the wrong answers only. Returns the clicks in words."""
+    def open_failed(self, page: Page, wrong: int) -> str:
+        """From the first page, go as a person would to the list of the wrong answers; return the way in words."""
         raise NotImplementedError(f"{self.name}: {self.no_viewer}")
 
     def python(self, *arguments: object, **variables: str) -> Command:

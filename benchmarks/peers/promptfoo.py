@@ -6,6 +6,7 @@ import json
 import sqlite3
 import subprocess
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from benchmarks.peers.peer import KEY, Command, Outcome, Peer, Viewer, Work
@@ -73,14 +74,22 @@ class Promptfoo(Peer):
         right = sum(success for success, _ in rows)
         return Outcome(len(rows) - errors, errors, right / len(rows) if rows else None)
 
+    def log(self, work: Work) -> list[Path]:
+        """The database; not the cache and the program's own log beside it."""
+        return list(work.output.glob("promptfoo.db*"))
+
     def viewer(self, work: Work, port: int) -> Viewer:
         """`promptfoo view` of the database."""
         command = self._promptfoo(work, "view", "--port", str(port), "--no")
         return Viewer(command, f"http://127.0.0.1:{port}/eval")
 
-    def open_failed(self, page: Page, viewer: Viewer) -> str:
-        """The newest evaluation, then the failures."""
-        raise NotImplementedError
+    def open_failed(self, page: Page, wrong: int) -> str:
+        """The newest evaluation opens by itself; then its failures: the second row is a right answer."""
+        page.get_by_text("Row #2", exact=True).wait_for()
+        page.get_by_text("Failures", exact=True).click()
+        page.get_by_text("Row #2", exact=True).wait_for(state="hidden")
+        page.get_by_text("Row #6", exact=True).wait_for()
+        return "*Failures*"
 
     def _eval(self, work: Work, *arguments: str) -> Command:
         return self._promptfoo(work, "eval", *arguments, "--no-progress-bar", "--no-table", "--no-share")
