@@ -4,8 +4,8 @@ BIN := $(VENV)/bin
 # The real lm-evaluation-harness has an environment of its own: 762 MB that nothing else needs.
 ORACLE ?= .oracle
 ORACLE_EXAMPLES ?= 60
-# One process more than cores: many tests wait for servers and for programs that they start.
-TEST_PROCESSES ?= $(shell $(PYTHON) -c "import os; print(len(os.sched_getaffinity(0)) + 1 if hasattr(os, 'sched_getaffinity') else os.cpu_count())")
+# Two processes more than cores: many tests wait for servers and for programs that they start.
+TEST_PROCESSES ?= $(shell $(PYTHON) -c "import os; print(len(os.sched_getaffinity(0)) + 2 if hasattr(os, 'sched_getaffinity') else os.cpu_count())")
 # So has each memory that is a package of others: mem0, langmem and graphiti bring 30 to 50 packages each.
 SYSTEMS := mem0 langmem graphiti
 # And torch with transformers, 1.9 GB.
@@ -77,9 +77,11 @@ prove-hop: $(VENV)/.dev
 prove-damage: $(VENV)/.dev
 	DAMAGE_SCENARIOS=2000 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist load -rP tests/engine/test_damage_scenarios.py
 
-# 100 kill -9 over all suites: only what was in flight is asked again, and the results are the same. CI plays ten.
+# 100 kill -9 over all suites at random, then each suite's own test with all of its kills: only what was in flight is
+# asked again, and the results are the same. CI plays ten, and three or four in each suite.
 kills: $(VENV)/.dev
 	KILLS=100 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist load -rP tests/engine/test_kills.py
+	KILLS=100 $(BIN)/python -m pytest -n $(TEST_PROCESSES) tests/engine tests/with_system -k 'kill and not in_flight'
 
 # How a memory answers as a conversation grows, offline; about three minutes on two cores.
 demo-memory: $(VENV)/.local
@@ -139,7 +141,7 @@ pictures:
 # The contract, kills and sockets of a memory with its real package and a model of ours: make test-mem0, test-langmem,
 # test-graphiti. `make test` does the same for the memory http, which needs no package.
 $(SYSTEMS:%=test-%): test-%: .%/.ready
-	ASSAY_SYSTEM=$* .$*/bin/python -m pytest tests/with_system
+	ASSAY_SYSTEM=$* KILLS=10 .$*/bin/python -m pytest tests/with_system
 
 # The provider hf with real models, next to lm-evaluation-harness's `--model hf`.
 test-hf: $(HF)/.ready

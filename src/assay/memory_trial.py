@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from assay.core.arguments import with_options_of_arguments
 from assay.core.protocols import Model
 from assay.core.run_end import FAILED
 from assay.core.spec import RunSpec
@@ -62,7 +63,7 @@ def try_memory(spec: RunSpec, plan: TrialPlan, show: Show) -> TrialEnd:
         show(event)
 
     with tempfile.TemporaryDirectory(prefix="assay-try-") as folder:
-        own = replace(spec, output_dir=folder)
+        own = replace(with_options_of_arguments(spec), output_dir=folder)
         run = run_blocking(lambda: _open(own, plan, watch), computes=True)
     if run.exit_code not in (0, FAILED):
         return TrialEnd(run.exit_code, run.reason)

@@ -60,7 +60,7 @@ def test_every_page_is_accessible_and_needs_no_sideways_scroll(
     for name, place in places(address, examples).items():
         page.goto(place)
         expect_no_sideways_scroll(page)
-        assert violations(page) == [], name
+        assert violations(page, look) == [], name
         screenshot(page, f"{name}-{look}")
     context.close()
 

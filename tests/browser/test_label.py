@@ -98,7 +98,8 @@ def test_judges_and_labels_are_accessible_in_every_look(browser: Browser, addres
         page.goto(address + place)
         if look != "without-script":
             expect_no_sideways_scroll(page)
-            assert violations(page) == []
+            # The test above has the other pages in light.
+            assert violations(page, "light" if name == "judges" else look) == []
         screenshot(page, f"{name}-{look}")
     page.get_by_role("button", name="Wrong").click()
     expect(page.get_by_role("status")).to_have_text("1 of 4 labelled")

@@ -183,7 +183,8 @@ def test_a_memory_may_ask_a_model(mine: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_model_that_cannot_be_asked_is_exit_code_3(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("mine.py:Asks", "--model", "openai/x", "--base-url", "http://127.0.0.1:9/v1")
+    words = ["mine.py:Asks", "--model", "openai/x", "--base-url", "http://127.0.0.1:9/v1"]
+    words += ["--model-args", "max_retries=0"]
     assert typed("memory", "try", *words) == 3
     assert "cannot be reached" in capsys.readouterr().err
 

@@ -202,9 +202,9 @@ def test_the_second_interrupt_quits_although_code_blocks_after_the_first(
 
 
 def test_interrupt_waits_for_slow_replies(tmp_path: Path) -> None:
-    """A reply that takes its time is paid for: Ctrl-C waits for it."""
+    """A reply that takes its time is paid for: Ctrl-C waits for it, longer than for code that blocks."""
     task = write_task(tmp_path / "task", 9)
-    with FakeOpenAI(latency=6) as server:
+    with FakeOpenAI(latency=UNHEARD_SECONDS + 1) as server:
         job = task_job(task, server, tmp_path / "out")
         with job.started() as started:
             assert started.wait_for(lambda: len(server.stats().requests) == 8)

@@ -10,8 +10,19 @@ import pytest
 
 from servers.fake_openai import FakeOpenAI, answer_of
 from support.commands import Job, chain_job, task_job
-from support.killing import Kill, assert_nothing_lost, kill_after, kill_at, looked_at, lost_so_far, points
+from support.killing import (
+    Kill,
+    assert_nothing_lost,
+    kill_after,
+    kill_at,
+    kill_count,
+    looked_at,
+    lost_so_far,
+    points,
+)
 from support.tasks import SEED, write_task
+
+KILLS = kill_count(8, in_ci=4)
 
 
 @pytest.fixture(scope="module")
@@ -21,16 +32,16 @@ def slow() -> Iterator[FakeOpenAI]:
         yield server
 
 
-def killed_and_whole(job: Job, whole: Job, server: FakeOpenAI, total: int, count: int) -> list[Kill]:
-    """Run the one at a stretch and the other with `count` kills over its length, then to its end."""
+def killed_and_whole(job: Job, whole: Job, server: FakeOpenAI, total: int) -> list[Kill]:
+    """Run the one at a stretch and the other with KILLS kills over its length, then to its end."""
     assert whole.run().code == 0
     server.reset()
     rng = random.Random(total)
     kills: list[Kill | None] = [kill_after(job, server, rng.uniform(0.1, 0.4)) for _ in range(2)]
-    kills += [kill_at(job, server, point, rng.uniform(0, 0.03)) for point in points(rng, total, count - 2)]
+    kills += [kill_at(job, server, point, rng.uniform(0, 0.03)) for point in points(rng, total, KILLS - 2)]
     assert job.run().code == 0
     real = [kill for kill in kills if kill is not None]
-    assert len(real) >= count - 1, "nearly every kill must hit a running process"
+    assert len(real) >= KILLS - 1, "nearly every kill must hit a running process"
     return real
 
 
@@ -42,10 +53,10 @@ def killed_and_whole(job: Job, whole: Job, server: FakeOpenAI, total: int, count
 def test_killed_task_ends_with_the_files_of_a_whole_one(
     slow: FakeOpenAI, tmp_path: Path, docs: int, repeats: int, model: str
 ) -> None:
-    """A task that is killed eight times writes what an uninterrupted one writes, byte for byte."""
+    """A task that is killed again and again writes what an uninterrupted one writes, byte for byte."""
     task = write_task(tmp_path / "task", docs, repeats=repeats)
     job, whole = (task_job(task, slow, tmp_path / name, "--model", model) for name in ("killed", "whole"))
-    kills = killed_and_whole(job, whole, slow, docs * repeats, 8)
+    kills = killed_and_whole(job, whole, slow, docs * repeats)
     assert_nothing_lost(job, whole, slow, kills)
     assert job.results() == whole.results()
     assert [row["doc_id"] for row in job.rows()] == [*range(docs), *range(docs)]
@@ -54,14 +65,14 @@ def test_killed_task_ends_with_the_files_of_a_whole_one(
 def test_killed_chain_ends_with_the_file_of_a_whole_one(slow: FakeOpenAI, tmp_path: Path) -> None:
     """Cases that ask in sequence and side by side continue in the middle: what A said is not asked again."""
     job, whole = chain_job(slow, tmp_path / "killed"), chain_job(slow, tmp_path / "whole")
-    kills = killed_and_whole(job, whole, slow, 200, 8)
+    kills = killed_and_whole(job, whole, slow, 200)
     assert_nothing_lost(job, whole, slow, kills)
 
 
 def test_killed_behind_the_gateway(slow: FakeOpenAI, tmp_path: Path) -> None:
     """A foreign SDK that asks through the gateway is told again what it was told before the kill."""
     job, whole = (chain_job(slow, tmp_path / name, "gateway=true") for name in ("killed", "whole"))
-    kills = killed_and_whole(job, whole, slow, 200, 8)
+    kills = killed_and_whole(job, whole, slow, 200)
     assert_nothing_lost(job, whole, slow, kills)
 
 

@@ -1,4 +1,4 @@
-"""kill -9 ten times while a memory asks a model: the file is that of an undisturbed run, nothing is asked twice."""
+"""kill -9 again and again while a memory asks a model: the file is that of an undisturbed run, nothing is asked twice."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import pytest
 
 from servers.fake_openai import FakeOpenAI
 from support.commands import Job
+from support.killing import kill_count
 from support.memory_talks import Talks, talk
 
-KILLS = 10
+KILLS = kill_count(10, in_ci=3)
 IN_FLIGHT = 8
 ASKING = """
 from assay.core.memory import SearchHit, MemoryItem
@@ -89,7 +90,8 @@ def killed_often(killed: Job, server: FakeOpenAI, total: int, kills: int) -> Non
     """Start, kill, start again; nothing that is in the log by then is asked once more."""
     for number in range(1, kills + 1):
         with killed.started() as started:
-            assert started.wait_for(partial(_has, killed, total * number // (kills + 1)))
+            # The last kill comes near the end: conversations have lines in common, so equal requests come until then.
+            assert started.wait_for(partial(_has, killed, total * number * 10 // (kills * 11)))
             started.kill()
         time.sleep(0.1)  # what the dead process had sent may still be on its way
         logged, received = set(killed.replies()), len(server.stats().requests)
@@ -100,7 +102,7 @@ def killed_often(killed: Job, server: FakeOpenAI, total: int, kills: int) -> Non
 
 
 def test_a_killed_test_is_as_an_undisturbed_one(tmp_path: Path, server: FakeOpenAI) -> None:
-    """The same files, timings aside; at most the calls in flight were lost at each of ten kills."""
+    """The same files, timings aside; at most the calls in flight were lost at each kill."""
     whole, killed = (job(tmp_path / name, server, "", 20, 30) for name in ("whole", "killed"))
     assert whole.run().code == 0
     server.reset()

@@ -18,13 +18,13 @@ from assay.scoring.questions import JudgeQuestion, Verdict
 from servers.fake_openai import FakeOpenAI
 from servers.judging import JudgingServer
 from support.commands import Job
-from support.killing import CONCURRENCY, Kill, kill_at, points
+from support.killing import CONCURRENCY, Kill, kill_at, kill_count, points
 from support.memory_court import Court, reply, stage_one, stage_two
 from support.memory_samples import sample
 
 SHIPPED = Path(__file__).parents[2] / "examples" / "memory-eval"
 BASELINES = ("FUMemory", "bm25", "GAMemory")
-KILLS = 3
+KILLS = kill_count(3, in_ci=2)
 IN_FLIGHT = 4
 
 

@@ -1,6 +1,6 @@
 """Real commands over files whose patterns take for ever: each pattern is stopped, and signals are heard meanwhile.
 
-CI plays a few patterns in each place, `make test-long` plays all forty.
+CI plays a few patterns in each place and a few signals, `make test-long` plays all of them.
 """
 
 from __future__ import annotations
@@ -394,14 +394,26 @@ JOBS = [
     evaluate_score_job,
     evaluate_prompt_job,
 ]
+TERMINATED = (filter_job, prompt_job, evaluate_score_job)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("write", JOBS)
+# Both signals take the same way through a run, so CI sends the second one to one job of each kind.
+SIGNALS = [
+    pytest.param(
+        write,
+        number,
+        marks=[pytest.mark.long] if number == signal.SIGTERM and write not in TERMINATED else [],
+    )
+    for write in JOBS
+    for number in (signal.SIGINT, signal.SIGTERM)
+]
+
+
+@pytest.mark.parametrize(("write", "number"), SIGNALS)
 def test_a_signal_ends_a_run_whose_pattern_explodes(
     tmp_path: Path,
-    number: signal.Signals,
     write: Callable[[Path], list[str]],
+    number: signal.Signals,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Another case goes on meanwhile, and the run ends before all rows are done, though a match may take minutes.

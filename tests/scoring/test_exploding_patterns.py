@@ -99,10 +99,14 @@ PLACES = [
 ]
 
 
+@pytest.mark.parametrize(
+    "step", [pytest.param(4, id="ten"), pytest.param(1, id="forty", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("place", PLACES)
-def test_forty_exploding_patterns_are_stopped(place: Callable[[str, str], Any]) -> None:
+def test_exploding_patterns_are_stopped(place: Callable[[str, str], Any], step: int) -> None:
+    """CI tries every fourth pattern in each place, and all forty in the first one."""
     assert len(dict(EXPLODING)) == 40
-    for pattern, text in EXPLODING:
+    for pattern, text in EXPLODING if place is PLACES[0] else EXPLODING[::step]:
         with pytest.raises(PatternStopped):
             pytest.fail(f"{pattern} returned {place(pattern, text)}")
 

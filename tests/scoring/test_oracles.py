@@ -6,6 +6,7 @@ All checks are one test, because every test process would spend four seconds on 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 
 import numpy as np
@@ -16,6 +17,9 @@ from assay.core.report import PairedRow
 from assay.scoring.intervals import Z, cluster_sample, share_interval, t_interval, t_quantile, tango, wilson
 from assay.scoring.paired import adjust_rows, mcnemar, paired, sign_flip
 from assay.scoring.power import Design, cases_needed, power_of
+
+SEEDS = max(int(os.environ.get("ASSAY_EXAMPLES", "50")) // 25, 1)
+"""Two random tables for each check in CI, twenty by `make test-long`."""
 
 
 def test_numbers_agree_with_scipy_and_statsmodels_on_random_tables() -> None:
@@ -34,7 +38,7 @@ def test_numbers_agree_with_scipy_and_statsmodels_on_random_tables() -> None:
         sample_sizes,
     ]
     for check in checks:
-        for seed in range(8):
+        for seed in range(SEEDS):
             try:
                 check(np.random.default_rng(seed))
             except AssertionError as error:

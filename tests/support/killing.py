@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections import Counter
@@ -11,6 +12,11 @@ from servers.fake_openai import FakeOpenAI
 from support.commands import Job
 
 CONCURRENCY = 8
+
+
+def kill_count(every: int, in_ci: int) -> int:
+    """How often a test kills its run. `make kills` and the tests of a system set KILLS and get all, CI gets a few."""
+    return every if "KILLS" in os.environ else in_ci
 
 
 class Kill(NamedTuple):

@@ -9,7 +9,7 @@ from with_system.systems import memory_test
 from with_system.test_runs import assert_kills_cost_nothing
 
 
-def test_mgmemory_killed_ten_times_is_as_undisturbed(tmp_path: Path, server: MemoryModel) -> None:
+def test_mgmemory_killed_often_is_as_undisturbed(tmp_path: Path, server: MemoryModel) -> None:
     """Its view, its facts and its summary are made again of the logged replies."""
     whole, killed = (
         memory_test(tmp_path / part / "out", server, "--memory-args", "words=200", memory="MGMemory")

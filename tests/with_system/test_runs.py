@@ -15,9 +15,10 @@ from engine.test_kill_memory import timeless
 from servers.loopback import LoopbackServer
 from servers.memory_model import MemoryModel, kind, reply
 from support.commands import Job, environment
+from support.killing import kill_count
 from with_system.systems import RUNS, SYSTEM, memory_test
 
-KILLS = 10
+KILLS = kill_count(10, in_ci=3)
 WATCH = """
 import json, os, sys
 
@@ -64,9 +65,7 @@ def _has(job: Job, calls: float) -> bool:
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_run_killed_ten_times_is_as_an_undisturbed_one(
-    tmp_path: Path, server: MemoryModel, name: str
-) -> None:
+def test_a_run_killed_often_is_as_an_undisturbed_one(tmp_path: Path, server: MemoryModel, name: str) -> None:
     """The same files, times aside; of what the log had at a kill nothing is asked again."""
     # Apart from each other: a run takes replies from runs in the folders beside its own.
     whole, killed = (RUNS[name](tmp_path / part / "out", server) for part in ("whole", "killed"))
@@ -74,7 +73,7 @@ def test_a_run_killed_ten_times_is_as_an_undisturbed_one(
 
 
 def assert_kills_cost_nothing(whole: Job, killed: Job, server: MemoryModel) -> None:
-    """One run is undisturbed, the other is killed ten times: the same files, and no logged call is made again."""
+    """One run is undisturbed, the other is killed KILLS times: the same files, and no logged call is made again."""
     ended = whole.run()
     assert ended.code == 0, ended.err
     total = whole.count("calls")

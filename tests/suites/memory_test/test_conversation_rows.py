@@ -151,7 +151,7 @@ def test_a_loader_with_two_conversations_of_one_index_ends_the_command(
 def test_a_large_file_is_never_in_memory(tmp_path: Path) -> None:
     """Keys, gold and two passes need far less memory than the file has bytes."""
     path = tmp_path / "data.json"
-    write_file(path, 120, 12_000_000)
+    write_file(path, 120, 6_000_000)
     options = {"dataset": "longmemeval", "data": str(path), "output_dir": str(tmp_path / "out")}
     spec = assay.spec("memory-test", memory=["bm25"], no_answer=True, **options)
     tracemalloc.start()
