@@ -20,7 +20,7 @@ ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_e
 # Tests start hundreds of processes. Without bytecode on disk each one compiles every module again: 1.7 s instead of 0.4 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quickstart test test-long test-install bench oracle simulate bench-lm-eval bench-peers prove-hop prove-damage kills demo-memory lab locomo locomo-table judges $(SYSTEMS:%=test-%) test-hf calibrate-offline labels browser screenshots pictures clean
+.PHONY: quickstart test test-ray test-long test-install bench oracle simulate bench-lm-eval bench-peers prove-hop prove-damage kills demo-memory lab locomo locomo-table judges $(SYSTEMS:%=test-%) test-hf calibrate-offline labels browser screenshots pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -31,10 +31,15 @@ test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
-	@echo "mypy and pytest, side by side: mypy uses one core, and many tests wait"
-	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; \
+	@echo "mypy and the tests with Ray beside the other tests: mypy uses one core, and the tests with Ray wait mostly"
+	@($(BIN)/mypy && $(BIN)/python -m pytest tests/with_ray) > $(VENV)/beside.log 2>&1 & beside=$$!; \
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal; tests=$$?; \
-	wait $$types; types=$$?; cat $(VENV)/mypy.log; exit $$((tests || types))
+	wait $$beside; beside=$$?; cat $(VENV)/beside.log; exit $$((tests || beside))
+
+# The executor of Ray on two nodes of this machine: the same files, workers and nodes lost. `make test` runs it too.
+# RAY_SUITES=task,hop,pipeline,memory-test,memory-eval,evaluate,calibration kills a worker at every message of all suites.
+test-ray: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/with_ray
 
 # Tests that take half a minute of both cores, and ten times the examples of every property.
 test-long: $(VENV)/.dev

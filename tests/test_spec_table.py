@@ -43,6 +43,11 @@ COMMON: dict[str, Any] = {
     "retry_failed": True,
     "shard": "",
     "reuse": None,
+    "executor": "local",
+    "address": "127.0.0.1:1",
+    "workers": 2,
+    "worker_cpus": 2.0,
+    "worker_gpus": 1.0,
     "quiet": True,
 }
 TASK: dict[str, Any] = {

@@ -82,6 +82,11 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
     retry_failed: bool = False,
     shard: str = "",
     reuse: str | Path | None = None,
+    executor: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
+    worker_cpus: float = 1.0,
+    worker_gpus: float = 0.0,
     quiet: bool = False,
 ) -> Run:
     """Evaluate a function, a prompt or a model over rows, and return the run.
@@ -135,6 +140,11 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
         shard: Run only every N-th row, beginning with the I-th, as one of N jobs: "3/16". Each shard needs its own
             output_dir; `assay.merge` makes one run of them.
         reuse: Reuse replies of this run for the same case and the same request.
+        executor: Where cases run: "local" in this process, "ray" in workers on one or many machines (docs/scaling.md).
+        address: Address of a Ray cluster. The default is $RAY_ADDRESS, else a cluster of this machine.
+        workers: Number of Ray workers. The default is as many as the cluster holds, at most one per open case.
+        worker_cpus: CPUs of a Ray worker.
+        worker_gpus: GPUs of a Ray worker.
         quiet: Show no progress.
 
     A case that fails does not raise. `run.cases(failed=True)` lists the wrong answers and the errors, and
@@ -189,6 +199,11 @@ async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
     retry_failed: bool = False,
     shard: str = "",
     reuse: str | Path | None = None,
+    executor: str = "local",
+    address: str | None = None,
+    workers: int | None = None,
+    worker_cpus: float = 1.0,
+    worker_gpus: float = 0.0,
     quiet: bool = False,
 ) -> Run:
     """Run `evaluate` in the caller's event loop. It takes the same parameters.

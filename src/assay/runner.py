@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import chdir, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -30,7 +30,16 @@ from assay.core.code_files import CODE_FILES, MAX_FILES, CodeFiles, outdated_fil
 from assay.core.connect import lacks
 from assay.core.diff import differences
 from assay.core.error_counts import ErrorCounts
-from assay.core.errors import AssayError, DamagedRun, ModelRefused, Problem, StopRun, UsageError, cannot_write
+from assay.core.errors import (
+    AssayError,
+    DamagedRun,
+    ExecutorRefused,
+    ModelRefused,
+    Problem,
+    StopRun,
+    UsageError,
+    cannot_write,
+)
 from assay.core.events import Event, Noted, Notify, halt, notify
 from assay.core.files import close_to_others
 from assay.core.hashing import fingerprint
@@ -68,6 +77,9 @@ from assay.results import Run
 from assay.stop_request import StopRequest
 from assay.store.runs import find_run
 from assay.suites import BUILT_IN
+
+if TYPE_CHECKING:
+    from assay.executors.ray_executor import RayExecutor
 
 # New objects after which the garbage collector runs. Python's default is 700. A case makes hundreds of objects, all
 # without cycles, so that the collector found nothing in 5 % of the CPU time of a run.
@@ -329,8 +341,9 @@ class Runner:
             if self._cancelled:
                 raise asyncio.CancelledError
             return run
-        except ModelRefused:
-            # A wrong key or model name is found at the first request. The new folder has no reply worth keeping.
+        except (ModelRefused, ExecutorRefused):
+            # A wrong key or model name is found at the first request, a cluster that is too small before it. The new
+            # folder has no reply worth keeping.
             if folder.created:
                 folder.discard()
             raise
@@ -551,7 +564,9 @@ class Runner:
                 earlier = ReusableCalls(journal.folder)
                 ledger.shared = SharedCalls(earlier.find_by_key)
                 open_logs.append(earlier)
-        upstreams = {name: Upstream(role.model, self.models[name]) for name, role in suite.roles.items()}
+        executor = await self._open_executor(journal, cases, ledger)
+        models = executor.models if executor else self.models
+        upstreams = {name: Upstream(role.model, models[name]) for name, role in suite.roles.items()}
         permits = {
             addresses_of(up.model): permits_of(up.model, spec.concurrency) for up in upstreams.values()
         }
@@ -571,12 +586,15 @@ class Runner:
         }
         gate = next(iter(permits.values()), Permits(spec.concurrency))
         # A case usually has one request in flight. More open cases than permits would only take memory.
-        open_cases = min(suite.open_cases or gate.max_calls, max(1, cases.total))
+        open_cases = suite.open_cases or gate.max_calls
+        if executor is not None:
+            open_cases = max(open_cases, executor.workers)
+        open_cases = min(open_cases, max(1, cases.total))
         shared = await self._open_shared_endpoint(gateway, callers, journal, only_open_case=open_cases == 1)
         loop = Loop(
             Setup(
                 cases=cases,
-                solver=suite.solver,
+                solver=executor.solver if executor else suite.solver,
                 scorers=suite.scorers,
                 verdict=suite.passed,
                 journal=journal,
@@ -612,6 +630,8 @@ class Runner:
                 return error
             finally:
                 await gateway.close()
+                if executor is not None:
+                    await executor.close()
                 for calls in open_logs:
                     calls.close()
                 self._spent_now = ledger.counts()
@@ -619,6 +639,26 @@ class Runner:
                     self._notice([_lost_replies(ledger.lost_replies)])
                 self._unscored = loop.unscored
         return None
+
+    async def _open_executor(self, journal: Journal, cases: Cases, ledger: CallLedger) -> RayExecutor | None:
+        """Start the workers of `--executor ray`. None if the cases run here, or none is left to run."""
+        counts = journal.counts(cases.slots)
+        solved = counts["ok"] + (0 if self.spec.retry_failed else counts["subject_error"])
+        if self.spec.executor == "local" or not self._asks or solved == cases.total:
+            return None
+        from assay.executors.ray_executor import RayExecutor
+
+        executor = RayExecutor(
+            self.suite, self.models, home=self.home, total=cases.total, notify=self._notify, halt=ledger.halt
+        )
+        try:
+            await executor.start()
+        except BaseException:
+            await executor.close()
+            raise
+        # A case that loses its worker begins again with the replies that it had.
+        journal.keep_open_calls()
+        return executor
 
     async def _run_until_cancelled(self, loop: Loop, stop: StopRequest) -> None:
         """Run the loop. A cancellation lets running calls finish, because they are paid; a second one does not."""

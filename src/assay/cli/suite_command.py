@@ -262,7 +262,10 @@ def _parameters(struct: type[Struct], options: type[SuiteOptions]) -> list[click
     """Return the parameters for the fields of a struct. Some defaults depend on the suite, whose options are given."""
     parameters: list[click.Parameter] = []
     defaults = {"output_dir": options.default_output, **options.default_params}
+    own = {field.name for field in fields(options)} if struct is not options else set()
     for field in fields(struct):
+        if field.name in own:
+            continue  # a suite may have an option of the same name with a meaning of its own, as `--workers` of hop
         if default := defaults.get(field.name):
             field = field._replace(help=f"{field.help}  [default: {default}]")  # noqa: PLW2901
         if metavar := field.extra.get("positional"):

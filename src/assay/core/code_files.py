@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -205,6 +205,28 @@ class CodeFiles:
         if f"{os.sep}." in os.sep + inside or f"{os.sep}__pycache__{os.sep}" in path:
             return False
         return inside != path or not path.startswith(_ELSEWHERE)
+
+
+class ForwardedFiles(CodeFiles):
+    """Tells another process which files the user's code opens here: that process has the list of the run."""
+
+    def __init__(self, tell: Callable[[CodeFile], object], *, apart_from: Path) -> None:
+        """`tell` gets each file, without its hash. Any thread may call it."""
+        super().__init__(apart_from=apart_from)
+        self._tell = tell
+
+    def note_read(self, path: str, size: int, mtime_ns: int) -> None:
+        """Tell of a file that is about to be read, once for each content."""
+        state = (size, mtime_ns)
+        if self._seen.get(path) != state and path not in self._written and self._is_input(path):
+            self._seen[path] = state
+            self._tell(CodeFile(path, size, mtime_ns))
+
+    def note_written(self, path: str) -> None:
+        """Tell that the code changes a file, once."""
+        if path not in self._written:
+            self._written.add(path)
+            self._tell(CodeFile(path, written=True))
 
 
 def listed_files(path: Path) -> list[CodeFile]:

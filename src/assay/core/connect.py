@@ -187,6 +187,8 @@ class About(Struct, frozen=True, kw_only=True):
     """Whether further arguments are passed on, as to a server that assay starts."""
     calls_endpoint: bool = True
     """Whether --base-url is the address of its models. If not, a run's base URL is for the run's other models."""
+    computes: bool = False
+    """Whether its models compute in assay's own process. With `--executor ray` they are asked on the workers."""
     takes_do_sample: bool = False
     """Whether requests may have the parameter `do_sample`, which transformers has and endpoints do not."""
 

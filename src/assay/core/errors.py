@@ -146,6 +146,10 @@ class ModelRefused(AssayError):
     """The endpoint answered the first requests with 401, 403 or an unknown model. All further ones would fail too."""
 
 
+class ExecutorRefused(UsageError):
+    """The cases cannot run where --executor says: the cluster is too small, or has other files. No case has run."""
+
+
 class CheckFailed(AssayError):
     """Raised by `run.check()`: the run stopped, measured nothing, or some of its cases failed."""
 

@@ -217,6 +217,23 @@ class RunSpec(Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     reuse: Annotated[str | None, how("Reuse replies of RUN for the same case and the same request.")] = None
+    executor: Annotated[
+        Literal["local", "ray"],
+        how("Where cases run: `local` in this process, `ray` in workers on one or many machines."),
+    ] = "local"
+    address: Annotated[
+        str | None,
+        how(
+            "Address of a Ray cluster, such as auto or HOST:6379.  [default: $RAY_ADDRESS, else a cluster of this "
+            "machine that ends with the run]"
+        ),
+    ] = None
+    workers: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        how("Number of Ray workers.  [default: as many as the cluster holds, at most one per open case]"),
+    ] = None
+    worker_cpus: Annotated[float, how("CPUs of a Ray worker."), Meta(gt=0)] = 1.0
+    worker_gpus: Annotated[float, how("GPUs of a Ray worker."), Meta(ge=0)] = 0.0
     quiet: Annotated[bool, how("Print only errors.")] = False
 
 

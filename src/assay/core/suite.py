@@ -214,6 +214,23 @@ class RunFacts(NamedTuple):
     folder: Path
 
 
+class WorkerParts(NamedTuple):
+    """What a worker needs of a suite: how one case runs, and the `ask_identity` of the files it was built from."""
+
+    solver: Solver
+    identity: Any
+
+
+class RemoteCase(NamedTuple):
+    """A case that a worker has run, with its records, when it started, and how long it took."""
+
+    case: Case
+    records: Sequence[Record]
+    failure: Failure | None
+    started: float
+    seconds: float
+
+
 class Outcome(NamedTuple):
     """The outcome of a run: its report, and the result files that `finish` wrote.
 
@@ -490,6 +507,18 @@ class Suite(ABC, Generic[OptionsT, DataT]):
 
     def prepare(self, folder: Path) -> None:
         """Write what readers of the run folder need besides the journal. Called before the first case of each start."""
+
+    # On workers of another machine.
+
+    def recipe(self) -> Callable[[], WorkerParts] | None:
+        """Return a function that builds the solver on a worker, without data. None: the suite is built from its spec.
+
+        The solver must not write files of its own there: see `write_remote_case`.
+        """
+        return None
+
+    def write_remote_case(self, case: RemoteCase) -> None:
+        """Write what the solver would have written itself if the case had run in this process, such as a log."""
 
     # What comes of it.
 

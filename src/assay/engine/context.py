@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from assay.core.errors import AssayError, UsageError
 from assay.core.protocols import Asker
-from assay.core.types import Call, Case, Failure, Record, Usage
+from assay.core.types import Call, Case, Failure, Record, Request, Usage
 from assay.core.user_code_errors import failure_of
 
 # Key of the shared endpoint in TryContext._endpoints. The other keys are names of roles, in lower case.
@@ -34,6 +34,10 @@ class Metered(Asker, Protocol):
     output: int
     stopped: AssayError | None
     """The error that stopped the run during a call of this try. Such a try must not be committed."""
+
+    async def call_numbered(self, request: Request, hash_: str, n: int, purpose: str) -> tuple[Call, bool]:
+        """Return the call of a request that was numbered elsewhere, and whether its reply comes from a log."""
+        ...
 
 
 class Binder(Protocol):
@@ -122,7 +126,7 @@ class TryContext:
         self.pending: list[Record] = []
         self.records: list[Record] = []
 
-    def model(self, role: str = "main") -> Asker:
+    def model(self, role: str = "main") -> Metered:
         """Return the model of this role."""
         if role not in self._askers:
             binder = self._run.models.get(role)

@@ -76,6 +76,7 @@ ABOUT = About(
     example="hf/PATH",
     args=_TAKEN | _WITHOUT_EFFECT | _REFUSED.keys(),
     calls_endpoint=False,
+    computes=True,
     takes_do_sample=True,
 )
 _DTYPES = ("float32", "float16", "bfloat16", "float64", "float", "half", "double")

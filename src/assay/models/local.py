@@ -48,6 +48,7 @@ ABOUT = About(
     example="local/smollm2",
     args=frozenset({*LlamaSettings._fields, "max_tokens"}),
     calls_endpoint=False,
+    computes=True,
 )
 # Tokens of context over all slots, unless the model was trained for fewer. SmolLM2's 8192 take 190 MB of memory. Models
 # trained for 131,072 would take gigabytes, so a larger context is the user's choice.

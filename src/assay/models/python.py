@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ ABOUT = About(
     can=frozenset({CHAT, TEXT, LIKELIHOOD}),
     example="python/my_model.py:answer",
     calls_endpoint=False,
+    computes=True,
 )
 
 
@@ -51,6 +53,7 @@ class PythonModel:
         self._function = function
         self.endpoint = endpoint
         self._likelihood = likelihood
+        self._concurrency = concurrency
         self.can = ABOUT.can if likelihood else ABOUT.can - {LIKELIHOOD}
         self._pool = DaemonPool(concurrency, "assay-model")
         self._timeout = timeout
@@ -80,6 +83,17 @@ class PythonModel:
             return _response(value) if request.continuation is None else _likelihood(value)
         except Exception as error:  # the returned value is neither a text nor a usable dict
             raise ModelError(Failure("user_code", f"{type(error).__name__}: {error}")) from error
+
+    def recipe(self) -> Callable[[], PythonModel]:
+        """Return a function that makes this model on another machine. It has no threads, so it can be sent there."""
+        return partial(
+            PythonModel,
+            self._function,
+            endpoint=self.endpoint,
+            timeout=self._timeout,
+            concurrency=self._concurrency,
+            likelihood=self._likelihood,
+        )
 
     async def close(self) -> None:
         """Nothing to close."""

@@ -230,9 +230,14 @@ class HopletObserver:
         self._run_id_stem = uuid.uuid4().hex[:24]
         self._run_numbers = count(1)
 
-    def run(self, fields: dict[str, Any], profile: str = "") -> ObservedRun:
-        """Write `run_start` for one call of the function. A profile is written too, so that times can be grouped."""
-        return ObservedRun(self, fields, profile)
+    def run(
+        self, fields: dict[str, Any], profile: str = "", times: ObservedTimes | None = None
+    ) -> ObservedRun:
+        """Write `run_start` for one call of the function. A profile is written too, so that times can be grouped.
+
+        `times` are those of a call that has ended already, on another machine.
+        """
+        return ObservedRun(self, fields, profile, times)
 
     def run_id(self) -> str:
         """Return a new id of 32 hex digits. A counter is cheaper than a random id for each row."""
@@ -355,15 +360,30 @@ class _RunEndLine(Struct, tag="run_end", tag_field="type"):
     metadata: dict[str, Any] | UnsetType = UNSET
 
 
+class ObservedTimes(Struct, frozen=True):
+    """When a call of the function started, in seconds since the epoch, and how long it took."""
+
+    started: float
+    seconds: float
+
+
 class ObservedRun:
     """The log of one call of the function. Its status is that of the last step, or FAIL if the call failed."""
 
-    def __init__(self, observer: HopletObserver, fields: dict[str, Any], profile: str = "") -> None:
+    def __init__(
+        self,
+        observer: HopletObserver,
+        fields: dict[str, Any],
+        profile: str = "",
+        times: ObservedTimes | None = None,
+    ) -> None:
         self.run_id = observer.run_id()
         self._observer = observer
         self._started = time.perf_counter()
         self._status = OK
-        observer.write(_RunStartLine(self.run_id, time.time(), observer.hoplet, fields, profile))
+        self._times = times
+        now = times.started if times else time.time()
+        observer.write(_RunStartLine(self.run_id, now, observer.hoplet, fields, profile))
 
     def step(self, step: TraceStep) -> None:
         """Write a `step` line for a closed step."""
@@ -371,7 +391,7 @@ class ObservedRun:
         self._observer.write(
             _StepLine(
                 self.run_id,
-                time.time(),
+                step.timestamp if self._times else time.time(),
                 step.step,
                 step.op,
                 step.task,
@@ -395,4 +415,4 @@ class ObservedRun:
         )
 
     def _duration(self) -> float:
-        return round(time.perf_counter() - self._started, 4)
+        return round(self._times.seconds if self._times else time.perf_counter() - self._started, 4)

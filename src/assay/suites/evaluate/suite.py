@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from assay.core.suite import (
     RunFacts,
     Section,
     Suite,
+    WorkerParts,
     as_text,
     graded_answers,
     record_sections,
@@ -77,6 +79,22 @@ _FROM_PYTHON = "an evaluation has functions in it: run the Python program that c
 _QUESTION_COLUMNS = ("prompt", "question", "input")
 
 
+def build_on_worker(
+    spec: RunSpec,
+    columns: Sequence[str],
+    gold: Sequence[str],
+    subjects: Mapping[str, SubjectParts],
+    identity: dict[str, Any],
+) -> WorkerParts:
+    """Build the solver from its functions, which were sent along. The files they come from need not be here."""
+    # A version, because without the files assay cannot compare the sources; and no judge, because nothing is scored.
+    options = replace(spec.options, version="sent", target=list(gold), tags=[])
+    suite = EvaluateSuite(
+        replace(spec, options=options, judge=None, limit=None), [dict.fromkeys(columns)], subjects
+    )
+    return WorkerParts(suite.solver, identity)
+
+
 def _program_name() -> str:
     """Return the file name of the running program, for messages. Empty in a notebook."""
     file = vars(sys.modules["__main__"]).get("__file__")
@@ -107,6 +125,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         super().__init__(spec)
         if not subjects:
             raise UsageError(_FROM_PYTHON)
+        self._parts = subjects
         gold = list(dict.fromkeys([*self.options.target, *gold_columns(score)]))
         self._rows = EvaluateRows(
             rows[: apply_limit(spec.limit, len(rows))], gold, self.options.name, self.options.target
@@ -358,6 +377,17 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         keys = [row.key for row in self._rows.iterate()]
         tags = [self._tags_of(row.data) for row in self._rows.iterate()] if self.options.tags else []
         return fingerprint([*keys, *tags])
+
+    def recipe(self) -> Callable[[], WorkerParts]:
+        """Return a function that builds the solver on a worker, from the functions and the names of the columns."""
+        return partial(
+            build_on_worker,
+            self.spec,
+            self._rows.columns,
+            self._rows.gold_columns,
+            self._parts,
+            self.ask_identity(),
+        )
 
     # Cases
 

@@ -6,9 +6,10 @@ Data, settings, results and the observer's log have the formats of HOP.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -37,12 +38,14 @@ from assay.core.suite import (
     Outcome,
     Overview,
     PlannedCalls,
+    RemoteCase,
     Results,
     Row,
     Rows,
     RunFacts,
     Section,
     Suite,
+    WorkerParts,
     as_text,
     case_details,
     score_sections,
@@ -62,6 +65,7 @@ from assay.suites.hop.files import ResultFile
 from assay.suites.hop.hop_export import HopExporter
 from assay.suites.hop.hop_results import find_results
 from assay.suites.hop.options import HopOptions
+from assay.suites.hop.remote_log import write_case
 from assay.suites.hop.rows import HopRow, HopRows, RowFile, read_rows
 from assay.suites.hop.scorer import HopScorer
 from assay.suites.hop.settings import (
@@ -197,6 +201,18 @@ class HopSuite(Suite[HopOptions, HopRow]):
             return self._target.function
 
         return reload
+
+    # On workers of another machine.
+
+    def recipe(self) -> Callable[[], WorkerParts]:
+        """Return a function that builds the solver on a worker, without the observer's log."""
+        return partial(build_on_worker, self.spec, self._feedback)
+
+    def write_remote_case(self, case: RemoteCase) -> None:
+        """Write the lines of the observer's log."""
+        inputs = case.case.inputs
+        assert isinstance(inputs, HopInputs)
+        write_case(self._observer, inputs.fields, inputs.profile, case)
 
     # Which run this is.
 
@@ -388,6 +404,12 @@ class HopSuite(Suite[HopOptions, HopRow]):
         if steps or checks:
             details.tests.append(TestDetail(name="", steps=steps, checks=checks))
         return details
+
+
+def build_on_worker(spec: RunSpec, feedback: Sequence[str]) -> WorkerParts:
+    """Build the solver on a worker. The driver writes the observer's log from the records."""
+    suite = HopSuite(spec, feedback=feedback, observer=HopletObserver(Path(os.devnull), ""))
+    return WorkerParts(suite.solver, suite.ask_identity())
 
 
 def result_text(data: Mapping[str, Any]) -> str:

@@ -1,0 +1,185 @@
+"""WorkerLink: the driver's side of the conversation with one worker.
+
+    link = WorkerLink(actor, "node-1/4711", on_lost)
+    attempt = link.start(case, try_, handler)   # handler gets the messages of this case
+    link.send(Reply(…))                         # travels with the next group
+
+Messages travel in groups. There is always one exchange that waits at the worker for messages to return; a group for the
+worker is a new exchange, and ends the wait of the one before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import count
+from typing import Protocol
+
+from assay.core.types import Case, Request
+from assay.executors.messages import (
+    Abandon,
+    Ask,
+    EndCase,
+    MessageGroup,
+    Opened,
+    Passed,
+    Send,
+    Sent,
+    StartCase,
+    Stopped,
+    ToDriver,
+    Told,
+    ToWorker,
+)
+from assay.executors.worker import GROUP_SECONDS
+
+# Numbers of attempts are unique in the process, so that a late message of a lost worker reaches nobody.
+_numbers = count(1)
+
+
+class Remote(Protocol):
+    """A worker in another process. Calls raise ConnectionError if the worker is gone."""
+
+    def exchange(self, number: int, messages: Sequence[ToWorker]) -> Awaitable[MessageGroup]:
+        """Deliver messages and return some for the driver."""
+        ...
+
+
+class CaseHandler(Protocol):
+    """What the driver does with the messages of one case."""
+
+    def receive(self, message: Ask | Passed | EndCase | Stopped) -> None:
+        """Take a message of the case."""
+        ...
+
+    def lose(self, worker: str) -> None:
+        """The worker is gone."""
+        ...
+
+
+class WorkerLink:
+    """The conversation with one worker, from its hello until it is lost or closed."""
+
+    def __init__(
+        self,
+        remote: Remote,
+        name: str,
+        on_lost: Callable[[WorkerLink], None],
+        on_report: Callable[[Opened | Told], None],
+        on_error: Callable[[BaseException], None],
+    ) -> None:
+        self.name = name
+        self._remote = remote
+        self._on_lost = on_lost
+        self._on_report = on_report
+        self._on_error = on_error
+        self._handlers: dict[int, CaseHandler] = {}
+        self._sends: dict[int, asyncio.Future[Sent | None]] = {}
+        self._queue: list[ToWorker] = []
+        self._flush_at: asyncio.TimerHandle | None = None
+        self._exchanges: set[asyncio.Future[None]] = set()
+        self._sent_groups = 0
+        self._next_batch = 1
+        self._early: dict[int, MessageGroup] = {}
+        self.is_open = True
+        self._flush()
+
+    @property
+    def load(self) -> int:
+        """How many cases and model calls the worker has."""
+        return len(self._handlers) + len(self._sends)
+
+    def start(self, case: Case, try_: int, started: float, handler: CaseHandler) -> int:
+        """Start a case on the worker. Returns the number of the attempt."""
+        number = next(_numbers)
+        self._handlers[number] = handler
+        self.send(StartCase(number, case, try_, started))
+        return number
+
+    def abandon(self, attempt: int) -> None:
+        """Forget a case, and stop it if it still runs."""
+        if self._handlers.pop(attempt, None) is not None and self.is_open:
+            self.send(Abandon(attempt))
+
+    async def ask_model(self, role: str, request: Request, seed: int) -> Sent | None:
+        """Ask a model in the worker. Returns None if the worker was lost."""
+        if not self.is_open:
+            return None
+        number = next(_numbers)
+        self._sends[number] = asyncio.get_running_loop().create_future()
+        self.send(Send(number, role, request, seed))
+        try:
+            return await self._sends[number]
+        finally:
+            self._sends.pop(number, None)
+
+    def send(self, message: ToWorker) -> None:
+        """Send a message with the next group."""
+        self._queue.append(message)
+        if self._flush_at is None:
+            self._flush_at = asyncio.get_running_loop().call_later(GROUP_SECONDS, self._flush)
+
+    def lose(self) -> None:
+        """Give up the worker: its cases start again elsewhere."""
+        if not self.is_open:
+            return
+        self.close()
+        handlers, self._handlers = self._handlers, {}
+        for handler in handlers.values():
+            handler.lose(self.name)
+        for future in list(self._sends.values()):
+            if not future.done():
+                future.set_result(None)
+        self._on_lost(self)
+
+    def close(self) -> None:
+        """End the conversation. Answers of the worker are ignored from now on."""
+        self.is_open = False
+        if self._flush_at is not None:
+            self._flush_at.cancel()
+        for exchange in self._exchanges:
+            exchange.cancel()
+
+    def _flush(self) -> None:
+        self._flush_at = None
+        if not self.is_open:
+            return
+        group, self._queue = self._queue, []
+        self._sent_groups += 1
+        exchange = asyncio.ensure_future(self._exchange(self._sent_groups, group))
+        self._exchanges.add(exchange)
+        exchange.add_done_callback(self._exchanges.discard)
+
+    async def _exchange(self, number: int, group: Sequence[ToWorker]) -> None:
+        try:
+            batch = await self._remote.exchange(number, group)
+        except ConnectionError:
+            self.lose()
+            return
+        except Exception as error:  # noqa: BLE001 - a bug of the worker's side: the run must not hang
+            self._on_error(error)
+            return
+        if not self.is_open:
+            return
+        self._early[batch.number] = batch
+        while (ready := self._early.pop(self._next_batch, None)) is not None:
+            self._next_batch += 1
+            for message in ready.messages:
+                self._receive(message)
+        # One exchange always waits at the worker.
+        if len(self._exchanges) == 1 and self._flush_at is None and self.is_open:
+            self._flush()
+
+    def _receive(self, message: ToDriver) -> None:
+        if isinstance(message, (Opened, Told)):
+            self._on_report(message)
+        elif isinstance(message, Sent):
+            future = self._sends.get(message.number)
+            if future is not None and not future.done():
+                future.set_result(message)
+        else:
+            handler = self._handlers.get(message.attempt)
+            if isinstance(message, (EndCase, Stopped)):
+                self._handlers.pop(message.attempt, None)
+            if handler is not None:
+                handler.receive(message)

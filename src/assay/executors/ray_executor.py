@@ -1,0 +1,71 @@
+"""`--executor ray`: the solver and the models of a run whose cases run on the workers of a Ray cluster.
+
+executor = RayExecutor(suite, models, run)
+await executor.start()
+…                          # the loop runs with executor.solver, the callers with executor.models
+await executor.close()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from assay.core.errors import ExecutorRefused, StopRun
+from assay.core.events import Notify
+from assay.core.protocols import Model
+from assay.core.suite import Suite
+from assay.executors.plan import computes, make_plan
+from assay.executors.ray_pool import RayPool, RaySettings
+from assay.executors.remote_solver import RemoteModel, RemoteSolver
+
+_SHARED_ENDPOINT = (
+    "--executor ray cannot be used with a shared endpoint: workers on other machines have no OPENAI_BASE_URL of this "
+    "process, and calls there do not tell their case. Take the session's base_url instead: session.base_url()"
+)
+
+
+class RayExecutor:
+    """Runs the cases of one run on a Ray cluster."""
+
+    def __init__(
+        self,
+        suite: Suite[Any, Any],
+        models: Mapping[str, Model],
+        *,
+        home: Path,
+        total: int,
+        notify: Notify,
+        halt: Callable[[StopRun], object],
+    ) -> None:
+        """`home` is the folder of the run folders, `total` the number of cases."""
+        if suite.shared_endpoint is not None:
+            raise ExecutorRefused(_SHARED_ENDPOINT)
+        spec = suite.spec
+        settings = RaySettings(
+            address=spec.address,
+            workers=spec.workers,
+            max_workers=max(1, min(suite.open_cases or spec.concurrency, total)),
+            cpus=spec.worker_cpus,
+            gpus=spec.worker_gpus,
+        )
+        self._pool = RayPool(make_plan(suite, models, home=home), settings, notify, halt)
+        self.solver = RemoteSolver(self._pool, suite)
+        self.models: dict[str, Model] = {
+            name: RemoteModel(name, models[name], self._pool) if computes(role) else models[name]
+            for name, role in suite.roles.items()
+        }
+
+    @property
+    def workers(self) -> int:
+        """The number of workers."""
+        return self._pool.size
+
+    async def start(self) -> None:
+        """Start the workers. Raises ExecutorRefused if the cluster cannot hold them, or has other files."""
+        await self._pool.start()
+
+    async def close(self) -> None:
+        """End the workers, and the cluster if this run started it."""
+        await self._pool.close()

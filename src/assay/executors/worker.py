@@ -1,0 +1,386 @@
+"""CaseWorker: runs cases of a run in this process, for a driver that may be on another machine.
+
+    worker = CaseWorker(plan)
+    hello = await worker.hello()                     # ready, or the reason why not
+    batch = await worker.exchange(1, [StartCase(…)])  # delivers messages, returns those for the driver
+
+Cases run in a thread with an event loop of its own. So code that blocks its loop does not keep messages from arriving.
+The file reads from the top down: CaseWorker (exchanges messages), CaseRunner (runs cases in the thread).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import socket
+import threading
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import assay
+from assay.core import events
+from assay.core.code_files import ForwardedFiles
+from assay.core.diff import differences
+from assay.core.errors import AssayError, ModelError
+from assay.core.events import Event, Noted
+from assay.core.excerpt import cut_end
+from assay.core.protocols import Model, Upstream
+from assay.core.suite import WorkerParts
+from assay.core.types import ASK, Call, Case, Failure, Record, Request
+from assay.engine.attempt import attempt
+from assay.engine.context import RunContext, TryContext
+from assay.executors.messages import (
+    Abandon,
+    Ask,
+    EndCase,
+    Hello,
+    MessageGroup,
+    Opened,
+    PartVerdict,
+    Passed,
+    Reply,
+    Send,
+    Sent,
+    StartCase,
+    Stopped,
+    ToDriver,
+    Told,
+    ToWorker,
+)
+from assay.executors.plan import WorkerPlan
+from assay.executors.remote_asker import DriversModel, RemoteBinder
+from assay.models.calling.gateway import Gateway
+
+# Messages that come up within this time travel together: a message of its own costs Ray about a millisecond of CPU.
+GROUP_SECONDS = 0.002
+# An exchange without messages returns after this time, so that the driver notices a connection that is gone.
+IDLE_SECONDS = 10.0
+# So many places at which files differ are named.
+_MAX_PLACES = 3
+
+
+class Outbox:
+    """Messages for the driver. Any thread may put one; the loop of the exchanges takes them in groups."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._messages: list[ToDriver] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._filled = asyncio.Event()
+
+    def put(self, message: ToDriver) -> None:
+        """Add a message."""
+        with self._lock:
+            self._messages.append(message)
+            is_first = len(self._messages) == 1
+        if is_first and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._filled.set)
+
+    async def wait(self, released: asyncio.Event) -> None:
+        """Wait until there is a message, somebody releases this wait, or IDLE_SECONDS have passed."""
+        self._loop = asyncio.get_running_loop()
+        if self._messages:
+            self._filled.set()
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._filled, released)]
+        await asyncio.wait(waits, timeout=IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        for each in waits:
+            each.cancel()
+
+    def take(self) -> list[ToDriver]:
+        """Return all messages, and forget them."""
+        with self._lock:
+            messages, self._messages = self._messages, []
+            self._filled.clear()
+        return messages
+
+
+class CaseWorker:
+    """Delivers messages of the driver to the cases, in order, and returns what they say."""
+
+    def __init__(self, plan: WorkerPlan) -> None:
+        self._outbox = Outbox()
+        self._runner = CaseRunner(plan, self._outbox)
+        self._plan = plan
+        self._forget()
+
+    def _forget(self) -> None:
+        self._next_number = 1
+        self._early: dict[int, Sequence[ToWorker]] = {}
+        self._batches = 0
+        self._parked = asyncio.Event()
+
+    async def hello(self) -> Hello:
+        """Forget everything of an earlier connection, and say who this is once the suite is built."""
+        self._parked.set()
+        self._runner.abandon_all()
+        self._outbox.take()
+        self._forget()
+        name = f"{socket.gethostname()}/{os.getpid()}"
+        here = Hello(name=name, version=assay.__version__, python=platform.python_version())
+        if self._plan.version != assay.__version__:
+            problem = f"it has assay {assay.__version__}, and the driver has {self._plan.version}"
+            return msgspec.structs.replace(here, problem=problem, kind="version")
+        return await asyncio.wrap_future(self._runner.call(self._runner.checked(here)))
+
+    async def exchange(self, number: int, messages: Sequence[ToWorker]) -> MessageGroup:
+        """Deliver messages, then wait for some for the driver. A later exchange ends the wait of an earlier one.
+
+        The driver numbers its exchanges, because Ray does not promise their order.
+        """
+        self._early[number] = messages
+        while (ready := self._early.pop(self._next_number, None)) is not None:
+            self._next_number += 1
+            if ready:
+                self._runner.deliver(ready)
+        self._parked.set()
+        released = self._parked = asyncio.Event()
+        await self._outbox.wait(released)
+        if not released.is_set():
+            await asyncio.sleep(GROUP_SECONDS)
+        self._batches += 1
+        return MessageGroup(self._batches, self._outbox.take())
+
+    def close(self) -> None:
+        """Stop the thread. Its processes and ports are closed."""
+        self._runner.close()
+
+
+class CaseRunner:
+    """The thread that runs the cases, with the suite and the models of this worker."""
+
+    def __init__(self, plan: WorkerPlan, outbox: Outbox) -> None:
+        self._plan = plan
+        self._outbox = outbox
+        self._loop = asyncio.new_event_loop()
+        self._parts: WorkerParts | None = None
+        self._models: dict[str, Model] = {}
+        self._gateway: Gateway | None = None
+        self._open: dict[int, OpenAttempt] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._abandoned: set[asyncio.Task[None]] = set()
+        threading.Thread(target=self._work, name="assay-worker", daemon=True).start()
+
+    def _work(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        events.notify.set(self._tell)
+        self._loop.run_forever()
+
+    def _tell(self, event: Event) -> None:
+        if isinstance(event, Noted):
+            self._outbox.put(Told(event.text))
+
+    def call(self, coroutine: Coroutine[Any, Any, Hello]) -> Any:
+        """Run a coroutine in the thread. Returns its concurrent future."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    async def checked(self, here: Hello) -> Hello:
+        """Build suite and models unless they are built, and compare them with the driver's."""
+        plan = self._plan
+        try:
+            if self._parts is None:
+                with suppress(
+                    OSError
+                ):  # a cluster without a shared folder: the identities tell what is missing
+                    os.chdir(plan.folder)
+                tell = ForwardedFiles(
+                    lambda file: self._outbox.put(Opened(file)), apart_from=Path(plan.output)
+                )
+                self._files = tell.__enter__()  # as long as the process lives
+                self._parts = plan.build()
+                self._models = {role: connect() for role, connect in plan.models.items()}
+                upstreams = {
+                    role: Upstream(facts.name, DriversModel(facts)) for role, facts in plan.roles.items()
+                }
+                self._gateway = Gateway(upstreams)
+        except Exception as error:  # noqa: BLE001 - told to the driver, which stops with this sentence
+            text = str(error) if isinstance(error, AssayError) else f"{type(error).__name__}: {error}"
+            return msgspec.structs.replace(here, problem=text, kind="build")
+        own = msgspec.to_builtins(self._parts.identity, str_keys=True)
+        if places := list(differences(plan.identity, own)):
+            named = "; ".join(_both_values(place, plan.identity, own) for place in places[:_MAX_PLACES])
+            return msgspec.structs.replace(here, problem=named, kind="files")
+        for role, model in self._models.items():
+            if model.endpoint != plan.roles[role].endpoint:
+                problem = (
+                    f"{plan.roles[role].name} is {model.endpoint} there and {plan.roles[role].endpoint} here"
+                )
+                return msgspec.structs.replace(here, problem=problem, kind="models")
+        return here
+
+    # Messages, called in any thread.
+
+    def deliver(self, messages: Sequence[ToWorker]) -> None:
+        """Hand messages to the thread."""
+        self._loop.call_soon_threadsafe(self._receive, messages)
+
+    def abandon_all(self) -> None:
+        """Stop all cases: the driver has lost the connection and starts them again elsewhere."""
+        self._loop.call_soon_threadsafe(self._cancel, list(self._open))
+
+    def close(self) -> None:
+        """Close what the suite and the models opened, and end the thread."""
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(timeout=5.0)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    # In the thread.
+
+    async def _close(self) -> None:
+        self._cancel(list(self._open))
+        if self._gateway is not None:
+            await self._gateway.close()
+        for model in self._models.values():
+            await model.close()
+        if self._parts is not None:
+            await self._parts.solver.close()
+
+    def _receive(self, messages: Sequence[ToWorker]) -> None:
+        for message in messages:
+            if isinstance(message, StartCase):
+                self._start(self._run_case(message))
+            elif isinstance(message, Send):
+                self._start(self._send(message))
+            elif isinstance(message, Abandon):
+                self._cancel([message.attempt])
+            elif (opened := self._open.get(message.attempt)) is not None:
+                opened.receive(message)
+
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _cancel(self, attempts: Sequence[int]) -> None:
+        for number in attempts:
+            opened = self._open.pop(number, None)
+            if opened is not None and opened.task is not None:
+                self._abandoned.add(opened.task)
+                opened.task.cancel()
+
+    async def _run_case(self, start: StartCase) -> None:
+        assert self._parts is not None
+        opened = OpenAttempt(start, self._plan, self._gateway, self._outbox)
+        opened.task = task = asyncio.current_task()
+        self._open[start.attempt] = opened
+        try:
+            failure = await attempt(
+                self._parts.solver, start.case.inputs, opened.ctx, self._forgive_cancellation
+            )
+            self._outbox.put(EndCase(start.attempt, opened.unsent_records(), failure))
+        except asyncio.CancelledError:
+            return  # abandoned by the driver
+        except AssayError as error:
+            self._outbox.put(Stopped(start.attempt, str(error), error.exit_code))
+        except BaseException as error:  # noqa: BLE001 - a bug of assay; the driver stops with it
+            self._outbox.put(Stopped(start.attempt, f"{type(error).__name__}: {error}", 1))
+        finally:
+            self._open.pop(start.attempt, None)
+            if task is not None:
+                self._abandoned.discard(task)
+
+    def _forgive_cancellation(self) -> bool:
+        task = asyncio.current_task()
+        if task is None or task in self._abandoned:
+            return False
+        while task.cancelling():
+            task.uncancel()
+        return True
+
+    async def _send(self, message: Send) -> None:
+        try:
+            response = await self._models[message.role].send(message.request, message.seed)
+            self._outbox.put(Sent(message.number, response))
+        except ModelError as error:
+            self._outbox.put(Sent(message.number, error.response, error.failure, error.retry, error.wait))
+        except Exception as error:  # noqa: BLE001 - as the caller does for a bug of a provider
+            failure = Failure("bad_reply", f"the provider raised {type(error).__name__}: {error}")
+            self._outbox.put(Sent(message.number, None, failure, retry=True))
+
+
+class OpenAttempt:
+    """A case that runs here: its context, and its questions to the driver that have no answer yet."""
+
+    def __init__(self, start: StartCase, plan: WorkerPlan, gateway: Gateway | None, outbox: Outbox) -> None:
+        self.task: asyncio.Task[None] | None = None
+        self._attempt = start.attempt
+        self._outbox = outbox
+        self._asked = 0
+        self._waiting: dict[int, asyncio.Future[Reply | PartVerdict]] = {}
+        self._sent_records = 0
+        run = RunContext(
+            models={role: RemoteBinder(role, facts, self._ask) for role, facts in plan.roles.items()},
+            log=_UnwrittenRecords(),
+            replies=_no_replies,
+            seed=plan.seed,
+            started=start.started,
+            gateway=gateway,
+            verdict=self._passed,
+        )
+        self.ctx = TryContext(start.case, ASK, start.try_, run)
+
+    def receive(self, message: Reply | PartVerdict) -> None:
+        """Give an answer of the driver to the code that waits for it."""
+        future = self._waiting.pop(message.number, None)
+        if future is not None and not future.done():
+            future.set_result(message)
+
+    def unsent_records(self) -> list[Record]:
+        """Return the records that the driver does not have yet."""
+        records = self.ctx.records[self._sent_records :]
+        self._sent_records += len(records)
+        # As JSON values: a struct leaves out a default only where it is the very object of the class, which it no
+        # longer is in another process. The journal would have other bytes.
+        return [msgspec.structs.replace(each, data=msgspec.to_builtins(each.data)) for each in records]
+
+    async def _answer(self, number: int) -> Reply | PartVerdict:
+        future: asyncio.Future[Reply | PartVerdict] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        return await future
+
+    def _number(self) -> int:
+        self._asked += 1
+        return self._asked
+
+    async def _ask(self, role: str, request: Request, hash_: str, n: int, purpose: str) -> tuple[Call, bool]:
+        number = self._number()
+        self._outbox.put(Ask(self._attempt, number, role, request, hash_, n, purpose))
+        reply = await self._answer(number)
+        assert isinstance(reply, Reply)
+        return reply.call, reply.replayed
+
+    async def _passed(self, case: Case, records: Sequence[Record], part: str) -> bool:
+        number = self._number()
+        self._outbox.put(Passed(self._attempt, number, part, self.unsent_records()))
+        verdict = await self._answer(number)
+        assert isinstance(verdict, PartVerdict)
+        return verdict.passed
+
+
+def _no_replies(index: int, stage: str) -> dict[tuple[str, str, int], Call]:
+    """The driver has the replies of earlier tries."""
+    return {}
+
+
+class _UnwrittenRecords:
+    """Takes the place of the journal in a context on a worker: the driver writes the records."""
+
+    def write_records(self, records: Sequence[Record]) -> tuple[list[int], list[Record]]:
+        return [], list(records)
+
+    def without_secrets(self, records: Sequence[Record]) -> Sequence[Record]:
+        return records
+
+
+def _both_values(place: str, here: Any, there: Any) -> str:
+    """Return a place at which two identities differ, with both values."""
+    values = []
+    for identity in (here, there):
+        value = identity
+        for part in place.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        values.append(cut_end(str(value), 60))
+    return f"{place} is {values[1]} there and {values[0]} here"

@@ -1,0 +1,59 @@
+"""A Ray cluster on this machine whose nodes are processes with logical resources. Nodes can be added and removed.
+
+with LocalCluster(nodes=2) as cluster:
+assay.task("task.yaml", model="…", executor="ray")   # finds the cluster that this process is connected to
+node = cluster.add_node()
+cluster.remove_node(node)
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from types import TracebackType
+from typing import Any, Self
+
+# Before Ray is imported: it sends nothing anywhere, and prints nothing.
+os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
+# One CPU of each is for a worker. They are logical: the machine may have fewer.
+NODE_CPUS = 2
+
+
+class LocalCluster:
+    """Nodes of Ray in this machine. The first one is the head, which no worker is placed on."""
+
+    def __init__(self, nodes: int) -> None:
+        self._count = nodes
+        self.nodes: list[Any] = []
+
+    def __enter__(self) -> Self:
+        import ray
+        from ray.cluster_utils import Cluster
+
+        self._cluster = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+        )
+        for _ in range(self._count):
+            self.add_node()
+        ray.init(address=self._cluster.address, log_to_driver=False, logging_level=logging.ERROR)
+        self._cluster.wait_for_nodes()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        import ray
+
+        ray.shutdown()
+        self._cluster.shutdown()
+
+    def add_node(self) -> Any:
+        """Start a node."""
+        node = self._cluster.add_node(num_cpus=NODE_CPUS)
+        self.nodes.append(node)
+        return node
+
+    def remove_node(self, node: Any) -> None:
+        """End a node and all workers on it, as a power cut would."""
+        self.nodes.remove(node)
+        self._cluster.remove_node(node, allow_graceful=False)
