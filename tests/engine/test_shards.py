@@ -124,6 +124,24 @@ def test_two_shards_do_not_share_an_output_folder(here: Path) -> None:
     assert len(list(Path("one/assay").iterdir())) == len(list(Path("all/assay").iterdir())) == 1
 
 
+def test_lists_comparisons_and_gates_say_that_a_run_is_a_shard(here: Path) -> None:
+    """A gate decides about the whole run only, unless cases may be missing."""
+    task = small_run("task")
+    make_files(task, here)
+    task.start(output_dir="whole")
+    task.start(output_dir="part", shard="1/2")
+    assert "shard=1/2" in run_here(["runs", "part"], here).stdout
+    assert "is shard 1/2 of its run, not the whole run" in run_here(["compare", "whole", "part"], here).stdout
+    gate = ["gate", "part", "--require", "exact_match >= 0.2"]
+    undecided = run_here(gate, here)
+    assert undecided.returncode == 4
+    assert (
+        "is shard 1/2 of its run, not the whole run. Decide about the merged run"
+        in undecided.stdout.replace("\n", " ")
+    )
+    assert run_here([*gate, "--allow-missing"], here).returncode == 0
+
+
 def test_a_shard_is_scored_again_as_a_shard(here: Path) -> None:
     """`assay rescore` reads from run.json which rows there are."""
     task = small_run("task")

@@ -165,11 +165,13 @@ def gate(
             decision = decide_level(requirement, full_name(entry, metric, report), metric, point=point)
             judged.append(JudgedDecision(decision, _judges_of(entry, metric)))
     against, notes = "", [missing_note(run)]
+    is_shard = run.info.shard is not None
     if drop is not None:
         base = finished_run(split_subject(drop.base)[0])
         against = str(base.folder)
         if base.folder != run.folder:
             notes.append(missing_note(base))
+            is_shard = is_shard or base.info.shard is not None
         result = compare([drop.base, name], flips=0)
         for comparison in result.comparisons:
             judged += _decide_drops(
@@ -184,12 +186,13 @@ def gate(
                 decision.reason = f"not measured: {answered.none_answered}"
     decisions = [decision for decision, _ in judged]
     notes = [note for note in notes if note]
+    remedy = (
+        "Decide about the merged run: assay merge" if is_shard else "Repeat the run's command to ask again"
+    )
     if notes and not allow_missing:
         for decision in decisions:
             decision.verdict, decision.cases_needed = "inconclusive", None
-            decision.reason = (
-                f"{'; '.join(notes)}. Repeat the run's command to ask again, or pass --allow-missing"
-            )
+            decision.reason = f"{'; '.join(notes)}. {remedy}, or pass --allow-missing"
     if drop is not None:
         notes += [note for comparison in result.comparisons for note in comparison.notes]
     judges = list({judge.id: with_calibration(judge) for _, some in judged for judge in some}.values())
@@ -234,9 +237,11 @@ def _decide_drops(
 
 
 def missing_note(run: RunState) -> str:
-    """Return how many cases of a run have no answer or no score, or ""."""
+    """Return how many cases of a run have no answer or no score, or that other shards have cases; else ""."""
     summary = run.summary
     assert summary is not None
+    if run.info.shard is not None:
+        return f"{run.folder.name} is shard {run.info.shard} of its run, not the whole run"
     if run.state != "incomplete":
         return ""
     missing = summary.total - summary.ok - summary.subject_error

@@ -151,6 +151,9 @@ def list_runs(
             told = _differences([info for _, info in group], ignored_options(suite))
             for (run, _), differs in zip(group, told, strict=True):
                 run.differs = differs
+    for run, info in listed:
+        if info.shard is not None:
+            run.differs = {"shard": str(info.shard), **run.differs}
     # A copy of a run has its name too.
     names = Counter(run.name for run, _ in listed)
     for run, _ in listed:

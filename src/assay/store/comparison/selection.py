@@ -110,6 +110,8 @@ class RunSelection:
         if folder not in self._runs:
             self._runs[folder] = ComparedRun(folder, state.info, summary, self.numbers)
             missing = summary.total - summary.ok - summary.subject_error
+            if state.info.shard is not None:
+                self.notes.append(f"{folder.name} is shard {state.info.shard} of its run, not the whole run")
             if missing:
                 self.notes.append(f"{folder.name}: {missing:,} of {summary.total:,} cases have no answer")
         run = self._runs[folder]
