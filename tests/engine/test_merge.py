@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import assay
 from assay.core.errors import DamagedRun, UsageError
-from assay.journal.folder import read_info, write_info
+from assay.journal.folder import read_info, read_summary, write_info, write_summary
 from assay.store.check import check_run
 from assay.store.runs import find_run
 
@@ -195,6 +196,18 @@ def test_a_shard_that_is_not_complete_is_named_with_what_remains(here: Path) -> 
     assert not Path("merged").exists()
 
 
+def test_a_shard_whose_summary_counts_too_few_cases_is_not_complete(here: Path) -> None:
+    """Whatever its state is."""
+    task = small_run("task")
+    make_files(task, here)
+    one, two = make_shards(task, 2)
+    summary = read_summary(find_run(two))
+    assert summary is not None
+    write_summary(find_run(two), replace(summary, ok=3))
+    with pytest.raises(UsageError, match=r"shard 2/2 .* is not complete \(finished\): 1 of 4 cases remain"):
+        assay.merge([one, two], "merged")
+
+
 def test_shards_of_other_runs_and_whole_runs_are_refused(here: Path) -> None:
     """What differs is named."""
     task = small_run("task")
@@ -231,6 +244,23 @@ def test_shards_that_were_scored_otherwise_are_refused(here: Path) -> None:
         assay.merge([one, two], "merged")
     assert task.start(output_dir=one, shard="1/2").exit_code == 0
     assert assay.merge([one, two], "merged").exit_code == 0
+
+
+def test_a_judge_need_not_be_there(here: Path) -> None:
+    """Its verdicts are in the shards. The command of the run, which has the judge, finds the merged run finished."""
+    small = small_run("memory-eval")
+    make_files(small, here)
+    (here / "judge.py").write_text(
+        'def judge(messages, params):\n    return \'{"reason": "r", "label": "Correct"}\'\n'
+    )
+    judge = {"judge": "python/judge.py:judge"}
+    shards = []
+    for number in (1, 2):
+        shards.append(str(small.start(output_dir=f"shards/{number}", shard=f"{number}/2", **judge).folder))
+    merged = assay.merge(shards, "merged")
+    assert merged.summary.state == "finished", merged.reason
+    again = small.start(output_dir="merged", **judge)
+    assert (again.folder, again.asked) == (merged.folder, False)
 
 
 def test_shards_judged_by_another_judge_than_they_began_with_are_left_to_the_command(here: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,32 @@ def test_settings_of_a_memory_share_replies_in_a_shard(here: Path) -> None:
     whole = small.start(output_dir="whole", memory=memory)
     shards = [small.start(output_dir=f"{number}", shard=f"{number}/3", memory=memory) for number in (1, 2, 3)]
     assert sum(shard.summary.spent["calls"] for shard in shards) == whole.summary.spent["calls"] > 0
+
+
+def test_the_files_of_a_shard_have_its_rows_only(here: Path) -> None:
+    """Rows of other shards are not in them, not even as rows without a result."""
+    for suite, pattern in (("hop", "out/rows_*.jsonl"), ("pipeline", "out/p/results.jsonl")):
+        small = small_run(suite)
+        make_files(small, here)
+        run = small.start(shard="2/3", fresh=True)
+        (path,) = Path().glob(pattern)
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert len([line for line in lines if "_type" not in line]) == run.info.total == 2
+        assert run.report is not None
+        assert run.report.entries[0].metrics[0].denominator == 2
+        shutil.rmtree("out")
+
+
+def test_a_shard_of_a_memory_evaluation_is_judged_later_as_a_shard(here: Path) -> None:
+    """`--eval-only` names no shard: run.json says which samples there are."""
+    small = small_run("memory-eval")
+    make_files(small, here)
+    values = {"dataset": "data", "baseline": ["bm25"], "model": "python/model.py:answer", "shard": "2/2"}
+    fed = assay.run(assay.spec("memory-eval", **values, no_judge=True, output_dir="out"))
+    judged = assay.run(assay.spec("memory-eval", eval_only=True, judge="offline", output_dir="out"))
+    assert (judged.folder, judged.exit_code, judged.summary.total) == (fed.folder, 0, 1)
+    assert judged.report is not None
+    assert judged.report.notices[0].startswith("shard 2 of 2: 1 of 2 cases")
 
 
 def test_a_shard_that_was_stopped_is_continued(here: Path) -> None:

@@ -1,7 +1,7 @@
 """A shard: one of several parts of a run, each made by a start of its own, as by the jobs of a Slurm array.
 
     shard = Shard.parse("3/16")         # --shard 3/16
-    shard.takes(18)                     # True: row 18 is the third of its sixteen rows
+    shard.rows_of(10_000)               # 625: rows 2, 18, 34, …, counted from 0
 
 A shard takes every n-th row of the data, with all its subjects. It does not take every n-th case: settings of one
 memory share replies within a row, the result files of a pipeline have the variants of a test side by side, and every
@@ -44,10 +44,6 @@ class Shard(Struct, frozen=True):
             )
             raise UsageError(f"--shard {text}: I is a number from 1 to N; {advice}")
         return cls(number, count)
-
-    def takes(self, row: int) -> bool:
-        """Return whether the row with this number, counted from 0, belongs to the shard."""
-        return row % self.count == self.number - 1
 
     def rows_of(self, rows: int) -> int:
         """Return how many of so many rows belong to the shard."""
