@@ -254,10 +254,9 @@ def test_a_judge_need_not_be_there(here: Path) -> None:
         'def judge(messages, params):\n    return \'{"reason": "r", "label": "Correct"}\'\n'
     )
     judge = {"judge": "python/judge.py:judge"}
-    shards = []
     for number in (1, 2):
-        shards.append(str(small.start(output_dir=f"shards/{number}", shard=f"{number}/2", **judge).folder))
-    merged = assay.merge(shards, "merged")
+        small.start(output_dir=f"shards/{number}", shard=f"{number}/2", **judge)
+    merged = assay.merge(["shards"], "merged")
     assert merged.summary.state == "finished", merged.reason
     again = small.start(output_dir="merged", **judge)
     assert (again.folder, again.asked) == (merged.folder, False)
