@@ -88,6 +88,13 @@ kills: $(VENV)/.dev
 	KILLS=100 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist load -rP tests/engine/test_kills.py
 	KILLS=100 $(BIN)/python -m pytest -n $(TEST_PROCESSES) tests/engine tests/with_system -k 'kill and not in_flight'
 
+# 10,000 seeded scenarios over all suites: kill -9 at numbered write points, full and read-only disks, clocks that jump,
+# two writers, damaged bytes, endpoints that lie. `make chaos SEED=17` plays one seed and tells all that happened.
+CHAOS_SCENARIOS ?= 10000
+.PHONY: chaos
+chaos: $(VENV)/.dev
+	PYTHONPATH=tests OPENBLAS_NUM_THREADS=1 $(BIN)/python -m chaos $(or $(SEED),--scenarios $(CHAOS_SCENARIOS))
+
 # How a memory answers as a conversation grows, offline; about three minutes on two cores.
 demo-memory: $(VENV)/.local
 	$(BIN)/assay models pull smollm2

@@ -17,7 +17,7 @@ PROGRAM = """if True:
         del os.posix_fallocate  # Python has none there
     from assay.journal.room import RESERVED_BYTES, Room
     room = Room(Path(sys.argv[1]))
-    files = [file for file in Path("/proc/self/fd").iterdir() if ".room-" in os.path.realpath(file)]
+    files = [file for file in Path("/proc/self/fd").iterdir() if ".room" in os.path.realpath(file)]
     print(*(os.stat(file).st_blocks * 512 >= RESERVED_BYTES for file in files))
     room.close()
 """

@@ -20,13 +20,14 @@ import sys
 import time
 import urllib.request
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
     from aiohttp import web
 
@@ -46,7 +47,47 @@ BODIES = {
     "no_choices": b'{"object":"chat.completion","usage":{}}',
     "refusal": b'{"choices":[{"message":{"content":null,"refusal":"I will not"},"finish_reason":"stop"}]}',
 }
-"""Faults that are a reply with status 200. The others, `drop`, `cut` and `hang`, concern the connection."""
+"""Faults that are a reply with status 200. `drop`, `cut`, `hang` and those of `LIES` concern the connection."""
+
+
+def _http(body: bytes, *headers: str, first: str = "HTTP/1.1 200 OK") -> bytes:
+    return "\r\n".join([first, *headers, "", ""]).encode() + body
+
+
+_WRONG = b'{"choices":[{"message":{"content":"an answer to another request"},"finish_reason":"stop"}]}'
+_FLOOD = 9 << 20
+LIES: dict[str, Callable[[bytes], list[bytes]]] = {
+    "reset": lambda body: [],
+    "short_length": lambda body: [_http(body, f"Content-Length: {len(body) // 2}")],
+    "long_length": lambda body: [_http(body, f"Content-Length: {len(body) + 7}")],
+    "two_lengths": lambda body: [_http(body, f"Content-Length: {len(body)}", "Content-Length: 3")],
+    "no_number": lambda body: [_http(body, "Content-Length: many")],
+    "wrong_type": lambda body: [_http(b"<p>sorry</p>", "Content-Type: text/html", "Content-Length: 12")],
+    "half_json": lambda body: [_http(body[:-9], f"Content-Length: {len(body) - 9}")],
+    "list": lambda body: [_http(b"[1, 2]", "Content-Length: 6")],
+    "deep": lambda body: [_http(b"[" * 90_000, "Content-Length: 90000")],
+    "bad_utf8": lambda body: [_http(body.replace(b"answer", b"\xff\xfe"), "Connection: close")],
+    "other_types": lambda body: [_http(b'{"choices":[{"message":{"content":17}}]}', "Content-Length: 40")],
+    "bad_chunk": lambda body: [_http(b"zz\r\n" + body, "Transfer-Encoding: chunked")],
+    "second_reply": lambda body: [
+        _http(body, f"Content-Length: {len(body)}") + _http(_WRONG, f"Content-Length: {len(_WRONG)}")
+    ],
+    "endless_head": lambda body: [_http(b"", *(f"X-{n}: {'x' * 900}" for n in range(200)))],
+    "flood": lambda body: [_http(b"", "Connection: close"), *[b" " * (1 << 20)] * (_FLOOD >> 20)],
+    "announced_flood": lambda body: [_http(b" " * 1000, f"Content-Length: {1 << 40}")],
+    "trickle": lambda body: [
+        _http(b"", f"Content-Length: {len(body)}"),
+        *(body[n : n + 20] for n in range(0, len(body), 20)),
+    ],
+    "old_http": lambda body: [_http(body, first="HTTP/1.0 200 OK")],
+    "continue_first": lambda body: [
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        _http(body, f"Content-Length: {len(body)}"),
+    ],
+}
+"""Faults that are raw bytes, each piece a little after the one before. Then the connection is closed."""
+HARMLESS = ("trickle", "old_http", "continue_first")
+"""Lies that are HTTP after all: the answer is right."""
 
 
 class Behaviour(msgspec.Struct):
@@ -172,7 +213,8 @@ class Endpoint:
                 self._write("answered", seen)
             return response
         except (asyncio.CancelledError, ConnectionError):
-            seen.outcome = "left"
+            if seen.outcome == "waiting":
+                seen.outcome = "left"
             raise
         finally:
             self._in_flight -= 1
@@ -204,6 +246,8 @@ class Endpoint:
         body = completion(seen.reply, chat=chat)
         if fault in ("drop", "cut"):
             return await _break_off(request, body if fault == "cut" else b"")
+        if fault in LIES:
+            return await _send_raw(request, LIES[fault](body))
         return self._reply(fault, body)
 
     def _reply(self, fault: str | None, body: bytes) -> web.Response:
@@ -228,6 +272,24 @@ async def _break_off(request: web.Request, body: bytes) -> web.StreamResponse:
     assert request.transport is not None
     request.transport.close()
     return response
+
+
+async def _send_raw(request: web.Request, pieces: list[bytes]) -> web.StreamResponse:
+    """Send bytes as they are, and close the connection."""
+    from aiohttp import web
+
+    transport = request.transport
+    assert transport is not None
+    for piece in pieces:
+        if transport.is_closing():
+            break
+        transport.write(piece)
+        await asyncio.sleep(0.002)
+    if pieces:
+        transport.close()
+    else:
+        transport.abort()
+    return web.StreamResponse()
 
 
 def completion(text: str, *, chat: bool) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +45,25 @@ def write_whole(path: Path, data: bytes) -> Path:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # the first error has the cause
+            temporary.unlink(missing_ok=True)
         raise
     return path
+
+
+def own_temporary(path: Path) -> Path:
+    """Return a temporary name for a file that several processes may write at once. It contains the process id.
+
+    Temporary files of processes that are gone are removed: they were killed while they wrote.
+    """
+    for leftover in path.parent.glob(f".{escape(path.name)}.*.tmp"):
+        with suppress(OSError, ValueError):
+            process = int(leftover.suffixes[-2][1:])
+            try:
+                os.kill(process, 0)
+            except ProcessLookupError:
+                leftover.unlink()
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 def write_json(path: Path, value: Any) -> Path:

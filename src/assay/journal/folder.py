@@ -19,7 +19,7 @@ from zlib import crc32
 import msgspec
 
 from assay.core import files
-from assay.core.errors import DamagedRun, Problem, RunBusy, UsageError, cannot_write
+from assay.core.errors import DamagedRun, Problem, RunBusy, StopRun, UsageError, cannot_write
 from assay.core.hashing import file_sha256
 from assay.core.imported import ImportOrigin
 from assay.core.registry import short
@@ -57,6 +57,8 @@ MAX_HEADER = 120
 _LOCK_PAUSES = (0.005, 0.02, 0.05)
 # Name of the folder, below the output folder, that has all run folders.
 HOME = "assay"
+# Name of a run folder in HOME before it has all of its files. The next new run removes what a kill has left of it.
+_NEW = ".new"
 
 
 class RunInfo(msgspec.Struct, kw_only=True):
@@ -309,9 +311,9 @@ def read_info(folder: Path) -> RunInfo:
 def is_run_folder(folder: Path) -> bool:
     """Return whether a folder is a run folder: it has a `run.json`, or it lost it and has a journal with lines.
 
-    A new folder gets its `run.json` last and is no run folder before.
+    A new folder gets its name when it has all files, and is no run folder before.
     """
-    return (folder / "run.json").is_file() or _has_journal(folder)
+    return folder.name != _NEW and ((folder / "run.json").is_file() or _has_journal(folder))
 
 
 def _has_journal(folder: Path) -> bool:
@@ -588,16 +590,24 @@ def run_name(info: RunInfo) -> str:
 
 
 def create_run(home: Path, info: RunInfo) -> RunFolder:
-    """Create a run folder with its `run.json`."""
+    """Create a run folder with its `run.json`, completely or not at all. The caller holds the `selection_lock`."""
     info.started = free_start(home, info.started)
     path = home / run_name(info)
     info.id = secrets.token_hex(8)
+    new = home / _NEW
+    shutil.rmtree(new, ignore_errors=True)
+    folder: RunFolder | None = None
     try:
-        path.mkdir(mode=files.FOLDER_MODE)
-        folder = RunFolder(path, created=True)
+        new.mkdir(mode=files.FOLDER_MODE)
+        folder = RunFolder(new, created=True)
         for file in FILES:
-            (path / file).touch(mode=files.FILE_MODE)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    write_info(path, info)  # last: a folder with this file counts as a run
+            (new / file).touch(mode=files.FILE_MODE)
+        write_info(new, info)
+        new.rename(path)
+    except (OSError, StopRun) as error:
+        if folder is not None:
+            folder.close()
+        shutil.rmtree(new, ignore_errors=True)
+        raise error if isinstance(error, StopRun) else cannot_write(path, error) from error
+    folder.path = path
     return folder

@@ -138,8 +138,11 @@ class JournalFile:
         self._redact = redact or None
         self._room = room
         self._added: list[bytes] = []
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-        self.size = self._next_offset = _cut_torn_line(self._fd)
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+            self.size = self._next_offset = _cut_torn_line(self._fd)
+        except OSError as error:
+            raise cannot_write(path, error) from error
         os.lseek(self._fd, self.size, os.SEEK_SET)
         self.dirty = False
         self._sync_error: OSError | None = None

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from pathlib import Path
 
 from assay.core.errors import FULL_DISK, DiskFull, StopRun, write_advice
@@ -57,8 +56,10 @@ def _reserve(folder: Path) -> int:
     """Return the descriptor of an unnamed file that occupies the room. Raises StopRun if there is none."""
     fd = -1
     try:
-        fd, name = tempfile.mkstemp(prefix=".room-", dir=folder)
-        Path(name).unlink()
+        # A fixed name: if a kill comes before the removal, the next start removes the file.
+        path = folder / ".room"
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        path.unlink(missing_ok=True)
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(fd, 0, RESERVED_BYTES)
         else:  # macOS

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from mmap import ACCESS_READ, MADV_DONTNEED, mmap
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -19,6 +20,7 @@ from zlib import crc32
 
 import msgspec
 
+from assay.core.files import own_temporary
 from assay.journal.lines import FORMAT
 
 # Change it when the meaning of a sidecar's content changes. Older sidecars are then ignored.
@@ -75,7 +77,7 @@ def save(path: Path, head: msgspec.Struct, arrays: Sequence[array[Any] | bytearr
     frame = _Frame(_VERSION, FORMAT, [len(view) for view in views], msgspec.Raw(msgspec.json.encode(head)))
     first = msgspec.json.encode(frame) + b"\n"
     checksum = crc32(first)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = own_temporary(path)
     try:
         with temporary.open("wb") as file:
             file.write(first)
@@ -85,7 +87,8 @@ def save(path: Path, head: msgspec.Struct, arrays: Sequence[array[Any] | bytearr
             file.write(b"%08x" % checksum)
         temporary.replace(path)
     except OSError:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def load_head(path: Path, head_type: type[HeadT]) -> HeadT | None:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from assay import scoring
+from assay.core.files import own_temporary
 from assay.core.hashing import fingerprint as fingerprint_of
 from assay.core.judges import ANSWER, Agreement, Calibration
 
@@ -84,11 +86,16 @@ def save_calibration(calibration: Calibration) -> str:
 def write_calibrations(path: Path, calibrations: Sequence[Calibration]) -> Path:
     """Write calibrations atomically: readers see either the old file or the new one. Several become a list."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Two processes may calibrate the same judge at once, so the temporary name contains the process id.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     content = msgspec.json.encode(calibrations[0] if len(calibrations) == 1 else calibrations)
-    temporary.write_bytes(msgspec.json.format(content, indent=2) + b"\n")
-    temporary.replace(path)
+    # Two processes may calibrate the same judge at once, so each has a temporary file of its own.
+    temporary = own_temporary(path)
+    try:
+        temporary.write_bytes(msgspec.json.format(content, indent=2) + b"\n")
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):  # the first error has the cause
+            temporary.unlink(missing_ok=True)
+        raise
     return path
 
 

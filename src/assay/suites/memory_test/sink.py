@@ -133,8 +133,11 @@ def time_stamp(started: float) -> str:
 
 
 def _is_free(folder: Path, run: str) -> bool:
-    """Return whether the folder does not exist, is empty, or belongs to this run."""
-    if not folder.exists() or not any(folder.iterdir()):
+    """Return whether the folder does not exist, is empty, or belongs to this run.
+
+    A hidden file is the rest of a summary.json whose writer was killed.
+    """
+    if not folder.exists() or all(path.name.startswith(".") for path in folder.iterdir()):
         return True
     try:
         summary: Any = msgspec.json.decode((folder / SUMMARY).read_bytes())

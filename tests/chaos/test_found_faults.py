@@ -1,0 +1,120 @@
+"""Faults of assay that chaos has found, each in its smallest form."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+import subprocess
+import sys
+from array import array
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.core.errors import StopRun
+from assay.core.judges import Calibration
+from assay.journal import folder as folders
+from assay.journal import sidecar
+from assay.journal.folder import RunInfo
+from assay.journal.journal import Journal
+from assay.journal.room import Room
+from assay.store.calibrations import SHIPPED, write_calibrations
+from assay.suites.memory_test.sink import output_folders
+
+from chaos.process import Ended, Job, start
+from chaos.write_points import Disturbance
+
+
+class _Head(msgspec.Struct):
+    name: str = "head"
+
+
+def _create(home: Path) -> int:
+    values: dict[str, Any] = {key: {} for key in ("spec", "parts", "facts")}
+    info = RunInfo(suite="task", ask="a1", started=0.0, version="1", total=1, command=[], **values)
+    with folders.selection_lock(home):
+        folders.create_run(home, info).close()
+    return 0
+
+
+def _created(home: Path, disturbance: Disturbance) -> Ended:
+    return start(Job(home.parent, lambda: _create(home), home.parent.parent / "logs"), disturbance).end()
+
+
+def test_a_run_that_is_killed_while_it_is_created_leaves_no_folder_behind(tmp_path: Path) -> None:
+    home = tmp_path / "out" / "assay"
+    for number in count(1):
+        shutil.rmtree(home.parent, ignore_errors=True)
+        home.parent.mkdir()
+        if not _created(home, Disturbance("kill", number)).killed:
+            break
+        assert len(list(home.glob("*-task-a1"))) <= 1
+        _create(home)
+        assert [path for path in home.iterdir() if not folders.is_run_folder(path)] == []
+    assert number > 8
+
+
+def test_a_run_that_cannot_be_created_leaves_no_folder_behind(tmp_path: Path) -> None:
+    home = tmp_path / "out" / "assay"
+    for number in range(2, 12):
+        shutil.rmtree(home.parent, ignore_errors=True)
+        home.parent.mkdir()
+        ended = _created(home, Disturbance("error", number, errno=errno.ENOSPC, lasts=True))
+        assert "StopRun: cannot write" in ended.err or ended.code == 0
+        assert all(folders.is_run_folder(path) for path in home.iterdir())
+
+
+def _dead_process() -> int:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        return process.pid
+
+
+def test_an_index_removes_what_a_killed_process_left_of_it(tmp_path: Path) -> None:
+    leftover = tmp_path / f".index.bin.{_dead_process()}.tmp"
+    leftover.touch()
+    sidecar.save(tmp_path / "index.bin", _Head(), [array("q", [1])])
+    assert [path.name for path in tmp_path.iterdir()] == ["index.bin"]
+
+
+def test_an_index_that_cannot_be_removed_stops_nothing(tmp_path: Path) -> None:
+    """The disk becomes read-only after the temporary file was opened."""
+
+    def save() -> int:
+        sidecar.save(tmp_path / "stage" / "index.bin", _Head(), [array("q", [1])])
+        return 0
+
+    (tmp_path / "stage").mkdir()
+    read_only = Disturbance("error", 2, errno=errno.EROFS, lasts=True)
+    ended = start(Job(tmp_path / "stage", save, tmp_path / "logs"), read_only).end()
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.reached
+
+
+def test_a_journal_that_cannot_be_opened_stops_the_run_with_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "calls.jsonl").symlink_to(tmp_path / "gone" / "calls.jsonl")
+    with pytest.raises(StopRun, match="cannot write .*calls.jsonl: No such file or directory"):
+        Journal(tmp_path, [], [], "id")
+
+
+def test_the_reserve_that_a_kill_left_is_removed_by_the_next_start(tmp_path: Path) -> None:
+    (tmp_path / ".room").touch()
+    Room(tmp_path).close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_calibration_that_cannot_be_written_leaves_no_part(tmp_path: Path) -> None:
+    (tmp_path / "calibration.json").mkdir()
+    calibrations = msgspec.json.decode((SHIPPED / "offline.json").read_bytes(), type=list[Calibration])
+    with pytest.raises(OSError, match="calibration.json"):
+        write_calibrations(tmp_path / "calibration.json", calibrations)
+    assert [path.name for path in tmp_path.iterdir()] == ["calibration.json"]
+
+
+def test_a_memory_test_takes_its_folder_again_after_a_kill_in_its_first_file(tmp_path: Path) -> None:
+    (first,) = output_folders(tmp_path, ["bm25"], "plain", 0.0, "run").values()
+    (first / ".summary.json.tmp").write_text("{")
+    (second,) = output_folders(tmp_path, ["bm25"], "plain", 0.0, "run").values()
+    assert second == first
