@@ -60,6 +60,8 @@ class Configuration(NamedTuple):
     wrap: str = ""
     """The text around the endpoint's answers."""
     evaluate: Callable[..., assay.Run] | None = None
+    forgives: bool = False
+    """Whether code of the run goes on without a reply, so that a case ends well although a call failed."""
 
     def __str__(self) -> str:
         return f"{self.suite} {self.name}"
@@ -153,17 +155,17 @@ def _pipeline(size: int, *, judged: bool = False, variants: bool = False) -> Con
     return Configuration("pipeline", name, files, tuple(words), _JSON if judged else "")
 
 
-def _hop(size: int, *more: str, profiles: int = 0) -> Configuration:
-    files = {"function.py": HOP, "rows.jsonl": _lines(numbered(size))}
-    words = ["hop", "function.py:hop", "rows.jsonl", *more]
-    if profiles:
-        llms = {f"llm{n}": {"model": f"openai/fake{n}"} for n in range(profiles)}
-        own = {f"p{n}": {"llm": f"llm{n}"} for n in range(profiles)}
-        files["settings.yaml"] = as_yaml({"llms": llms, "profiles": own})
-    else:
-        words += [*_MODEL]
-    name = f"of {size} rows, {profiles or 1} profiles" + "".join(f" {word}" for word in more)
-    return Configuration("hop", name, files, tuple(words), _JSON)
+_CHAT = """
+async def hop(session, fields):
+    return {"answer": fields["n"] * 2, "said": await session.model.chat(f"say {fields['n']}")}
+"""
+
+
+def _hop(size: int, function: str, *more: str) -> Configuration:
+    files = {"function.py": function, "rows.jsonl": _lines(numbered(size))}
+    name = f"of {size} rows" + ", forgiving" * (function == HOP) + "".join(f" {word}" for word in more)
+    words = ("hop", "function.py:hop", "rows.jsonl", *_MODEL, *more)
+    return Configuration("hop", name, files, words, _JSON, forgives=function == HOP)
 
 
 def _memory_test(sizes: Sequence[int], memories: str, *more: str) -> Configuration:
@@ -212,9 +214,10 @@ _ALL = (
     _pipeline(6),
     _pipeline(3, judged=True),
     _pipeline(4, variants=True),
-    _hop(2),
-    _hop(8),
-    _hop(4, "--wrapper", "view"),
+    _hop(2, HOP),
+    _hop(8, HOP),
+    _hop(4, _CHAT, "--wrapper", "view"),
+    _hop(8, _CHAT),
     _memory_test((3,), "bm25"),
     _memory_test((3, 3, 2), "bm25,STMemory"),
     _memory_test((3, 2), "GAMemory"),

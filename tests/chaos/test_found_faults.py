@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from assay.core.errors import StopRun
 from assay.core.judges import Calibration
 from assay.journal import folder as folders
 from assay.journal import sidecar
-from assay.journal.folder import RunInfo
+from assay.journal.folder import RunInfo, Summary
 from assay.journal.journal import Journal
 from assay.journal.room import Room
 from assay.store.calibrations import SHIPPED, write_calibrations
@@ -118,3 +119,28 @@ def test_a_memory_test_takes_its_folder_again_after_a_kill_in_its_first_file(tmp
     (first / ".summary.json.tmp").write_text("{")
     (second,) = output_folders(tmp_path, ["bm25"], "plain", 0.0, "run").values()
     assert second == first
+
+
+def test_two_processes_that_show_a_finished_run_copy_its_files_side_by_side(tmp_path: Path) -> None:
+    """A second process copies the summary while the first one waits in the middle of its copy."""
+    run = tmp_path / "stage" / "run"
+    run.mkdir(parents=True)
+    (run / "summary.json").write_text("{}")
+    newest = tmp_path / "stage" / "newest"
+    values: dict[str, Any] = dict.fromkeys(("total", "ok", "subject_error", "infra_error", "exit_code"), 0)
+    values |= {"spent": {}, "this_start": {}, "files": [], "scorers": [], "seconds": 0.0}
+    summary = Summary(state="finished", score="s", newest=str(newest), **values)
+
+    def copy() -> int:
+        folders.copy_to_newest(run, summary)
+        return 0
+
+    job = Job(tmp_path / "stage", copy, tmp_path / "logs")
+    (paused, told), (waits, resume) = os.pipe(), os.pipe()
+    first = start(job, Disturbance("pause", 4, pipe=(told, waits)))
+    assert first.wait(or_readable=paused) is None
+    assert start(job._replace(logs=tmp_path / "other")).end().code == 0
+    os.write(resume, b"g")
+    ended = first.end()
+    assert (ended.code, ended.err) == (0, "")
+    assert [path.name for path in newest.iterdir()] == ["summary.json"]

@@ -143,11 +143,13 @@ class WritePoints:
         self._is_done = True
         match wanted.action:
             case "kill":
-                if wanted.when == "after":
-                    do()
-                elif wanted.when == "torn" and half is not None:
-                    half()
-                _kill(_getpid(), signal.SIGKILL)
+                try:
+                    if wanted.when == "after":
+                        do()
+                    elif wanted.when == "torn" and half is not None:
+                        half()
+                finally:
+                    _kill(_getpid(), signal.SIGKILL)
             case "error":
                 if wanted.when == "torn" and is_first and half is not None:
                     return half()  # the next write is refused

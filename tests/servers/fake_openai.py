@@ -100,6 +100,8 @@ class Behaviour(msgspec.Struct):
     """The share of attempts that meets each fault."""
     faulty_attempts: int = 1_000_000
     """Later attempts of the same request meet no fault."""
+    same_fault: bool = False
+    """All attempts of a request meet the fault of the first."""
     always: dict[str, str] = {}
     """Prompts that meet a fault at every attempt."""
     retry_after: float | None = 0.05
@@ -175,7 +177,7 @@ def fault_of(behaviour: Behaviour, prompt: str, seed: int, attempt: int) -> str 
         return behaviour.always[prompt]
     if attempt > behaviour.faulty_attempts:
         return None
-    left = share("fault", prompt, seed, attempt)
+    left = share("fault", prompt, seed, 1 if behaviour.same_fault else attempt)
     for name, part in behaviour.faults.items():
         left -= part
         if left < 0:

@@ -270,14 +270,15 @@ def copy_to_newest(folder: Path, summary: Summary) -> None:
     try:
         target.mkdir(parents=True, exist_ok=True)
         # A user may have named another place for a file. It stays there.
-        files = map(Path, summary.files)
-        own = [file for file in files if file.absolute().is_relative_to(folder.absolute())]
+        result_files = map(Path, summary.files)
+        own = [file for file in result_files if file.absolute().is_relative_to(folder.absolute())]
         for file in (*own, folder / "summary.json"):
             newest = target / file.name
             # On a read-only disk a finished run is shown all the same, if nothing is to be written.
             if newest.is_file() and filecmp.cmp(file, newest, shallow=False):
                 continue
-            temporary = target / f".{file.name}.tmp"
+            # A second process that shows the run, while this one still copies, copies the same files.
+            temporary = files.own_temporary(newest)
             shutil.copy(file, temporary)  # with its permissions
             temporary.replace(newest)
     except OSError as error:
