@@ -46,6 +46,13 @@ async def cancels_itself(prompt, params):
     return "x"
 
 
+async def cancels_itself_and_returns(prompt, params):
+    """The cancellation comes at the next await, which is the loop's own."""
+    if second():
+        asyncio.current_task().cancel()
+    return "x"
+
+
 async def stops(prompt, params):
     if second():
         asyncio.get_running_loop().stop()
@@ -222,6 +229,13 @@ def test_user_code_that_meddles_costs_its_case_at_most(folder: Path, function: s
     cases = [json.loads(line)["index"] for line in calls[1:]]
     assert len(cases) == len(set(cases))
     assert len(list((folder / "out").glob("assay/*/run.json"))) == 1
+
+
+def test_a_model_that_cancels_its_task_and_returns_does_not_end_the_only_worker(folder: Path) -> None:
+    """The cancellation is raised at the next await of the worker, between two cases."""
+    done = assay_by_shell(folder, f"{short('cancels_itself_and_returns')} --concurrency 1")
+    assert done.returncode == 0
+    assert counts(folder) == (6, 0)
 
 
 HOPS = '''

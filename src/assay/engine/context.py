@@ -184,10 +184,12 @@ class TryContext:
         """Close this try's endpoints. Raises the error that stopped the run, even if the case's code swallowed it."""
         for endpoint in self._endpoints.values():
             endpoint.close()
-        shared = [self._run.shared_endpoint.asker] if self._run.shared_endpoint else []
-        for asker in [*self._askers.values(), *shared]:
+        for asker in self._askers.values():
             if asker.stopped:
                 raise asker.stopped
+        shared = self._run.shared_endpoint
+        if shared and shared.asker.stopped:
+            raise shared.asker.stopped
 
     def emit(self, kind: str, data: Any, part: str = "") -> None:
         """Write one record."""
@@ -231,7 +233,10 @@ class TryContext:
     @property
     def calls(self) -> int:
         """The number of calls of this stage, including replayed ones."""
-        return sum([asker.calls for asker in self._askers.values()]) if self._askers else 0
+        calls = 0
+        for asker in self._askers.values():
+            calls += asker.calls
+        return calls
 
     @property
     def usage(self) -> Usage | None:
@@ -245,9 +250,12 @@ class TryContext:
     @property
     def cost(self) -> float | None:
         """The price of the calls of this stage whose purpose was named. None if none has a price."""
-        prices = [usage.price for asker in self._askers.values() for usage in asker.usage.values()]
-        known = [price for price in prices if price is not None]
-        return sum(known) if known else None
+        cost: float | None = None
+        for asker in self._askers.values():
+            for usage in asker.usage.values():
+                if usage.price is not None:
+                    cost = (cost or 0.0) + usage.price
+        return cost
 
 
 class RunContext(Struct, frozen=True):

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun, WorkerLost
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
@@ -28,8 +27,6 @@ from assay.journal.journal import Journal, Replies
 
 # At most this many cases that could not be scored are named. The summary has their count.
 _MAX_NOTED = 10
-# A worker gives way to the event loop this often, so that Ctrl-C and timers react without delay.
-_YIELD_SECONDS = 0.05
 # When a run stops, cases that are still open after this time are waited for, and people are told so. Calls that fail
 # together, as at a closed port, have ended by then.
 _STOP_SECONDS = 0.3
@@ -101,7 +98,6 @@ class Loop:
         self.stopped: BaseException | None = None
         self.unscored = 0
         """Cases whose scorer failed, for example because the judge was unreachable. The next start scores them."""
-        self._last_yield = time.monotonic()
         self._cancelled = False
         self._lost: set[int] = set()  # open cases whose worker was lost
 
@@ -159,10 +155,6 @@ class Loop:
             while self.stopped is None:
                 if gate.crowded:
                     await gate.room()
-                if time.monotonic() - self._last_yield > _YIELD_SECONDS:
-                    # A model in this process never awaits. Without this, Ctrl-C and timers would have no effect.
-                    await asyncio.sleep(0)
-                    self._last_yield = time.monotonic()
                 case = next(self._cases, None)
                 if case is None or self.stopped is not None:
                     return
@@ -170,6 +162,7 @@ class Loop:
                     self.stop(StopRun(reason))
                     return
                 await self._case(case)
+                await self._give_way()
         except asyncio.CancelledError:
             return
         except BaseException as error:  # noqa: BLE001 - an error of one worker stops the run, with its reason
@@ -182,6 +175,7 @@ class Loop:
             if not self._setup.asks:
                 return
             view = await self._solve(case)
+            await self._give_way()
         else:
             view = self._read(case)
         if view.end.status != "infra_error":
@@ -191,6 +185,19 @@ class Loop:
                 if isinstance(self.stopped, KeyboardInterrupt):
                     return
                 await self._score(scorer, view)
+
+    async def _give_way(self) -> None:
+        """Let the other workers do the same step before this one goes on.
+
+        Their replies arrive together. If all of them are logged, then all are scored, then all next requests are sent,
+        the code of each step stays in the processor's cache: a run of short calls takes a tenth less CPU time. A model
+        in this process never awaits, and without this Ctrl-C and timers would have no effect.
+        """
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if not self._forgive_cancellation():
+                raise
 
     def _read(self, case: Case) -> View:
         reader = self._journal.reader
@@ -206,7 +213,7 @@ class Loop:
         failure = case.failure
         if failure is None:
             ctx, failure = await self._attempt_until_kept(case, ctx)
-        end = _end(ctx, failure, time.perf_counter() - started, case.label, case.tags)
+        end = _end(ctx, ASK, failure, time.perf_counter() - started, case.label, case.tags)
         end, last = self._journal.end_case(end, ctx.pending)
         if last:
             # Without secrets, as the scorers would read them from the journal.
@@ -273,8 +280,9 @@ class Loop:
             return
         finally:
             ctx.close()
-        end = _end(ctx, None, time.perf_counter() - started)
-        self._journal.end_scoring(replace(end, stage=scorer.id), scores)
+        # Scorers may share a stage of calls. Each has a stage of its own in the journal.
+        end = _end(ctx, scorer.id, None, time.perf_counter() - started)
+        self._journal.end_scoring(end, scores)
 
     def _not_scored(self, case: Case, why: str) -> None:
         self.unscored += 1
@@ -283,12 +291,17 @@ class Loop:
 
 
 def _end(
-    ctx: TryContext, failure: Failure | None, seconds: float, label: str = "", tags: tuple[str, ...] = ()
+    ctx: TryContext,
+    stage: str,
+    failure: Failure | None,
+    seconds: float,
+    label: str = "",
+    tags: tuple[str, ...] = (),
 ) -> End:
     case = ctx.case
     return End(
         *case.head,
-        stage=ctx.stage,
+        stage=stage,
         try_=ctx.try_,
         status=failure.status if failure else "ok",
         lines=ctx.written,

@@ -279,8 +279,8 @@ class Journal:
             offset, end = file.add(end)
         file.write()
         index = self.index
-        index.add(end, offset, file.path.name, max(1, len(lines)))
-        index.positions[file.path.name] = file.size
+        index.add(end, offset, file.name, len(lines) or 1)
+        index.positions[file.name] = file.size
         if len(index.call_offsets) + len(index.ask.codes) >= self._next_save:
             index.save(self.folder)
             self._next_save = self._save_after()

@@ -134,6 +134,7 @@ class JournalFile:
         room: Room | None = None,
     ) -> None:
         self.path = path
+        self.name = path.name
         # A Redactor without secrets is falsy. None saves the call for every line.
         self._redact = redact or None
         self._room = room

@@ -24,6 +24,8 @@ from assay.core.excerpt import cut_end
 from assay.core.types import Failure, Response
 from assay.models.calling.http_wire import HttpResponse
 
+# One decoder for all replies: msgspec.json.decode would create one for each.
+_decode = msgspec.json.Decoder().decode
 # Endpoints name the reason in `code` or `type`, or only in the message. Each line has the words of one or more of them.
 _POLICY_CODES = frozenset(
     {
@@ -78,7 +80,7 @@ def decode_json(response: HttpResponse, where: str, key: str = COMMON_KEY) -> An
     if response.status != 200:
         raise status_error(response, where, key)
     try:
-        return msgspec.json.decode(response.body)
+        return _decode(response.body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         if not response.body.strip():
             raise bad_reply(where, "it has an empty body") from None

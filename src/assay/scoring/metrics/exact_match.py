@@ -40,6 +40,9 @@ def build(
     steps += [lambda text: text.translate(_DIGITS)] if ignore_numbers else []
     steps += [lambda text: text.rstrip("\0")] if quirks else []
 
+    if not steps:
+        return lambda target, answer: 1.0 if target == answer else 0.0
+
     def clean(text: Any) -> Any:
         for step in steps if isinstance(text, str) else ():
             text = step(text)

@@ -21,6 +21,7 @@ from assay.suites.task.metrics import TaskMetric, measure_likelihoods
 from assay.suites.task.outputs import TaskGold
 
 NO_ANSWER = "no answer"
+_JSON_SCALARS = frozenset({str, bool, int, float, type(None)})
 # Comparing with this bound excludes NaN, infinities and integers that no float can hold.
 _LARGEST = float_info.max
 
@@ -265,7 +266,7 @@ def scored_value(metric: TaskMetric, value: Any, data: dict[str, Any]) -> Scored
 
 def plain(value: Any) -> Any:
     """Convert a value to JSON types. User code may return tuples, sets, or scalars and arrays of numpy."""
-    if value is None or (isinstance(value, (str, bool, int, float)) and type(value).__module__ == "builtins"):
+    if type(value) in _JSON_SCALARS:
         return value
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
