@@ -20,7 +20,7 @@ ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_e
 # Tests start hundreds of processes. Without bytecode on disk each one compiles every module again: 1.7 s instead of 0.4 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quickstart test test-ray test-long test-install bench oracle simulate bench-lm-eval bench-peers prove-hop prove-damage kills demo-memory lab locomo locomo-table judges $(SYSTEMS:%=test-%) test-hf calibrate-offline labels browser screenshots pictures clean
+.PHONY: quickstart test test-ray soak test-long test-install bench oracle simulate bench-lm-eval bench-peers prove-hop prove-damage kills demo-memory lab locomo locomo-table judges $(SYSTEMS:%=test-%) test-hf calibrate-offline labels browser screenshots pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -55,6 +55,10 @@ test-install: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks --write
+
+# A million samples through Ray on three nodes of this machine, while nodes are lost and added. SOAK_CASES is another number.
+soak: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.soak --cases $(or $(SOAK_CASES),1000000)
 
 # How often intervals, tests and gates are right on drawn runs whose true value is known; five minutes on two cores.
 simulate: $(VENV)/.dev
