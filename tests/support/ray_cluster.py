@@ -47,6 +47,11 @@ class LocalCluster:
         ray.shutdown()
         self._cluster.shutdown()
 
+    @property
+    def address(self) -> str:
+        """The address for --address."""
+        return str(self._cluster.address)
+
     def add_node(self) -> Any:
         """Start a node."""
         node = self._cluster.add_node(num_cpus=NODE_CPUS)

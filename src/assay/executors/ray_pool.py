@@ -87,8 +87,15 @@ class RayPool:
 
         Raises ExecutorRefused if the cluster cannot hold the plan, or if a worker has another version or other files.
         """
+        if self._settings.address is None and not os.environ.get("RAY_ADDRESS"):
+            self._notify(Noted("starting a Ray cluster of this machine, which takes some seconds"))
         ray = self._ray = await asyncio.to_thread(self._connect)
-        count = self._count(room_of(ray, self._settings))
+        room = room_of(ray, self._settings)
+        count = self._count(room)
+        nodes = sum(1 for workers in room.values() if workers)
+        what = "1 worker" if count == 1 else f"{count} workers"
+        where = "1 node" if nodes == 1 else f"{nodes} nodes"
+        self._notify(Noted(f"starting {what} of {self._need()} on a Ray cluster of {where}"))
         actor = ray.remote(WorkerActor).options(
             num_cpus=self._settings.cpus,
             num_gpus=self._settings.gpus,
