@@ -19,6 +19,7 @@ import assay
 from assay.core.errors import DamagedRun, UsageError
 from assay.journal.folder import read_info, read_summary, write_info, write_summary
 from assay.store.check import check_run
+from assay.store.open_run import OpenRun
 from assay.store.runs import find_run
 
 from servers.fake_openai import FakeOpenAI
@@ -339,7 +340,7 @@ def test_damage_of_a_shard_is_found(file: str, here: Path) -> None:
         path.write_bytes(damaged)
         with pytest.raises(DamagedRun, match=f"2/assay/.*{file}"):
             assay.merge(shards, "merged")
-        assert not list(Path("merged").glob("assay/*/run.json"))
+        assert not list(Path("merged").glob("assay/*"))
     path.write_bytes(content)
     assert assay.merge(shards, "merged").exit_code == 0
 
@@ -371,6 +372,8 @@ def test_cases_without_an_answer_are_asked_again_in_the_merged_run(here: Path) -
         assert len(endpoint.bodies) - asked == 2 * 2  # two documents, two repeats each
     run = assay.load("merged")
     assert (run.summary.state, run.summary.ok) == ("finished", 8)
+    again = run_here(["rerun", "merged", "--failed"], here)
+    assert (again.returncode, "nothing failed" in again.stdout + again.stderr) == (0, True)
 
 
 def shlex_words(text: str) -> list[str]:
@@ -404,6 +407,8 @@ def test_other_commands_read_a_merged_run(here: Path) -> None:
     assert "regraded: nothing" in out("rescore", "merged")
     out("export", "merged", "--to", "lm-eval", "--output", "exported")
     out("report", "merged", "-o", "report.html")
+    opened = OpenRun(find_run("merged"))
+    assert (opened.progress().done, opened.progress().total) == (8, 8)
 
 
 def test_a_killed_merge_looks_never_finished_and_is_repeated(here: Path) -> None:

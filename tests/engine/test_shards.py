@@ -17,6 +17,49 @@ from support.commands import run_here
 from support.damaged_runs import SMALL_RUNS, SmallRun, read_cases, without_clock
 from support.shards import SHARDABLE, make_files, small_run
 
+SPARSE = """
+from assay import CaseContent, Entry, ListedRows, Outcome, Report, Suite, SuiteOptions
+
+class Options(SuiteOptions, frozen=True, kw_only=True):
+    pass
+
+class Solver:
+    async def solve(self, inputs, ctx):
+        ctx.emit("answer", data=inputs)
+
+    async def close(self):
+        pass
+
+class Sparse(Suite):
+    name = "sparse"
+    Options = Options
+
+    def __init__(self, spec):
+        super().__init__(spec)
+        self.roles, self.solver = {}, Solver()
+
+    def ask_identity(self):
+        return {}
+
+    def rows(self, facts=None):
+        return ListedRows([0, 1, 2, 3, 4], key=str, set="numbers")
+
+    def subjects(self):
+        return ["a", "b"]
+
+    def has(self, row, subject):
+        return row.data % 2 == 1 or subject == "a"
+
+    def total(self, rows):
+        return 7
+
+    def case(self, row, subject):
+        return CaseContent(row.data)
+
+    def finish(self, results, run):
+        return Outcome(Report(entries=[Entry(name=subject, subject=subject) for subject in self.subjects()]))
+"""
+
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -221,6 +264,15 @@ def test_the_plan_of_a_shard_names_its_part(here: Path) -> None:
     done = run_here(command, here)
     assert done.returncode == 0
     assert "shard 3 of 3: 2 of 8 cases; the numbers are those of all" in done.stdout
+
+
+def test_pairs_that_a_suite_leaves_out_are_in_no_shard(here: Path) -> None:
+    """Of five rows, every second one is for one of the two subjects only."""
+    (here / "suite.py").write_text(SPARSE)
+    suite = f"{here / 'suite.py'}:Sparse"
+    totals = [assay.run(assay.spec(suite, output_dir=f"{n}", shard=f"{n}/2")).summary.total for n in (1, 2)]
+    assert totals == [3, 4]
+    assert assay.merge(["1", "2"], "merged").summary.total == 7
 
 
 def test_every_suite_is_tried() -> None:

@@ -56,14 +56,15 @@ def create_merged_run(
         write_info(work, info)
         work.rename(target)
         _sync_folder(home)
-        work.parent.rmdir()
     except OSError as error:
         raise cannot_write(error.filename2 or error.filename or work, error) from error
+    finally:
+        remove_killed_merge(home)  # on a full disk, the room counts
     return target
 
 
 def remove_killed_merge(home: Path) -> None:
-    """Remove what a killed merge left behind. The caller holds `selection_lock(home)`."""
+    """Remove the folder in which a merge works, which a kill leaves behind. The caller holds `selection_lock(home)`."""
     shutil.rmtree(home / _WORK, ignore_errors=True)
 
 
