@@ -18,6 +18,7 @@ from benchmarks.answers import answers
 from benchmarks.arrival import arrival
 from benchmarks.bootstrap import bootstraps
 from benchmarks.figures import Figure, failed, markdown_table, plain_table
+from benchmarks.first import first
 from benchmarks.hop import hop
 from benchmarks.hopstore import hopstore
 from benchmarks.lm_eval_rescore import rescored
@@ -98,6 +99,11 @@ def measure_overhead(folder: Path, endpoint: Server, sizes: Sizes) -> Iterator[F
     """Many questions, once each, against the bare script."""
     work = overhead.one_each(folder, sizes.questions)
     return overhead.compare(work, endpoint, folder, sizes.turns)
+
+
+def measure_first(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """From the start of a task to its first request, against the bare script."""
+    return first(folder, sizes.questions, sizes.turns)
 
 
 def measure_repeats(folder: Path, endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
@@ -212,6 +218,7 @@ def measure_help(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figu
 
 BENCHMARKS: dict[str, Measurement] = {
     "help": measure_help,
+    "first": measure_first,
     "overhead": measure_overhead,
     "repeats": measure_repeats,
     "pipeline": measure_pipeline,

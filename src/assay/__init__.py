@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from assay.api import (
         Run,
         RunCase,
-        aevaluate,
         arun,
         compare,
-        evaluate,
         export,
         gate,
         import_results,
@@ -56,6 +54,7 @@ if TYPE_CHECKING:
         Suite,
     )
     from assay.core.types import Call, Failure, Record, Request, Score
+    from assay.evaluation import aevaluate, evaluate
     from assay.store.comparison import ComparisonResult
     from assay.store.gate import GateResult
     from assay.suites.evaluate.scorers import ScorerLike, exact_match, judge, metric, rubric, scorer
@@ -68,10 +67,8 @@ _MODULES = {
     "assay.api": (
         "Run",
         "RunCase",
-        "aevaluate",
         "arun",
         "compare",
-        "evaluate",
         "export",
         "gate",
         "import_results",
@@ -92,6 +89,7 @@ _MODULES = {
         *("Results", "Row", "Rows", "RunFacts", "Section", "Suite"),
     ),
     "assay.core.types": ("Call", "Failure", "Record", "Request", "Score"),
+    "assay.evaluation": ("aevaluate", "evaluate"),
     "assay.store.comparison": ("ComparisonResult",),
     "assay.store.gate": ("GateResult",),
     "assay.suites.evaluate.scorers": ("ScorerLike", "exact_match", "judge", "metric", "rubric", "scorer"),

@@ -27,7 +27,6 @@ from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, build
 from assay.core.suite import Overview, Section, Suite
 from assay.engine.cases import Cases
-from assay.evaluation import aevaluate, evaluate
 from assay.journal.folder import Summary
 from assay.models.calling.prices import (
     PriceTable,
@@ -59,13 +58,11 @@ __all__ = [
     "RESULTS",
     "Run",
     "RunCase",
-    "aevaluate",
     "arun",
     "check",
     "compare",
     "convert",
     "doctor",
-    "evaluate",
     "export",
     "file_schemas",
     "gate",

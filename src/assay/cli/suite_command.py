@@ -173,10 +173,13 @@ def suite_command(suite: str, words: str = "") -> SuiteCommandLine:
 def run_suite(spec: RunSpec, *, dry_run: bool = False) -> int:
     """Run a spec, and print progress and report. Returns the exit code. With --quiet only errors are printed."""
     from assay import api
+
+    instead = api.instead_of_run(spec)
+    if instead is None and not dry_run and not spec.options.shows_sections():
+        return run_and_print(spec).exit_code
     from assay.cli.printer import print_notices, print_overview, print_report, print_sections
     from assay.core.report import Report
 
-    instead = api.instead_of_run(spec)
     if isinstance(instead, Report):
         print_report(instead)
         print_notices(instead)
@@ -190,19 +193,20 @@ def run_suite(spec: RunSpec, *, dry_run: bool = False) -> int:
     if dry_run:
         print_overview(api.overview(spec))
         return 0
-    if spec.options.shows_sections():
-        print_sections(api.overview(spec).sections)
+    print_sections(api.overview(spec).sections)
     return run_and_print(spec).exit_code
 
 
 def run_and_print(spec: RunSpec) -> Run:
     """Run a spec, and print its progress and report. With --quiet only errors are printed."""
     from assay import api
-    from assay.cli.footer import print_errors
-    from assay.cli.printer import print_run
     from assay.progress import observers
 
     run = api.run(spec, observers(quiet=spec.quiet))
+    # After the run, so that the first request does not wait for them.
+    from assay.cli.footer import print_errors
+    from assay.cli.printer import print_run
+
     try:
         if not spec.quiet:
             print_run(run)

@@ -90,6 +90,8 @@ class RepeatFinder:
 def repeated(digests: array[int]) -> set[int]:
     """Return the numbers that occur more than once. Sorts a large array in place."""
     if len(digests) < _NUMPY_FROM:
+        if len(set(digests)) == len(digests):
+            return set()
         return {a for a, b in pairwise(sorted(digests)) if a == b}
     import numpy as np
 

@@ -22,7 +22,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, AnyStr, BinaryIO, TypeVar
 from urllib.parse import quote, unquote
-from xml.sax.saxutils import escape
 
 import msgspec
 
@@ -225,6 +224,9 @@ class Redactor:
         # Some result files are ASCII, with JSON inside a text.
         texts |= {json.dumps(text)[1:-1].encode() for text in self._secrets}
         if not is_json:
+            # Imported here, because it imports the HTTP and mail packages of the standard library.
+            from xml.sax.saxutils import escape
+
             # A CSV file doubles quotes. XML escapes more characters in an attribute than in a text.
             for text in self._secrets:
                 attribute = escape(text, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})

@@ -18,6 +18,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from math import ceil
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
@@ -284,9 +285,25 @@ def fields(struct: type[Struct]) -> Iterator[Field]:
 
     Raises TypeError for a field that is not marked `ask`, `score` or `how`.
     """
+    for item, kind, mark, text, extra in _described_fields(struct):
+        default = item.default if item.default is not msgspec.NODEFAULT else UNSET
+        if item.default_factory is not msgspec.NODEFAULT:
+            default = item.default_factory()
+        yield Field(item.name, kind, default, mark, text, dict(extra))
+
+
+@lru_cache(16)
+def _described_fields(
+    struct: type[Struct],
+) -> list[tuple[msgspec.structs.FieldInfo, Any, Mark, str, dict[str, Any]]]:
+    """Return the fields with type, mark, help and further properties.
+
+    Cached, because this evaluates all type hints, and a start asks for the fields several times.
+    """
     hints = get_type_hints(struct, include_extras=True)
     # A struct's own options come before those that it shares with others: `--help` begins with its data.
     own = inspect.get_annotations(struct)
+    described = []
     for item in sorted(msgspec.structs.fields(struct), key=lambda each: each.name not in own):
         kind, *metas = get_args(hints[item.name]) or [None]
         extra: dict[str, Any] = {}
@@ -296,10 +313,8 @@ def fields(struct: type[Struct]) -> Iterator[Field]:
                 extra, text = dict(meta.extra), meta.description or ""
         if not extra:
             raise TypeError(f"{struct.__name__}.{item.name} is not marked ask, score or how")
-        default = item.default if item.default is not msgspec.NODEFAULT else UNSET
-        if item.default_factory is not msgspec.NODEFAULT:
-            default = item.default_factory()
-        yield Field(item.name, kind, default, extra.pop("mark"), text, extra)
+        described.append((item, kind, extra.pop("mark"), text, extra))
+    return described
 
 
 def values_marked(spec: RunSpec, mark: Mark) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from assay.core.excerpt import CUT, cut_end
-from assay.scoring.text_overlap import tokens
 
 # Most items in one request. Small models lose count in longer lists.
 ITEMS = 40
@@ -111,4 +110,7 @@ def _bm25_scores(bags: list[frozenset[str]], query: frozenset[str]) -> list[floa
 @lru_cache(1 << 13)
 def _words(text: str) -> frozenset[str]:
     """Return the words of a text. Cached, because all points of a session are searched in the same memories."""
+    # Imported here: most judges never shorten a prompt.
+    from assay.scoring.text_overlap import tokens
+
     return frozenset(tokens(text))
