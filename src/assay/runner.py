@@ -752,6 +752,7 @@ class Runner:
         if outcome is not None:
             summary.digests = folders.result_digests(folder.path, outcome.files)
         summary = self._redactor.redacted(summary)
+        journal.save_index()
         try:
             folders.write_summary(folder.path, summary)
             folders.copy_to_newest(folder.path, summary)

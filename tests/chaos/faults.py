@@ -252,8 +252,12 @@ def damage(stage: Stage) -> None:
         path = stage.random.choice([file for file in files if file.is_file()] or [runs[0]])
         way = stage.random.choice(_WAYS)
         if path.is_file() and path.stat().st_size:
+            content = path.read_bytes()
             way(stage.random, path)
             stage.tell(f"{way.__name__} in {path.name}")
+            # Every later start is refused until somebody does what the message says.
+            is_changed = not path.is_file() or path.read_bytes() != content
+            stage.refused = stage.refused or (path == runs[0] and is_changed)
     stage.check(lambda: check_readable(stage.folder))
 
 

@@ -69,7 +69,8 @@ class Scenario(NamedTuple):
             lab.whole(stage.configuration, stage.lasting)
             lab.server.reset()
             for name in self.faults:
-                FAULTS[name].play(stage)
+                if not stage.refused:
+                    FAULTS[name].play(stage)
             stage.finish()
         except Exception as error:  # noqa: BLE001 - a failure of the machinery is a failure, too
             failure = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"

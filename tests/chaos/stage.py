@@ -145,6 +145,8 @@ class Stage:
         """Whether the index is kept in sidecars, as for a run of many lines."""
         self.damaged = False
         """Whether lines of the log may be lost."""
+        self.refused = False
+        """Whether the run cannot go on before its damage is dealt with."""
         self.behaviour = Behaviour(wrap=configuration.wrap)
         self.lasting = self.behaviour
         """How the endpoint behaves in the undisturbed run, too."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from array import array
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,11 @@ from typing import Any
 import msgspec
 import pytest
 
+import assay
 from assay.core.errors import StopRun
 from assay.core.judges import Calibration
 from assay.journal import folder as folders
-from assay.journal import sidecar
+from assay.journal import journal, sidecar
 from assay.journal.folder import RunInfo, Summary
 from assay.journal.journal import Journal
 from assay.journal.room import Room
@@ -92,6 +95,40 @@ def test_an_index_that_cannot_be_removed_stops_nothing(tmp_path: Path) -> None:
     ended = start(Job(tmp_path / "stage", save, tmp_path / "logs"), read_only).end()
     assert (ended.code, ended.err) == (0, "")
     assert ended.reached
+
+
+def test_an_index_that_is_interrupted_leaves_no_half(tmp_path: Path) -> None:
+    def save() -> int:
+        with suppress(KeyboardInterrupt):
+            sidecar.save(tmp_path / "stage" / "index.bin", _Head(), [array("q", [1])])
+        return 0
+
+    (tmp_path / "stage").mkdir()
+    ctrl_c = Disturbance("signal", 2, errno=signal.SIGINT)
+    ended = start(Job(tmp_path / "stage", save, tmp_path / "logs"), ctrl_c).end()
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.reached
+    assert list((tmp_path / "stage").iterdir()) == []
+
+
+def test_the_index_is_saved_before_the_summary_says_that_the_run_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finished run is not opened again, so nobody would remove the half of an index that a kill left."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(journal, "MIN_LINES", 1)
+    names: list[str] = []
+    replace = os.replace
+
+    def noted(source: Path, target: Path) -> None:
+        names.append(Path(target).name)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", noted)
+    run = assay.evaluate([{"n": 1}], answer=str, output_dir="out", quiet=True)
+    assert run.summary.state == "finished"
+    assert names[-1] == "summary.json"
+    assert names.count("index.bin") >= 1
 
 
 def test_a_journal_that_cannot_be_opened_stops_the_run_with_a_sentence(tmp_path: Path) -> None:

@@ -86,6 +86,7 @@ class Journal:
         self._shared_replies: SharedReplies | None = None
         self._open_calls: dict[int, list[int]] | None = None
         self._next_save = self._save_after()
+        self._saved_positions: dict[str, int] = {}
         self._syncer = SyncThread([self._calls, self._records, self._scores])
         self.reader = RunReader(folder, self.index)
 
@@ -282,8 +283,7 @@ class Journal:
         index.add(end, offset, file.name, len(lines) or 1)
         index.positions[file.name] = file.size
         if len(index.call_offsets) + len(index.ask.codes) >= self._next_save:
-            index.save(self.folder)
-            self._next_save = self._save_after()
+            self._save_index()
         self._stop_if_full()
         return end, lines
 
@@ -297,10 +297,24 @@ class Journal:
         lines = len(self.index.call_offsets) + len(self.index.ask.codes)
         return max(MIN_LINES, lines + lines // 4)
 
+    def save_index(self) -> None:
+        """Save the index of a large run, unless it is saved already.
+
+        A finished run is not opened again. So this comes before its summary: a kill in between leaves a run that the
+        next start finishes, and no half of an index.
+        """
+        is_large = len(self.index.call_offsets) + len(self.index.ask.codes) >= MIN_LINES
+        if is_large and self._saved_positions != self.index.positions:
+            self._save_index()
+
+    def _save_index(self) -> None:
+        self.index.save(self.folder)
+        self._saved_positions = dict(self.index.positions)
+        self._next_save = self._save_after()
+
     def close(self) -> None:
         """Save the index of a large run, and sync and close the files."""
-        if len(self.index.call_offsets) + len(self.index.ask.codes) >= MIN_LINES:
-            self.index.save(self.folder)
+        self.save_index()
         self._syncer.close()
         for file in (self._calls, self._records, self._scores):
             file.close()

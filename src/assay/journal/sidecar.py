@@ -87,6 +87,9 @@ def save(path: Path, head: msgspec.Struct, arrays: Sequence[array[Any] | bytearr
             file.write(b"%08x" % checksum)
         temporary.replace(path)
     except OSError:
+        return
+    finally:
+        # Also after Ctrl-C. After the rename there is no such file.
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
 
