@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from types import coroutine
 from typing import Protocol
 
 from msgspec import Struct
@@ -186,7 +187,8 @@ class Loop:
                     return
                 await self._score(scorer, view)
 
-    async def _give_way(self) -> None:
+    @coroutine
+    def _give_way(self) -> Generator[None, None, None]:
         """Let the other workers do the same step before this one goes on.
 
         Their replies arrive together. If all of them are logged, then all are scored, then all next requests are sent,
@@ -194,7 +196,7 @@ class Loop:
         in this process never awaits, and without this Ctrl-C and timers would have no effect.
         """
         try:
-            await asyncio.sleep(0)
+            yield  # as asyncio.sleep(0) does, with two coroutines fewer
         except asyncio.CancelledError:
             if not self._forgive_cancellation():
                 raise

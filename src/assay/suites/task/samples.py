@@ -29,6 +29,8 @@ from assay.suites.task.outputs import TaskGold
 from assay.suites.task.prompts import messages_json
 
 _encode = msgspec.json.Encoder().encode
+# Of each temporary file. Python's own buffer holds ten rows.
+_BUFFER_BYTES = 1 << 16
 _PLAIN = frozenset({str, int, bool, type(None)})
 
 
@@ -47,7 +49,7 @@ class SamplesWriter:
     def _open(self, suffix: str) -> IO[bytes]:
         path = self._path.with_name(f".{self._path.name}.{suffix}")
         self._stack.callback(path.unlink, missing_ok=True)
-        return self._stack.enter_context(path.open("w+b"))
+        return self._stack.enter_context(path.open("w+b", buffering=_BUFFER_BYTES))
 
     def __enter__(self) -> Self:
         return self
