@@ -47,6 +47,8 @@ class WorkerPlan(Struct, frozen=True, kw_only=True):
     models: dict[str, Callable[[], Model]]
     """The models that compute in the worker's process, by role."""
     seed: int
+    timeout: float
+    """The time limit of a request and of the user's code, in seconds."""
 
 
 def make_plan(suite: Suite[Any, Any], models: Mapping[str, Model], *, home: Path) -> WorkerPlan:
@@ -69,6 +71,7 @@ def make_plan(suite: Suite[Any, Any], models: Mapping[str, Model], *, home: Path
             if computes(role)
         },
         seed=spec.seed,
+        timeout=spec.timeout,
     )
 
 

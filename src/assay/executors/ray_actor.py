@@ -20,9 +20,14 @@ class WorkerActor:
         self._worker = self._worker or CaseWorker(plan)
         return await self._worker.hello()
 
-    async def exchange(self, number: int, messages: Sequence[ToWorker]) -> MessageGroup:
+    async def exchange(self, connection: int, number: int, messages: Sequence[ToWorker]) -> MessageGroup:
         """Deliver messages and return some for the driver."""
         if self._worker is None:
             # Started again between two messages. The driver says hello first.
             raise ConnectionResetError("this worker was started again")
-        return await self._worker.exchange(number, messages)
+        return await self._worker.exchange(connection, number, messages)
+
+    async def close(self) -> None:
+        """Close what the cases have opened. The process ends soon after."""
+        if self._worker is not None:
+            await self._worker.close()

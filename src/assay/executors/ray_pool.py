@@ -14,6 +14,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,8 @@ START_SECONDS = 120.0
 # A run without any worker stops after this time. Ray needs seconds to start an actor on another node.
 NO_WORKER_SECONDS = 120.0
 _RETRY_SECONDS = 0.5
+# Workers that do not close what they opened within this time are ended all the same.
+_CLOSE_SECONDS = 3.0
 
 
 class RaySettings(Struct, frozen=True, kw_only=True):
@@ -71,7 +74,7 @@ class RayPool:
         self._ray: ModuleType | None = None
         self._owns_cluster = False
         self._actors: list[RayRemote] = []
-        self._links: list[WorkerLink] = []
+        self._links: dict[WorkerLink, RayRemote] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._stopped: AssayError | None = None
@@ -103,7 +106,13 @@ class RayPool:
             max_concurrency=16,
             scheduling_strategy="SPREAD",
         )
-        plan = ray.put(self._plan)
+        try:
+            plan = ray.put(self._plan)
+        except TypeError as error:
+            raise ExecutorRefused(
+                f"a function of the run cannot be sent to a worker: {_first_line(error)}. Open clients, files and "
+                "locks inside the function"
+            ) from None
         self._actors = [RayRemote(actor.remote(), plan) for _ in range(count)]
         for remote in self._actors:
             self._start_task(self._greet(remote))
@@ -119,6 +128,8 @@ class RayPool:
 
     async def free_worker(self) -> WorkerLink:
         """Return the worker with the least to do. Waits while there is none; raises StopRun if none comes back."""
+        if self._stopped is not None:
+            raise self._stopped
         if not self._links:
             try:
                 await asyncio.wait_for(self._wait_for_worker(), NO_WORKER_SECONDS)
@@ -138,6 +149,9 @@ class RayPool:
         ray = self._ray
         if ray is None:
             return
+        with suppress(TimeoutError):
+            closing = [remote.close() for remote in self._links.values()]
+            await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), _CLOSE_SECONDS)
         for remote in self._actors:
             ray.kill(remote.actor)
         if self._owns_cluster:
@@ -213,11 +227,11 @@ class RayPool:
         link = WorkerLink(
             remote, hello.name, lambda link: self._lose(link, remote), self._report, self._on_bug
         )
-        self._links.append(link)
+        self._links[link] = remote
         self._changed.set()
 
     def _lose(self, link: WorkerLink, remote: RayRemote) -> None:
-        self._links.remove(link)
+        del self._links[link]
         self._notify(Noted(f"the worker {link.name} was lost. Its cases go on elsewhere"))
         self._start_task(self._greet(remote))
 
@@ -254,15 +268,21 @@ class RayRemote:
         """`plan` is the WorkerPlan in Ray's object store."""
         self.actor = actor
         self._plan = plan
+        self._connection = 0
 
     async def hello(self) -> Hello:
         """Say who you are, and forget everything of an earlier connection."""
         hello: Hello = await _result(self.actor.hello.remote(self._plan))
+        self._connection = hello.connection
         return hello
+
+    async def close(self) -> None:
+        """Close what the cases have opened."""
+        await _result(self.actor.close.remote())
 
     async def exchange(self, number: int, messages: Sequence[ToWorker]) -> MessageGroup:
         """Deliver messages and return some for the driver."""
-        batch: MessageGroup = await _result(self.actor.exchange.remote(number, messages))
+        batch: MessageGroup = await _result(self.actor.exchange.remote(self._connection, number, messages))
         return batch
 
 
@@ -319,6 +339,10 @@ def _problem_of(hello: Hello) -> str:
     if hello.kind == "models":
         return f"{where} has another model than the driver: {hello.problem}"
     return f"{where} cannot build the run: {hello.problem}. Are the files of the run on that machine?"
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0].strip() or type(error).__name__
 
 
 def _last_line(error: BaseException) -> str:

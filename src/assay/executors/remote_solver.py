@@ -58,7 +58,6 @@ class RemoteSolver(Solver):
             failure = await case.result()
         finally:
             link.abandon(attempt)
-            case.close()
         seconds = time.perf_counter() - began
         self._suite.write_remote_case(RemoteCase(ctx.case, ctx.records, failure, started, seconds))
         if failure is not None:
@@ -79,12 +78,22 @@ class RemoteTry:
         """Wait for the end of the case, and return its failure. Raises errors that concern the whole run."""
         try:
             end = await self._ended
-        except WorkerLost:
-            # Calls in flight are paid. The next attempt finds their replies in the log.
+        except asyncio.CancelledError:
+            await self._drop_answers()
+            raise
+        except Exception:
+            # Calls in flight are paid. If the worker was lost, the next attempt finds their replies in the log.
             await asyncio.gather(*self._answers, return_exceptions=True)
             raise
+        # The case has ended without waiting for these, as code does that takes the first of several replies.
+        await self._drop_answers()
         self._emit(end.records)
         return end.failure
+
+    async def _drop_answers(self) -> None:
+        for answer in self._answers:
+            answer.cancel()
+        await asyncio.gather(*self._answers, return_exceptions=True)
 
     def receive(self, message: Ask | Passed | EndCase | Stopped) -> None:
         """Take a message of the case."""
@@ -103,12 +112,6 @@ class RemoteTry:
     def lose(self, worker: str) -> None:
         """The worker is gone."""
         self._fail(WorkerLost(worker))
-
-    def close(self) -> None:
-        """Stop answering. A call that goes on without its case, because the run is cancelled, ends here too."""
-        if self._ended.cancelled():
-            for answer in self._answers:
-                answer.cancel()
 
     def _fail(self, error: Exception) -> None:
         if not self._ended.done():

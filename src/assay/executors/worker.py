@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 import socket
 import threading
+import time
 from collections.abc import Coroutine, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -56,10 +57,14 @@ from assay.executors.plan import WorkerPlan
 from assay.executors.remote_asker import DriversModel, RemoteBinder
 from assay.models.calling.gateway import Gateway
 
+T = TypeVar("T")
 # Messages that come up within this time travel together: a message of its own costs Ray about a millisecond of CPU.
 GROUP_SECONDS = 0.002
 # An exchange without messages returns after this time, so that the driver notices a connection that is gone.
 IDLE_SECONDS = 10.0
+# The loop of the cases notes the time this often. It is blocked if it did not for the time limit and this much longer.
+_TURN_SECONDS = 1.0
+_BLOCKED_SECONDS = 30.0
 # So many places at which files differ are named.
 _MAX_PLACES = 3
 
@@ -106,9 +111,11 @@ class CaseWorker:
         self._outbox = Outbox()
         self._runner = CaseRunner(plan, self._outbox)
         self._plan = plan
+        self._connection = 0
         self._forget()
 
     def _forget(self) -> None:
+        self._connection += 1
         self._next_number = 1
         self._early: dict[int, Sequence[ToWorker]] = {}
         self._batches = 0
@@ -121,17 +128,20 @@ class CaseWorker:
         self._outbox.take()
         self._forget()
         name = f"{socket.gethostname()}/{os.getpid()}"
-        here = Hello(name=name, version=assay.__version__, python=platform.python_version())
+        here = Hello(name=name, connection=self._connection)
         if self._plan.version != assay.__version__:
             problem = f"it has assay {assay.__version__}, and the driver has {self._plan.version}"
             return msgspec.structs.replace(here, problem=problem, kind="version")
         return await asyncio.wrap_future(self._runner.call(self._runner.checked(here)))
 
-    async def exchange(self, number: int, messages: Sequence[ToWorker]) -> MessageGroup:
+    async def exchange(self, connection: int, number: int, messages: Sequence[ToWorker]) -> MessageGroup:
         """Deliver messages, then wait for some for the driver. A later exchange ends the wait of an earlier one.
 
-        The driver numbers its exchanges, because Ray does not promise their order.
+        The driver numbers its exchanges, because Ray does not promise their order. Raises ConnectionResetError if the
+        driver has said hello again since it sent this one.
         """
+        self._check(connection)
+        self._runner.end_if_blocked()
         self._early[number] = messages
         while (ready := self._early.pop(self._next_number, None)) is not None:
             self._next_number += 1
@@ -142,12 +152,18 @@ class CaseWorker:
         await self._outbox.wait(released)
         if not released.is_set():
             await asyncio.sleep(GROUP_SECONDS)
+        self._check(connection)
         self._batches += 1
         return MessageGroup(self._batches, self._outbox.take())
 
-    def close(self) -> None:
-        """Stop the thread. Its processes and ports are closed."""
-        self._runner.close()
+    async def close(self) -> None:
+        """Stop the cases, and close the processes, ports and files that solver and models have opened."""
+        self._connection += 1
+        await asyncio.wrap_future(self._runner.call(self._runner.close()))
+
+    def _check(self, connection: int) -> None:
+        if connection != self._connection:
+            raise ConnectionResetError("the driver has connected again")
 
 
 class CaseRunner:
@@ -163,18 +179,33 @@ class CaseRunner:
         self._open: dict[int, OpenAttempt] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._abandoned: set[asyncio.Task[None]] = set()
+        self._last_turn = time.monotonic()
         threading.Thread(target=self._work, name="assay-worker", daemon=True).start()
 
     def _work(self) -> None:
         asyncio.set_event_loop(self._loop)
         events.notify.set(self._tell)
+        self._turn()
         self._loop.run_forever()
+
+    def _turn(self) -> None:
+        self._last_turn = time.monotonic()
+        self._loop.call_later(_TURN_SECONDS, self._turn)
+
+    def end_if_blocked(self) -> None:
+        """End this process if code has blocked the loop of the cases for longer than any call may take.
+
+        In the driver's own process a timer interrupts such code. Here that is not possible, because the main thread
+        belongs to Ray. The driver starts the cases again elsewhere, and gives up the one that does it three times.
+        """
+        if time.monotonic() - self._last_turn > self._plan.timeout + _BLOCKED_SECONDS:
+            os._exit(1)
 
     def _tell(self, event: Event) -> None:
         if isinstance(event, Noted):
             self._outbox.put(Told(event.text))
 
-    def call(self, coroutine: Coroutine[Any, Any, Hello]) -> Any:
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Run a coroutine in the thread. Returns its concurrent future."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
@@ -222,14 +253,10 @@ class CaseRunner:
         """Stop all cases: the driver has lost the connection and starts them again elsewhere."""
         self._loop.call_soon_threadsafe(self._cancel, list(self._open))
 
-    def close(self) -> None:
-        """Close what the suite and the models opened, and end the thread."""
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(timeout=5.0)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-
     # In the thread.
 
-    async def _close(self) -> None:
+    async def close(self) -> None:
+        """Close what the solver and the models have opened."""
         self._cancel(list(self._open))
         if self._gateway is not None:
             await self._gateway.close()
