@@ -99,6 +99,12 @@ CHAOS_SCENARIOS ?= 10000
 chaos: $(VENV)/.dev
 	PYTHONPATH=tests OPENBLAS_NUM_THREADS=1 $(BIN)/python -m chaos $(or $(SEED),--scenarios $(CHAOS_SCENARIOS))
 
+# 200 scenarios on one Ray cluster: workers and nodes are lost at numbered messages and writes, the driver is killed.
+CHAOS_RAY_SCENARIOS ?= 200
+.PHONY: chaos-ray
+chaos-ray: $(VENV)/.dev
+	PYTHONPATH=tests OPENBLAS_NUM_THREADS=1 $(BIN)/python -m chaos --executor ray $(or $(SEED),--scenarios $(CHAOS_RAY_SCENARIOS))
+
 # How a memory answers as a conversation grows, offline; about three minutes on two cores.
 demo-memory: $(VENV)/.local
 	$(BIN)/assay models pull smollm2

@@ -23,9 +23,8 @@ from pathlib import Path
 import msgspec
 
 from chaos.configuration import CONFIGURATIONS
-from chaos.faults import FAULTS
-from chaos.scenario import Result, Scenario
-from chaos.stage import Lab
+from chaos.scenario import TABLES, Result, Scenario
+from chaos.stage import Executor, Lab
 
 # Failures after which the rest is not worth the time.
 _MAX_FAILURES = 50
@@ -39,15 +38,19 @@ def main() -> int:
     parser.add_argument("--scenarios", type=int, default=10_000, help="how many seeds to play, from 0 on")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--executor", choices=list(TABLES), default="local", help="where the cases run")
     given = parser.parse_args()
+    # One cluster for all: it has processes enough for every core.
+    workers = 1 if given.executor == "ray" else given.workers
+    target = "chaos-ray" if given.executor == "ray" else "chaos"
     seeds: Sequence[int] = given.seeds or range(given.first, given.first + given.scenarios)
-    table = Table(len(seeds))
-    for result in _played(seeds, min(given.workers, len(seeds))):
+    table = Table(len(seeds), list(TABLES[given.executor]))
+    for result in _played(seeds, min(workers, len(seeds)), given.executor):
         table.add(result)
         if given.seeds:
             say(result.what)
         if result.failure:
-            say(f"FAILED {result.what}\n  {result.failure}\n  replay: make chaos SEED={result.seed}\n")
+            say(f"FAILED {result.what}\n  {result.failure}\n  replay: make {target} SEED={result.seed}\n")
         if table.failures >= _MAX_FAILURES:
             say(f"stopped after {table.failures} failures")
             break
@@ -61,7 +64,7 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _played(seeds: Sequence[int], workers: int) -> Iterator[Result]:
+def _played(seeds: Sequence[int], workers: int, executor: Executor) -> Iterator[Result]:
     """Play the seeds in several processes, each with an endpoint of its own. Yields results as they come."""
     base = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
     root = Path(tempfile.mkdtemp(prefix="assay-chaos-", dir=base))
@@ -71,7 +74,7 @@ def _played(seeds: Sequence[int], workers: int) -> Iterator[Result]:
             read, write = os.pipe()
             if (pid := os.fork()) == 0:
                 os.close(read)
-                _work(seeds[worker::workers], root / f"worker-{worker}", write)
+                _work(seeds[worker::workers], root / f"worker-{worker}", write, executor)
             os.close(write)
             pids.append(pid)
             streams.register(os.fdopen(read, "rb"), selectors.EVENT_READ)
@@ -90,13 +93,13 @@ def _played(seeds: Sequence[int], workers: int) -> Iterator[Result]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _work(seeds: Sequence[int], root: Path, pipe: int) -> None:
+def _work(seeds: Sequence[int], root: Path, pipe: int, executor: Executor) -> None:
     """Play seeds in this process, and write the results to a pipe. Never returns."""
     code = 1
     try:
-        with Lab(root) as lab:
+        with Lab(root, executor) as lab:
             for seed in seeds:
-                result = Scenario.of(seed).play(lab)
+                result = Scenario.of(seed, executor).play(lab)
                 os.write(pipe, msgspec.json.encode(result) + b"\n")
         code = 0
     except BaseException:  # noqa: BLE001 - shown here, because the parent sees only that the results end
@@ -110,8 +113,9 @@ def _work(seeds: Sequence[int], root: Path, pipe: int) -> None:
 class Table:
     """Counts scenarios by fault and suite, and shows progress."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, faults: Sequence[str]) -> None:
         self._total = total
+        self._faults = faults
         self.count = self.failures = 0
         self._cells: Counter[tuple[str, str]] = Counter()
         self._failed: Counter[str] = Counter()
@@ -137,7 +141,7 @@ class Table:
     def __str__(self) -> str:
         suites = list(CONFIGURATIONS)
         lines = [f"{'first fault':18}" + "".join(f"{suite:>13}" for suite in suites) + f"{'failed':>9}"]
-        for fault in FAULTS:
+        for fault in self._faults:
             row = "".join(f"{self._cells[fault, suite]:13,}" for suite in suites)
             lines.append(f"{fault:18}{row}{self._failed[fault]:9,}")
         passed = time.monotonic() - self._started

@@ -90,13 +90,18 @@ def typed(words: list[str]) -> int:
     return 0
 
 
+_WITH_VALUE = ("reuse", "output_dir", "executor", "address", "workers")
+
+
 def _evaluated(evaluate: Callable[..., assay.Run], url: str, how: How, more: Sequence[str]) -> int:
     """Do what a careful Python program does: show the message of an error, end with the code of the run."""
     options: dict[str, Any] = {"base_url": url, "output_dir": OUTPUT, **how._asdict()}
     words = list(more)
     while words:
         name = words.pop(0).removeprefix("--").replace("-", "_")
-        options[name] = words.pop(0) if name in ("reuse", "output_dir") else True
+        options[name] = words.pop(0) if name in _WITH_VALUE else True
+    if "workers" in options:
+        options["workers"] = int(options["workers"])
     sys.argv = ["evaluate.py"]
     try:
         run = evaluate(**options)

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from chaos.write_points import Disturbance, WritePoints
 
 # A start takes a tenth of a second. One that takes this long is stuck, however busy the machine is.
-STUCK_SECONDS = 120.0
+STUCK_SECONDS = 300.0
 CRASHED = 70
 """The exit code of a start that raised an exception which assay did not handle."""
 # More than any small run needs, with the pages that a copy shares with its parent.

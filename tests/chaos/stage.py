@@ -18,9 +18,10 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from random import Random
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import msgspec
 
@@ -30,9 +31,11 @@ from assay.models.calling import caller, http_wire
 from chaos.configuration import CONFIGURATIONS, OUTPUT, Configuration, How
 from chaos.oracle import Whole, check_readable, check_same, check_text, read_logged, read_run, run_folders
 from chaos.process import Ended, Job, Process, start, warm_up
+from chaos.ray_nodes import RayNodes
 from chaos.write_points import Disturbance
 from servers.fake_openai import Behaviour, FakeOpenAI, Seen
 
+Executor = Literal["local", "ray"]
 SMALL_DISK_BYTES = 6 << 20
 _NEW_NAMESPACE, _PRIVATE, _REMOUNT, _READ_ONLY = 0x00020000, (1 << 18) | (1 << 14), 32, 1
 # Waits before another attempt, and the largest reply: what is tested is the way, which small values take too.
@@ -42,12 +45,14 @@ _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS, _MAX_BODY_BYTES = 0.005, 0.05, 4 << 
 class Lab:
     """A process that plays scenarios: its endpoint, its small disk, and the undisturbed runs."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, executor: Executor = "local") -> None:
         self.root = root
         self.logs = root / "logs"
         self.disk = root / "disk"
         self.has_disk = False
         self.server = FakeOpenAI()
+        self.nodes = RayNodes() if executor == "ray" else None
+        """The cluster on which runs go on. None: they run in their own process."""
         self._wholes: dict[tuple[str, bytes], Whole] = {}
 
     def __enter__(self) -> Self:
@@ -56,10 +61,15 @@ class Lab:
         self.has_disk = self._mount()
         self.server.__enter__()
         self._warm_up()
+        if self.nodes is not None:
+            import_module("ray.exceptions")  # starts no thread
+            self.nodes.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.server.kill()
+        if self.nodes is not None:
+            self.nodes.__exit__()
         if self.has_disk:
             ctypes.CDLL(None).umount2(bytes(self.disk), 2)
         shutil.rmtree(self.root, ignore_errors=True)
@@ -145,6 +155,8 @@ class Stage:
         """Whether the index is kept in sidecars, as for a run of many lines."""
         self.damaged = False
         """Whether lines of the log may be lost."""
+        self.flags: list[str] = []
+        """Flags of every start: where the cases run."""
         self.refused = False
         """Whether the run cannot go on before its damage is dealt with."""
         self.behaviour = Behaviour(wrap=configuration.wrap)
@@ -186,7 +198,7 @@ class Stage:
             change()
 
         environment = {"OPENAI_API_KEY": key, "ASSAY_DATA": "calibrations", "COLUMNS": "100"}
-        run = partial(self.configuration.start, url, how, more)
+        run = partial(self.configuration.start, url, how, [*self.flags, *more])
         return Job(self.folder, run, self.lab.logs / key, environment, prepare)
 
     # One start.
@@ -257,6 +269,9 @@ class Stage:
         """Start the run undisturbed, as people do after a fault, and compare it with an undisturbed one."""
         self.check(lambda: check_readable(self.folder))
         self.behaviour = self.lasting
+        if self.flags and self.random.random() < 0.5:
+            self.flags = []
+            self.tell("the last start is without the cluster")
         self.how = How(concurrency=self.random.choice((1, 4, 8)))
         whole, more = self.whole, []
         ended = self.start()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from chaos.configuration import CONFIGURATIONS
-from chaos.faults import FAULTS
 from chaos.process import Ended, Job, start
-from chaos.scenario import Scenario
+from chaos.scenario import TABLES, Scenario
+from chaos.stage import Executor
 from chaos.write_points import Disturbance, When
 
 
@@ -55,8 +55,9 @@ def test_a_torn_write_has_half_of_the_bytes(tmp_path: Path, when: When, content:
         assert (tmp_path / "stage" / "made" / name).read_text() == content
 
 
-def test_a_seed_is_the_same_scenario_each_time_and_few_seeds_have_all_suites() -> None:
-    scenarios = [Scenario.of(seed) for seed in range(300)]
-    assert [str(each) for each in scenarios] == [str(Scenario.of(seed)) for seed in range(300)]
+@pytest.mark.parametrize("executor", TABLES)
+def test_a_seed_is_the_same_scenario_each_time_and_few_seeds_have_all_suites(executor: Executor) -> None:
+    scenarios = [Scenario.of(seed, executor) for seed in range(300)]
+    assert [str(each) for each in scenarios] == [str(Scenario.of(seed, executor)) for seed in range(300)]
     assert {each.configuration.suite for each in scenarios[:7]} == set(CONFIGURATIONS)
-    assert {name for each in scenarios for name in each.faults} == set(FAULTS)
+    assert {name for each in scenarios for name in each.faults} == set(TABLES[executor])
