@@ -42,7 +42,7 @@ class Sizes(NamedTuple):
     """After so many seconds nothing new is started."""
 
 
-FULL = Sizes(samples=1_000, many=10_000, longest=180, longest_many=300, per_peer=1080, whole=50 * 60)
+FULL = Sizes(samples=1_000, many=10_000, longest=180, longest_many=480, per_peer=1200, whole=50 * 60)
 QUICK = Sizes(samples=100, many=200, longest=60, longest_many=60, per_peer=300, whole=15 * 60)
 SETTINGS = ((0.0, 64), (0.0, 256), (0.05, 64), (0.05, 256))
 """Latency in seconds, and requests at once."""

@@ -58,20 +58,24 @@ class Figures:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def setting_words(setting: tuple[float, int]) -> str:
+    """Latency and requests at once."""
     latency, at_once = setting
     return f"{latency * 1000:.0f} ms, {at_once} at once"
 
 
 def number_cell(value: float | None, end: str, digits: int = 1) -> str:
-    if value is None or end != "ended":
+    """A number; of a run that its time limit killed, the number is a lower bound."""
+    if value is None or end not in ("ended", "limit"):
         return ENDS.get(end, "–")
-    return f"{value:,.{digits}f}"
+    return f"{'> ' * (end == 'limit')}{value:,.{digits}f}"
 
 
 def accuracy_cell(value: float | None) -> str:
+    """An accuracy, if the program reports one."""
     return "–" if value is None else f"{value:.3f}"

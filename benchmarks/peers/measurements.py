@@ -129,7 +129,10 @@ def measure_kill(bench: Bench, peer: Peer, count: int, latency: float, at_once: 
         return replace(kill, end=f"{first.reason} before the kill")
     bench.endpoint.mark()
     answered = bench.endpoint.stats().answered
-    commands = peer.proceed(work)
+    try:
+        commands = peer.proceed(work)
+    except ValueError as error:  # such as a log that does not exist yet
+        return replace(kill, end=f"cannot continue: {error}", answered=answered)
     if not commands:
         return replace(kill, end="cannot", answered=answered)
     for command in commands:

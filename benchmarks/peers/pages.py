@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.measure import REPOSITORY
 from benchmarks.peers.charts import Bar, Panel, bar_chart
-from benchmarks.peers.figures import ENDS, TITLES, Figures, setting_words
+from benchmarks.peers.figures import ENDS, TITLES, Figures, number_cell, setting_words
 from benchmarks.peers.readme_table import CHINESE, ENGLISH, readme_section
 from benchmarks.peers.results import Results, Speed
 from benchmarks.peers.tables import results_section
@@ -45,25 +45,26 @@ def charts(found: Results) -> dict[str, str]:
     figures = Figures(found)
     setting = setting_words(figures.settings[0])
 
-    def panel(heading: str, value: Callable[[str], tuple[float | None, str, str]]) -> Panel:
-        bars = []
-        for name in figures.names:
-            number, label, end = value(name)
-            shown = number if end == "ended" else None
-            bars.append(Bar(TITLES[name], shown, label if shown is not None else ENDS.get(end, end)))
-        return Panel(heading, bars)
+    def panel(heading: str, value: Callable[[str], tuple[float | None, str]]) -> Panel:
+        return Panel(heading, [Bar(TITLES[name], *value(name)) for name in figures.names])
 
-    def cpu(speed: Speed) -> tuple[float | None, str, str]:
-        return speed.cpu, f"{speed.cpu or 0:.1f} s", speed.end
+    def bar(value: float | None, end: str, digits: int, unit: str) -> tuple[float | None, str]:
+        label = number_cell(value, end, digits)
+        if end == "limit":
+            return value, f"{label} {unit}, not finished"
+        return (value, f"{label} {unit}") if end == "ended" else (None, label)
 
-    def memory(speed: Speed) -> tuple[float | None, str, str]:
-        return speed.memory, f"{speed.memory or 0:.0f} MB", speed.end
+    def cpu(speed: Speed) -> tuple[float | None, str]:
+        return bar(speed.cpu, speed.end, 1, "s")
 
-    def again(name: str) -> tuple[float | None, str, str]:
+    def memory(speed: Speed) -> tuple[float | None, str]:
+        return bar(speed.memory, speed.end, 0, "MB")
+
+    def again(name: str) -> tuple[float | None, str]:
         kill = figures.kill(name)
         if kill is None or kill.again is None:
-            return None, "", "cannot" if kill is None else kill.end
-        return float(kill.again), f"{kill.again} of {kill.answered}", "ended"
+            return None, "not measured" if kill is None else ENDS.get(kill.end, kill.end)
+        return float(kill.again), f"{kill.again} of {kill.answered}"
 
     small, large = f"{figures.samples:,} samples, {setting}", f"{figures.many:,} samples, {setting}"
     drawn = {

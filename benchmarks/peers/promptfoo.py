@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -46,6 +47,8 @@ class Promptfoo(Peer):
 
     def install(self) -> None:
         """An npm folder with promptfoo and the Node that it needs."""
+        if shutil.which("npm") is None:
+            raise SystemExit("promptfoo is installed by npm, which is not here: install Node.js with npm")
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
         npm = ["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", "--save-exact"]

@@ -29,8 +29,8 @@ a log entry a sample, {latency} ms, {at_once} at once. {date}, {machine}, load {
         "CPU s, {many:,} samples",
         "memory MB",
         "first request s",
-        "answered, asked again after kill -9",
-        "samples despite faults",
+        "answered questions asked again after kill -9",
+        "samples scored despite faults",
         "s to the failed cases in the viewer",
     ),
     """\
@@ -49,8 +49,8 @@ CHINESE = Words(
         "CPU 秒，{many:,} 个样本",
         "内存 MB",
         "首个请求（秒）",
-        "已有回答，kill -9 后重复请求",
-        "出错时得到的样本",
+        "kill -9 后对已答问题的重复请求",
+        "端点出错时完成的样本",
         "在查看器中看到失败样本（秒）",
     ),
     """\

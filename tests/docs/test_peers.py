@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.peers import pages, results
+from benchmarks.peers import pages, process_tree, results
 from benchmarks.peers.endpoint import PERMANENT, TRANSIENT, fault_of
 from benchmarks.peers.figures import Figures
 from benchmarks.peers.peer import VERSIONS, Peer, Work
@@ -58,14 +62,43 @@ def test_faults_hit_what_the_page_says() -> None:
 
 
 def test_the_tables_tell_what_was_not_finished_and_where_others_are_better() -> None:
-    """A missing figure has words instead of a number, and a better one is named."""
+    """What is missing has words instead of a number, a killed run has lower bounds, and a better figure is named."""
     text = results_section(small_results())
-    assert "| lm-eval | not finished within its time limit | not finished within its time limit |" in text
-    assert "- log of the usual run: lm-eval 0.7; assay 1.8 KB" in text
+    assert "| lm-eval | > 1.0 | > 2.0 | – | > 50 |" in text
+    assert "| killed by its limit: 1,000 of 1,000 asked in 2 s |" in text
+    assert "- log, 100 samples, 0 ms, 64 at once: lm-eval 0.7; assay 1.8 KB" in text
     assert "| lm-eval | 40 | cannot continue |" in text
-    assert "| lm-eval | passing | 99 of 100 | 0 | 0.790 | 0 (0) | 3.0 | **yes** |" in text
+    assert "| lm-eval | passing | 99 of 100 | 0 | 0.790 | 0 (0) | 3.0 | **nowhere** |" in text
     assert "| assay | passing | 100 of 100 | 0 | 0.800 | 0 (0) | 2.0 | no failure |" in text
     assert Figures(small_results()).large("lm-eval").end == "limit"
+
+
+def test_a_measured_tree_includes_orphans_and_leaves_no_process(tmp_path: Path) -> None:
+    """The command ends at once; its child, which computed and now sleeps, is counted and killed."""
+    child = "import os, time; sum(range(10**5)); open('pid', 'w').write(str(os.getpid())); time.sleep(60)"
+    parent = (
+        "import pathlib, subprocess, sys, time\n"
+        f"subprocess.Popen([sys.executable, '-c', {child!r}])\n"
+        "while not pathlib.Path('pid').exists(): time.sleep(0.01)\n"
+        "sys.exit(5)"
+    )
+    cores = ",".join(map(str, os.sched_getaffinity(0)))
+    command = [
+        sys.executable,
+        process_tree.__file__,
+        "report.json",
+        "30",
+        cores,
+        sys.executable,
+        "-c",
+        parent,
+    ]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["code"], report["reason"]) == (5, "ended")
+    assert report["cpu"] > 0
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
 
 
 def small_results() -> Results:
