@@ -44,10 +44,10 @@ COMMON: dict[str, Any] = {
     "shard": "",
     "reuse": None,
     "executor": "local",
-    "address": "127.0.0.1:1",
-    "workers": 2,
-    "worker_cpus": 2.0,
-    "worker_gpus": 1.0,
+    "address": None,
+    "workers": None,
+    "worker_cpus": 1.0,
+    "worker_gpus": 0.0,
     "quiet": True,
 }
 TASK: dict[str, Any] = {

@@ -130,6 +130,7 @@ class Runner:
         self._asks = asks
         self._observers = list(observers)
         self._check_models()
+        self._check_executor()
         self._argument_notices = argument_notices(self.spec, suite.roles.values()) if asks else []
         self.prices = read_prices(self.spec.prices)
         self._secrets = secrets_of(suite.roles.values(), self.spec.gen_kwargs)
@@ -205,6 +206,19 @@ class Runner:
         for name, role in self.suite.roles.items():
             if missing := role.needs - self.models[name].can:
                 raise UsageError(lacks(role.model, missing))
+
+    def _check_executor(self) -> None:
+        """Raise UsageError for options of Ray without Ray."""
+        spec = self.spec
+        given = {
+            "--address": spec.address is not None,
+            "--workers": spec.workers is not None,
+            "--worker-cpus": spec.worker_cpus != 1.0,
+            "--worker-gpus": spec.worker_gpus != 0.0,
+        }
+        if spec.executor == "local" and any(given.values()):
+            flag = next(flag for flag, is_given in given.items() if is_given)
+            raise UsageError(f"{flag} has no effect without --executor ray. Add it, or remove {flag}")
 
     def _check_max_cost(self) -> None:
         """Raise UsageError if --max-cost could never stop the run, because the price of a model is not known."""

@@ -278,6 +278,8 @@ MISTAKES: dict[str, list[Mistake]] = {
         wrong("weights that are not there", "task sums.yaml --model local/smolm2"),
         wrong("a price table that is not there", f"{SUMS} --prices prices.yaml"),
         wrong("a limit of costs without a price", f"{SUMS} --max-cost 1"),
+        wrong("workers without Ray", f"{SUMS} --workers 4"),
+        wrong("an executor that is none", f"{SUMS} --executor rey"),
         wrong("parameters of a judge without a judge", f"{SUMS} --judge-kwargs temperature=0"),
         wrong("a run to reuse that is not there", f"{SUMS} --reuse gone"),
         wrong("weights to pull that nobody has", "models pull smolm2"),
