@@ -26,42 +26,13 @@ from servers.fake_openai import FakeOpenAI
 from servers.loopback import LoopbackServer
 from support.commands import environment, run_here
 from support.damaged_runs import SmallRun, read_cases, read_files, read_report, same
+from support.example_runs import EXAMPLES, run_example
 from support.killed_runs import reading_of
 from support.shards import KILLED_MERGES, SHARDABLE, make_files, make_shards, small_run
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = {
-    "task": ["task", "examples/task/quickstart.yaml"],
-    "pipeline": [
-        *(
-            "pipeline",
-            "examples/pipeline/reviews.yaml",
-            "--model",
-            "script/examples/pipeline/replies/reviews.jsonl",
-        )
-    ],
-    "hop": [
-        *("hop", "examples/hop/FactCheck", "facts.jsonl", "--settings", "tests/golden/hop/settings.yaml")
-    ],
-    "memory test": [
-        *(
-            "memory",
-            "test",
-            "--data",
-            "examples/memory/talks.json",
-            "--memory",
-            "bm25,STMemory",
-            "--no-answer",
-        ),
-    ],
-    "memory eval": [
-        *("memory", "eval", "--dataset", "examples/memory-eval", "--sample-id", "june,mira,ravi"),
-        *("--baseline", "bm25,STMemory", "--judge", "offline"),
-    ],
-}
 # A merge of two small shards has some seventy steps.
 STRIDE = os.environ.get("MERGE_STRIDE", "10")
-WRAP = {"memory eval": '{"answer": "%s", "citations": [1]}'}
 
 
 @pytest.fixture
@@ -81,15 +52,9 @@ def test_the_examples_in_three_shards_are_as_in_one_run(
     example: str, tmp_path: Path, server: FakeOpenAI
 ) -> None:
     """Report, cases and result files are those of a local run but for times; so are calls, tokens and exit codes."""
-    server.behave(wrap=WRAP.get(example, ""))
-    command = list(EXAMPLES[example])
-    if example not in ("pipeline", "hop"):
-        command += ["--model", "openai/fake", "--base-url", server.url]
 
     def run(out: str, *flags: str) -> assay.Run:
-        done = run_here([*command, "--quiet", "--output-dir", str(tmp_path / out), *flags], ROOT)
-        assert done.returncode in (0, 1), done.stderr
-        return assay.load(tmp_path / out)
+        return run_example(example, tmp_path / out, server, *flags)
 
     local = run("local")
     for number in (1, 2, 3):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from contextlib import chdir
 from pathlib import Path
@@ -10,18 +11,42 @@ import pytest
 
 from servers.fake_openai import FakeOpenAI
 from support.damaged_runs import Reading, same
+from support.example_runs import EXAMPLES, ROOT, run_example
 from support.killed_runs import KILLABLE, Killable, KillableRuns, options_of, reading_of
 from support.ray_cluster import LocalCluster
 
 
-@pytest.mark.parametrize("killable", KILLABLE, ids=lambda each: each.suite)
-def test_a_run_on_ray_has_the_files_of_a_local_run(
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_on_ray_has_the_files_of_a_local_run(
+    example: str, cluster: LocalCluster, server: FakeOpenAI, tmp_path: Path
+) -> None:
+    """Hop's observer.jsonl too, but for the order: on Ray it gets the lines of a row when the row ends."""
+    local = run_example(example, tmp_path / "local", server)
+    requests = Counter(seen.reply for seen in server.stats().requests)
+    server.reset()
+    ray = run_example(example, tmp_path / "ray", server, "--executor", "ray")
+    assert Counter(seen.reply for seen in server.stats().requests) == requests
+    with chdir(ROOT):
+        assert len(ray.files) == len(local.files) > 0
+        for name, value, expected in zip(Reading._fields, reading_of(ray), reading_of(local), strict=True):
+            same(value, expected, name)
+    assert ray.summary.spent == local.summary.spent
+    assert _observed(tmp_path / "ray") == _observed(tmp_path / "local")
+
+
+@pytest.mark.parametrize(
+    "killable",
+    [each for each in KILLABLE if each.suite in ("evaluate", "calibration")],
+    ids=lambda each: each.suite,
+)
+def test_a_run_on_ray_has_the_report_of_a_local_run(
     killable: Killable,
     cluster: LocalCluster,
     server: FakeOpenAI,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """The suites that are no formats of others."""
     monkeypatch.setenv("ASSAY_DATA", "calibrations")
     runs = KillableRuns(tmp_path, server)
     whole = runs.whole(killable)
@@ -32,3 +57,15 @@ def test_a_run_on_ray_has_the_files_of_a_local_run(
     assert Counter(seen.reply for seen in server.stats().requests) == whole.requests
     for name in Reading._fields:
         same(getattr(reading, name), getattr(whole.reading, name), name)
+
+
+def _observed(output: Path) -> list[str]:
+    """Return the lines of hop's observer without times and ids, in order of their content."""
+    path = output / "observer.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+    return sorted(
+        json.dumps(
+            {key: value for key, value in line.items() if key not in ("run_id", "timestamp", "duration")}
+        )
+        for line in lines
+    )
