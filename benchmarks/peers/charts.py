@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import NamedTuple
 
-_WIDTH, _LEFT, _RIGHT = 720, 150, 150
+_WIDTH, _LEFT, _RIGHT = 720, 150, 180
 _ROW, _GAP, _HEAD = 24, 34, 56
 _STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#1f2328}.t{font-size:15px;font-weight:600}.s{fill:#57606a}"
@@ -44,8 +44,9 @@ def bar_chart(title: str, panels: list[Panel]) -> str:
             if bar.value is None:
                 parts.append(f'<text class="none" x="{_LEFT}" y="{y + 16}">{escape(bar.label)}</text>')
             else:
-                # A bar is at least one unit wide, so that a small value is seen.
-                width = max(1.0, round(bar.value / largest * (_WIDTH - _LEFT - _RIGHT), 1))
+                # A value above 0 is at least one unit wide, so that it is seen.
+                width = round(bar.value / largest * (_WIDTH - _LEFT - _RIGHT), 1)
+                width = max(1.0, width) if bar.value else 0
                 kind = {"assay": "own", "bare script": "floor"}.get(bar.name, "other")
                 parts.append(f'<rect class="{kind}" x="{_LEFT}" y="{y + 3}" width="{width}" height="18"/>')
                 parts.append(f'<text x="{_LEFT + width + 6}" y="{y + 16}">{escape(bar.label)}</text>')
