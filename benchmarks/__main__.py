@@ -180,9 +180,9 @@ def measure_hopstore(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[
     return hopstore(folder, sizes.records, sizes.turns)
 
 
-def measure_hop(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+def measure_hop(folder: Path, endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """A batch of functions that do nothing, or only sleep."""
-    return hop(folder, sizes.rows, sizes.turns)
+    return hop(folder, endpoint, sizes.rows, sizes.turns)
 
 
 def measure_answers(folder: Path, _endpoint: Server, _sizes: Sizes) -> Iterator[Figure]:

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import overhead
 from benchmarks.figures import Figure
-from benchmarks.measure import Used, environment, python
+from benchmarks.measure import Server, Used, environment, python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,16 +42,26 @@ outputs: {supported: bool, open: int}
 """
 
 
-def hop(folder: Path, count: int, turns: int) -> Iterator[Figure]:
-    """CPU of a row with contract, expectations, observer and result file; then rows that sleep in threads."""
+def hop(folder: Path, endpoint: Server, count: int, turns: int) -> Iterator[Figure]:
+    """CPU of a row with contract, expectations, observer and result file; then rows that sleep in threads.
+
+    The row is also compared with a case of `overhead`: a task that asks the endpoint as many questions, once each.
+    """
     (folder / "functions.py").write_text(_FUNCTIONS, encoding="utf-8")
     (folder / "contract.yaml").write_text(_CONTRACT, encoding="utf-8")
     many, one = _rows(folder / "many.jsonl", count), _rows(folder / "one.jsonl", 1)
-    empty = min(_run(folder, "nothing", one, turn).cpu for turn in range(turns))
-    used = min((_run(folder, "nothing", many, turn) for turn in range(turns)), key=lambda used: used.cpu)
-    each = (used.cpu - empty) / count * 1e3
+    asked = overhead.one_each(folder, count)
+    rows, starts, cases = [], [], []
+    for turn in range(turns):
+        starts.append(_run(folder, "nothing", one, turn).cpu)
+        rows.append(_run(folder, "nothing", many, turn))
+        cases.append(overhead.assay_turn(asked, endpoint, folder, environment(uvloop=True)).cpu)
+    used, empty = min(rows, key=lambda used: used.cpu), min(starts)
+    each, case = (used.cpu - empty) / count * 1e3, min(cases) / count * 1e3
     note = f"{used.cpu:.2f} s for {count:,} rows, {empty:.2f} s for one"
     yield Figure("CPU of a row, async no-op", each, 0.15, "ms", note)
+    note = f"{each * 1e3:.0f} / {case * 1e3:.0f} us; with both starts {used.cpu / min(cases):.2f}"
+    yield Figure("CPU of a row against a case of `overhead`", each / case, 0.8, "x", note)
     yield Figure("peak memory", used.rss, 80.0, "MB", "")
     yield from _asleep(folder)
 

@@ -62,6 +62,11 @@ def compare(work: Work, endpoint: Server, folder: Path, turns: int) -> Iterator[
         yield from _figures(_best(ours), _best(bare), "uvloop" if uvloop else "asyncio", work)
 
 
+def assay_turn(work: Work, endpoint: Server, folder: Path, env: dict[str, str]) -> Turn:
+    """Return the figures of one run of the harness."""
+    return _turn(_assay, work, endpoint, folder, env)
+
+
 def _turn(run: Run, work: Work, endpoint: Server, folder: Path, env: dict[str, str]) -> Turn:
     endpoint.reset()
     used = run(work, endpoint, folder, env)
