@@ -108,7 +108,7 @@ def _best(turns: list[Turn]) -> Turn:
 def _figures(ours: Turn, bare: Turn, loop: str, work: Work) -> Iterator[Figure]:
     each = 1e6 / work.count
     note = f"{ours.cpu:.2f} s / {bare.cpu:.2f} s ({ours.cpu * each:.0f} / {bare.cpu * each:.0f} us a call)"
-    yield Figure(f"CPU, {loop}", ours.cpu / bare.cpu, 2.0, "x", note)
+    yield Figure(f"CPU, {loop}", ours.cpu / bare.cpu, 1.0, "x", note)
     yield Figure(f"peak memory, {loop}", ours.rss, 80.0, "MB", f"bare script {bare.rss:.1f} MB")
     note = f"{ours.first:.2f} s / {bare.first:.2f} s"
     yield Figure(f"first request, {loop}", ours.first / bare.first, 2.0, "x", note)

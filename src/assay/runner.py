@@ -81,9 +81,6 @@ from assay.suites import BUILT_IN
 if TYPE_CHECKING:
     from assay.executors.ray_executor import RayExecutor
 
-# New objects after which the garbage collector runs. Python's default is 700. A case makes hundreds of objects, all
-# without cycles, so that the collector found nothing in 5 % of the CPU time of a run.
-_GC_OBJECTS = 20_000
 # Errors that a report keeps, the most frequent ones.
 _MAX_ERRORS = 10
 _DAMAGED_FILES = (
@@ -342,8 +339,6 @@ class Runner:
         # Rows and modules live as long as the run. gc.freeze() hides them from the garbage collector, which otherwise
         # walks them again and again: 5 % of the CPU time of a run with many rows.
         gc.freeze()
-        thresholds = gc.get_threshold()
-        gc.set_threshold(_GC_OBJECTS, *thresholds[1:])
         try:
             try:
                 run = await self._run_in(folder, info, cases)
@@ -362,7 +357,6 @@ class Runner:
                 folder.discard()
             raise
         finally:
-            gc.set_threshold(*thresholds)
             gc.unfreeze()
             folder.close()
 

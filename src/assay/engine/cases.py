@@ -72,8 +72,8 @@ class Cases:
     def load(self, skip: Callable[[int], Any]) -> Iterator[Case]:
         """Yield the cases row by row: first all subjects of the first row.
 
-        They are built in groups. One by one, between calls, building takes twice the time: the processor has to load
-        the code again for each.
+        They are built in groups. One by one, between calls, building takes twice the time, presumably because the code
+        has left the processor's cache.
         """
         cases = self._build(skip)
         while group := list(islice(cases, _GROUP)):
