@@ -12,6 +12,7 @@ import argparse
 import os
 import selectors
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -23,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from chaos.configuration import CONFIGURATIONS
+from chaos.process import end_with_parent
 from chaos.scenario import TABLES, Result, Scenario
 from chaos.stage import Executor, Lab
 
@@ -40,6 +42,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--executor", choices=list(TABLES), default="local", help="where the cases run")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the workers, and removes their folders
     # One cluster for all: it has processes enough for every core.
     workers = 1 if given.executor == "ray" else given.workers
     target = "chaos-ray" if given.executor == "ray" else "chaos"
@@ -96,6 +99,8 @@ def _played(seeds: Sequence[int], workers: int, executor: Executor) -> Iterator[
 def _work(seeds: Sequence[int], root: Path, pipe: int, executor: Executor) -> None:
     """Play seeds in this process, and write the results to a pipe. Never returns."""
     code = 1
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with_parent()
     try:
         with Lab(root, executor) as lab:
             for seed in seeds:

@@ -139,7 +139,7 @@ def _run_copy(job: Job, disturbance: Disturbance, *, count: bool) -> None:
 
         with contextlib.suppress(PermissionError):
             os.setpgid(0, 0)
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: nothing outlives the parent
+        end_with_parent()
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number, name in ((1, "out"), (2, "err")):
             os.dup2(os.open(job.logs / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
@@ -162,6 +162,11 @@ def _run_copy(job: Job, disturbance: Disturbance, *, count: bool) -> None:
             with contextlib.suppress(Exception):
                 stream.flush()
         os._exit(code)
+
+
+def end_with_parent() -> None:
+    """Let the system kill this process when its parent ends, however that happens."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def warm_up(jobs: list[Job]) -> None:
