@@ -20,7 +20,12 @@ ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_e
 # Tests start hundreds of processes. Without bytecode on disk each one compiles every module again: 1.7 s instead of 0.4 s.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quickstart test test-ray soak test-long test-install bench oracle simulate bench-lm-eval bench-peers prove-hop prove-damage kills demo-memory lab locomo locomo-table judges $(SYSTEMS:%=test-%) test-hf calibrate-offline labels browser screenshots pictures clean
+ifndef FUZZ_SEED
+FUZZ_SEED := $(shell date +%s)
+endif
+FUZZ_EXAMPLES ?= 2500
+
+.PHONY: quickstart fuzz test test-ray soak test-long test-install bench oracle simulate bench-lm-eval bench-peers prove-hop prove-damage kills demo-memory lab locomo locomo-table judges $(SYSTEMS:%=test-%) test-hf calibrate-offline labels browser screenshots pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -45,6 +50,13 @@ test-ray: $(VENV)/.dev
 test-long: $(VENV)/.dev
 	$(BIN)/python -m pytest -m long
 	ASSAY_EXAMPLES=500 $(BIN)/python -m pytest -n $(TEST_PROCESSES) tests/core tests/scoring tests/journal
+
+# Random files, templates, replies and requests for every reader, sandbox and server. Ten times the examples of CI, and
+# every time others: FUZZ_EXAMPLES=25000 plays a hundred times as many, FUZZ_SEED plays one run again.
+fuzz: $(VENV)/.dev
+	@echo "make fuzz FUZZ_SEED=$(FUZZ_SEED) FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) plays the same examples again"
+	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist load \
+	  --hypothesis-seed=$(FUZZ_SEED) tests/fuzz
 
 # `pip install .` into a fresh environment, with downloads and without extras; then the tests of an installation.
 test-install: $(VENV)/.dev

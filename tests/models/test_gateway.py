@@ -191,6 +191,7 @@ def test_what_is_not_ours_is_refused(tmp_path: Path) -> None:
                     (400, await post(url, b"--form\r\n")),
                     (400, await post(url, b"[1]")),
                     (400, await post(url, b"[" * 100_000)),
+                    (400, await post(url, CHAT, {"Content-Encoding": "gzip"})),
                     (413, await post(url, CHAT, {"Content-Length": str((64 << 20) + 1)})),
                 ]
                 for status, told in refused:

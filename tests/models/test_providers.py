@@ -17,6 +17,7 @@ from assay.core.errors import ModelError, UsageError
 from assay.core.protocols import Context
 from assay.core.spec import RunSpec
 from assay.core.types import Request, Response, Usage
+from assay.models import gemini
 from assay.models.calling.connect import connect
 from assay.models.calling.foreign_sdk import build_reply
 from assay.models.calling.prices import read_prices
@@ -723,3 +724,26 @@ def test_verbosity_is_a_field_of_text_in_responses(monkeypatch: pytest.MonkeyPat
         ask("openai-responses", Responses.name, server.url, verbosity="low", response_format=wanted)
         assert server.rejected == []
         assert server.seen[-1].body["text"] == {"format": wanted, "verbosity": "low"}
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": ["STOP"]}]},
+        {"candidates": {"0": {}}},
+        {"candidates": [{"content": "hi"}]},
+        {"candidates": [{"content": {"parts": 5}}]},
+        {"promptFeedback": "blocked"},
+    ],
+    ids=["finish", "candidates", "content", "parts", "feedback"],
+)
+def test_a_reply_of_gemini_with_values_of_other_types_is_read_or_fails_the_call(
+    reply: dict[str, Any],
+) -> None:
+    try:
+        response = gemini._read(reply, "here", ())
+    except ModelError as error:
+        message = error.failure.message
+        assert message.startswith("here sent a reply that cannot be used")
+    else:
+        assert (response.text, response.finish) in (("hi", None), ("", None))

@@ -73,6 +73,26 @@ def test_other_methods_than_get_need_the_token_of_the_page_in_a_form(root: Path,
     asyncio.run(ask())
 
 
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ({"Content-Type": "application/x-www-form-urlencoded; charset=nope"}, b"a=b"),
+        ({"Content-Type": "application/x-www-form-urlencoded; charset=utf-16"}, b"abc"),
+        (FORM, b"a=\xff"),
+        (FORM | {"Content-Encoding": "gzip"}, b"a=b"),
+    ],
+    ids=["unknown charset", "other charset", "no UTF-8", "no gzip"],
+)
+def test_a_form_that_cannot_be_read_is_refused(root: Path, headers: dict[str, str], body: bytes) -> None:
+    async def ask() -> None:
+        async with view_of(root) as client:
+            response = await client.post("/quickstart", data=BytesIO(body), headers=headers)
+            assert response.status == 400
+            assert "The form cannot be read" in await response.text()
+
+    asyncio.run(ask())
+
+
 def test_a_form_that_is_too_large_is_refused(root: Path) -> None:
     async def ask() -> None:
         async with view_of(root) as client:

@@ -214,19 +214,20 @@ def _read(reply: Any, where: str, adapted: tuple[str, ...]) -> Response:
         raise bad_reply(where, "it is not an object")
     usage = _usage(reply.get("usageMetadata"))
     refused = Response("", "content_filter", usage, address=where)
-    feedback = reply.get("promptFeedback") or {}
-    candidates = reply.get("candidates") or []
-    if not candidates and feedback.get("blockReason"):
+    feedback, candidates = reply.get("promptFeedback"), reply.get("candidates")
+    if not candidates and isinstance(feedback, dict) and feedback.get("blockReason"):
         reason = f"the prompt was blocked: {feedback['blockReason']}"
         raise refusal(_with_detail(f"{where}: {reason}", feedback.get("blockReasonMessage")), refused)
-    if not candidates or not isinstance(candidates[0], dict):
+    if not isinstance(candidates, list) or not candidates or not isinstance(candidates[0], dict):
         raise bad_reply(where, "it has no candidates")
     candidate = candidates[0]
-    content = candidate.get("content") or {}
-    parts = [part for part in content.get("parts") or () if isinstance(part, dict)]
+    content = candidate.get("content")
+    listed = content.get("parts") if isinstance(content, dict) else None
+    parts = [part for part in listed if isinstance(part, dict)] if isinstance(listed, list) else []
     text = "".join(str(part.get("text", "")) for part in parts if not part.get("thought"))
     thoughts = "".join(str(part.get("text", "")) for part in parts if part.get("thought"))
     finish = candidate.get("finishReason")
+    finish = finish if isinstance(finish, str) else None
     if not text and finish in _BLOCKED:
         reason = f"the answer was blocked: {finish}"
         raise refusal(_with_detail(f"{where}: {reason}", candidate.get("finishMessage")), refused)
@@ -237,7 +238,7 @@ def _read(reply: Any, where: str, adapted: tuple[str, ...]) -> Response:
         )
     return Response(
         text,
-        "content_filter" if finish in _BLOCKED else _FINISH.get(str(finish), finish),
+        "content_filter" if finish in _BLOCKED else _FINISH.get(finish or "", finish),
         usage,
         reasoning=thoughts.strip(),
         address=where,

@@ -106,7 +106,13 @@ class Guard:
     async def _refuse_foreign_form(self, request: web.Request) -> None:
         if request.content_type != _FORM:
             raise web.HTTPForbidden(text="The body of a request must be a form of our own page.\n")
-        form = await request.post()  # raises 413 for more than MAX_BODY
+        try:
+            form = await request.post()  # raises 413 for more than MAX_BODY
+        except (LookupError, ValueError, web.RequestPayloadError):
+            message = "The form cannot be read: its charset, its compression or its bytes are wrong.\n"
+            raise web.HTTPBadRequest(text=message) from None
+        except ConnectionError:  # nobody reads this answer; without it aiohttp prints a traceback
+            raise web.HTTPBadRequest(text="The form has not arrived whole.\n") from None
         given = form.get(TOKEN_FIELD, "")
         if not isinstance(given, str) or not compare_digest(given.encode(), self.page_token.encode()):
             raise web.HTTPForbidden(text="The page is from an earlier start of the server. Reload it.\n")

@@ -232,6 +232,8 @@ class GatewayServer:
         )
 
     async def _answer(self, request: web.BaseRequest) -> SdkReply:
+        from aiohttp import web
+
         # A web page may reach loopback: through a foreign name that resolves to it (DNS rebinding), which
         # the Host header shows, or by fetch(), which sends an Origin.
         if request.headers.get("Host", "").lower() not in self._hosts:
@@ -258,7 +260,10 @@ class GatewayServer:
                 400, "remove the query string: it may contain keys, and the gateway logs every request"
             )
 
-        raw_body = await _read_body(request)
+        try:
+            raw_body = await _read_body(request)
+        except web.RequestPayloadError as error:
+            return build_error(400, f"the body is not in the encoding that its headers name: {error}")
         if raw_body is None:
             return build_error(413, f"the body is larger than {MAX_BODY_BYTES >> 20} MB")
         try:

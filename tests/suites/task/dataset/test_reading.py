@@ -55,6 +55,22 @@ def test_rows_of_compressed_json_lines_are_skipped_without_parsing(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
+    ("content", "values"),
+    [
+        (b'{"a":0.5}\n{"a":1%b}\n' % (b"0" * 400), [0.5, 10**400]),
+        (b'{"a":1}\n{"a":"%b"}\n' % (b"[" * 5000), [1, "[" * 5000]),
+        (b'{"a":"0001-01-01T00:00:00+14:00"}\n', ["0001-01-01T00:00:00+14:00"]),
+    ],
+    ids=["an integer that is no float", "a deep text in a mixed column", "a time before the first year"],
+)
+def test_values_that_have_no_type_of_a_column_stay_as_they_are(
+    content: bytes, values: list[Any], tmp_path: Path
+) -> None:
+    docs = look("json", content, tmp_path)
+    assert [doc["a"] for doc in docs.values()] == values
+
+
+@pytest.mark.parametrize(
     ("content", "options", "places"),
     [
         (b'[{"a":1},{"a":2}]', {}, [" $[0]", " $[1]"]),

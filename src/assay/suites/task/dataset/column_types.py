@@ -197,9 +197,9 @@ def convert_value(change: Any, value: Any) -> Any:
 def _parse_time(text: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    except (ValueError, OverflowError):  # 0001-01-01 with a time zone is before the first year in UTC
         return None
-    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
 
 
 def _decode_text(value: Any) -> Any:
@@ -208,12 +208,19 @@ def _decode_text(value: Any) -> Any:
         return value
     try:
         return msgspec.json.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return value
+
+
+def _to_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer of more than 308 digits stays exact
         return value
 
 
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
-    "float": float,
+    "float": _to_float,
     "int": int,
     "bool": lambda value: value.lower() == "true" if isinstance(value, str) else bool(value),
     "time": lambda value: str(_parse_time(value)),

@@ -1,0 +1,197 @@
+"""Files with random changes: every reader returns, or raises one of our errors, in bounded time and memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+import assay
+from assay import api
+from assay.checks import check_path
+from assay.core.envfile import keys_in
+from assay.core.errors import AssayError
+from assay.core.file_check import CheckOptions
+from assay.suites import suite_names
+
+from support.fuzz import bounded, expect_printable, fuzzed
+from support.mutation import change_member, mutated
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+GOLDEN = ROOT / "tests" / "golden"
+READ = {".yaml", ".json", ".jsonl", ".eval", ".md", ".csv", ".ipynb"}
+MODEL = "async def answer(prompt, params):\n    return 'x'\n"
+
+
+def files_below(*folders: Path) -> list[Path]:
+    """Every file that some reader takes, except large ones."""
+    every = [path for folder in folders for path in sorted(folder.rglob("*")) if path.suffix in READ]
+    return [path for path in every if path.is_file() and path.stat().st_size < 60_000]
+
+
+CHECKED = files_below(EXAMPLES, GOLDEN)
+IMPORTED = [
+    *files_below(GOLDEN / "inspect", GOLDEN / "promptfoo", GOLDEN / "lm_eval" / "out" / "b_em"),
+    *sorted((EXAMPLES / "hop-project" / "Tasks").glob("*/TestCases/*_2026*.jsonl")),
+]
+FORMATS = ["", *suite_names(), "prices", "replies", "results"]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that is also the working directory, because wrong paths in files are relative to it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text(MODEL)
+    return tmp_path
+
+
+def changed(random: Random, source: Path, folder: Path) -> Path:
+    """Write a changed copy of a file into an empty folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    data = source.read_bytes()
+    is_archive = source.suffix == ".eval" and random.random() < 0.8
+    path = folder / source.name
+    path.write_bytes(change_member(random, data) if is_archive else mutated(random, data))
+    return path
+
+
+def accept(action: Callable[[], object]) -> None:
+    """Do it within bounds. Errors of ours are answers, if a terminal can print them."""
+    try:
+        with bounded():
+            action()
+    except AssayError as error:
+        expect_printable(str(error))
+
+
+@fuzzed(250)
+def test_assay_check_has_a_sentence_for_any_file(place: Path, random: Random) -> None:
+    """In the format that it recognises, and in any other that --as may name."""
+    path = changed(random, random.choice(CHECKED), place / "files")
+    name = random.choice(FORMATS) if random.random() < 0.4 else ""
+
+    def check() -> None:
+        for each in check_path(path, CheckOptions(), name):
+            for problem in each.check.problems:
+                assert "more memory than there is" not in problem.message
+                expect_printable(str(problem))
+
+    accept(check)
+
+
+@fuzzed(60)
+def test_results_of_other_programs_become_a_run_or_a_sentence(place: Path, random: Random) -> None:
+    path = changed(random, random.choice(IMPORTED), place / "files")
+    out = place / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    accept(lambda: list(api.import_results(path, str(out)).cases()))
+
+
+class Input(NamedTuple):
+    """A run whose files are changed: the folder that is copied, the files in it, and the options of the spec."""
+
+    source: Path
+    files: tuple[str, ...]
+    suite: str
+    options: dict[str, Any]
+
+
+MEMORY = {"memory": ["bm25"], "no_answer": True}
+COURT = {"baseline": ["bm25"], "judge": "offline"}
+INPUTS = {
+    "task": Input(
+        EXAMPLES / "task", ("quickstart.yaml", "questions.jsonl"), "task", {"tasks": ["quickstart.yaml"]}
+    ),
+    "choices": Input(
+        EXAMPLES / "task",
+        ("multiple_choice.yaml", "choices.jsonl"),
+        "task",
+        {"tasks": ["multiple_choice.yaml"]},
+    ),
+    "pipeline": Input(
+        EXAMPLES / "pipeline",
+        ("sentiment.yaml", "testsets/unit/sentiment_basic.jsonl"),
+        "pipeline",
+        {"pipeline": "sentiment.yaml", "testset": ["testsets/unit/sentiment_basic.jsonl"]},
+    ),
+    "agents": Input(
+        EXAMPLES / "prompt-lab-project",
+        ("pipelines/support_reply.yaml", "agents/mood_reader/agent.yaml", "testsets/requests_v1.jsonl"),
+        "pipeline",
+        {"pipeline": "pipelines/support_reply.yaml", "testset": ["testsets/requests_v1.jsonl"]},
+    ),
+    "hop": Input(
+        EXAMPLES / "hop" / "FactCheck",
+        ("settings.yaml", "Hoplet/metainfo.md", "TestCases/facts.jsonl"),
+        "hop",
+        {"target": ".", "data": "TestCases/facts.jsonl"},
+    ),
+    "locomo": Input(
+        EXAMPLES / "memory",
+        ("talks.json",),
+        "memory-test",
+        {"dataset": "locomo", "data": "talks.json", **MEMORY},
+    ),
+    "longmemeval": Input(
+        EXAMPLES / "memory",
+        ("longmemeval.json",),
+        "memory-test",
+        {"dataset": "longmemeval", "data": "longmemeval.json", **MEMORY},
+    ),
+    "plain": Input(
+        EXAMPLES / "memory",
+        ("plain.json",),
+        "memory-test",
+        {"dataset": "plain", "data": "plain.json", **MEMORY},
+    ),
+    "halumem": Input(
+        EXAMPLES / "memory", ("halumem.jsonl",), "memory-eval", {"dataset": "halumem.jsonl", **COURT}
+    ),
+    "samples": Input(
+        EXAMPLES / "memory-eval", ("june.json",), "memory-eval", {"dataset": "june.json", **COURT}
+    ),
+}
+
+
+@fuzzed(60)
+def test_a_run_over_changed_files_is_planned_or_refused(place: Path, random: Random) -> None:
+    """What `--dry-run` does: the files of every suite are read as a run reads them, and the first prompt is made."""
+    given = INPUTS[random.choice(list(INPUTS))]
+    folder = place / "files"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(given.source, folder)
+    path = folder / random.choice(given.files)
+    path.write_bytes(mutated(random, path.read_bytes()))
+    os.chdir(folder)  # restored by the fixture
+    options = given.options | {"model": f"python/{place}/model.py:answer"}
+    if "no_answer" in options:
+        del options["model"]
+    accept(lambda: api.overview(assay.spec(given.suite, output_dir=str(place / "out"), **options)))
+
+
+PRICES = (
+    b"as_of: 2026-01-01\nmodels:\n  openai/gpt-x: {input: 1.5, output: 2}\n  'b/*': {input: 0.1, output: 0}\n"
+)
+ENVIRONMENT = b'# keys\nexport OPENAI_API_KEY=\'a b\'\nHOP_KEY_x-y="q\\"r" # c\nANTHROPIC_API_KEY=z\n'
+LABELS = (
+    b'{"question": "q", "gold": "a", "answer": "b", "label": true, "votes": [true, false], "category": 1}\n'
+)
+
+
+@fuzzed(80)
+def test_prices_keys_and_labels_are_read_or_refused(place: Path, random: Random) -> None:
+    for name, data, read in (
+        ("prices.yaml", PRICES, lambda path: api.price_table(str(path))),
+        (".env", ENVIRONMENT, keys_in),
+        ("labels.jsonl", LABELS * 3, lambda path: api.check(path, suite="calibration")),
+    ):
+        path = place / name
+        path.write_bytes(mutated(random, data))
+        accept(lambda read=read, path=path: read(path))  # type: ignore[misc]
