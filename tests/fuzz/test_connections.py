@@ -155,7 +155,7 @@ class Replies:
         await wire.send(*self.pieces)
 
 
-@fuzzed(8)
+@fuzzed(25)
 def test_the_http_client_gets_a_reply_or_a_fault(random: Random) -> None:
     """Whatever a server sends, and wherever the network cuts it."""
 
@@ -176,7 +176,7 @@ def test_the_http_client_gets_a_reply_or_a_fault(random: Random) -> None:
     run_bounded(main)
 
 
-@fuzzed(12)
+@fuzzed(40)
 def test_a_provider_reads_a_reply_or_fails_the_call(random: Random) -> None:
     """JSON with odd values at any place: the case gets a Failure, and never an exception of ours."""
 
@@ -273,7 +273,7 @@ def request_bytes(random: Random, method: str, target: str, headers: list[str], 
 
 
 @pytest.mark.parametrize("provider", ["openai", "python"])
-@fuzzed(6)
+@fuzzed(9)
 def test_the_gateway_answers_any_request(
     tmp_path_factory: pytest.TempPathFactory, provider: str, random: Random
 ) -> None:
@@ -400,7 +400,7 @@ def form(random: Random) -> str:
     return "&".join(f"{key}={quote(text, safe='') if random.random() < 0.7 else text}" for key, text in pairs)
 
 
-@fuzzed(6)
+@fuzzed(9)
 def test_the_view_answers_any_request_and_shows_no_file_outside(
     tmp_path_factory: pytest.TempPathFactory, random: Random
 ) -> None:

@@ -71,7 +71,7 @@ def accept(action: Callable[[], object]) -> None:
         expect_printable(str(error))
 
 
-@fuzzed(250)
+@fuzzed(400)
 def test_assay_check_has_a_sentence_for_any_file(place: Path, random: Random) -> None:
     """In the format that it recognises, and in any other that --as may name."""
     path = changed(random, random.choice(CHECKED), place / "files")
@@ -86,7 +86,7 @@ def test_assay_check_has_a_sentence_for_any_file(place: Path, random: Random) ->
     accept(check)
 
 
-@fuzzed(60)
+@fuzzed(150)
 def test_results_of_other_programs_become_a_run_or_a_sentence(place: Path, random: Random) -> None:
     path = changed(random, random.choice(IMPORTED), place / "files")
     out = place / "out"
@@ -160,7 +160,7 @@ INPUTS = {
 }
 
 
-@fuzzed(60)
+@fuzzed(150)
 def test_a_run_over_changed_files_is_planned_or_refused(place: Path, random: Random) -> None:
     """What `--dry-run` does: the files of every suite are read as a run reads them, and the first prompt is made."""
     given = INPUTS[random.choice(list(INPUTS))]
@@ -185,7 +185,7 @@ LABELS = (
 )
 
 
-@fuzzed(80)
+@fuzzed(150)
 def test_prices_keys_and_labels_are_read_or_refused(place: Path, random: Random) -> None:
     for name, data, read in (
         ("prices.yaml", PRICES, lambda path: api.price_table(str(path))),

@@ -243,7 +243,7 @@ _ESCAPED = re.compile(
 )
 
 
-@fuzzed(150)
+@fuzzed(250)
 def test_a_template_renders_or_is_refused_and_reaches_no_object(random: Random) -> None:
     source = "".join(block(random) for _ in range(random.choice([1, 1, 2])))
     if random.random() < 0.2:
@@ -267,7 +267,7 @@ CONDITIONS = [
 ]
 
 
-@fuzzed(200)
+@fuzzed(800)
 def test_a_condition_holds_or_not_or_is_refused(random: Random) -> None:
     """Never an exception of Python, and never a value that is no JSON."""
     source = expression(random) if random.random() < 0.5 else mutated_text(random, random.choice(CONDITIONS))
@@ -319,7 +319,7 @@ PIECES = [
 TEXTS = ["a" * 30 + "!", "ab " * 1000, "x\ny", "\ud800a", "", "字" * 50]
 
 
-@fuzzed(120)
+@fuzzed(400)
 def test_a_pattern_matches_or_is_stopped_or_refused(random: Random, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSAY_PATTERN_SECONDS", "0.01")
     source = "".join(random.choice(PIECES) for _ in range(random.randrange(1, 7)))
