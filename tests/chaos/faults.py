@@ -269,6 +269,9 @@ def bad_endpoint(stage: Stage) -> None:
     """The endpoint trickles, floods, lies, closes or never answers, then recovers."""
     # Code that goes on without a reply ends its case well, so all its calls must be answered in the end.
     names = stage.random.sample(_REPEATED if stage.configuration.forgives else _PASSING, 2)
+    if stage.configuration.suite.startswith("memory") and "hang" in names:
+        # --timeout also limits what a memory does itself, and a busy machine takes longer than the short one below.
+        names = ["drop"]
     share = stage.random.choice((0.1, 0.4, 1.0)) / len(names)
     attempts = stage.random.choice((1, 1, 2))
     faults = dict.fromkeys(names, share)

@@ -26,6 +26,7 @@ from assay.journal.folder import RunInfo, Summary
 from assay.journal.journal import Journal
 from assay.journal.room import Room
 from assay.store.calibrations import SHIPPED, write_calibrations
+from assay.store.cases import counted_scorers
 from assay.suites.memory_test.sink import output_folders
 
 from chaos.process import Ended, Job, start
@@ -181,3 +182,8 @@ def test_two_processes_that_show_a_finished_run_copy_its_files_side_by_side(tmp_
     ended = first.end()
     assert (ended.code, ended.err) == (0, "")
     assert [path.name for path in newest.iterdir()] == ["summary.json"]
+
+
+def test_a_changed_byte_in_the_scores_of_an_unfinished_run_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "scores.jsonl").write_bytes(b'{"type":"score","scorer":"a\x8e@1"}\n{"scorer":"b@2"}\n')
+    assert counted_scorers(tmp_path, None) == ["b@2"]

@@ -211,8 +211,9 @@ def counted_scorers(folder: Path, summary: Summary | None) -> list[str]:
     for line in lines:
         try:
             names = msgspec.json.decode(line, type=_ScorerLine)
-        except msgspec.DecodeError:
-            continue  # the first line may be cut off, and the last one may not be complete yet
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            # The first line may be cut off, the last one may not be complete yet, and `intact_index` names damage.
+            continue
         scorer = names.scorer or names.stage
         if scorer:
             scorers[scorer.partition("@")[0]] = scorer
