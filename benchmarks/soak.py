@@ -55,7 +55,7 @@ class Watched:
     @property
     def runs(self) -> bool:
         """Whether it has not ended."""
-        return self._process.poll() is None
+        return _runs(self._process.pid)
 
     def share(self) -> float:
         """Return about how many of the cases have ended, and note the memory. All lines are about equally long."""
@@ -110,7 +110,9 @@ def soak(folder: Path, cases: int, endpoint: Server) -> Iterator[Figure]:
                 nodes.append(cluster.add_node(num_cpus=NODE_CPUS))
                 lost += 1
                 print(f"{share:.0%} of {cases:,} cases, {lost} nodes lost and replaced", flush=True)
-        code, _, usage = _ended(process)
+        if _runs(process.pid):
+            process.kill()
+        code, usage = _ended(process)
     finally:
         cluster.shutdown()
     seconds = time.perf_counter() - began
@@ -123,15 +125,11 @@ def soak(folder: Path, cases: int, endpoint: Server) -> Iterator[Figure]:
     yield Figure("driver's CPU a case", usage / cases * 1e6, 2_000.0, "us", note)
 
 
-def _ended(process: subprocess.Popen[bytes]) -> tuple[int, int, float]:
-    """Return the exit code, the process and the CPU seconds of the driver."""
-    if process.poll() is None:
-        process.kill()
-    code = process.wait()
-    import resource
-
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return code, process.pid, used.ru_utime + used.ru_stime
+def _ended(process: subprocess.Popen[bytes]) -> tuple[int, float]:
+    """Return the exit code and the CPU seconds of the driver. The nodes are children of this process too."""
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, usage.ru_utime + usage.ru_stime
 
 
 def _counted(output: Path, cases: int, endpoint: Server) -> Iterator[Figure]:
@@ -157,6 +155,11 @@ def _memory(memory: list[tuple[float, float]]) -> Iterator[Figure]:
     late = max(used for share, used in memory if share >= 0.9)
     note = f"{early:.0f} MB with a tenth of the cases, {late:.0f} MB with all"
     yield Figure("more memory of the driver at the end", late - early, _MORE_MEMORY, "MB", note)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a child has not ended. It is not waited for yet, so that its CPU time can be asked afterwards."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 def _resident_megabytes(pid: int) -> float:

@@ -598,6 +598,8 @@ class Runner:
         if executor is not None:
             open_cases = max(open_cases, executor.workers)
         open_cases = min(open_cases, max(1, cases.total))
+        if executor is not None:
+            executor.expect(open_cases)
         shared = await self._open_shared_endpoint(gateway, callers, journal, only_open_case=open_cases == 1)
         loop = Loop(
             Setup(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ from typing import Any, Self
 os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
 # One CPU of each is for a worker. They are logical: the machine may have fewer.
 NODE_CPUS = 2
+_STUCK_SECONDS = 300.0
 
 
 class LocalCluster:
@@ -57,6 +59,16 @@ class LocalCluster:
         node = self._cluster.add_node(num_cpus=NODE_CPUS)
         self.nodes.append(node)
         return node
+
+    def settle(self) -> None:
+        """Wait until Ray knows of every node that was added, and of every one that was removed."""
+        import ray
+
+        deadline = time.monotonic() + _STUCK_SECONDS
+        # The head is a node too.
+        while sum(1 for node in ray.nodes() if node["Alive"]) != len(self.nodes) + 1:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
     def remove_node(self, node: Any) -> None:
         """End a node and all workers on it, as a power cut would."""

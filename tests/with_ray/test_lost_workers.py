@@ -22,10 +22,22 @@ SUITES = os.environ.get("RAY_SUITES", "pipeline").split(",")
 DEADLY = """
 import os, signal
 
+import time
+
 def hop(n, session):
     if n == 2:
+        time.sleep(0.5)  # the others have begun
         os.kill(os.getpid(), signal.SIGKILL)
     return "OK", {"answer": n}
+"""
+WAITING = """
+import os, pathlib, time
+
+def who(n, session):
+    pathlib.Path(f"{os.getpid()}.pid").touch()
+    while len(list(pathlib.Path().glob("*.pid"))) < 4:
+        time.sleep(0.05)
+    return "OK", {"pid": os.getpid()}
 """
 COUNTED = """
 def echo(prompt, params):
@@ -70,19 +82,32 @@ def test_a_worker_killed_at_any_message_costs_nothing(
 def test_a_case_that_ends_three_workers_is_an_infra_error(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other rows have their answers, also those that ran in the same workers."""
+    """The other rows have their answers, also those that ran beside it: after a loss each case runs alone."""
     monkeypatch.chdir(tmp_path)
     Path("deadly.py").write_text(DEADLY)
-    Path("rows.jsonl").write_text("".join(f'{{"id": {n}, "n": {n}}}\n' for n in range(4)))
+    Path("rows.jsonl").write_text("".join(f'{{"id": {n}, "n": {n}}}\n' for n in range(6)))
     run = assay.run(
         assay.spec(
-            "hop", target="deadly.py:hop", data="rows.jsonl", executor="ray", workers=1, output_dir="out"
+            "hop", target="deadly.py:hop", data="rows.jsonl", executor="ray", workers=6, output_dir="out"
         )
     )
     assert run.exit_code == 3
     assert run.summary.failures == {"worker_lost": 1}
     assert "3 workers were lost while they ran this case" in run.summary.first_failures["worker_lost"]
-    assert run.summary.ok == 3
+    assert run.summary.ok == 5
+
+
+def test_cases_are_spread_over_all_workers(
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each case waits until all four workers have one, so none gets more than its share of the open cases."""
+    monkeypatch.chdir(tmp_path)
+    Path("who.py").write_text(WAITING)
+    Path("rows.jsonl").write_text("".join(f'{{"id": {n}, "n": {n}}}\n' for n in range(8)))
+    run = assay.run(
+        assay.spec("hop", target="who.py:who", data="rows.jsonl", executor="ray", workers=8, output_dir="out")
+    )
+    assert run.summary.ok == 8
 
 
 def test_only_a_reply_that_had_not_arrived_is_computed_again(
@@ -126,6 +151,7 @@ def test_a_run_goes_on_when_a_node_is_lost(
         run = task.start([lose_node], **options_of(task, server.url, "out"), executor="ray", workers=4)
         reading = reading_of(run)
     cluster.add_node()
+    cluster.settle()
     assert Counter(seen.reply for seen in server.stats().requests) == whole.requests
     for name in Reading._fields:
         same(getattr(reading, name), getattr(whole.reading, name), name)

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import Protocol
 
+from assay.core.errors import AssayError, WorkerLost
 from assay.core.types import Case, Request
 from assay.executors.messages import (
     Abandon,
@@ -52,8 +53,8 @@ class CaseHandler(Protocol):
         """Take a message of the case."""
         ...
 
-    def lose(self, worker: str) -> None:
-        """The worker is gone."""
+    def fail(self, error: Exception) -> None:
+        """End the case with an error: WorkerLost, or one that concerns the whole run."""
         ...
 
 
@@ -82,7 +83,16 @@ class WorkerLink:
         self._next_batch = 1
         self._early: dict[int, MessageGroup] = {}
         self.is_open = True
+        self.is_reserved = False
+        """Whether no further case may be placed here: one runs alone, or waits until the others have ended."""
+        self.heard = asyncio.get_running_loop().time()
+        """When the worker answered last, in seconds of the loop's clock."""
         self._flush()
+
+    @property
+    def cases(self) -> int:
+        """How many cases the worker has."""
+        return len(self._handlers)
 
     @property
     def load(self) -> int:
@@ -119,14 +129,14 @@ class WorkerLink:
         if self._flush_at is None:
             self._flush_at = asyncio.get_running_loop().call_later(GROUP_SECONDS, self._flush)
 
-    def lose(self) -> None:
-        """Give up the worker: its cases start again elsewhere."""
+    def lose(self, error: Exception | None = None) -> None:
+        """Give up the worker. Its cases start again elsewhere, or end with `error`, which concerns the whole run."""
         if not self.is_open:
             return
         self.close()
         handlers, self._handlers = self._handlers, {}
         for handler in handlers.values():
-            handler.lose(self.name)
+            handler.fail(error or WorkerLost(self.name))
         for future in list(self._sends.values()):
             if not future.done():
                 future.set_result(None)
@@ -153,12 +163,23 @@ class WorkerLink:
     async def _exchange(self, number: int, group: Sequence[ToWorker]) -> None:
         try:
             batch = await self._remote.exchange(number, group)
+            self.heard = asyncio.get_running_loop().time()
+            self._take(batch)
         except ConnectionError:
             self.lose()
             return
-        except Exception as error:  # noqa: BLE001 - a bug of the worker's side: the run must not hang
+        except AssayError as error:
+            self.lose(error)  # such as a full disk: the loop stops the run with it
+            return
+        except Exception as error:  # noqa: BLE001 - a bug: the run must not hang
             self._on_error(error)
             return
+        # One exchange always waits at the worker.
+        if len(self._exchanges) == 1 and self._flush_at is None and self.is_open:
+            self._flush()
+
+    def _take(self, batch: MessageGroup) -> None:
+        """Handle a group of messages, and those that had overtaken it."""
         if not self.is_open:
             return
         self._early[batch.number] = batch
@@ -166,9 +187,6 @@ class WorkerLink:
             self._next_batch += 1
             for message in ready.messages:
                 self._receive(message)
-        # One exchange always waits at the worker.
-        if len(self._exchanges) == 1 and self._flush_at is None and self.is_open:
-            self._flush()
 
     def _receive(self, message: ToDriver) -> None:
         if isinstance(message, (Opened, Told)):

@@ -136,7 +136,5 @@ class Hello(Struct, frozen=True):
     """What a worker says of itself when it is ready, or why it cannot run cases of this run."""
 
     name: str
-    connection: int
-    """The number of this connection. Exchanges of an earlier one, which may arrive late, are refused."""
     problem: str = ""
     kind: Literal["", "version", "files", "models", "build"] = ""

@@ -15,10 +15,13 @@ class WorkerActor:
     def __init__(self) -> None:
         self._worker: CaseWorker | None = None
 
-    async def hello(self, plan: WorkerPlan) -> Hello:
-        """Say who this is once the suite is built. Ray may have started this actor again: it knows nothing then."""
+    async def hello(self, plan: WorkerPlan, connection: int) -> Hello:
+        """Say who this is once the suite is built. Ray may have started this actor again: it knows nothing then.
+
+        `connection` is a number that the driver uses once. Exchanges of an earlier connection are refused.
+        """
         self._worker = self._worker or CaseWorker(plan)
-        return await self._worker.hello()
+        return await self._worker.hello(connection)
 
     async def exchange(self, connection: int, number: int, messages: Sequence[ToWorker]) -> MessageGroup:
         """Deliver messages and return some for the driver."""

@@ -17,7 +17,8 @@ from assay.core.events import Notify
 from assay.core.protocols import Model
 from assay.core.suite import Suite
 from assay.executors.plan import computes, make_plan
-from assay.executors.ray_pool import RayPool, RaySettings
+from assay.executors.ray_cluster import RayCluster, RaySettings
+from assay.executors.ray_pool import RayPool
 from assay.executors.remote_solver import RemoteModel, RemoteSolver
 
 _SHARED_ENDPOINT = (
@@ -50,12 +51,16 @@ class RayExecutor:
             cpus=spec.worker_cpus,
             gpus=spec.worker_gpus,
         )
-        self._pool = RayPool(make_plan(suite, models, home=home), settings, notify, halt)
+        self._pool = RayPool(make_plan(suite, models, home=home), RayCluster(settings), notify, halt)
         self.solver = RemoteSolver(self._pool, suite)
         self.models: dict[str, Model] = {
             name: RemoteModel(name, models[name], self._pool) if computes(role) else models[name]
             for name, role in suite.roles.items()
         }
+
+    def expect(self, open_cases: int) -> None:
+        """Spread so many open cases over the workers."""
+        self._pool.open_cases = open_cases
 
     @property
     def workers(self) -> int:

@@ -1,59 +1,49 @@
 """The workers of a run as actors of Ray.
 
-    pool = RayPool(plan, RaySettings(address=None, workers=4), notify, stop)
+    pool = RayPool(plan, cluster, notify, stop)
     await pool.start()
-    link = await pool.free_worker()
+    link = await pool.place_case(alone=False)
 
-Ray places the actors, starts them again when their process or node is lost, and carries the messages. assay decides
-nothing of that. Ray's usage statistics are off.
+Ray places the actors on nodes, starts them again when their process or node is lost, and carries the messages.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct
+from itertools import count
+from math import ceil
+from typing import Any
 
 from assay.core.code_files import note_read, note_written
-from assay.core.errors import AssayError, ExecutorRefused, MissingExtra, StopRun
+from assay.core.errors import AssayError, ExecutorRefused, StopRun
 from assay.core.events import Noted, Notify
+from assay.core.excerpt import cut_end
 from assay.executors.links import WorkerLink
 from assay.executors.messages import Hello, MessageGroup, Opened, Told, ToWorker
 from assay.executors.plan import WorkerPlan
-from assay.executors.ray_actor import WorkerActor
+from assay.executors.ray_cluster import RayCluster
 
-if TYPE_CHECKING:
-    from types import ModuleType
-
-# Ray reads these variables when it is imported. Nothing is sent to Ray's makers, and it prints nothing to the standard
-# output, which belongs to the report: a lost worker is told by assay.
-_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
 # Starting an actor takes about a second, importing assay another one. On a cluster other jobs may have to end first.
 START_SECONDS = 120.0
 # A run without any worker stops after this time. Ray needs seconds to start an actor on another node.
 NO_WORKER_SECONDS = 120.0
 _RETRY_SECONDS = 0.5
+# A worker that dies so often before the first hello cannot start at all.
+_MAX_DEATHS = 3
+# So long the open cases are spread also over workers that are not ready.
+_PATIENCE_SECONDS = 20.0
+_WATCH_SECONDS = 5.0
+# A worker whose exchanges do not return for the time limit and this much longer is ended. Idle ones return every 10 s.
+SILENT_SECONDS = 30.0
 # Workers that do not close what they opened within this time are ended all the same.
 _CLOSE_SECONDS = 3.0
 
 
-class RaySettings(Struct, frozen=True, kw_only=True):
-    """The options of `--executor ray`."""
-
-    address: str | None = None
-    """Address of a cluster. None starts a cluster of this machine, which ends with the run."""
-    workers: int | None = None
-    """None: as many as the cluster holds, but at most `max_workers`."""
-    max_workers: int = 1
-    """More would never have a case."""
-    cpus: float = 1.0
-    gpus: float = 0.0
+# Numbers of connections to workers. Each is used once, also after a worker was started again.
+_connections = count(1)
 
 
 class RayPool:
@@ -62,23 +52,25 @@ class RayPool:
     def __init__(
         self,
         plan: WorkerPlan,
-        settings: RaySettings,
+        cluster: RayCluster,
         notify: Notify,
         stop: Callable[[StopRun], object],
     ) -> None:
         """`stop` is called if the run cannot go on."""
         self._plan = plan
-        self._settings = settings
+        self._cluster = cluster
         self._notify = notify
         self._stop = stop
-        self._ray: ModuleType | None = None
-        self._owns_cluster = False
         self._actors: list[RayRemote] = []
         self._links: dict[WorkerLink, RayRemote] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._stopped: AssayError | None = None
         self._is_started = False
+        self.open_cases = 1
+        """How many cases are open at once. They are spread over all workers, also over those that are not ready yet."""
+        self._awaited: dict[RayRemote, float] = {}
+        """Workers that have not answered yet, and since when, in seconds of the loop's clock."""
 
     @property
     def size(self) -> int:
@@ -90,55 +82,88 @@ class RayPool:
 
         Raises ExecutorRefused if the cluster cannot hold the plan, or if a worker has another version or other files.
         """
-        if self._settings.address is None and not os.environ.get("RAY_ADDRESS"):
+        cluster = self._cluster
+        if cluster.is_local:
             self._notify(Noted("starting a Ray cluster of this machine, which takes some seconds"))
-        ray = self._ray = await asyncio.to_thread(self._connect)
-        room = room_of(ray, self._settings)
-        count = self._count(room)
-        nodes = sum(1 for workers in room.values() if workers)
+        else:
+            self._notify(Noted(f"connecting to Ray at {cluster.address}"))
+        await asyncio.to_thread(cluster.connect)
+        count = cluster.worker_count()
+        nodes = sum(1 for workers in cluster.room().values() if workers)
         what = "1 worker" if count == 1 else f"{count} workers"
         where = "1 node" if nodes == 1 else f"{nodes} nodes"
-        self._notify(Noted(f"starting {what} of {self._need()} on a Ray cluster of {where}"))
-        actor = ray.remote(WorkerActor).options(
-            num_cpus=self._settings.cpus,
-            num_gpus=self._settings.gpus,
-            max_restarts=-1,
-            max_concurrency=16,
-            scheduling_strategy="SPREAD",
-        )
+        self._notify(Noted(f"starting {what} of {cluster.need} on {where} of Ray"))
+        actor = cluster.actor_class()
         try:
-            plan = ray.put(self._plan)
-        except TypeError as error:
+            plan = cluster.ray.put(self._plan)
+        except Exception as error:  # noqa: BLE001 - an object of the user's may raise anything while it is pickled
             raise ExecutorRefused(
-                f"a function of the run cannot be sent to a worker: {_first_line(error)}. Open clients, files and "
+                f"a function of the run cannot be sent to a worker: {_why_not_sent(error)}. Open clients, files and "
                 "locks inside the function"
             ) from None
         self._actors = [RayRemote(actor.remote(), plan) for _ in range(count)]
         for remote in self._actors:
             self._start_task(self._greet(remote))
+        self._start_task(self._watch())
         try:
             await asyncio.wait_for(self._wait_for_worker(), START_SECONDS)
         except TimeoutError:
-            free = ", ".join(f"{value:g} {name}" for name, value in _plain(ray.available_resources()).items())
             raise StopRun(
-                f"no worker started within {START_SECONDS:g} s. Each needs {self._need()}, and the cluster has {free} "
-                "free. Wait until other jobs end, or ask for less with --worker-cpus and --worker-gpus"
+                f"no worker started within {START_SECONDS:g} s. {self._cluster.free_room()}. Wait until other jobs "
+                "end, or ask for less with --worker-cpus and --worker-gpus"
             ) from None
         self._is_started = True
 
+    async def place_case(self, *, alone: bool) -> WorkerLink:
+        """Return a worker for a case, `alone` one that has no other case. Waits; raises StopRun if none comes back.
+
+        A worker has at most its share of the open cases, so that those that start later get theirs.
+        """
+        if alone:
+            return await self._reserve()
+        while True:
+            await self._wait_until_any()
+            share = ceil(max(self.open_cases, self.size) / self._expected())
+            free = [link for link in self._links if not link.is_reserved and link.cases < share]
+            if free:
+                return min(free, key=lambda link: link.load)
+            await self._wait_for_change()
+
+    async def _reserve(self) -> WorkerLink:
+        """Choose a worker on which no further case is placed, and wait until it has none."""
+        link: WorkerLink | None = None
+        try:
+            while True:
+                await self._wait_until_any()
+                if link is None or not link.is_open:
+                    free = [each for each in self._links if not each.is_reserved]
+                    link = min(free, key=lambda each: each.cases, default=None)
+                    if link is not None:
+                        link.is_reserved = True
+                if link is not None and link.cases == 0:
+                    return link
+                await self._wait_for_change()
+        except BaseException:
+            if link is not None:
+                link.is_reserved = False
+            raise
+
+    def case_ended(self, link: WorkerLink, *, alone: bool) -> None:
+        """The case that was placed there has ended."""
+        if alone:
+            link.is_reserved = False
+        self._changed.set()
+
     async def free_worker(self) -> WorkerLink:
         """Return the worker with the least to do. Waits while there is none; raises StopRun if none comes back."""
-        if self._stopped is not None:
-            raise self._stopped
-        if not self._links:
-            try:
-                await asyncio.wait_for(self._wait_for_worker(), NO_WORKER_SECONDS)
-            except TimeoutError:
-                raise StopRun(
-                    f"all workers were lost, and none came back within {NO_WORKER_SECONDS:g} s. The same command "
-                    "continues the run, on this cluster, another one or without --executor"
-                ) from None
+        await self._wait_until_any()
         return min(self._links, key=lambda link: link.load)
+
+    def _expected(self) -> int:
+        """Return over how many workers the open cases are spread: those that are ready, or will be soon."""
+        now = asyncio.get_running_loop().time()
+        soon = [since for since in self._awaited.values() if now - since < _PATIENCE_SECONDS]
+        return max(1, len(self._links) + len(soon))
 
     async def close(self) -> None:
         """End the workers, and the cluster if this run started it."""
@@ -146,61 +171,13 @@ class RayPool:
             link.close()
         for task in self._tasks:
             task.cancel()
-        ray = self._ray
-        if ray is None:
-            return
-        with suppress(TimeoutError):
-            closing = [remote.close() for remote in self._links.values()]
-            await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), _CLOSE_SECONDS)
-        for remote in self._actors:
-            ray.kill(remote.actor)
-        if self._owns_cluster:
-            await asyncio.to_thread(ray.shutdown)
-
-    # The cluster.
-
-    def _connect(self) -> ModuleType:
-        """Import Ray, and connect to the cluster or start one."""
-        os.environ.update(_QUIET)
-        try:
-            ray = import_module("ray")
-        except ImportError:
-            raise MissingExtra("--executor ray", "ray") from None
-        if ray.is_initialized():
-            return ray
-        try:
-            ray.init(
-                address=self._settings.address,
-                include_dashboard=None if self._settings.address else False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            place = self._settings.address or os.environ.get("RAY_ADDRESS") or "this machine"
-            raise ExecutorRefused(f"Ray cannot be used at {place}: {error}") from None
-        self._owns_cluster = True
-        return ray
-
-    def _need(self) -> str:
-        gpus = f" and {self._settings.gpus:g} GPU" if self._settings.gpus else ""
-        return f"{self._settings.cpus:g} CPU{gpus}"
-
-    def _count(self, room: dict[str, int]) -> int:
-        """Return how many workers to start. Raises ExecutorRefused if the cluster cannot hold them."""
-        total = sum(room.values())
-        wanted = self._settings.workers
-        nodes = ", ".join(f"{node}: {count}" for node, count in room.items())
-        if total == 0:
-            raise ExecutorRefused(
-                f"the cluster holds no worker of {self._need()} (room on its nodes: {nodes or 'it has none'}). "
-                "Ask for less with --worker-cpus and --worker-gpus"
-            )
-        if wanted is not None and wanted > total:
-            raise ExecutorRefused(
-                f"--workers {wanted} do not fit: the cluster holds {total} workers of {self._need()} ({nodes}). "
-                f"Pass --workers {total}, or ask for less with --worker-cpus and --worker-gpus"
-            )
-        return wanted or min(total, self._settings.max_workers)
+        if self._actors:
+            with suppress(TimeoutError):
+                closing = [remote.close() for remote in self._links.values()]
+                await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), _CLOSE_SECONDS)
+            for remote in self._actors:
+                self._cluster.ray.kill(remote.actor)
+        await asyncio.to_thread(self._cluster.leave)
 
     # The workers.
 
@@ -211,12 +188,18 @@ class RayPool:
 
     async def _greet(self, remote: RayRemote) -> None:
         """Wait until a worker answers, and open a link to it."""
+        deaths = 0
+        self._awaited[remote] = asyncio.get_running_loop().time()
         while True:
             try:
                 hello = await remote.hello()
                 break
-            except ConnectionError:
-                # Ray starts it again, where there is room.
+            except ConnectionError as error:
+                # Ray starts it again, where there is room. One that never gets so far will not the next time either.
+                deaths += 1
+                if deaths == _MAX_DEATHS and not self._is_started:
+                    self._fail(f"a worker cannot start: {_last_line(error)}")
+                    return
                 await asyncio.sleep(_RETRY_SECONDS)
             except Exception as error:  # noqa: BLE001 - such as assay that is not installed on that machine
                 self._fail(f"a worker cannot start: {_last_line(error)}")
@@ -228,10 +211,12 @@ class RayPool:
             remote, hello.name, lambda link: self._lose(link, remote), self._report, self._on_bug
         )
         self._links[link] = remote
+        self._awaited.pop(remote, None)
         self._changed.set()
 
     def _lose(self, link: WorkerLink, remote: RayRemote) -> None:
         del self._links[link]
+        self._changed.set()
         self._notify(Noted(f"the worker {link.name} was lost. Its cases go on elsewhere"))
         self._start_task(self._greet(remote))
 
@@ -253,12 +238,45 @@ class RayPool:
         else:
             note_read(message.file.path, message.file.size, message.file.mtime_ns)
 
+    async def _watch(self) -> None:
+        """End workers that do not answer at all, as when code of a case holds the interpreter's lock for ever."""
+        loop = asyncio.get_running_loop()
+        began, told = loop.time(), False
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            if not self._is_started and not told and loop.time() - began > _PATIENCE_SECONDS:
+                told = True
+                self._notify(Noted(f"no worker has started yet. {self._cluster.free_room()}"))
+            for link, remote in list(self._links.items()):
+                if loop.time() - link.heard > self._plan.timeout + SILENT_SECONDS:
+                    self._cluster.ray.kill(remote.actor, no_restart=False)
+                    link.lose()
+
+    async def _wait_until_any(self) -> None:
+        """Wait until there is a worker. Raises the reason to stop, or StopRun if none comes back."""
+        if self._stopped is not None:
+            raise self._stopped
+        if self._links:
+            return
+        try:
+            await asyncio.wait_for(self._wait_for_worker(), NO_WORKER_SECONDS)
+        except TimeoutError:
+            raise StopRun(
+                f"all workers were lost, and none came back within {NO_WORKER_SECONDS:g} s. The same command "
+                "continues the run, on this cluster, another one or without --executor"
+            ) from None
+
     async def _wait_for_worker(self) -> None:
         while not self._links:
             if self._stopped is not None:
                 raise self._stopped
-            self._changed.clear()
-            await self._changed.wait()
+            await self._wait_for_change()
+
+    async def _wait_for_change(self) -> None:
+        """Wait until a worker comes or goes, or a case has ended. Looks again after a while: patience ends, too."""
+        self._changed.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), _WATCH_SECONDS)
 
 
 class RayRemote:
@@ -272,8 +290,8 @@ class RayRemote:
 
     async def hello(self) -> Hello:
         """Say who you are, and forget everything of an earlier connection."""
-        hello: Hello = await _result(self.actor.hello.remote(self._plan))
-        self._connection = hello.connection
+        self._connection = next(_connections)
+        hello: Hello = await _result(self.actor.hello.remote(self._plan, self._connection))
         return hello
 
     async def close(self) -> None:
@@ -287,43 +305,17 @@ class RayRemote:
 
 
 async def _result(reference: Awaitable[Any]) -> Any:
-    from ray.exceptions import (
-        ActorUnavailableError,
-        NodeDiedError,
-        RayActorError,
-        RayTaskError,
-        WorkerCrashedError,
-    )
+    from ray.exceptions import RayError, RayTaskError
 
     try:
         return await reference
-    except (RayActorError, ActorUnavailableError, NodeDiedError, WorkerCrashedError) as error:
-        raise ConnectionError(str(error)) from None
     except RayTaskError as error:
         if isinstance(error.cause, ConnectionResetError):
             raise ConnectionError(str(error.cause)) from None
         raise
-
-
-def room_of(ray: ModuleType, settings: RaySettings) -> dict[str, int]:
-    """Return how many workers each node of the cluster holds, by the node's name."""
-    room: dict[str, int] = {}
-    for node in ray.nodes():
-        if not node["Alive"]:
-            continue
-        resources = node["Resources"]
-        fits = [
-            int(resources.get(name, 0.0) / need)
-            for name, need in (("CPU", settings.cpus), ("GPU", settings.gpus))
-            if need
-        ]
-        name = f"{node['NodeManagerHostname']}:{node['NodeID'][:6]}"
-        room[name] = min(fits, default=0)
-    return room
-
-
-def _plain(resources: dict[str, float]) -> dict[str, float]:
-    return {name: value for name, value in resources.items() if name in ("CPU", "GPU")}
+    except RayError as error:
+        # The actor or its node is gone, or with it an object that was not fetched yet.
+        raise ConnectionError(str(error)) from None
 
 
 def _problem_of(hello: Hello) -> str:
@@ -341,8 +333,9 @@ def _problem_of(hello: Hello) -> str:
     return f"{where} cannot build the run: {hello.problem}. Are the files of the run on that machine?"
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0].strip() or type(error).__name__
+def _why_not_sent(error: BaseException) -> str:
+    found = re.search(r"cannot pickle [^\n]*", str(error))
+    return found[0].rstrip(".") if found else f"{type(error).__name__}: {cut_end(str(error), 200)}"
 
 
 def _last_line(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from assay.core.errors import AssayError, CaseFailed, ModelError, StopRun, UsageError, WorkerLost
+from assay.core.errors import CaseFailed, ModelError, StopRun, UsageError, WorkerLost
 from assay.core.protocols import Context, Model, Solver
 from assay.core.suite import RemoteCase, Suite
 from assay.core.types import Failure, Record, Request, Response
@@ -28,6 +28,14 @@ _MAX_LOSSES = 3
 
 class Workers(Protocol):
     """The workers of a run."""
+
+    async def place_case(self, *, alone: bool) -> WorkerLink:
+        """Return a worker for a case, `alone` one that has no other case. Waits; raises StopRun if none comes back."""
+        ...
+
+    def case_ended(self, link: WorkerLink, *, alone: bool) -> None:
+        """The case that was placed there has ended."""
+        ...
 
     async def free_worker(self) -> WorkerLink:
         """Return the worker with the least to do. Waits while there is none; raises StopRun if none comes back."""
@@ -44,20 +52,29 @@ class RemoteSolver(Solver):
     def __init__(self, workers: Workers, suite: Suite[Any, Any]) -> None:
         self._workers = workers
         self._suite = suite
+        self._lost: set[int] = set()
+        """Open cases that were lost with a worker. They run alone next: another case may have ended the worker."""
 
     async def solve(self, inputs: Any, ctx: Context) -> None:
         """Run one case on a worker. Raises WorkerLost when every call of the case in flight has ended."""
         assert isinstance(ctx, TryContext)
         started, began = time.time(), time.perf_counter()
-        link = await self._workers.free_worker()
+        index = ctx.case.index
+        alone = index in self._lost
+        link = await self._workers.place_case(alone=alone)
         case = RemoteTry(link, ctx)
         # Gold stays here.
         attempt = link.start(replace(ctx.case, gold=None, failure=None), ctx.try_, ctx.now(), case)
         case.attempt = attempt
         try:
             failure = await case.result()
+        except WorkerLost:
+            self._lost.add(index)
+            raise
         finally:
             link.abandon(attempt)
+            self._workers.case_ended(link, alone=alone)
+        self._lost.discard(index)
         seconds = time.perf_counter() - began
         self._suite.write_remote_case(RemoteCase(ctx.case, ctx.records, failure, started, seconds))
         if failure is not None:
@@ -107,13 +124,10 @@ class RemoteTry:
                 self._ended.set_result(message)
         else:
             kind = UsageError if message.exit_code == UsageError.exit_code else StopRun
-            self._fail(kind(message.message))
+            self.fail(kind(message.message))
 
-    def lose(self, worker: str) -> None:
-        """The worker is gone."""
-        self._fail(WorkerLost(worker))
-
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """End the case with an error: WorkerLost, or one that concerns the whole run."""
         if not self._ended.done():
             self._ended.set_exception(error)
 
@@ -126,8 +140,8 @@ class RemoteTry:
         try:
             asker = self._ctx.model(ask.role)
             call, replayed = await asker.call_numbered(ask.request, ask.hash, ask.n, ask.purpose)
-        except AssayError as error:
-            self._fail(error)
+        except Exception as error:  # noqa: BLE001 - raised again where the loop waits for the case
+            self.fail(error)
             return
         if self._link.is_open:
             self._link.send(Reply(self.attempt, ask.number, call, replayed))
@@ -136,7 +150,7 @@ class RemoteTry:
         try:
             passed = await self._ctx.passed(question.part)
         except Exception as error:  # noqa: BLE001 - a bug of an expectation's code stops the case, as it would here
-            self._fail(error)
+            self.fail(error)
             return
         if self._link.is_open:
             self._link.send(PartVerdict(self.attempt, question.number, passed))

@@ -115,20 +115,20 @@ class CaseWorker:
         self._forget()
 
     def _forget(self) -> None:
-        self._connection += 1
         self._next_number = 1
         self._early: dict[int, Sequence[ToWorker]] = {}
         self._batches = 0
         self._parked = asyncio.Event()
 
-    async def hello(self) -> Hello:
+    async def hello(self, connection: int) -> Hello:
         """Forget everything of an earlier connection, and say who this is once the suite is built."""
+        self._connection = connection
         self._parked.set()
         self._runner.abandon_all()
         self._outbox.take()
         self._forget()
         name = f"{socket.gethostname()}/{os.getpid()}"
-        here = Hello(name=name, connection=self._connection)
+        here = Hello(name=name)
         if self._plan.version != assay.__version__:
             problem = f"it has assay {assay.__version__}, and the driver has {self._plan.version}"
             return msgspec.structs.replace(here, problem=problem, kind="version")
@@ -158,7 +158,7 @@ class CaseWorker:
 
     async def close(self) -> None:
         """Stop the cases, and close the processes, ports and files that solver and models have opened."""
-        self._connection += 1
+        self._connection = 0
         await asyncio.wrap_future(self._runner.call(self._runner.close()))
 
     def _check(self, connection: int) -> None:
@@ -251,7 +251,7 @@ class CaseRunner:
 
     def abandon_all(self) -> None:
         """Stop all cases: the driver has lost the connection and starts them again elsewhere."""
-        self._loop.call_soon_threadsafe(self._cancel, list(self._open))
+        self._loop.call_soon_threadsafe(self._cancel_all)
 
     # In the thread.
 
@@ -268,7 +268,10 @@ class CaseRunner:
     def _receive(self, messages: Sequence[ToWorker]) -> None:
         for message in messages:
             if isinstance(message, StartCase):
-                self._start(self._run_case(message))
+                # Registered at once: the next message may abandon it.
+                started = OpenAttempt(message, self._plan, self._gateway, self._outbox)
+                self._open[message.attempt] = started
+                started.task = self._start(self._run_case(message, started))
             elif isinstance(message, Send):
                 self._start(self._send(message))
             elif isinstance(message, Abandon):
@@ -276,10 +279,14 @@ class CaseRunner:
             elif (opened := self._open.get(message.attempt)) is not None:
                 opened.receive(message)
 
-    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _cancel_all(self) -> None:
+        self._cancel(list(self._open))
 
     def _cancel(self, attempts: Sequence[int]) -> None:
         for number in attempts:
@@ -288,11 +295,8 @@ class CaseRunner:
                 self._abandoned.add(opened.task)
                 opened.task.cancel()
 
-    async def _run_case(self, start: StartCase) -> None:
+    async def _run_case(self, start: StartCase, opened: OpenAttempt) -> None:
         assert self._parts is not None
-        opened = OpenAttempt(start, self._plan, self._gateway, self._outbox)
-        opened.task = task = asyncio.current_task()
-        self._open[start.attempt] = opened
         try:
             failure = await attempt(
                 self._parts.solver, start.case.inputs, opened.ctx, self._forgive_cancellation
@@ -306,8 +310,8 @@ class CaseRunner:
             self._outbox.put(Stopped(start.attempt, f"{type(error).__name__}: {error}", 1))
         finally:
             self._open.pop(start.attempt, None)
-            if task is not None:
-                self._abandoned.discard(task)
+            if opened.task is not None:
+                self._abandoned.discard(opened.task)
 
     def _forgive_cancellation(self) -> bool:
         task = asyncio.current_task()

@@ -1,0 +1,174 @@
+"""RayCluster: the connection to a Ray cluster, and how many workers it holds.
+
+    cluster = RayCluster(RaySettings(address=None, workers=4))
+    cluster.connect()              # starts a cluster of this machine if there is no address; takes seconds
+    cluster.worker_count()         # 4, or ExecutorRefused with the room on each node
+    cluster.leave()
+
+Runs of one process share a connection. Ray's usage statistics are off.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from assay.core.errors import ExecutorRefused, MissingExtra
+from assay.executors.ray_actor import WorkerActor
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+# Ray reads these variables when it is imported. Nothing is sent to Ray's makers, and it prints nothing to the standard
+# output, which belongs to the report: a lost worker is told by assay.
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
+_PROBE_SECONDS = 5.0
+
+
+class RaySettings(Struct, frozen=True, kw_only=True):
+    """The options of `--executor ray`."""
+
+    address: str | None = None
+    """Address of a cluster. None starts a cluster of this machine, which ends with the run."""
+    workers: int | None = None
+    """None: as many as the cluster holds, but at most `max_workers`."""
+    max_workers: int = 1
+    """More would never have a case."""
+    cpus: float = 1.0
+    gpus: float = 0.0
+
+
+class _Connection:
+    """The connection of this process. The last run that uses it closes it, unless the user's program made it."""
+
+    lock = threading.Lock()
+    runs = 0
+
+
+class RayCluster:
+    """A cluster as one run uses it."""
+
+    def __init__(self, settings: RaySettings) -> None:
+        self._settings = settings
+        self.address = settings.address or os.environ.get("RAY_ADDRESS") or "local"
+        self._ray: ModuleType | None = None
+        self._is_counted = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is started on this machine and ends with the run."""
+        return self.address == "local"
+
+    @property
+    def need(self) -> str:
+        """What a worker needs: `1 CPU`."""
+        gpus = f" and {self._settings.gpus:g} GPU" if self._settings.gpus else ""
+        return f"{self._settings.cpus:g} CPU{gpus}"
+
+    @property
+    def ray(self) -> ModuleType:
+        """The package, connected."""
+        assert self._ray is not None
+        return self._ray
+
+    def connect(self) -> None:
+        """Import Ray, and connect to the cluster or start one. Raises ExecutorRefused if that is not possible."""
+        os.environ.update(_QUIET)
+        try:
+            ray = import_module("ray")
+        except ImportError:
+            raise MissingExtra("--executor ray", "ray") from None
+        with _Connection.lock:
+            if not ray.is_initialized():
+                _refuse_closed_port(self.address)
+                try:
+                    ray.init(
+                        address=self.address,
+                        include_dashboard=False if self.is_local else None,
+                        log_to_driver=False,
+                        logging_level=logging.ERROR,
+                    )
+                except (ConnectionError, RuntimeError, ValueError) as error:
+                    raise ExecutorRefused(f"Ray cannot be used at {self.address}: {error}") from None
+                _Connection.runs = 0
+                self._is_counted = True
+            # A connection that the user's program made is not ours to close.
+            self._is_counted = self._is_counted or _Connection.runs > 0
+            _Connection.runs += self._is_counted
+        self._ray = ray
+
+    def leave(self) -> None:
+        """Close the connection, unless another run of this process uses it. A local cluster ends with it."""
+        if self._ray is None or not self._is_counted:
+            return
+        with _Connection.lock:
+            _Connection.runs -= 1
+            if _Connection.runs == 0:
+                self._ray.shutdown()
+
+    def actor_class(self) -> Any:
+        """Return the class of the workers for Ray. It starts lost ones again, where there is room."""
+        return self.ray.remote(WorkerActor).options(
+            num_cpus=self._settings.cpus,
+            num_gpus=self._settings.gpus,
+            max_restarts=-1,
+            max_concurrency=16,
+            scheduling_strategy="SPREAD",
+        )
+
+    def room(self) -> dict[str, int]:
+        """Return how many workers each node holds, by the node's name."""
+        room: dict[str, int] = {}
+        for node in self.ray.nodes():
+            if not node["Alive"]:
+                continue
+            needs = (("CPU", self._settings.cpus), ("GPU", self._settings.gpus))
+            fits = [int(node["Resources"].get(name, 0.0) / need) for name, need in needs if need]
+            room[f"{node['NodeManagerHostname']}:{node['NodeID'][:6]}"] = min(fits, default=0)
+        return room
+
+    def worker_count(self) -> int:
+        """Return how many workers to start. Raises ExecutorRefused if the cluster cannot hold them."""
+        room = self.room()
+        total = sum(room.values())
+        wanted = self._settings.workers
+        nodes = ", ".join(f"{node}: {workers}" for node, workers in room.items())
+        if total == 0:
+            raise ExecutorRefused(
+                f"the cluster holds no worker of {self.need} (room on its nodes: {nodes or 'it has none'}). "
+                "Ask for less with --worker-cpus and --worker-gpus"
+            )
+        if wanted is not None and wanted > total:
+            raise ExecutorRefused(
+                f"--workers {wanted} do not fit: the cluster holds {total} workers of {self.need} ({nodes}). "
+                f"Pass --workers {total}, or ask for less with --worker-cpus and --worker-gpus"
+            )
+        return wanted or min(total, self._settings.max_workers)
+
+    def free_room(self) -> str:
+        """Return a sentence about what a worker needs and what is free now."""
+        free = [
+            f"{value:g} {name}"
+            for name, value in self.ray.available_resources().items()
+            if name in ("CPU", "GPU")
+        ]
+        return f"Each needs {self.need}, and the cluster has {', '.join(free) or 'nothing'} free"
+
+
+def _refuse_closed_port(address: str) -> None:
+    """Raise ExecutorRefused if nothing listens at HOST:PORT. Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECONDS).close()
+    except OSError as error:
+        raise ExecutorRefused(
+            f"no Ray cluster answers at {address}: {error}. `ray status` on its head node shows the address"
+        ) from None
