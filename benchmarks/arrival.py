@@ -222,7 +222,7 @@ def _watch(output: Path, seen: dict[int, float], ended: threading.Event) -> None
     while not last:
         last = ended.is_set()
         if file is None:
-            logs = list(output.glob("assay/*/calls.jsonl"))
+            logs = list(output.glob("assay/[!.]*/calls.jsonl"))
             file = logs[0].open("rb", buffering=0) if logs else None
         if file is not None and (data := file.read()):
             now = time.monotonic()

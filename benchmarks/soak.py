@@ -59,7 +59,7 @@ class Watched:
 
     def share(self) -> float:
         """Return about how many of the cases have ended, and note the memory. All lines are about equally long."""
-        found = list(self._output.glob("assay/*/records.jsonl"))
+        found = list(self._output.glob("assay/[!.]*/records.jsonl"))
         size = found[0].stat().st_size if found else 0
         if not size:
             return 0.0
@@ -135,7 +135,7 @@ def _ended(process: subprocess.Popen[bytes]) -> tuple[int, float]:
 def _counted(output: Path, cases: int, endpoint: Server) -> Iterator[Figure]:
     """One end for each case, and one request."""
     ends = bytearray(cases)
-    (records,) = output.glob("assay/*/records.jsonl")
+    (records,) = output.glob("assay/[!.]*/records.jsonl")
     decode = msgspec.json.Decoder(Line).decode
     with records.open("rb") as file:
         for raw in file:

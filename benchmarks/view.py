@@ -124,7 +124,7 @@ def _running_run(folder: Path) -> Iterator[Path]:
             stderr=subprocess.STDOUT,
         )
         try:
-            while not (found := list((folder / "live").glob("assay/*/records.jsonl"))):
+            while not (found := list((folder / "live").glob("assay/[!.]*/records.jsonl"))):
                 if child.poll() is not None:
                     raise SystemExit((folder / "live.log").read_text())
                 time.sleep(0.1)

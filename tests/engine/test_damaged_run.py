@@ -236,7 +236,7 @@ def test_run_with_an_empty_journal_is_listed_and_continues(half: Half, tmp_path:
     """A run that was killed before the journal's first line is shown as unfinished, and starts."""
     with task_job(half.task, half.server, tmp_path / "out").started() as started:
         job = started.job
-        started.wait_for(lambda: any(job.out.glob("assay/*/run.json")))
+        started.wait_for(lambda: any(job.out.glob("assay/[!.]*/run.json")))
         started.kill()
     assert {path.name for path in job.folder.glob("*.jsonl")} == {
         "calls.jsonl",

@@ -29,7 +29,7 @@ OUT = Path(__file__).parent / "out"
 
 def wait():
     end = time.monotonic() + 30
-    while not any(path.read_bytes().count(b"\\n") > 1 for path in OUT.glob("assay/*/calls.jsonl")):
+    while not any(path.read_bytes().count(b"\\n") > 1 for path in OUT.glob("assay/[!.]*/calls.jsonl")):
         if time.monotonic() > end:
             raise RuntimeError("no reply was logged while the memory was busy")
         time.sleep(0.002)

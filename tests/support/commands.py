@@ -71,17 +71,17 @@ class Job:
     @property
     def folder(self) -> Path:
         """The one run folder below the output folder."""
-        (found,) = self.out.glob("assay/*/run.json")
+        (found,) = self.out.glob("assay/[!.]*/run.json")
         return found.parent
 
     def count(self, name: str) -> int:
         """How many whole lines a journal file has after its first."""
-        found = list(self.out.glob(f"assay/*/{name}.jsonl"))
+        found = list(self.out.glob(f"assay/[!.]*/{name}.jsonl"))
         return max(0, found[0].read_bytes().count(b"\n") - 1) if found else 0
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         """The whole lines of a journal file after its first, as they are on disk now."""
-        found = list(self.out.glob(f"assay/*/{name}.jsonl"))
+        found = list(self.out.glob(f"assay/[!.]*/{name}.jsonl"))
         whole = found[0].read_bytes().rpartition(b"\n")[0] if found else b""
         return [json.loads(line) for line in whole.split(b"\n")[1:]]
 

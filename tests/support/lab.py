@@ -188,7 +188,7 @@ FOUR = docs_of("1=1", "2=0", "3=3", "4=4")
 
 def has_requests(lab: Lab) -> bool:
     """Return whether a run has sent a request."""
-    return any((lab.folder / "out").glob("assay/*/calls.jsonl"))
+    return any((lab.folder / "out").glob("assay/[!.]*/calls.jsonl"))
 
 
 def refused(lab: Lab, match: str, **changes: Any) -> None:

@@ -67,7 +67,7 @@ class Court(Samples):
     def scorers(self) -> Counter[str]:
         """Return the number of scores in all run folders, by scorer."""
         counts: Counter[str] = Counter()
-        for path in self.out.glob("assay/*/scores.jsonl"):
+        for path in self.out.glob("assay/[!.]*/scores.jsonl"):
             whole = [json.loads(line) for line in path.read_text().splitlines()[1:]]
             counts.update(line["scorer"] for line in whole if line["type"] == "score")
         return counts
