@@ -53,8 +53,12 @@ class Logged(NamedTuple):
 
 
 def run_folders() -> list[Path]:
-    """Return the run folders in the working folder, the oldest first."""
-    return sorted(path.parent for path in Path(RUNS).glob("*/run.json"))
+    """Return the run folders in the working folder, that of the last start at the end.
+
+    Their names do not tell the order, because the clock of a start may jump. Each start writes its run's lock.
+    """
+    folders = [path.parent for path in Path(RUNS).glob("*/run.json")]
+    return sorted(folders, key=lambda run: ((run / "lock").stat().st_mtime_ns, run))
 
 
 def read_logged(folder: Path) -> Logged:

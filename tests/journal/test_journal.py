@@ -76,20 +76,31 @@ def test_a_score_counts_for_the_try_it_judged(tmp_path: Path) -> None:
     again.close()
 
 
-def test_replies_of_an_open_try_are_history_and_failures_of_ended_ones_are_not(tmp_path: Path) -> None:
-    """An unfinished try is told everything again; a case asked anew only what was good."""
-    failed = Call(0, "k0", "set", "m", ASK, 1, "h", 1, None, None, Failure("timeout", "slow"))
+def test_an_interrupted_try_replays_replies_and_refusals_but_no_failure_of_the_endpoint(
+    tmp_path: Path,
+) -> None:
+    """A try that ended with a failure replays its replies only."""
     journal = open_journal(tmp_path)
     journal.call(call(0))
-    journal.call(failed)
+    for n, kind in enumerate(("timeout", "bad_reply", "refusal"), 1):
+        journal.call(Call(0, "k0", "set", "m", ASK, 1, "h", n, None, None, Failure(kind, "no")))
     journal.close()
-    unfinished = open_journal(tmp_path)
-    assert set(unfinished.replies(0, ASK, 0)) == {(ASK, "h", 0), (ASK, "h", 1)}
-    unfinished.end_case(end(0, status="infra_error"), [])
-    unfinished.close()
+    interrupted = open_journal(tmp_path)
+    assert set(interrupted.replies(0, ASK, 0)) == {(ASK, "h", 0), (ASK, "h", 3)}
+    interrupted.end_case(end(0, status="infra_error"), [])
+    interrupted.close()
     ended = open_journal(tmp_path)
     assert set(ended.replies(0, ASK, ended.last_try(0))) == {(ASK, "h", 0)}
     ended.close()
+
+
+def test_a_case_that_lost_its_worker_replays_the_failures_of_this_start(tmp_path: Path) -> None:
+    """To ask again would repeat all retries of the call."""
+    journal = open_journal(tmp_path)
+    journal.keep_open_calls()
+    journal.call(Call(0, "k0", "set", "m", ASK, 1, "h", 0, None, None, Failure("timeout", "slow")))
+    assert set(journal.replies(0, ASK, 0)) == {(ASK, "h", 0)}
+    journal.close()
 
 
 def test_secrets_are_replaced_wherever_they_stand(tmp_path: Path) -> None:

@@ -110,15 +110,21 @@ class Journal:
         return places
 
     def replies(self, index: int, stage: str, last_try: int) -> Replies:
-        """Return the calls of earlier starts that a new try of a case may replay.
+        """Return the calls that a try of a case may replay.
 
-        A try that was interrupted continues with all of its calls. Of tries that ended, only calls with a reply are
-        returned, so that a new try sends the failed ones again. With `keep_open_calls` it returns those of this start
-        too.
+        Of earlier starts these are the replies, and the failures that count against the subject, such as refusals, if
+        their try was interrupted. An endpoint's failure is not replayed: whoever starts the run again wants it asked
+        again. With `keep_open_calls`, all calls of this start are returned too: a case that lost its worker goes on.
         """
         replies: Replies = {}
-        open_calls = self._open_calls or {}
-        for offset in (*self._call_places.get(index, ()), *open_calls.get(index, ())):
+        for offset in self._call_places.get(index, ()):
+            call = self._call_reader.call(offset)
+            failure = call.failure
+            if call.stage == stage and (
+                failure is None or (call.try_ > last_try and failure.status == "subject_error")
+            ):
+                replies[call.stage, call.hash, call.n] = call
+        for offset in (self._open_calls or {}).get(index, ()):
             call = self._call_reader.call(offset)
             if call.stage == stage and (call.failure is None or call.try_ > last_try):
                 replies[call.stage, call.hash, call.n] = call
