@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from servers.fake_openai import FakeOpenAI
 from support.hop_batch import Batch, numbered, numbers, results_of
 
 BAD = """
@@ -64,6 +65,24 @@ def test_what_hangs_ends_with_its_time_and_the_process_with_the_batch(tmp_path: 
     actual = [json.loads(line) for line in path.read_text().splitlines()][1:]
     assert [row["hop_stats"]["status"] for row in actual] == ["OK"] + ["ERROR"] * 6
     assert {row["hop_stats"].get("error") for row in actual} == {None, "it took longer than 1 s"}
+
+
+@pytest.mark.parametrize("ask", ["def", "async def"])
+def test_a_row_that_waits_for_a_silent_model_until_its_time_is_over_is_repeated(
+    tmp_path: Path, ask: str
+) -> None:
+    """The time was the endpoint's, so the row does not count against the function."""
+    wait = "await " if ask == "async def" else ""
+    code = f"{ask} hop(n, session):\n    return {{'said': {wait}session.model.chat(str(n))}}\n"
+    batch = Batch(tmp_path, code, numbered(1))
+    with FakeOpenAI(held=True) as server:
+        options = {"model": "openai/fake", "base_url": server.url}
+        stopped = batch.run(timeout=0.5, **options)
+        assert (stopped.exit_code, stopped.summary.infra_error, stopped.summary.subject_error) == (3, 1, 0)
+        server.behave(held=False)
+        run = batch.run(timeout=60, **options)
+    assert run.exit_code == 0
+    assert [row["hop_stats"]["status"] for row in results_of(run)] == ["OK"]
 
 
 LEFT = {

@@ -89,6 +89,8 @@ class Session:
         self._hop_retry = hop_retry
         self._open_calls: set[asyncio.Task[Any]] = set()
         self._closed = False
+        self.was_waiting = False
+        """Whether a call was in flight when the session was closed."""
         self.tracer = Tracer(on_step)
         self.failure: Failure | None = None
         """The first call that failed for a technical reason, such as a timeout of the endpoint.
@@ -252,6 +254,7 @@ class Session:
         A function that timed out may still run in its thread. It must not cause costs any more.
         """
         self._closed = True
+        self.was_waiting = bool(self._open_calls)
         self.tracer.close()
         if self._open_calls:
             for task in self._open_calls - {asyncio.current_task()}:

@@ -25,6 +25,7 @@ from assay.core.errors import CaseFailed, ModelError
 from assay.core.hop_result import FAIL, BadResult, HopResult, read_result
 from assay.core.protocols import Context, Solver
 from assay.core.threads import DaemonPool
+from assay.core.types import Failure
 from assay.core.user_code_errors import UserCodeError, place_note
 from assay.solvers.hop.session import ModelSide, Session
 from assay.solvers.hop.sync_session import SyncSession
@@ -75,7 +76,8 @@ class HopSolver(Solver):
         """Call the function on one row. An exception or an invalid result fails the row.
 
         If a model call failed for a technical reason and the function then raised or returned FAIL, the row
-        ends with the model's failure. The next start of the run repeats such a row.
+        ends with the model's failure. So does a row whose time is over while it waits for a model. The next start of
+        the run repeats such a row.
         """
         if self._reload is not None:
             self._function = self._reload()
@@ -91,6 +93,10 @@ class HopSolver(Solver):
             failure = CaseFailed(error.failure(where=error.kind))
             if session.failure is not None:
                 failure = ModelError(session.failure)
+            elif error.kind == "timeout" and session.was_waiting:
+                # The endpoint has used up the function's time. The next start repeats the row, with all replies so far.
+                message = f"the model had not answered when the {self._timeout:g} s of the function were over"
+                failure = ModelError(Failure("timeout", message))
         except ModelError as error:
             observed_run.failed(str(error))
             failure = error
