@@ -18,8 +18,9 @@ from assay.core.suite import CaseResult, Row, Rows, Suite
 from assay.core.types import SUBJECT_KINDS, Case, End, Score
 from assay.journal.reader import RunReader
 
-# Cases that are built at once. A case of a memory suite may have megabytes, so the group is small.
-_GROUP = 8
+# Cases that are built at once: at most so many, and at most half as many as are open, because a case of a memory suite
+# may have megabytes.
+_MAX_GROUP, _MIN_GROUP = 32, 8
 
 
 class CaseSource(Protocol):
@@ -35,8 +36,11 @@ class CaseSource(Protocol):
         """The number of case indexes, left-out pairs included."""
         ...
 
-    def load(self, skip: Callable[[int], Any]) -> Iterator[Case]:
-        """Yield the cases in data order, except those for whose index `skip` returns True."""
+    def load(self, skip: Callable[[int], Any] | None, open_cases: int) -> Iterator[Case]:
+        """Yield the cases in data order, except those for whose index `skip` returns True. None skips no case.
+
+        `open_cases` is the number of cases that run at once.
+        """
         ...
 
 
@@ -69,22 +73,21 @@ class Cases:
         shard = f"shard {self._shard.number} of {self._shard.count}"
         return f"{shard}: {self.total:,} of {self._all_shards:,} cases"
 
-    def load(self, skip: Callable[[int], Any]) -> Iterator[Case]:
+    def load(self, skip: Callable[[int], Any] | None, open_cases: int) -> Iterator[Case]:
         """Yield the cases row by row: first all subjects of the first row.
 
         They are built in groups. One by one, between calls, building takes twice the time, presumably because the code
         has left the processor's cache.
         """
         cases = self._build(skip)
-        while group := list(islice(cases, _GROUP)):
+        size = min(_MAX_GROUP, max(_MIN_GROUP, open_cases // 2))
+        while group := list(islice(cases, size)):
             yield from group
 
-    def _build(self, skip: Callable[[int], Any]) -> Iterator[Case]:
+    def _build(self, skip: Callable[[int], Any] | None) -> Iterator[Case]:
         suite, subjects, count = self._suite, self._subjects, len(self._subjects)
-        skip_row: Callable[[int], Any]
-        if count == 1:
-            skip_row = skip  # with one subject, a row's number is its case's index
-        else:
+        skip_row = skip  # with one subject, a row's number is its case's index
+        if skip is not None and count > 1:
 
             def skip_row(number: int) -> bool:
                 return all(skip(index) for index in range(number * count, (number + 1) * count))
@@ -94,7 +97,7 @@ class Cases:
         for row in self._rows.iterate(skip_row):
             for place, subject in enumerate(subjects):
                 index = row.number * count + place
-                if count > 1 and skip(index):
+                if skip is not None and count > 1 and skip(index):
                     continue
                 if not suite.has(row, subject):
                     continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -230,32 +230,34 @@ class TryContext:
         """Return the time of the run's first start."""
         return self._run.started
 
-    @property
-    def calls(self) -> int:
-        """The number of calls of this stage, including replayed ones."""
-        calls = 0
-        for asker in self._askers.values():
-            calls += asker.calls
-        return calls
-
-    @property
-    def usage(self) -> Usage | None:
-        """The tokens of this stage. None if no endpoint reported any."""
-        input_tokens = output_tokens = 0
-        for asker in self._askers.values():
-            input_tokens += asker.input
-            output_tokens += asker.output
-        return Usage(input_tokens, output_tokens) if input_tokens or output_tokens else None
-
-    @property
-    def cost(self) -> float | None:
-        """The price of the calls of this stage whose purpose was named. None if none has a price."""
+    def spent(self) -> Spent:
+        """Return what the calls of this stage used, including replayed ones."""
+        if not self._askers:
+            return _NOTHING_SPENT
+        calls = input_tokens = output_tokens = 0
         cost: float | None = None
         for asker in self._askers.values():
+            calls += asker.calls
+            input_tokens += asker.input
+            output_tokens += asker.output
             for usage in asker.usage.values():
                 if usage.price is not None:
                     cost = (cost or 0.0) + usage.price
-        return cost
+        tokens = Usage(input_tokens, output_tokens) if input_tokens or output_tokens else None
+        return Spent(tokens, calls, cost)
+
+
+class Spent(NamedTuple):
+    """Tokens, calls and price of one stage of one try."""
+
+    usage: Usage | None
+    """None if no endpoint reported any."""
+    calls: int
+    cost: float | None
+    """The price of the calls whose purpose was named. None if none has a price."""
+
+
+_NOTHING_SPENT = Spent(None, 0, None)
 
 
 class RunContext(Struct, frozen=True):

@@ -106,8 +106,9 @@ class Loop:
         """Run until all cases are done or the run is stopped. Raises the error that stopped it."""
         setup = self._setup
         done = self._journal.done_map(setup.cases.slots, retry_failed=setup.retry_failed)
-        setup.notify(Started(setup.cases.total, done.count(1)))
-        self._cases = setup.cases.load(done.__getitem__)
+        done_count = done.count(1)
+        setup.notify(Started(setup.cases.total, done_count))
+        self._cases = setup.cases.load(done.__getitem__ if done_count else None, setup.open_cases)
         try:
             for _ in range(setup.open_cases):
                 worker = asyncio.create_task(self._worker())
@@ -300,19 +301,19 @@ def _end(
     label: str = "",
     tags: tuple[str, ...] = (),
 ) -> End:
-    case = ctx.case
+    usage, calls, cost = ctx.spent()
     # Without names of fields, which take longer than the rest: this runs twice for every case.
     return End(
-        *case.head,
+        *ctx.case.head,
         stage,
         ctx.try_,
         failure.status if failure else "ok",
         ctx.written,
         failure,
-        ctx.usage,
-        ctx.calls,
+        usage,
+        calls,
         round(seconds, 6),
         label,
         tags,
-        ctx.cost,
+        cost,
     )

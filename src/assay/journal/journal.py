@@ -275,9 +275,8 @@ class Journal:
                 end.tags,
                 end.cost,
             )
-            closing = replace(lines[-1], end=commit)
-            offset, written = file.add(closing)
-            if written is not closing and written.end is not None:
+            offset, written = file.add(lines[-1], commit)
+            if written is not lines[-1] and written.end is not None:
                 lines[-1] = replace(written, end=None)
                 end = replace(
                     end, failure=written.end.failure, label=written.end.label, tags=written.end.tags

@@ -26,6 +26,7 @@ import msgspec
 
 from assay.core.errors import DamagedRun, InputError, Problem, cannot_write
 from assay.core.files import FILE_MODE, sync_data
+from assay.core.types import Commit
 from assay.journal.room import Room
 
 # Version of the format. Format 1 had no checksums; format 2 had line numbers and a checksum over the file so far.
@@ -154,16 +155,19 @@ class JournalFile:
         else:
             self._seed = seed(read_header(path, run).run, path.stem)
 
-    def add(self, line: StructT) -> tuple[int, StructT]:
-        """Add a line, with secrets redacted, to the next write.
+    def add(self, line: StructT, commit: Commit | None = None) -> tuple[int, StructT]:
+        """Add a line, with secrets redacted, to the next write. `commit` is written as its field `end`.
 
-        Returns the offset at which it will begin, and the line as readers will get it: the same object unless it
-        contained a secret.
+        Returns the offset at which it will begin, and the line as readers will get it: the same object, without
+        `commit`, unless it contained a secret.
 
         If a line cannot be encoded, the lines that were added before it are dropped too: they belong to one commit.
         """
         try:
             content = _encode(line)
+            if commit is not None:
+                # `end` is the last field of records and scores. A copy of the struct would take five times as long.
+                content = b'%b,"end":%b}' % (content[:-1], _encode(commit))
         except BaseException:
             self._drop_added()
             raise

@@ -32,36 +32,35 @@ class RunReader:
 
     def ended(self, index: int) -> tuple[End, list[Record]] | None:
         """Return how the case ended, with the records of that try; None if it has not ended."""
-        return self._read(self._records, _records, ASK, index)
+        last = self._last_line(self._records, _records, ASK, index)
+        if last is None:
+            return None
+        end = last if type(last) is End else _end_of_line(last, ASK, last.end)
+        return end, self._lines(self._records, _records, last)
 
     def records(self, index: int) -> list[Record]:
         """Return the records of the case's last try that ended."""
-        ended = self._read(self._records, _records, ASK, index)
-        return ended[1] if ended else []
+        last = self._last_line(self._records, _records, ASK, index)
+        return [] if last is None else self._lines(self._records, _records, last)
 
     def scores(self, index: int, scorer: str) -> list[Score]:
         """Return the scores of one scorer for the case."""
-        ended = self._read(self._scores, _scores, scorer, index)
-        return ended[1] if ended else []
+        last = self._last_line(self._scores, _scores, scorer, index)
+        return [] if last is None else self._lines(self._scores, _scores, last)
 
     def case(self, index: int, scorer: str) -> tuple[End, list[Record], list[Score]] | None:
         """Return end, records and scores of a case; None if it has not ended."""
-        ended = self._read(self._records, _records, ASK, index)
+        ended = self.ended(index)
         return (*ended, self.scores(index, scorer)) if ended else None
 
-    def _read(
-        self, file: LineFile, decoder: msgspec.json.Decoder[Any], stage: str, index: int
-    ) -> tuple[End, list[Any]] | None:
-        """Return how a stage of a case ended, with the stage's lines in order; None if it has not ended."""
-        last = self._last_line(file, decoder, stage, index)
-        if last is None:
-            return None
+    def _lines(self, file: LineFile, decoder: msgspec.json.Decoder[Any], last: Any) -> list[Any]:
+        """Return the lines of a stage in order. `last` is the one that commits them; an End is no line of the stage."""
         if type(last) is End:
-            return last, [decoder.decode(file.line(offset)) for offset in last.lines]
-        commit = last.end
-        lines = [decoder.decode(file.line(offset)) for offset in commit.lines]
-        lines.append(last)
-        return _end_of_line(last, stage, commit), lines
+            return [decoder.decode(file.line(offset)) for offset in last.lines]
+        commit: Commit = last.end
+        if not commit.lines:
+            return [last]
+        return [*(decoder.decode(file.line(offset)) for offset in commit.lines), last]
 
     def _last_line(self, file: LineFile, decoder: msgspec.json.Decoder[Any], stage: str, index: int) -> Any:
         """Return the line that commits a stage of a case; None if the stage has not ended."""

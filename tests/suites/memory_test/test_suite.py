@@ -27,7 +27,7 @@ def built(talks: Talks, **options: Any) -> MemoryTestSuite:
 def test_equal_conversations_of_two_names_are_two_cases(tmp_path: Path) -> None:
     """`assay compare` pairs cases by their keys."""
     suite = built(Talks(tmp_path, talk(4, "a"), talk(4, "b")), memory=["bm25", "none"])
-    cases = list(Cases(suite, suite.rows()).load(lambda index: index == 1))
+    cases = list(Cases(suite, suite.rows()).load(lambda index: index == 1, 1))
     assert [(case.index, case.label, case.subject) for case in cases] == [
         (0, "a", "bm25"),
         (2, "b", "bm25"),

@@ -10,12 +10,12 @@ come one by one, so each filter's rows go to a temporary file of its own; `close
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
 from collections.abc import Collection
 from contextlib import ExitStack
+from hashlib import sha256
 from math import nan
 from pathlib import Path
 from types import TracebackType
@@ -71,10 +71,11 @@ class SamplesWriter:
         """Write the rows of one document, one for each filter. `number` is its index in the data set."""
         doc, target, prompt = gold.doc, str(gold.target), prompt_text(inputs.requests)
         dump = dump_plain if self._is_plain and is_plain(doc) else dump_any
-        hashes = _sha(dump(doc, 2)), _sha(prompt.encode()), _sha(target.encode())
+        doc_hash = sha256(dump(doc, 2)).hexdigest()
+        prompt_hash = sha256(prompt.encode()).hexdigest()
+        target_hash = sha256(target.encode()).hexdigest()
         # For the task's hash, which covers the hashes of all rows.
-        self._hashes.write("".join(hashes).encode())
-        doc_hash, prompt_hash, target_hash = hashes
+        self._hashes.write(f"{doc_hash}{prompt_hash}{target_hash}".encode())
         arguments = {
             f"gen_args_{position}": self._arguments(request)
             for position, request in enumerate(inputs.requests)
@@ -83,6 +84,7 @@ class SamplesWriter:
         for name, file in zip(self._filters, self._files, strict=True):
             filter_scores = [score for score in scores if score.part == name]
             scored = [score for score in filter_scores if score.status == "scored"]
+            is_whole = len(scored) == len(filter_scores) and end.failure is None
             # The first score of a filter carries the filtered answers for all metrics.
             data = filter_scores[0].data if filter_scores else None
             row = {
@@ -102,7 +104,7 @@ class SamplesWriter:
                 row[score.metric] = value = sample_value(score)
                 if not is_plain(value):
                     dump = dump_any
-            if error := _error(filter_scores, end):
+            if not is_whole and (error := _error(filter_scores, end)):
                 row["error"] = error
             file.write(dump(row) + b"\n")
 
@@ -120,7 +122,7 @@ class SamplesWriter:
         """Join the temporary files, rename the result to its final name, and return the task's hash."""
         # The hash covers all rows in file order. Each filter has a row for every document, so the hashes of
         # the documents are hashed once per filter.
-        digest = hashlib.sha256()
+        digest = sha256()
         for _ in self._filters:
             self._hashes.seek(0)
             while chunk := self._hashes.read(1 << 16):
@@ -165,10 +167,6 @@ def text_leaves(value: Any) -> Any:
     if isinstance(value, list):
         return [item if type(item) is str else text_leaves(item) for item in value]
     return value if isinstance(value, str) else str(value)
-
-
-def _sha(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def dump_any(value: Any, indent: int | None = None) -> bytes:
