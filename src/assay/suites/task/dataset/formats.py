@@ -228,9 +228,13 @@ def _json_lines(path: Path) -> Rows:
     """Yield every line that is not blank. Raises InputError for a file in UTF-16, which JSON never is."""
     with open_checked(path) as file:
         for number, raw in enumerate(read_lines(file, path), 1):
-            if number == 1 and raw.startswith(UTF16_MARKS):
+            if number > 1:
+                text = raw.strip()  # what `jsonl.body` does for these lines: a call would cost more than the work
+            elif raw.startswith(UTF16_MARKS):
                 raise InputError(Problem(f"{path}:1", IS_UTF16))
-            if text := jsonl.body(raw, number):
+            else:
+                text = jsonl.body(raw, number)
+            if text:
                 yield number, text
 
 
