@@ -37,6 +37,8 @@ _HEADER = re.compile(
 )
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _IGNORED_FOLDERS = frozenset({"__pycache__", ".ipynb_checkpoints"})
+# Characters that some file system does not allow in a name, as the harness replaces them.
+_UNSAFE = re.compile(r'["<>:/|\\?*\[\]]+')
 _PATTERN = re.compile(r"[*?\[]")
 
 
@@ -527,6 +529,11 @@ def is_path(name: str) -> bool:
     """Return whether a name on the command line is a path and not the name of a task."""
     path = Path(name)
     return path.suffix in YAML_SUFFIXES or path.is_file()
+
+
+def sanitise(name: str) -> str:
+    """Return the name of a model or task for use in a file name: `/a/b` becomes `__a__b`."""
+    return _UNSAFE.sub("__", name) if name.strip(".") else "__"
 
 
 def _without_duplicates(nodes: list[TaskNode]) -> list[TaskNode]:
