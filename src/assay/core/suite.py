@@ -201,7 +201,7 @@ class Results(Protocol[DataT]):
         ...
 
 
-class RunFacts(NamedTuple):
+class RunFacts(Struct, frozen=True):
     """Start time, duration and folder of a run, for suites whose result files contain them."""
 
     started: float
@@ -216,7 +216,7 @@ class WorkerParts(NamedTuple):
     identity: Any
 
 
-class RemoteCase(NamedTuple):
+class RemoteCase(Struct, frozen=True):
     """A case that a worker has run, with its records, when it started, and how long it took."""
 
     case: Case
@@ -294,7 +294,7 @@ class CaseView(NamedTuple):
         return False
 
 
-class RunOrigin(NamedTuple):
+class RunOrigin(Struct, frozen=True):
     """What run.json stores about the data of a run: its options and `Rows.facts`. The data may have changed since.
 
     `plan` is the `ask_identity` of the suite.

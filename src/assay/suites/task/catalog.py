@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -42,7 +42,7 @@ _UNSAFE = re.compile(r'["<>:/|\\?*\[\]]+')
 _PATTERN = re.compile(r"[*?\[]")
 
 
-class TaskHeader(NamedTuple):
+class TaskHeader(Struct, frozen=True):
     """The names in a task file's unindented lines. A field is empty if the file does not have it."""
 
     task: str
@@ -383,7 +383,7 @@ def read_group(
 # Selection
 
 
-class GroupOverrides(NamedTuple):
+class GroupOverrides(Struct, frozen=True):
     """Settings with which the enclosing groups override those of a task. Later parts win."""
 
     parts: tuple[tuple[dict[str, Any], KeyOrigin], ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from sys import float_info
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -26,7 +26,7 @@ _JSON_SCALARS = frozenset({str, bool, int, float, type(None)})
 _LARGEST = float_info.max
 
 
-class TaskScoring(NamedTuple):
+class TaskScoring(Struct, frozen=True):
     """How one task is scored. If `process` (the user's `process_results`) is set, it computes all values."""
 
     output: str
