@@ -38,7 +38,7 @@ test: $(VENV)/.dev
 	$(BIN)/lint-imports --no-cache
 	@echo "mypy and the tests with Ray beside the other tests: mypy uses one core, and the tests with Ray wait mostly"
 	@($(BIN)/mypy && $(BIN)/python -m pytest tests/with_ray) > $(VENV)/beside.log 2>&1 & beside=$$!; \
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal; tests=$$?; \
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -o faulthandler_exit_on_timeout=true; tests=$$?; \
 	wait $$beside; beside=$$?; cat $(VENV)/beside.log; exit $$((tests || beside))
 
 # The executor of Ray on two nodes of this machine: the same files, workers and nodes lost. `make test` runs it too.

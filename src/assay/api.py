@@ -12,10 +12,11 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
+
+from msgspec.structs import replace
 
 from assay.core import registry
 from assay.core.connect import About, describe_provider
@@ -34,8 +35,6 @@ from assay.models.calling.prices import (
     prices_schema,
     read_prices,
 )
-from assay.rerun import Rerun
-from assay.rescore import Rescore
 from assay.results import Run, RunCase
 from assay.run_loop import run_blocking
 from assay.run_setup import open_run
@@ -115,6 +114,8 @@ def rescore(
 
     Sends no requests. `say` receives a text that tells which replies are reused and what is scored again.
     """
+    from assay.rescore import Rescore
+
     again = Rescore(name, tasks, observers)
     say(again.announcement)
     return run_blocking(lambda: again.runner)
@@ -132,6 +133,8 @@ def rerun(
 
     `say` receives a sentence about what is asked.
     """
+    from assay.rerun import Rerun
+
     again = Rerun(folder, spec, failed=failed)
     return run_blocking(lambda: again.open(observers, say))
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from assay.core.errors import CheckFailed, UsageError
 from assay.core.judges import JudgeInfo
@@ -34,8 +35,7 @@ _NAMED = 5
 _FRAME_SECONDS = 86_400.0
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Struct, frozen=True):
     """A run: its folder, its results, and the exit code of its command."""
 
     folder: Path

@@ -17,6 +17,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, cast
 
+from assay.core.signal_wakeup import SignalWakeup
 from assay.core.user_code import hide_task
 from assay.core.user_loop import user_loop
 from assay.core.watchdog import end_step
@@ -105,8 +106,9 @@ class _RunThread:
             for number in (signal.SIGINT, signal.SIGTERM):
                 before[number] = signal.signal(number, stop)
         try:
-            self._thread.start()
-            await ended
+            with SignalWakeup():
+                self._thread.start()
+                await ended
         finally:
             self._left.set()
             for number, handler in before.items():

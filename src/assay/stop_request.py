@@ -8,6 +8,7 @@ import threading
 from contextlib import suppress
 from types import FrameType
 
+from assay.core.signal_wakeup import SignalWakeup
 from assay.engine.loop import Loop
 
 # After Ctrl-C, requests in flight have this long to finish: they are paid for.
@@ -35,6 +36,7 @@ class StopRequest:
         self._timers: list[threading.Timer] = []
         self._is_over = False
         self._lock = threading.Lock()
+        self._wakeup = SignalWakeup()
 
     # add_signal_handler raises these outside the main thread and on platforms without signals. We then run
     # without signal handling.
@@ -48,6 +50,7 @@ class StopRequest:
                 # also while the loop waits for code of a case.
                 self._events.add_signal_handler(number, lambda: None)
                 signal.signal(number, self._on_signal)
+        self._wakeup.__enter__()  # after the handlers, which set another file descriptor
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._insists:
@@ -90,6 +93,7 @@ class StopRequest:
         self._is_unheard = False
         for timer in self._timers:
             timer.cancel()
+        self._wakeup.__exit__()
         with suppress(*self._UNAVAILABLE):
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().remove_signal_handler(number)

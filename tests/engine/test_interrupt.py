@@ -79,6 +79,36 @@ def test_sigterm_is_heard_while_code_of_a_case_blocks_the_event_loop(
     assert job.ends() == []
 
 
+ELSEWHERE = """
+import signal
+import threading
+import time
+
+
+def send():
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+
+async def answer(prompt, params):
+    threading.Timer(0.5, send).start()
+    time.sleep(1000)
+"""
+
+
+def test_sigterm_is_heard_although_the_system_call_that_blocks_is_not_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal is given to another thread. A signal just before the system call begins has the same effect."""
+    monkeypatch.chdir(tmp_path)
+    Path("model.py").write_text(ELSEWHERE)
+    task = str(write_task(tmp_path / "task", 2))
+    words = ["task", task, "--model", "python/model.py:answer", "--output-dir", "out"]
+    finished = Job(["-m", "assay", *words], tmp_path / "out").run()
+    assert finished.code == 130
+    assert "Continue with: assay task" in finished.err
+    assert "Traceback" not in finished.err
+
+
 STUBBORN = """
 import time
 from pathlib import Path

@@ -155,8 +155,14 @@ class Started(NamedTuple):
     job: Job
 
     def end(self) -> Finished:
-        """Wait for it."""
-        out, err = self.process.communicate(timeout=TIMEOUT)
+        """Wait for it. A process that does not end is killed, and fails the test with what it has printed."""
+        try:
+            out, err = self.process.communicate(timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            out, err = self.process.communicate()
+            words = " ".join(map(str, self.job.command))
+            raise AssertionError(f"after {TIMEOUT:g} s it still runs: {words}\n{out}\n{err}") from None
         return Finished(self.process.returncode, out, err)
 
     def wait_for(self, condition: Callable[[], bool]) -> bool:

@@ -30,7 +30,7 @@ import msgspec
 
 from assay.core.files import FILE_MODE, sync_data
 from assay.core.hashing import file_sha256
-from assay.core.user_files import INSTALLED, PACKAGE, is_users_file
+from assay.core.user_files import PACKAGE, installed_folders, is_users_file
 
 CODE_FILES = "code_files.jsonl"
 """The name of the list in a run folder."""
@@ -106,8 +106,7 @@ class CodeFiles:
         """Files below `apart_from` are not noted. `known` were read before, as by the import of a module."""
         self._path = path
         self._here = str(Path.cwd()).rstrip(os.sep) + os.sep
-        own = (f"{apart_from.resolve()}{os.sep}",) if apart_from else ()
-        self._apart = (*INSTALLED, *own)
+        self._apart = f"{apart_from.resolve()}{os.sep}" if apart_from else ""
         self._hashed = 0
         self._seen: dict[str, tuple[int, int]] = {}
         self._written: set[str] = set()
@@ -198,7 +197,9 @@ class CodeFiles:
             os.close(fd)
 
     def _is_input(self, path: str) -> bool:
-        if path.startswith(self._apart) or f"{os.sep}site-packages{os.sep}" in path:
+        if path.startswith(installed_folders()) or f"{os.sep}site-packages{os.sep}" in path:
+            return False
+        if self._apart and path.startswith(self._apart):
             return False
         inside = path.removeprefix(self._here)
         # Keys, tokens and caches are in hidden files. They change without a change of what is asked.

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     import asyncio
 
 
-class Started(NamedTuple):
+class Started(Struct, frozen=True):
     """The run starts. Earlier starts finished `done` of its `total` cases."""
 
     total: int
     done: int
 
 
-class Noted(NamedTuple):
+class Noted(Struct, frozen=True):
     """A sentence to print, such as a warning about a damaged line."""
 
     text: str
@@ -39,7 +39,7 @@ class Called(Struct, frozen=True):
     """In US dollars. None if the price is not known."""
 
 
-class Retrying(NamedTuple):
+class Retrying(Struct, frozen=True):
     """An attempt failed. The next one follows after `wait` seconds."""
 
     failure: Failure
@@ -77,13 +77,13 @@ class Ended(Struct, frozen=True):
     end: End
 
 
-class Stopping(NamedTuple):
+class Stopping(Struct, frozen=True):
     """The run stops early: open cases may finish, no further case starts."""
 
     reason: str
 
 
-class Finished(NamedTuple):
+class Finished(Struct, frozen=True):
     """All cases are done, or the run has stopped."""
 
 

@@ -16,7 +16,7 @@ A suite lists its schemas in `Suite.file_schemas`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -34,7 +34,7 @@ OBJECT: JsonSchema = {"type": "object"}
 ID: JsonSchema = {"type": ["string", "integer"], "pattern": r"\S"}
 
 
-class FileSchema(NamedTuple):
+class FileSchema(Struct, frozen=True):
     """A file format by the name that `assay schema` takes. `build` returns the schema."""
 
     name: str

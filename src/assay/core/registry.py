@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import pkgutil
 import sys
 from functools import cache, lru_cache
 from pathlib import Path
@@ -49,11 +48,10 @@ def built_in(kind: str) -> set[str]:
     `fu_memory.py`.
     """
     package = importlib.import_module(KINDS[kind])
-    return {
-        _public_name(kind, module.name)
-        for module in pkgutil.iter_modules(package.__path__)
-        if not module.ispkg
-    }
+    # Not `pkgutil.iter_modules`, which takes ten times as long.
+    files = (file for folder in package.__path__ for file in os.listdir(folder))  # noqa: PTH208 - as in `_state`
+    modules = {file.removesuffix(".py") for file in files if file.endswith(".py")} - {"__init__"}
+    return {_public_name(kind, module) for module in modules}
 
 
 def _public_name(kind: str, file: str) -> str:

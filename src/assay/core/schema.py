@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
-from msgspec import Meta, inspect
+from msgspec import Meta, Struct, inspect
 
 from assay.core.errors import InputError, Problem
 from assay.core.registry import unknown
@@ -59,7 +59,7 @@ _STRUCTS = (inspect.StructType, inspect.DataclassType, inspect.TypedDictType)
 _LISTS = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
 
 
-class Wording(NamedTuple):
+class Wording(Struct, frozen=True):
     """The style of messages about values.
 
     Messages about settings quote the wrong value: "expected a mapping, found 3". Data may contain very long texts, so

@@ -10,9 +10,10 @@ The fields' texts are the help of the command line:
 
     class QuizOptions(SuiteOptions, frozen=True, kw_only=True):
         shout: Annotated[bool, ask("Ask in capital letters.")] = False
-"""
 
-from __future__ import annotations
+This module and most options of suites leave out `from __future__ import annotations`. With it the types are texts, and
+each command would compile all of these texts several times, for 4 ms.
+"""
 
 import inspect
 import re
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from math import ceil
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, field
@@ -300,12 +301,11 @@ def _described_fields(
 
     Cached, because this evaluates all type hints, and a start asks for the fields several times.
     """
-    hints = get_type_hints(struct, include_extras=True)
     # A struct's own options come before those that it shares with others: `--help` begins with its data.
     own = inspect.get_annotations(struct)
     described = []
     for item in sorted(msgspec.structs.fields(struct), key=lambda each: each.name not in own):
-        kind, *metas = get_args(hints[item.name]) or [None]
+        kind, *metas = get_args(item.type) or [None]
         extra: dict[str, Any] = {}
         text = ""
         for meta in metas:

@@ -48,31 +48,26 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct, field
 
-from assay.core.case_details import (
-    AnswerPair,
-    CaseDetails,
-    CurveValue,
-    HeldSession,
-    PromptPiece,
-    QuestionDetail,
-    verdict_details,
-)
 from assay.core.connect import Role
 from assay.core.errors import Problem, UsageError
-from assay.core.exported import Exporter
-from assay.core.file_check import CheckOptions, FileCheck
 from assay.core.hashing import RepeatFinder, Twins, row_key
-from assay.core.imported import ImportedRun
-from assay.core.json_schema import FileSchema
 from assay.core.protocols import Scorer, Solver
 from assay.core.report import Report, Table
 from assay.core.spec import RunSpec, SuiteOptions, apply_limit
 from assay.core.types import ASK, CLOSING_KINDS, Call, Case, End, Failure, Record, Request, Score
+
+if TYPE_CHECKING:
+    # What pages, checks, imports and exports need. A run starts without them.
+    from assay.core.case_details import CaseDetails, CurveValue, HeldSession, PromptPiece, QuestionDetail
+    from assay.core.exported import Exporter
+    from assay.core.file_check import CheckOptions, FileCheck
+    from assay.core.imported import ImportedRun
+    from assay.core.json_schema import FileSchema
 
 OptionsT = TypeVar("OptionsT", bound=SuiteOptions)
 DataT = TypeVar("DataT")
@@ -206,7 +201,7 @@ class Results(Protocol[DataT]):
         ...
 
 
-class RunFacts(NamedTuple):
+class RunFacts(Struct, frozen=True):
     """Start time, duration and folder of a run, for suites whose result files contain them."""
 
     started: float
@@ -221,7 +216,7 @@ class WorkerParts(NamedTuple):
     identity: Any
 
 
-class RemoteCase(NamedTuple):
+class RemoteCase(Struct, frozen=True):
     """A case that a worker has run, with its records, when it started, and how long it took."""
 
     case: Case
@@ -299,7 +294,7 @@ class CaseView(NamedTuple):
         return False
 
 
-class RunOrigin(NamedTuple):
+class RunOrigin(Struct, frozen=True):
     """What run.json stores about the data of a run: its options and `Rows.facts`. The data may have changed since.
 
     `plan` is the `ask_identity` of the suite.
@@ -558,6 +553,8 @@ class Suite(ABC, Generic[OptionsT, DataT]):
 
         The default calls `check`. A suite with several formats overrides this method, to name the format.
         """
+        from assay.core.file_check import FileCheck
+
         return FileCheck(kind=f"file of {cls.name}", problems=cls.check(path, options.beside))
 
     @classmethod
@@ -642,6 +639,8 @@ class Suite(ABC, Generic[OptionsT, DataT]):
 
 def case_details(case: CaseView) -> CaseDetails:
     """Return the answers of a case beside their references, and the verdicts of judges."""
+    from assay.core.case_details import AnswerPair, CaseDetails, verdict_details
+
     pairs: dict[AnswerPair, None] = {}
     for answer in graded_answers(case):
         if answer.reference:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
+import jinja2
 from jinja2 import StrictUndefined, TemplateError, UndefinedError, nodes
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -245,14 +246,21 @@ def names_in(source: str) -> set[str]:
 class Template:
     """A compiled template. The same values always give the same text.
 
-    A template that has only text and `{{name}}`, as most do, is joined without Jinja, in a tenth of the time.
+    A template that has only text and `{{name}}`, as most do, is not compiled. Its parts are joined without Jinja, in a
+    tenth of the time.
     """
 
     def __init__(self, source: str) -> None:
         self.source = source
+        self._parts: list[tuple[str, bool]] = []
+        self._template: jinja2.Template | None = None
         try:
-            self._parts = _plain_parts(_environment.parse(source))
-            self._template = _environment.from_string(source)
+            tree = _environment.parse(source)
+            parts = _plain_parts(tree)
+            if parts is not None:
+                self._parts = parts
+                return
+            self._template = _environment.from_string(tree)
         except TemplateError as error:
             raise TemplateProblem(f"the template does not compile: {error}") from None
         # Jinja copies this ChainMap for every rendering. Copying a plain dict takes a quarter of the time.
@@ -261,7 +269,7 @@ class Template:
     def render(self, values: Mapping[str, Any]) -> str:
         """Return the text. Any error inside the template is raised as TemplateProblem."""
         try:
-            if self._parts is not None:
+            if self._template is None:
                 text = "".join([str(values[text]) if is_name else text for text, is_name in self._parts])
             else:
                 _environment.steps = 0

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-import sysconfig
+from functools import cache
 from pathlib import Path
 
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 """The folder of assay, with a separator at its end."""
-INSTALLED = tuple(
-    {
-        path + os.sep
-        for key in ("stdlib", "platstdlib", "purelib", "platlib")
-        if (path := sysconfig.get_paths().get(key))
-    }
-    | {str(Path(os.__file__).parent) + os.sep, PACKAGE}
-)
-"""The folders of assay, of Python and of installed packages, with a separator at their ends."""
+
+
+@cache
+def installed_folders() -> tuple[str, ...]:
+    """Return the folders of assay, of Python and of installed packages, with a separator at their ends."""
+    import sysconfig  # here, because a run without user code does not need it
+
+    paths = sysconfig.get_paths()
+    found = {paths[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib") if paths.get(key)}
+    return tuple(found | {str(Path(os.__file__).parent) + os.sep, PACKAGE})
 
 
 def is_users_file(file: str) -> bool:
@@ -27,4 +28,4 @@ def is_users_file(file: str) -> bool:
     if file.startswith("<frozen"):
         return False
     path = file if file.startswith("<") else str(Path(file).absolute())
-    return not path.startswith(INSTALLED) and f"{os.sep}site-packages{os.sep}" not in path
+    return not path.startswith(installed_folders()) and f"{os.sep}site-packages{os.sep}" not in path

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import yaml
+from msgspec import Struct
 
 from assay.core.bounds import read_file
 from assay.core.encoding import not_utf8
@@ -55,7 +56,7 @@ _Loader.add_constructor(
 )
 
 
-class YamlFile(NamedTuple):
+class YamlFile(Struct, frozen=True):
     """The mapping of a YAML file, with the line of each key. It is a `schema.ValueSource`."""
 
     path: Path

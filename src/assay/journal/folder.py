@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 from zlib import crc32
 
 import msgspec
+from msgspec import Struct
 
 from assay.core import files
 from assay.core.errors import DamagedRun, Problem, RunBusy, StopRun, UsageError, cannot_write
@@ -427,7 +428,7 @@ def usable_summary(folder: Path) -> Summary | None:
         return None
 
 
-class FinishedSummary(NamedTuple):
+class FinishedSummary(Struct, frozen=True):
     """The summary of a finished run, and when it was written."""
 
     summary: Summary

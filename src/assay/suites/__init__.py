@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import Struct
+
 from assay.core.errors import AssayError, UsageError
 from assay.core.registry import entry_points_of, load_from_file, unknown
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "assay.suites"
 
 
-class BuiltIn(NamedTuple):
+class BuiltIn(Struct, frozen=True):
     """A built-in suite. Nothing of it is imported until it is used, so that commands start fast.
 
     An empty `command` means that only Python runs the suite.

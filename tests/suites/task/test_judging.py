@@ -16,7 +16,7 @@ from assay.core.errors import UsageError
 from assay.scoring.questions import AnswerQuestion, Verdict
 from assay.store.cases import RunCases
 from assay.suites.task.filters import FilterChain
-from assay.suites.task.scorer import answer_to_judge, reference_texts
+from assay.suites.task.judge import answer_to_judge, reference_texts
 
 from servers.fake_openai import FakeOpenAI
 from servers.judging import JudgingServer, about, always, by_words

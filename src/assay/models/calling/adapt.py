@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from assay.core.envfile import COMMON_KEY
 from assay.models.calling.http_client import HttpEndpoint
@@ -38,7 +39,7 @@ _encode = msgspec.json.Encoder().encode
 Body = dict[str, Any]
 
 
-class RequestChange(NamedTuple):
+class RequestChange(Struct, frozen=True):
     """One way to change a request. Possible if `parameter` is a key of the body and `apply` changes the body."""
 
     parameter: str

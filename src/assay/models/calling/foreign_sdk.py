@@ -17,9 +17,10 @@ from __future__ import annotations
 import base64
 from array import array
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.core.errors import ModelError
@@ -48,7 +49,7 @@ END_OF_STREAM = "[DONE]"
 _encode = msgspec.json.Encoder().encode
 
 
-class SdkReply(NamedTuple):
+class SdkReply(Struct, frozen=True):
     """An HTTP response to the SDK."""
 
     status: int

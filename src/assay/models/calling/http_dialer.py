@@ -64,9 +64,10 @@ class Dialer:
         self._addresses: Sequence[Address] = []
         self._addresses_expire = 0.0
         try:
-            # A numeric host such as 127.0.0.1 needs no lookup. With this flag the call does not block.
+            # A numeric host such as 127.0.0.1 needs no lookup. With this flag the call does not block. For a text
+            # Python would import the codec of international names, which a numeric host is not.
             self._addresses = socket.getaddrinfo(
-                host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+                host.encode("ascii"), port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
             )
             self._addresses_expire = math.inf
         except (OSError, UnicodeError):

@@ -9,7 +9,6 @@ fails the case until the next start.
 
 from __future__ import annotations
 
-import email.utils
 import math
 import re
 import time
@@ -252,8 +251,10 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     try:
         seconds = float(value)
     except ValueError:
+        from email.utils import parsedate_to_datetime  # here, because few endpoints send a date
+
         try:
-            seconds = email.utils.parsedate_to_datetime(value).timestamp() - time.time()
+            seconds = parsedate_to_datetime(value).timestamp() - time.time()
         except (ValueError, OverflowError, OSError):
             return None
     return max(0.0, seconds) if not math.isnan(seconds) else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from assay.core.errors import UsageError
@@ -20,14 +20,16 @@ from assay.models.calling.http_wire import HttpUrl, parse_url
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-@dataclass(frozen=True)
-class Proxy:
+class Proxy(NamedTuple):
     """An HTTP proxy. `url` has no credentials, so it can be printed; `variable` is where it was found."""
 
     url: str
     variable: str
-    user: str = field(default="", repr=False)
-    password: str = field(default="", repr=False)
+    user: str = ""
+    password: str = ""
+
+    def __repr__(self) -> str:
+        return f"Proxy({self.url!r}, {self.variable!r})"
 
 
 def proxy_for(url: str, environ: Mapping[str, str]) -> Proxy | None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from assay.core.connect import Connection, check_url
 from assay.core.envfile import COMMON_KEY, keys_in
@@ -20,7 +21,7 @@ from assay.core.errors import UsageError
 from assay.models.calling.http_client import bearer
 
 
-class Vendor(NamedTuple):
+class Vendor(Struct, frozen=True):
     """One vendor of models. The variables are those that its own SDK reads; the first that is set counts."""
 
     name: str

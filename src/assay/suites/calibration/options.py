@@ -1,7 +1,5 @@
 """The options of `assay judge calibrate`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 

@@ -4,8 +4,6 @@ Functions cannot be written to a file. `subjects` and `scorers` therefore have o
 `run.json`. The source of the functions is part of the run's identity (`EvaluateSuite.ask_identity`).
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta, field

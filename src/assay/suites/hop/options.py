@@ -1,7 +1,5 @@
 """The options of `assay hop`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Annotated, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """The options of `assay pipeline`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Annotated, ClassVar

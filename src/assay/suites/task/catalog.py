@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -37,10 +37,12 @@ _HEADER = re.compile(
 )
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _IGNORED_FOLDERS = frozenset({"__pycache__", ".ipynb_checkpoints"})
+# Characters that some file system does not allow in a name, as the harness replaces them.
+_UNSAFE = re.compile(r'["<>:/|\\?*\[\]]+')
 _PATTERN = re.compile(r"[*?\[]")
 
 
-class TaskHeader(NamedTuple):
+class TaskHeader(Struct, frozen=True):
     """The names in a task file's unindented lines. A field is empty if the file does not have it."""
 
     task: str
@@ -381,7 +383,7 @@ def read_group(
 # Selection
 
 
-class GroupOverrides(NamedTuple):
+class GroupOverrides(Struct, frozen=True):
     """Settings with which the enclosing groups override those of a task. Later parts win."""
 
     parts: tuple[tuple[dict[str, Any], KeyOrigin], ...] = ()
@@ -527,6 +529,11 @@ def is_path(name: str) -> bool:
     """Return whether a name on the command line is a path and not the name of a task."""
     path = Path(name)
     return path.suffix in YAML_SUFFIXES or path.is_file()
+
+
+def sanitise(name: str) -> str:
+    """Return the name of a model or task for use in a file name: `/a/b` becomes `__a__b`."""
+    return _UNSAFE.sub("__", name) if name.strip(".") else "__"
 
 
 def _without_duplicates(nodes: list[TaskNode]) -> list[TaskNode]:

@@ -15,7 +15,7 @@ import inspect
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -339,7 +339,7 @@ def is_list_of_documents(value: Any) -> bool:
 # Files
 
 
-class KeyOrigin(NamedTuple):
+class KeyOrigin(Struct, frozen=True):
     """The place of a key: a file, and the keys above it in that file."""
 
     file: YamlFile
@@ -350,7 +350,7 @@ class KeyOrigin(NamedTuple):
         return self.file.where(*self.above, *key)
 
 
-class TaskSettings(NamedTuple):
+class TaskSettings(Struct, frozen=True):
     """Settings by key, the origin of each, and the files they were read from, the task file first."""
 
     values: dict[str, Any]

@@ -25,10 +25,10 @@ from assay.core.report import Entry, Metric
 from assay.core.suite import CaseView
 from assay.core.types import ASK, Record
 from assay.solvers.prompt import PromptInputs
+from assay.suites.task.catalog import sanitise
 from assay.suites.task.filters import NO_FILTER
 from assay.suites.task.lm_eval_results import DOCUMENT, FORMAT
 from assay.suites.task.outputs import TaskGold
-from assay.suites.task.results import sanitise
 from assay.suites.task.samples import SamplesWriter
 
 

@@ -32,10 +32,10 @@ from assay.core.types import ASK, Call, Failure, Record, Request, Response, Scor
 from assay.scoring import statistics
 from assay.scoring.intervals import statistic_interval, wilson
 from assay.scoring.statistics import BOOTSTRAP_DRAWS
+from assay.suites.task.catalog import sanitise
 from assay.suites.task.dataset.documents import document_key
 from assay.suites.task.filters import NO_FILTER, FilterChain
 from assay.suites.task.metrics import TaskMetric
-from assay.suites.task.results import sanitise
 from assay.suites.task.scorer import TaskScoring, scored_value
 from assay.suites.task.tally import MetricResult, TaskTally, report_metric, share_names
 

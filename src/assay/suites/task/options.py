@@ -3,8 +3,6 @@
 `--help` imports this module and no other of the suite, so it must not import modules that read tasks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Annotated, Any, ClassVar

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -24,7 +23,7 @@ from assay.core.connect import Role
 from assay.core.judges import JudgeInfo
 from assay.core.spec import RunSpec
 from assay.core.suite import RunFacts
-from assay.suites.task.catalog import TaskNode, all_groups, groups_inner_first
+from assay.suites.task.catalog import TaskNode, all_groups, groups_inner_first, sanitise
 from assay.suites.task.config import KEYS, written_setting
 from assay.suites.task.options import TaskOptions, seeds_of
 from assay.suites.task.tally import MetricResult, TaskNumbers, aggregate_group
@@ -33,12 +32,6 @@ from assay.suites.task.task import Task
 # Settings in which the harness writes a function as `<function name at 0x…>`, not as source text.
 _NESTED_FUNCTIONS = frozenset({"fewshot_config", "filter_list"})
 # Characters that the harness replaces in file names.
-_UNSAFE = re.compile(r'["<>:/|\\?*\[\]]+')
-
-
-def sanitise(name: str) -> str:
-    """Return the name of a model or task for use in a file name: `/a/b` becomes `__a__b`."""
-    return _UNSAFE.sub("__", name) if name.strip(".") else "__"
 
 
 def file_names(spec: RunSpec, tasks: list[str], started: float) -> tuple[Path, str, str]:

@@ -1,19 +1,17 @@
-"""Scores one document: with the filters and metrics of its task, and optionally with a judge."""
+"""Scores one document with the filters and metrics of its task. Its judge is in `judge.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from sys import float_info
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
-from assay.core.judges import JudgeInfo
 from assay.core.patterns import PatternStopped, apart
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score, ScoreStatus
 from assay.core.user_code_errors import is_failure, message_of, place_note, traceback_of
-from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.statistics import OF_NUMBERS, first_votes
 from assay.suites.task.config import GENERATE, ROLLING
 from assay.suites.task.filters import NO_FILTER, FilterChain, FilterResult
@@ -21,12 +19,14 @@ from assay.suites.task.metrics import TaskMetric, measure_likelihoods
 from assay.suites.task.outputs import TaskGold
 
 NO_ANSWER = "no answer"
+JUDGE_METRIC = TaskMetric("judge", higher_is_better=True, right_wrong=True)
+"""What a judge adds to the metrics of a task."""
 _JSON_SCALARS = frozenset({str, bool, int, float, type(None)})
 # Comparing with this bound excludes NaN, infinities and integers that no float can hold.
 _LARGEST = float_info.max
 
 
-class TaskScoring(NamedTuple):
+class TaskScoring(Struct, frozen=True):
     """How one task is scored. If `process` (the user's `process_results`) is set, it computes all values."""
 
     output: str
@@ -273,82 +273,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(item) for item in value]
     return plain(value.tolist()) if hasattr(value, "tolist") else str(value)
-
-
-# The judge
-
-# Part of the scorer's identity. Increase it when the judge gets other input, so that stored verdicts of
-# earlier versions are not reused.
-_JUDGE_VERSION = 1
-JUDGE_METRIC = TaskMetric("judge", higher_is_better=True, right_wrong=True)
-# The result of the regex filters if the pattern matches nothing, unless the task file sets `fallback`.
-_NO_MATCH = "[invalid]"
-
-
-class TaskJudge(Scorer):
-    """Scores generated answers with a judge, in addition to the task's metrics.
-
-    There is one score per document, under the name of the task's first filter. Tasks without generated
-    answers or targets have no judge's score.
-    """
-
-    def __init__(
-        self, panel: Panel, chains: dict[str, FilterChain], identities: dict[str, Any], info: JudgeInfo
-    ) -> None:
-        """`chains` has the first filter chain of every judged task, `identities` the settings of its input."""
-        self._panel = panel
-        self._chains = chains
-        self.id = answer_scorer_id(panel, [identities, _JUDGE_VERSION])
-        self.info = info
-
-    def chain(self, task: str) -> FilterChain | None:
-        """Return the filter chain whose answer is judged; None if the task is not judged."""
-        return self._chains.get(task)
-
-    async def score(self, view: View, ctx: Context) -> list[Score]:
-        """Return the judge's score. A document without a target is not applicable."""
-        case, chain = view.case, self.chain(view.case.set)
-        if chain is None:
-            return []
-        if view.end.status == "subject_error":
-            return [self._score(case, chain, value=0.0, reason=NO_ANSWER)]
-        references = reference_texts(case.gold.label)
-        if not references:
-            return [self._score(case, chain, status="not_applicable", reason="the document has no target")]
-        answer = await apart(answer_to_judge, chain, view.records[0].data[0], case.gold.doc)
-        verdict = await judge_answer(self._panel, case.gold.question, references, answer, ctx)
-        status, value = answer_value(verdict)
-        reason = verdict.reason if verdict.valid else f"judge: {verdict.reason}"
-        data = {**answer_data(verdict), "answer": answer}
-        expected = plain(case.gold.target)
-        return [
-            self._score(case, chain, status=status, value=value, reason=reason, data=data, expected=expected)
-        ]
-
-    def _score(self, case: Case, chain: FilterChain, **fields: Any) -> Score:
-        return Score(*case.head, scorer=self.id, metric=JUDGE_METRIC.name, part=chain.name, **fields)
-
-
-def answer_to_judge(chain: FilterChain, replies: list[Any], document: Mapping[str, Any]) -> str:
-    """Return the filtered answer; of a list the first item.
-
-    If the filters fail or find no answer, the judge reads the first reply unchanged.
-    """
-    try:
-        value = chain.run(replies, dict(document)).value
-    except BaseException as error:
-        # A failing filter invalidates the scores of its own metrics. The judge can still read the reply.
-        if not isinstance(error, Exception) and not is_failure(error):
-            raise
-        value = None
-    if isinstance(value, (list, tuple)):
-        value = value[0] if value else None
-    text = "" if value is None else str(value)
-    return text if text.strip() and text != _NO_MATCH else str(replies[0])
-
-
-def reference_texts(label: Any) -> list[str]:
-    """Return the accepted answers as distinct, non-empty texts."""
-    labels = label if isinstance(label, (list, tuple)) else [label]
-    texts = [str(item) for item in labels if item is not None]
-    return list(dict.fromkeys(text for text in texts if text.strip()))

@@ -11,20 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.case_details import AnswerPair, AnswerVotes, CaseDetails, PromptPiece, verdict_details
 from assay.core.connect import CHAT, LIKELIHOOD
 from assay.core.errors import Problem, UsageError
-from assay.core.exported import Exporter
-from assay.core.file_check import CheckOptions, FileCheck
 from assay.core.files import write_whole
 from assay.core.hashing import fingerprint
-from assay.core.imported import ImportedRun
-from assay.core.json_schema import FileSchema
 from assay.core.report import AnswerCount, Curve, Entry, Metric, Point, Report, Table
 from assay.core.spec import RunSpec
 from assay.core.suite import (
@@ -46,11 +41,7 @@ from assay.core.suite import (
     as_text,
 )
 from assay.core.types import Request, Score
-from assay.scoring.panel import ROLE as JUDGE_ROLE
-from assay.scoring.panel import panel_from_spec
 from assay.solvers.prompt import PromptSolver
-from assay.store.judges import panel_judge, with_calibration
-from assay.suites.task.case_page import prompt_pieces
 from assay.suites.task.catalog import (
     Catalog,
     TaskGroup,
@@ -58,30 +49,26 @@ from assay.suites.task.catalog import (
     all_groups,
     is_path,
     list_tasks,
+    sanitise,
     tasks_of,
 )
-from assay.suites.task.check import examine, has_rows, looks_like_task_file, may_be_task_file
 from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
 from assay.suites.task.dataset.documents import DataFacts
-from assay.suites.task.file_schema import file_schemas
 from assay.suites.task.harness_models import check_address, named_model, refuse_launcher
 from assay.suites.task.metrics import find_repeated_metrics
 from assay.suites.task.options import TaskOptions
 from assay.suites.task.prompts import BadDocument
-from assay.suites.task.quirks import find_quirks
-from assay.suites.task.results import ResultsFile, file_names, sanitise
-from assay.suites.task.samples import SamplesWriter
-from assay.suites.task.scorer import JUDGE_METRIC, TaskJudge, TaskScorer
-from assay.suites.task.tally import (
-    MetricScores,
-    RepeatMeans,
-    TaskNumbers,
-    TaskTally,
-    group_results,
-    report_metric,
-    share_names,
-)
+from assay.suites.task.scorer import JUDGE_METRIC, TaskScorer
 from assay.suites.task.task import Task, TaskRow
+
+if TYPE_CHECKING:
+    from assay.core.case_details import CaseDetails, PromptPiece
+    from assay.core.exported import Exporter
+    from assay.core.file_check import CheckOptions, FileCheck
+    from assay.core.imported import ImportedRun
+    from assay.core.json_schema import FileSchema
+    from assay.suites.task.judge import TaskJudge
+    from assay.suites.task.tally import RepeatMeans, TaskNumbers, TaskTally
 
 # A key in identities, next to the names of tasks. It starts with dashes so that no task has such a name.
 _JUDGE_KEY = "--judge"
@@ -202,17 +189,14 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         return frozenset(needs)
 
     def _make_judge(self) -> TaskJudge | None:
-        panel = panel_from_spec(self.spec, self.options.judge_prompt)
-        if panel is None:
+        if not (self.spec.judge or self.options.judge_prompt or self.spec.votes > 1):
             return None
-        if self.options.predict_only:
-            raise UsageError("--predict-only computes no scores, --judge does; remove one of them")
-        judged = _judged_tasks(self.tasks)
-        chains = {task.name: task.scoring.chains[0] for task in judged}
-        identities = {task.name: task.judge_identity() for task in judged}
-        self.roles = {**self.roles, **panel.roles}
-        info = with_calibration(panel_judge(panel, [JUDGE_METRIC.name]))
-        return TaskJudge(panel, chains, identities, info)
+        from assay.suites.task.judge import make_judge  # a task without a judge does not need it
+
+        judge = make_judge(self.spec, self.options, self.tasks)
+        if judge is not None:
+            self.roles = {**self.roles, **judge.roles}
+        return judge
 
     def _find_notices(self) -> Iterator[str]:
         for task in self.tasks:
@@ -221,9 +205,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
                 where = task.config.where("should_decontaminate")
                 yield f"{where}: this setting has no effect, as in the harness"
         if self._judge is not None:
-            for task in self.tasks:
-                if reason := _why_not_judged(task):
-                    yield f"{task.name} is not judged: it {reason}"
+            yield from self._judge.notices(self.tasks)
 
     # Identity of the run
 
@@ -261,6 +243,10 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
 
     def finish(self, results: Results[TaskRow], run: RunFacts) -> Outcome:
         """Count the scores and write the samples files in one pass, then write the results file."""
+        # What only the end of a run needs is imported at its end, so that the first request leaves earlier.
+        from assay.suites.task.results import ResultsFile, file_names
+        from assay.suites.task.tally import share_names
+
         names = [task.name for task in self.tasks]
         folder, results_name, samples_name = file_names(self.spec, names, run.started)
         folder.mkdir(parents=True, exist_ok=True)
@@ -305,6 +291,9 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         self, task: Task, results: Iterator[CaseResult[TaskRow]], path: Path | None, quirks: Counter[str]
     ) -> tuple[TaskNumbers, str]:
         """Count one task's results and write its samples file. Returns the numbers and the task's hash."""
+        from assay.suites.task.samples import SamplesWriter
+        from assay.suites.task.tally import MetricScores, TaskTally
+
         chain = self._judge.chain(task.name) if self._judge else None
         tally = TaskTally(task.scoring, MetricScores(chain.name, JUDGE_METRIC) if chain else None)
         if self.options.lm_eval_quirks:
@@ -334,6 +323,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         tally.add(result.end, scores, verdicts)
         if not self.options.lm_eval_quirks:
             return
+        from assay.suites.task.quirks import find_quirks
+
         row = result.row.data
         if not isinstance(row.examples, BadDocument) and row.value in row.examples:
             quirks["fewshot_leak"] += 1
@@ -343,6 +334,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             quirks.update(find_quirks(inputs, gold, result.records, scores, metric_list))
 
     def _task_entry(self, task: Task, numbers: TaskNumbers) -> Entry:
+        from assay.suites.task.tally import report_metric
+
         curves = []
         for part, means in numbers.repeats.items():
             curves.append(_curve("pass@k", part, means, means.pass_at))
@@ -366,6 +359,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         self, group: TaskGroup, results: dict[str, Any], shares: Collection[tuple[str, str]]
     ) -> Entry:
         """Return the report's entry of a group, from the group's part of the results file."""
+        from assay.suites.task.tally import group_results, report_metric
+
         return Entry(
             name=group.name,
             subject=self.spec.model,
@@ -387,7 +382,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             overview.sections += _first_prompt(task)
             if self._judge is not None and self._judge.chain(task.name) is not None:
                 judged_documents += task.count
-        if self._judge is not None and JUDGE_ROLE in self.roles:
+        if self._judge is not None and self._judge.roles:
             info = self._judge.info
             overview.calls.append(
                 PlannedCalls(what="judge", model=info.name, calls=judged_documents * info.votes)
@@ -399,6 +394,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     @classmethod
     def recognises(cls, path: Path) -> Match:
         """Recognise a task file by its keys. A folder of YAML files and a file of rows may belong to any suite."""
+        from assay.suites.task.check import has_rows, looks_like_task_file, may_be_task_file
+
         if looks_like_task_file(path):
             return Match.LIKELY
         return Match.MAYBE if path.is_dir() or may_be_task_file(path) or has_rows(path) else Match.NO
@@ -406,11 +403,15 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     @classmethod
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
         """Return every problem of a task file, a folder of task files, or a data file."""
-        return examine(path, CheckOptions()).problems
+        from assay.core.file_check import CheckOptions
+
+        return cls.examine(path, CheckOptions()).problems
 
     @classmethod
     def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
         """Return the check of a task file, a folder of task files, or a data file."""
+        from assay.suites.task.check import examine  # not needed to run a task
+
         return examine(path, options)
 
     @classmethod
@@ -430,6 +431,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:
         """Return the schemas of the files of this format."""
+        from assay.suites.task.file_schema import file_schemas
+
         return file_schemas()
 
     @classmethod
@@ -456,6 +459,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     @classmethod
     def details(cls, case: CaseView) -> CaseDetails:
         """Return each filter's answer beside the target, and how often each answer came among the repeats."""
+        from assay.core.case_details import AnswerPair, AnswerVotes, CaseDetails, verdict_details
+
         details = CaseDetails(verdicts=verdict_details(case.scores))
         seen = set()
         for score in case.scores:
@@ -480,6 +485,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         settings, facts = origin.plan.get(case.end.set), origin.facts.get(case.end.set)
         if not isinstance(settings, Mapping) or not isinstance(facts, Mapping):
             return ()
+        from assay.suites.task.case_page import prompt_pieces
+
         system = origin.options.get("system_instruction")
         return prompt_pieces(request, settings, system, facts.get("columns") or [])
 
@@ -558,32 +565,6 @@ def _first_prompt(task: Task) -> Iterator[Section]:
 
 def _prompt_text(request: Request) -> str | None:
     return request.prompt if request.messages is None else json.dumps(request.messages, indent=2)
-
-
-def _judged_tasks(tasks: Sequence[Task]) -> list[Task]:
-    """Return the tasks that a judge can score.
-
-    Raises UsageError if there is none, or if a task has a metric named `judge`.
-    """
-    for task in tasks:
-        if JUDGE_METRIC.name in task.scoring.metrics:
-            raise UsageError(
-                f"the task {task.name} has a metric of its own named {JUDGE_METRIC.name!r}; "
-                "rename the metric, or remove --judge"
-            )
-    judged = [task for task in tasks if not _why_not_judged(task)]
-    if not judged:
-        raise UsageError(f"--judge: {tasks[0].name} {_why_not_judged(tasks[0])}; remove --judge")
-    return judged
-
-
-def _why_not_judged(task: Task) -> str:
-    """Return why a task cannot be judged; "" if it can."""
-    if task.config.output != GENERATE:
-        return f"has output_type {task.config.output}, which generates no text to judge"
-    if task.values.get("doc_to_target") is None:
-        return "has no doc_to_target to compare answers with"
-    return ""
 
 
 def _replace_tasks(spec: RunSpec, files: Sequence[str], names: list[str]) -> RunSpec:

@@ -58,7 +58,7 @@ class ColumnTypes:
 class _StructType:
     """The type of rows, or of the structs in one column."""
 
-    __slots__ = ("_maybe_times", "_seen_forms", "_times", "keys", "reordered", "uneven")
+    __slots__ = ("_form", "_maybe_times", "_nested", "_seen_forms", "_times", "keys", "reordered", "uneven")
 
     def __init__(self, *, times: bool) -> None:
         self.keys: dict[str, _ValueType] = {}
@@ -66,15 +66,19 @@ class _StructType:
         self._times = times
         # Key: the names and Python types of a row. Value: its nested columns, each with its `see` method.
         self._seen_forms: dict[tuple[Any, ...], list[tuple[str, Callable[[Any], None]]]] = {}
+        # The form of the last row and its nested columns: most rows of a file have one form.
+        self._form: list[Any] = []
+        self._nested: list[tuple[str, Callable[[Any], None]]] = []
         self._maybe_times: list[str] = []
 
     def see(self, value: dict[str, Any]) -> None:
-        """Add the types of one struct. A flat struct with known keys and types costs one dictionary lookup."""
-        form = (*value, *map(type, value.values()))
-        nested = self._seen_forms.get(form)
-        if nested is None:
-            nested = self._learn_form(form, value)
-        for name, see in nested:
+        """Add the types of one struct. A flat struct with the keys and types of the last one costs a comparison."""
+        form = [*value, *map(type, value.values())]
+        if form != self._form:
+            nested = self._seen_forms.get(tuple(form))
+            self._nested = self._learn_form(tuple(form), value) if nested is None else nested
+            self._form = form
+        for name, see in self._nested:
             see(value[name])
         # A text column may hold timestamps until one text is not a date, so each of its texts is checked.
         if self._maybe_times:

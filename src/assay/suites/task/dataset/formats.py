@@ -8,9 +8,7 @@ same file, because samples files contain and hash the documents.
 from __future__ import annotations
 
 import bz2
-import csv
 import glob
-import gzip
 import io
 import json
 import lzma
@@ -21,10 +19,11 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from math import isfinite
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 from uuid import UUID
 
 import msgspec
+from msgspec import Struct
 
 from assay.core import jsonl
 from assay.core.bounds import (
@@ -41,9 +40,16 @@ Rows = Iterator[tuple[int, bytes]]
 LINE, ROW = ":{}", " row {}"
 _encode = msgspec.json.Encoder().encode
 
+
+def _open_gzip(path: Path) -> Any:
+    import gzip  # few data files need it
+
+    return gzip.open(path)
+
+
 # Compressed files are recognised by their first bytes, because their names need not end in .gz.
 _COMPRESSED: dict[bytes, Callable[[Path], Any]] = {
-    b"\x1f\x8b": gzip.open,
+    b"\x1f\x8b": _open_gzip,
     b"BZh": bz2.open,
     b"\xfd7zXZ\x00": lzma.open,
 }
@@ -202,7 +208,8 @@ def json_layout(path: Path, options: dict[str, Any]) -> str:
         return "list"
     if not start:
         return "lines"  # blank so far, and perhaps for millions of lines
-    first = next((raw for _, raw in _json_lines(path)), b"")
+    first, line_break, _ = start.partition(b"\n")
+    first = first.strip() if line_break else next((raw for _, raw in _json_lines(path)), b"")
     return "objects" if first[:1] == b"{" and first[-1:] != b"}" else "lines"
 
 
@@ -228,9 +235,15 @@ def _json_lines(path: Path) -> Rows:
     """Yield every line that is not blank. Raises InputError for a file in UTF-16, which JSON never is."""
     with open_checked(path) as file:
         for number, raw in enumerate(read_lines(file, path), 1):
-            if number == 1 and raw.startswith(UTF16_MARKS):
+            if number > 1:
+                text = (
+                    raw.strip()
+                )  # what `jsonl.body` does for these lines: a call would cost more than the work
+            elif raw.startswith(UTF16_MARKS):
                 raise InputError(Problem(f"{path}:1", IS_UTF16))
-            if text := jsonl.body(raw, number):
+            else:
+                text = jsonl.body(raw, number)
+            if text:
                 yield number, text
 
 
@@ -429,7 +442,7 @@ class CsvOptions(msgspec.Struct, frozen=True):
     column_names: list[str] | None = None
     header: int | str | None = "infer"
     quotechar: str = '"'
-    quoting: int = csv.QUOTE_MINIMAL
+    quoting: int = 0  # csv.QUOTE_MINIMAL
     escapechar: str | None = None
     doublequote: bool = True
     skipinitialspace: bool = False
@@ -508,6 +521,8 @@ class _CsvTable:
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the records that are not blank, each with the number of its last line."""
+        import csv
+
         options = self._options
         skipped = options.skiprows or 0
         # The default limit of 128 KiB per field is too small for documents.
@@ -637,7 +652,7 @@ def _parse_boolean(cell: str) -> bool:
     return _BOOLEANS[cell]
 
 
-class DataFormat(NamedTuple):
+class DataFormat(Struct, frozen=True):
     """A file format: its reader, and the options of `datasets` that are implemented.
 
     `unit` returns how messages name a place in a file of this format: by line, or by row.
