@@ -19,6 +19,8 @@ os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_DEDUP
 # One CPU of each is for a worker. They are logical: the machine may have fewer.
 NODE_CPUS = 2
 _STUCK_SECONDS = 300.0
+# Ray gives up a node that is not ready after 30 s, which a busy machine may need.
+_MAX_STARTS = 5
 
 
 class LocalCluster:
@@ -55,8 +57,15 @@ class LocalCluster:
         return str(self._cluster.address)
 
     def add_node(self) -> Any:
-        """Start a node."""
-        node = self._cluster.add_node(num_cpus=NODE_CPUS)
+        """Start a node, again if the machine was too busy for Ray's own time limit."""
+        for start in range(1, _MAX_STARTS + 1):
+            try:
+                node = self._cluster.add_node(num_cpus=NODE_CPUS)
+                break
+            except Exception as error:
+                # Ray has no class of its own for this error.
+                if "timed out during startup" not in str(error) or start == _MAX_STARTS:
+                    raise
         self.nodes.append(node)
         return node
 

@@ -150,6 +150,10 @@ class ExecutorRefused(UsageError):
     """The cases cannot run where --executor says: the cluster is too small, or has other files. No case has run."""
 
 
+class StartInterrupted(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM before the workers of --executor were ready. No case has run."""
+
+
 class CheckFailed(AssayError):
     """Raised by `run.check()`: the run stopped, measured nothing, or some of its cases failed."""
 

@@ -18,6 +18,7 @@ from typing import Protocol
 from assay.core.errors import AssayError, WorkerLost
 from assay.core.types import Case, Request
 from assay.executors.messages import (
+    GROUP_SECONDS,
     Abandon,
     Ask,
     EndCase,
@@ -32,7 +33,6 @@ from assay.executors.messages import (
     Told,
     ToWorker,
 )
-from assay.executors.worker import GROUP_SECONDS
 
 # Numbers of attempts are unique in the process, so that a late message of a lost worker reaches nobody.
 _numbers = count(1)

@@ -36,6 +36,7 @@ from assay.core.types import ASK, Call, Case, Failure, Record, Request
 from assay.engine.attempt import attempt
 from assay.engine.context import RunContext, TryContext
 from assay.executors.messages import (
+    GROUP_SECONDS,
     Abandon,
     Ask,
     EndCase,
@@ -49,59 +50,20 @@ from assay.executors.messages import (
     Sent,
     StartCase,
     Stopped,
-    ToDriver,
     Told,
     ToWorker,
 )
+from assay.executors.outbox import Outbox
 from assay.executors.plan import WorkerPlan
 from assay.executors.remote_asker import DriversModel, RemoteBinder
 from assay.models.calling.gateway import Gateway
 
 T = TypeVar("T")
-# Messages that come up within this time travel together: a message of its own costs Ray about a millisecond of CPU.
-GROUP_SECONDS = 0.002
-# An exchange without messages returns after this time, so that the driver notices a connection that is gone.
-IDLE_SECONDS = 10.0
 # The loop of the cases notes the time this often. It is blocked if it did not for the time limit and this much longer.
 _TURN_SECONDS = 1.0
 _BLOCKED_SECONDS = 30.0
 # So many places at which files differ are named.
 _MAX_PLACES = 3
-
-
-class Outbox:
-    """Messages for the driver. Any thread may put one; the loop of the exchanges takes them in groups."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._messages: list[ToDriver] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._filled = asyncio.Event()
-
-    def put(self, message: ToDriver) -> None:
-        """Add a message."""
-        with self._lock:
-            self._messages.append(message)
-            is_first = len(self._messages) == 1
-        if is_first and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._filled.set)
-
-    async def wait(self, released: asyncio.Event) -> None:
-        """Wait until there is a message, somebody releases this wait, or IDLE_SECONDS have passed."""
-        self._loop = asyncio.get_running_loop()
-        if self._messages:
-            self._filled.set()
-        waits = [asyncio.ensure_future(event.wait()) for event in (self._filled, released)]
-        await asyncio.wait(waits, timeout=IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        for each in waits:
-            each.cancel()
-
-    def take(self) -> list[ToDriver]:
-        """Return all messages, and forget them."""
-        with self._lock:
-            messages, self._messages = self._messages, []
-            self._filled.clear()
-        return messages
 
 
 class CaseWorker:
