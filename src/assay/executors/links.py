@@ -15,12 +15,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import Protocol
 
+from assay.core.blocked_calls import BlockedCall
 from assay.core.errors import AssayError, WorkerLost
 from assay.core.types import Case, Request
 from assay.executors.messages import (
     GROUP_SECONDS,
     Abandon,
     Ask,
+    CaseBlocked,
     EndCase,
     MessageGroup,
     Opened,
@@ -49,7 +51,7 @@ class Remote(Protocol):
 class CaseHandler(Protocol):
     """What the driver does with the messages of one case."""
 
-    def receive(self, message: Ask | Passed | EndCase | Stopped) -> None:
+    def receive(self, message: Ask | Passed | EndCase | CaseBlocked | Stopped) -> None:
         """Take a message of the case."""
         ...
 
@@ -83,6 +85,8 @@ class WorkerLink:
         self._next_batch = 1
         self._early: dict[int, MessageGroup] = {}
         self.is_open = True
+        self.must_end = False
+        """Whether the worker is lost although its process lives."""
         self.is_reserved = False
         """Whether no further case may be placed here: one runs alone, or waits until the others have ended."""
         self.heard = asyncio.get_running_loop().time()
@@ -99,11 +103,13 @@ class WorkerLink:
         """How many cases and model calls the worker has."""
         return len(self._handlers) + len(self._sends)
 
-    def start(self, case: Case, try_: int, started: float, handler: CaseHandler) -> int:
+    def start(
+        self, case: Case, try_: int, started: float, blocked: Sequence[BlockedCall], handler: CaseHandler
+    ) -> int:
         """Start a case on the worker. Returns the number of the attempt."""
         number = next(_numbers)
         self._handlers[number] = handler
-        self.send(StartCase(number, case, try_, started))
+        self.send(StartCase(number, case, try_, started, blocked))
         return number
 
     def abandon(self, attempt: int) -> None:
@@ -201,3 +207,6 @@ class WorkerLink:
                 self._handlers.pop(message.attempt, None)
             if handler is not None:
                 handler.receive(message)
+            if isinstance(message, CaseBlocked):
+                self.must_end = True
+                self.lose()

@@ -18,6 +18,7 @@ import socket
 import threading
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
@@ -84,6 +85,24 @@ class RayCluster:
         """What a worker needs: `1 CPU`."""
         gpus = f" and {self._settings.gpus:g} GPU" if self._settings.gpus else ""
         return f"{self._settings.cpus:g} CPU{gpus}"
+
+    def describe(self) -> str:
+        """Return what a run would use, for `--dry-run`. Nothing is started and nobody is asked."""
+        settings = self._settings
+        if settings.workers is None:
+            workers = f"as many workers of {self.need} as it holds, at most {settings.max_workers}"
+        else:
+            workers = f"{settings.workers} {'worker' if settings.workers == 1 else 'workers'} of {self.need}"
+        if find_spec("ray") is None:
+            raise MissingExtra("--executor ray", "ray")
+        if not self.is_local:
+            return f"Ray at {self.address}: {workers}. It is not asked before the run starts"
+        # Ray may count fewer in a container, but never more. It finds GPUs only when it starts.
+        cpus = os.cpu_count() or 1
+        where = f"Ray, a cluster of this machine with {'1 CPU' if cpus == 1 else f'{cpus} CPUs'}"
+        if (settings.workers or 1) * settings.cpus > cpus:
+            return f"{where}: {workers}, which do not fit. The run would be refused"
+        return f"{where}: {workers}"
 
     @property
     def ray(self) -> ModuleType:

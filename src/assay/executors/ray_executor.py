@@ -44,20 +44,11 @@ class RayExecutor:
         halt: Callable[[StopRun], object],
     ) -> None:
         """`home` is the folder of the run folders, `total` the number of cases."""
-        if suite.shared_endpoint is not None:
-            raise ExecutorRefused(_SHARED_ENDPOINT)
+        cluster = cluster_of(suite, total)
         self._notify = notify
         self._part: asyncio.Task[None] | None = None
         self._is_starting = False
-        spec = suite.spec
-        settings = RaySettings(
-            address=spec.address,
-            workers=spec.workers,
-            max_workers=max(1, min(suite.open_cases or spec.concurrency, total)),
-            cpus=spec.worker_cpus,
-            gpus=spec.worker_gpus,
-        )
-        self._pool = RayPool(make_plan(suite, models, home=home), RayCluster(settings), notify, halt)
+        self._pool = RayPool(make_plan(suite, models, home=home), cluster, notify, halt)
         self.solver = RemoteSolver(self._pool, suite)
         self.models: dict[str, Model] = {
             name: RemoteModel(name, models[name], self._pool) if computes(role) else models[name]
@@ -110,3 +101,18 @@ class RayExecutor:
     async def _run(self, part: Coroutine[Any, Any, None]) -> None:
         self._part = asyncio.create_task(part)
         await self._part
+
+
+def cluster_of(suite: Suite[Any, Any], total: int) -> RayCluster:
+    """Return the cluster that a run of `total` cases would use, not connected. Raises ExecutorRefused if none can."""
+    if suite.shared_endpoint is not None:
+        raise ExecutorRefused(_SHARED_ENDPOINT)
+    spec = suite.spec
+    settings = RaySettings(
+        address=spec.address,
+        workers=spec.workers,
+        max_workers=max(1, min(suite.open_cases or spec.concurrency, total)),
+        cpus=spec.worker_cpus,
+        gpus=spec.worker_gpus,
+    )
+    return RayCluster(settings)

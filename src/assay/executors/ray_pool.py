@@ -221,6 +221,8 @@ class RayPool:
 
     def _lose(self, link: WorkerLink, remote: RayRemote) -> None:
         del self._links[link]
+        if link.must_end:
+            self._cluster.ray.kill(remote.actor, no_restart=False)
         self._changed.set()
         self._notify(Noted(f"the worker {link.name} was lost. Its cases go on elsewhere"))
         self._start_task(self._greet(remote))
@@ -252,9 +254,9 @@ class RayPool:
             if not self._is_started and not told and loop.time() - began > _PATIENCE_SECONDS:
                 told = True
                 self._notify(Noted(f"no worker has started yet. {self._cluster.free_room()}"))
-            for link, remote in list(self._links.items()):
+            for link in list(self._links):
                 if loop.time() - link.heard > self._plan.timeout + SILENT_SECONDS:
-                    self._cluster.ray.kill(remote.actor, no_restart=False)
+                    link.must_end = True
                     link.lose()
 
     async def _wait_until_any(self) -> None:
