@@ -147,6 +147,7 @@ class Runner:
         self._reused = [find_run(self.spec.reuse, other_than=f"-{self.ask}")] if self.spec.reuse else []
         self._spent_now: dict[str, int] = {}
         self._unscored = 0
+        self._ran_on = ""
         self._command_words = list(sys.argv if command is None else command)
         self._signals = False
         self._stop: StopRequest | None = None
@@ -510,6 +511,7 @@ class Runner:
             problems = file_problems(folder.path, folders.usable_summary(folder.path))
             self._notice([f"{problem}. assay goes on with the lines that are left" for problem in problems])
         before = folders.usable_summary(folder.path)
+        self._ran_on = before.ran_on if before else ""
         earlier = folders.reopen(folder.path)
         room = Room(folder.path, Path(self.spec.output_dir))
         self.suite.prepare(folder.path)
@@ -695,6 +697,7 @@ class Runner:
         except StartInterrupted:
             self._cancelled = _is_cancelled()
             raise
+        self._ran_on = f"{'1 worker' if executor.workers == 1 else f'{executor.workers} workers'} of Ray"
         # A case that loses its worker begins again with the replies that it had.
         journal.keep_open_calls()
         return executor
@@ -856,6 +859,7 @@ class Runner:
             failed_calls=failed_calls,
             newest=str(outcome.newest or "") if outcome else "",
             unscored=self._unscored,
+            ran_on=self._ran_on,
             **journal.costs(),
             adapted=journal.index.spent.adapted,
         )

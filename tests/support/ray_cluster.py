@@ -16,6 +16,8 @@ from typing import Any, Self
 
 # Before Ray is imported: it sends nothing anywhere, and prints nothing.
 os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
+# Ray gives its workers the least of the processor. Beside other tests they would hardly run at all.
+os.environ |= {"RAY_worker_niceness": "0"}
 # One CPU of each is for a worker. They are logical: the machine may have fewer.
 NODE_CPUS = 2
 _STUCK_SECONDS = 300.0
