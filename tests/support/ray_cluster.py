@@ -36,9 +36,8 @@ class LocalCluster:
         import ray
         from ray.cluster_utils import Cluster
 
-        self._cluster = Cluster(
-            initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
-        )
+        self._cluster = Cluster()
+        self._start_node(num_cpus=0, include_dashboard=False)
         for _ in range(self._count):
             self.add_node()
         ray.init(address=self._cluster.address, log_to_driver=False, logging_level=logging.ERROR)
@@ -59,17 +58,21 @@ class LocalCluster:
         return str(self._cluster.address)
 
     def add_node(self) -> Any:
+        """Start a node."""
+        node = self._start_node(num_cpus=NODE_CPUS)
+        self.nodes.append(node)
+        return node
+
+    def _start_node(self, **settings: Any) -> Any:
         """Start a node, again if the machine was too busy for Ray's own time limit."""
         for start in range(1, _MAX_STARTS + 1):
             try:
-                node = self._cluster.add_node(num_cpus=NODE_CPUS)
-                break
+                return self._cluster.add_node(**settings)
             except Exception as error:
                 # Ray has no class of its own for this error.
                 if "timed out during startup" not in str(error) or start == _MAX_STARTS:
                     raise
-        self.nodes.append(node)
-        return node
+        raise AssertionError
 
     def settle(self) -> None:
         """Wait until Ray knows of every node that was added, and of every one that was removed."""
