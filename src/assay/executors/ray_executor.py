@@ -48,6 +48,7 @@ class RayExecutor:
         self._notify = notify
         self._part: asyncio.Task[None] | None = None
         self._is_starting = False
+        self._is_stopped = False
         self._pool = RayPool(make_plan(suite, models, home=home), cluster, notify, halt)
         self.solver = RemoteSolver(self._pool, suite)
         self.models: dict[str, Model] = {
@@ -69,6 +70,8 @@ class RayExecutor:
 
         Raises StartInterrupted if it is stopped or cancelled. If it raises, nothing is left to close.
         """
+        if self._is_stopped:
+            raise StartInterrupted("interrupted")
         self._is_starting = True
         try:
             await self._run(self._pool.start())
@@ -87,7 +90,8 @@ class RayExecutor:
             await self._run(self._pool.close())
 
     def stop(self, reason: BaseException) -> None:
-        """Give up the start. The end goes on: it does not take long."""
+        """Give up the start, also one that has not begun. The end goes on: it does not take long."""
+        self._is_stopped = True
         if self._is_starting and self._part is not None:
             self._notify(Noted(_STOPPING))
             self._is_starting = False
