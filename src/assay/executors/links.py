@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 
 from assay.core.blocked_calls import BlockedCall
 from assay.core.errors import AssayError, WorkerLost
@@ -80,7 +80,7 @@ class WorkerLink:
         self._sends: dict[int, asyncio.Future[Sent | None]] = {}
         self._queue: list[ToWorker] = []
         self._flush_at: asyncio.TimerHandle | None = None
-        self._exchanges: set[asyncio.Future[None]] = set()
+        self._exchanges: set[asyncio.Task[Any]] = set()
         self._sent_groups = 0
         self._next_batch = 1
         self._early: dict[int, MessageGroup] = {}
@@ -162,7 +162,7 @@ class WorkerLink:
             return
         group, self._queue = self._queue, []
         self._sent_groups += 1
-        exchange = asyncio.ensure_future(self._exchange(self._sent_groups, group))
+        exchange = asyncio.create_task(self._exchange(self._sent_groups, group))
         self._exchanges.add(exchange)
         exchange.add_done_callback(self._exchanges.discard)
 
@@ -180,8 +180,12 @@ class WorkerLink:
         except Exception as error:  # noqa: BLE001 - a bug: the run must not hang
             self._on_error(error)
             return
-        # One exchange always waits at the worker.
-        if len(self._exchanges) == 1 and self._flush_at is None and self.is_open:
+        # One exchange always waits at the worker. This one is over, although its task is not: if two of them end in the
+        # same turn of the loop, the second must see that no other is left.
+        task = asyncio.current_task()
+        assert task is not None
+        self._exchanges.discard(task)
+        if not self._exchanges and self._flush_at is None and self.is_open:
             self._flush()
 
     def _take(self, batch: MessageGroup) -> None:
