@@ -172,10 +172,14 @@ def overview(spec: RunSpec) -> Overview:
         try:
             rows = runner.suite.rows()
             plan = price_plan(runner.suite.overview(rows), runner.prices)
-            if runner.shard is not None:
-                plan.facts["shard"] = (
-                    f"{Cases(runner.suite, rows, runner.shard).part}; the numbers are those of all"
-                )
+            if runner.shard is not None or spec.executor == "ray":
+                cases = Cases(runner.suite, rows, runner.shard)
+                if runner.shard is not None:
+                    plan.facts["shard"] = f"{cases.part}; the numbers are those of all"
+                if spec.executor == "ray":
+                    from assay.executors.ray_executor import cluster_of
+
+                    plan.facts["executor"] = cluster_of(runner.suite, cases.total).describe()
             return plan
         finally:
             await runner.close()

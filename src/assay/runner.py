@@ -36,6 +36,7 @@ from assay.core.errors import (
     ExecutorRefused,
     ModelRefused,
     Problem,
+    StartInterrupted,
     StopRun,
     UsageError,
     cannot_write,
@@ -146,6 +147,7 @@ class Runner:
         self._reused = [find_run(self.spec.reuse, other_than=f"-{self.ask}")] if self.spec.reuse else []
         self._spent_now: dict[str, int] = {}
         self._unscored = 0
+        self._ran_on = ""
         self._command_words = list(sys.argv if command is None else command)
         self._signals = False
         self._stop: StopRequest | None = None
@@ -350,12 +352,15 @@ class Runner:
             if self._cancelled:
                 raise asyncio.CancelledError
             return run
-        except (ModelRefused, ExecutorRefused):
+        except (ModelRefused, ExecutorRefused, StartInterrupted) as error:
             # A wrong key or model name is found at the first request, a cluster that is too small before it. The new
             # folder has no reply worth keeping.
             if folder.created:
                 folder.discard()
-            raise
+            if not isinstance(error, StartInterrupted):
+                raise
+            # What callers know: Python's own exit code is about this very class.
+            raise (asyncio.CancelledError if self._cancelled else KeyboardInterrupt("interrupted")) from None
         finally:
             gc.unfreeze()
             folder.close()
@@ -506,6 +511,7 @@ class Runner:
             problems = file_problems(folder.path, folders.usable_summary(folder.path))
             self._notice([f"{problem}. assay goes on with the lines that are left" for problem in problems])
         before = folders.usable_summary(folder.path)
+        self._ran_on = before.ran_on if before else ""
         earlier = folders.reopen(folder.path)
         room = Room(folder.path, Path(self.spec.output_dir))
         self.suite.prepare(folder.path)
@@ -533,6 +539,8 @@ class Runner:
                 if isinstance(stopped, (StopRun, KeyboardInterrupt)):
                     summary = self._summary(journal, cases, time.perf_counter() - started, stopped, None)
                     return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped))
+            if isinstance(stopped, StartInterrupted) and folder.created:
+                raise stopped
             if stopped and not isinstance(stopped, (StopRun, KeyboardInterrupt)):
                 raise stopped
             seconds = time.perf_counter() - started
@@ -572,7 +580,38 @@ class Runner:
                 earlier = ReusableCalls(journal.folder)
                 ledger.shared = SharedCalls(earlier.find_by_key)
                 open_logs.append(earlier)
-        executor = await self._open_executor(journal, cases, ledger)
+        stop = self._stop = StopRequest()
+        if self._interrupted:
+            stop.interrupt()
+        with stop if self._signals else nullcontext():
+            try:
+                executor = await self._open_executor(journal, cases, ledger, stop)
+                try:
+                    await self._run_cases(journal, info, cases, ledger, executor, stop)
+                finally:
+                    if executor is not None:
+                        stop.begin(executor)
+                        await executor.close()
+                        self._cancelled = self._cancelled or _is_cancelled()
+            except (AssayError, KeyboardInterrupt) as error:
+                return error
+            finally:
+                for calls in open_logs:
+                    calls.close()
+                self._spent_now = ledger.counts()
+        return None
+
+    async def _run_cases(
+        self,
+        journal: Journal,
+        info: RunInfo,
+        cases: Cases,
+        ledger: CallLedger,
+        executor: RayExecutor | None,
+        stop: StopRequest,
+    ) -> None:
+        """Run every unfinished case, here or where `executor` places it. Raises the error that stopped the run."""
+        spec, suite = self.spec, self.suite
         models = executor.models if executor else self.models
         upstreams = {name: Upstream(role.model, models[name]) for name, role in suite.roles.items()}
         permits = {
@@ -628,29 +667,20 @@ class Runner:
             self._notice(
                 ["--insecure: certificates are not checked. Others may read and change what is sent"]
             )
-        self._stop = StopRequest(loop)
-        if self._interrupted:
-            self._stop.interrupt()
-        on_signals = self._stop if self._signals else nullcontext()
-        with on_signals, sdk_environment(shared.endpoint.url) if shared else nullcontext():
+        stop.begin(loop)
+        with sdk_environment(shared.endpoint.url) if shared else nullcontext():
             try:
                 async with waiting_reports(ledger, permits.values()):
-                    await self._run_until_cancelled(loop, self._stop)
-            except (AssayError, KeyboardInterrupt) as error:
-                return error
+                    await self._run_until_cancelled(loop, stop)
             finally:
                 await gateway.close()
-                if executor is not None:
-                    await executor.close()
-                for calls in open_logs:
-                    calls.close()
-                self._spent_now = ledger.counts()
                 if ledger.lost_replies:
                     self._notice([_lost_replies(ledger.lost_replies)])
                 self._unscored = loop.unscored
-        return None
 
-    async def _open_executor(self, journal: Journal, cases: Cases, ledger: CallLedger) -> RayExecutor | None:
+    async def _open_executor(
+        self, journal: Journal, cases: Cases, ledger: CallLedger, stop: StopRequest
+    ) -> RayExecutor | None:
         """Start the workers of `--executor ray`. None if the cases run here, or none is left to run."""
         counts = journal.counts(cases.slots)
         solved = counts["ok"] + (0 if self.spec.retry_failed else counts["subject_error"])
@@ -661,11 +691,13 @@ class Runner:
         executor = RayExecutor(
             self.suite, self.models, home=self.home, total=cases.total, notify=self._notify, halt=ledger.halt
         )
+        stop.begin(executor)
         try:
             await executor.start()
-        except BaseException:
-            await executor.close()
+        except StartInterrupted:
+            self._cancelled = _is_cancelled()
             raise
+        self._ran_on = f"{'1 worker' if executor.workers == 1 else f'{executor.workers} workers'} of Ray"
         # A case that loses its worker begins again with the replies that it had.
         journal.keep_open_calls()
         return executor
@@ -827,6 +859,7 @@ class Runner:
             failed_calls=failed_calls,
             newest=str(outcome.newest or "") if outcome else "",
             unscored=self._unscored,
+            ran_on=self._ran_on,
             **journal.costs(),
             adapted=journal.index.spent.adapted,
         )
@@ -837,6 +870,12 @@ def suite_identity(name: str, suite: type[Suite[Any, Any]]) -> str:
     if name in BUILT_IN:
         return name
     return f"{code_sha256(Path(inspect.getfile(suite)))}:{suite.__name__}"
+
+
+def _is_cancelled() -> bool:
+    """Return whether the caller has cancelled the present task, such as that of `assay.arun`."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _shard_notice(cases: Cases) -> str:

@@ -7,9 +7,9 @@ import signal
 import threading
 from contextlib import suppress
 from types import FrameType
+from typing import Protocol
 
 from assay.core.signal_wakeup import SignalWakeup
-from assay.engine.loop import Loop
 
 # After Ctrl-C, requests in flight have this long to finish: they are paid for.
 GRACE_SECONDS = 10.0
@@ -19,15 +19,27 @@ UNHEARD_SECONDS = 3.0
 UNHEARD_AGAIN_SECONDS = 0.5
 
 
+class Stoppable(Protocol):
+    """A part of a run that can be stopped: the start of the workers, the loop over cases, the end of the workers."""
+
+    def stop(self, reason: BaseException) -> None:
+        """Begin nothing new, and end with what is open."""
+        ...
+
+    def cancel(self) -> None:
+        """Wait for nothing."""
+        ...
+
+
 class StopRequest:
-    """Stops a running loop: the first request waits for model calls in flight, the second stops at once.
+    """Stops the present part of a run: the first request waits for model calls in flight, the second stops at once.
 
     As a context manager it turns Ctrl-C and SIGTERM into requests. If code of a case blocks the event loop, so that a
     request is not heard, that code is interrupted after some seconds.
     """
 
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
+        self._part: Stoppable | None = None
         self._count = 0
         self._signals = 0
         self._is_unheard = False
@@ -98,11 +110,21 @@ class StopRequest:
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().remove_signal_handler(number)
 
+    def begin(self, part: Stoppable) -> None:
+        """This part of the run begins. Requests that came before it stop it, too."""
+        self._part = part
+        if self._count:
+            self._stop(part)
+
     def interrupt(self) -> None:
         """Take no further case, and wait for running calls; a second time, wait for nothing."""
         self._count += 1
+        if self._part is not None:
+            self._stop(self._part)
+
+    def _stop(self, part: Stoppable) -> None:
         if self._count == 1:
-            self._loop.stop(KeyboardInterrupt("interrupted"))
-            asyncio.get_running_loop().call_later(GRACE_SECONDS, self._loop.cancel)
+            part.stop(KeyboardInterrupt("interrupted"))
+            asyncio.get_running_loop().call_later(GRACE_SECONDS, part.cancel)
         else:
-            self._loop.cancel()
+            part.cancel()

@@ -308,7 +308,7 @@ AFTERWARDS = """if True:
 
     async def run():
         # The signal comes with the end of the run: the event loop does not hear it any more.
-        with StopRequest(Loop.__new__(Loop)):
+        with StopRequest():
             os.kill(os.getpid(), int(sys.argv[1]))
 
     asyncio.run(run())

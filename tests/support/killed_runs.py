@@ -87,6 +87,17 @@ class Whole(NamedTuple):
     reading: Reading
     requests: Counter[str]
 
+    def check(self, reading: Reading, server: FakeOpenAI, where: str = "", *, in_flight: int = 0) -> None:
+        """Raise AssertionError if a run asked for anything else, or if people would see anything else of it.
+
+        At most `in_flight` requests may have come twice: those without an answer when something was lost.
+        """
+        seen = Counter(request.reply for request in server.stats().requests)
+        assert not self.requests - seen, f"{where}: never asked: {self.requests - seen}"
+        assert (seen - self.requests).total() <= in_flight, f"{where}: asked again: {seen - self.requests}"
+        for name in Reading._fields:
+            same(getattr(reading, name), getattr(self.reading, name), f"{where}: {name}")
+
 
 class KillableRuns:
     """The undisturbed run of each suite, made when it is needed."""

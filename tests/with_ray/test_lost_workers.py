@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from contextlib import chdir
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 import assay
 
 from servers.fake_openai import FakeOpenAI
-from support.damaged_runs import Reading, same
 from support.killed_runs import KILLABLE, Killable, KillableRuns, options_of, reading_of
 from support.lost_workers import killed_at
 from support.ray_cluster import LocalCluster
@@ -72,11 +70,9 @@ def test_a_worker_killed_at_any_message_costs_nothing(
         if number == 0:
             total = messages.count
         assert bool(messages.killed) == (number > 0)
-        where = f"killed at message {number} of {total}"
-        assert Counter(seen.reply for seen in server.stats().requests) == whole.requests, where
-        for name in Reading._fields:
-            same(getattr(reading, name), getattr(whole.reading, name), f"{where}: {name}")
+        whole.check(reading, server, f"killed at message {number} of {total}")
         number += 1
+    print(f"{limited.suite}: a worker killed at each of {total} messages")  # noqa: T201 - shown with -rP
 
 
 def test_a_case_that_ends_three_workers_is_an_infra_error(
@@ -152,6 +148,4 @@ def test_a_run_goes_on_when_a_node_is_lost(
         reading = reading_of(run)
     cluster.add_node()
     cluster.settle()
-    assert Counter(seen.reply for seen in server.stats().requests) == whole.requests
-    for name in Reading._fields:
-        same(getattr(reading, name), getattr(whole.reading, name), name)
+    whole.check(reading, server)

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from contextlib import chdir
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import pytest
 
 from servers.fake_openai import FakeOpenAI
 from support.commands import Job, environment
-from support.damaged_runs import Reading, same
 from support.killed_runs import KILLABLE, KillableRuns, options_of, reading_of
 from support.ray_cluster import LocalCluster
 
@@ -50,9 +48,7 @@ def test_a_run_begun_here_is_finished_on_ray(
         options = options_of(TASK, server.url, "out")
         assert TASK.start(**options, max_calls=5).summary.state == "stopped"
         reading = reading_of(TASK.start(**options, executor="ray", workers=2))
-    assert Counter(seen.reply for seen in server.stats().requests) == whole.requests
-    for name in Reading._fields:
-        same(getattr(reading, name), getattr(whole.reading, name), name)
+    whole.check(reading, server)
 
 
 def test_a_run_on_ray_whose_driver_is_killed_is_finished_here(
@@ -95,10 +91,7 @@ def test_a_run_on_ray_whose_driver_is_killed_is_finished_here(
     server.behave()
     with chdir(folder):
         reading = reading_of(TASK.start(**options_of(TASK, server.url, "out")))
-    in_flight = Counter(seen.reply for seen in server.stats().requests) - whole.requests
-    assert in_flight.total() <= 4, "only what was in flight comes again"
-    for name in Reading._fields:
-        same(getattr(reading, name), getattr(whole.reading, name), name)
+    whole.check(reading, server, in_flight=4)
 
 
 def test_the_functions_of_a_program_run_on_the_workers(

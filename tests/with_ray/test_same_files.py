@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from servers.fake_openai import FakeOpenAI
-from support.damaged_runs import Reading, same
 from support.example_runs import EXAMPLES, ROOT, run_example
-from support.killed_runs import KILLABLE, Killable, KillableRuns, options_of, reading_of
+from support.killed_runs import KILLABLE, Killable, KillableRuns, Whole, options_of, reading_of
 from support.ray_cluster import LocalCluster
 
 
@@ -25,11 +24,9 @@ def test_an_example_on_ray_has_the_files_of_a_local_run(
     requests = Counter(seen.reply for seen in server.stats().requests)
     server.reset()
     ray = run_example(example, tmp_path / "ray", server, "--executor", "ray")
-    assert Counter(seen.reply for seen in server.stats().requests) == requests
     with chdir(ROOT):
         assert len(ray.files) == len(local.files) > 0
-        for name, value, expected in zip(Reading._fields, reading_of(ray), reading_of(local), strict=True):
-            same(value, expected, name)
+        Whole(reading_of(local), requests).check(reading_of(ray), server)
     assert ray.summary.spent == local.summary.spent
     assert _observed(tmp_path / "ray") == _observed(tmp_path / "local")
 
@@ -54,9 +51,7 @@ def test_a_run_on_ray_has_the_report_of_a_local_run(
     with chdir(runs.folder(killable, "ray")):
         run = killable.start(**options_of(killable, server.url, "out"), executor="ray", workers=2)
         reading = reading_of(run)
-    assert Counter(seen.reply for seen in server.stats().requests) == whole.requests
-    for name in Reading._fields:
-        same(getattr(reading, name), getattr(whole.reading, name), name)
+    whole.check(reading, server)
 
 
 def _observed(output: Path) -> list[str]:

@@ -154,6 +154,8 @@ def _cost(run: Run) -> str:
         parts.append(f"{now.get('paid', 0):,} of them now")
     if now.get("replayed"):
         parts.append(f"{now['replayed']:,} replayed")
+    if summary.ran_on:
+        parts.append(f"on {summary.ran_on}")
     return " · ".join([*parts, duration(summary.seconds)])
 
 

@@ -18,6 +18,7 @@ from assay.cli.completion import COMPLETE_VARIABLE, answer_shell
 from assay.cli.suite_command import SETTINGS, suite_command
 from assay.core.errors import AssayError, StopRun, UsageError
 from assay.core.registry import unknown
+from assay.core.threads import leave_threads
 from assay.screen import tell
 from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
 
@@ -220,6 +221,8 @@ def _open_closed_streams() -> None:
 
 def _end_soon(code: int) -> None:
     """End the process although threads of user code still run: Python would wait for them for ever."""
+    if leave_threads.is_set():
+        os._exit(code)
     ended = threading.Event()
     atexit.register(ended.set)  # Python calls it when it waits for no thread any more
 

@@ -150,6 +150,10 @@ class ExecutorRefused(UsageError):
     """The cases cannot run where --executor says: the cluster is too small, or has other files. No case has run."""
 
 
+class StartInterrupted(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM before the workers of --executor were ready. No case has run."""
+
+
 class CheckFailed(AssayError):
     """Raised by `run.check()`: the run stopped, measured nothing, or some of its cases failed."""
 
@@ -223,8 +227,12 @@ class CaseFailed(AssayError):
 
 
 class WorkerLost(Exception):
-    """The worker process that ran a case is gone, for example with its machine. `worker` tells which one."""
+    """The worker process that ran a case is gone, for example with its machine. `worker` tells which one.
 
-    def __init__(self, worker: str) -> None:
+    A loss that does not count is explained, and will not happen again: code of the case blocked the worker.
+    """
+
+    def __init__(self, worker: str, *, counts: bool = True) -> None:
         super().__init__(f"the worker {worker} was lost")
         self.worker = worker
+        self.counts = counts

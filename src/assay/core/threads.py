@@ -6,6 +6,7 @@ import asyncio
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -14,6 +15,11 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 R = TypeVar("R")
+_POLL_SECONDS = 0.05
+
+leave_threads = threading.Event()
+"""Set if a thread is inside a library and cannot be ended, so that Python's own end would wait for it or crash. The
+command then ends the process without it."""
 
 
 class DaemonPool:
@@ -56,6 +62,12 @@ class DaemonPool:
         except asyncio.CancelledError:
             self._abandon(job)
             raise
+
+    def wait(self, seconds: float) -> None:
+        """Wait until no job is left, but not longer than this."""
+        deadline = time.monotonic() + seconds
+        while self._open and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
 
     def _start_missing(self) -> None:
         """Start a thread if there are more jobs than threads. The caller must hold the lock."""

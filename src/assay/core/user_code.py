@@ -35,13 +35,14 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextvars import ContextVar, copy_context
 from functools import partial
 from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from assay.core import forks
+from assay.core.blocked_calls import case_calls
 from assay.core.errors import InputError, Problem
 from assay.core.threads import DaemonPool, DetachedThreads
 from assay.core.user_code_errors import PASSED_THROUGH, UserCodeError, is_ctrl_c
-from assay.core.watchdog import Blocked, can_watch, watched
+from assay.core.watchdog import Blocked, StepOwner, can_watch, watched
 
 T = TypeVar("T")
 
@@ -122,7 +123,7 @@ async def _call_in_loop(
 ) -> Any:
     """Run an async function in the caller's task."""
     _guard_tasks(asyncio.get_running_loop(), None)
-    token = _step_seconds.set(0.0)
+    token = _step_limit.set(_NO_LIMIT)
     limit = asyncio.timeout(timeout)
     try:
         async with limit:
@@ -138,7 +139,7 @@ async def _call_in_loop(
             raise
         raise UserCodeError.of(error) from error
     finally:
-        _step_seconds.reset(token)
+        _step_limit.reset(token)
 
 
 async def _call_in_task(
@@ -150,10 +151,11 @@ async def _call_in_task(
 ) -> Any:
     """Run an async function in a task of its own."""
     loop = asyncio.get_running_loop()
-    seconds = _guard_tasks(loop, timeout)
+    calls = case_calls.get()
+    limit = StepLimit(_guard_tasks(loop, timeout), calls.begin(function) if calls else None)
     # `over` is set by the end of the task or by the timer. This takes a third of the time of asyncio.wait.
     over = loop.create_future()
-    task = loop.create_task(_Guarded(_run(function, args, kwargs, over, seconds), seconds))
+    task = loop.create_task(_Guarded(_run(function, args, kwargs, over, limit), limit))
     hide_task(task)
     timer = None if timeout is None else loop.call_later(timeout, _set, over)
     try:
@@ -201,9 +203,9 @@ async def _run(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     over: asyncio.Future[None],
-    seconds: float,
+    limit: StepLimit,
 ) -> Any:
-    _step_seconds.set(seconds)
+    _step_limit.set(limit)
     try:
         return await function(*args, **kwargs)
     except asyncio.CancelledError as error:
@@ -302,8 +304,16 @@ def _described(value: Any) -> str:
 # Tasks that user code starts
 
 
-_step_seconds: ContextVar[float | None] = ContextVar("assay_user_code_step_seconds", default=None)
-"""Set inside user code: the seconds for which one step of a coroutine may block the loop; 0 means no limit."""
+class StepLimit(NamedTuple):
+    """The seconds for which one step of a coroutine may block the loop, 0 without limit, and what it belongs to."""
+
+    seconds: float
+    owner: StepOwner | None
+
+
+_NO_LIMIT = StepLimit(0.0, None)
+_step_limit: ContextVar[StepLimit | None] = ContextVar("assay_user_code_step_limit", default=None)
+"""Set inside user code."""
 
 
 def _guard_tasks(loop: asyncio.AbstractEventLoop, timeout: float | None) -> float:
@@ -331,9 +341,9 @@ class _TaskFactory:
         self, loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **kwargs: Any
     ) -> asyncio.Future[Any]:
         context = kwargs.get("context")
-        seconds = _step_seconds.get() if context is None else context.get(_step_seconds)
-        if seconds is not None and type(coro) is not _Guarded:
-            coro = _Guarded(coro, seconds)
+        limit = _step_limit.get() if context is None else context.get(_step_limit)
+        if limit is not None and type(coro) is not _Guarded:
+            coro = _Guarded(coro, limit)
         if self._previous is None:
             return asyncio.Task(coro, loop=loop, **kwargs)
         task: asyncio.Future[Any] = self._previous(loop, coro, **kwargs)
@@ -351,14 +361,14 @@ class _Guarded(Coroutine[Any, Any, Any]):
     its first step, such a coroutine would never start the inner one, and Python would warn "was never awaited".
     """
 
-    def __init__(self, inner: Coroutine[Any, Any, Any], seconds: float) -> None:
+    def __init__(self, inner: Coroutine[Any, Any, Any], limit: StepLimit) -> None:
         self._inner = inner
-        self._seconds = seconds
+        self._seconds, self._owner = limit
         self._forks = forks.count()
 
     def send(self, value: Any) -> Any:
         try:
-            return watched(self._seconds, self._inner.send, value)
+            return watched(self._seconds, self._inner.send, value, owner=self._owner)
         except (SystemExit, KeyboardInterrupt, Blocked) as error:
             if is_ctrl_c(error):
                 raise _CtrlC from error
@@ -368,7 +378,7 @@ class _Guarded(Coroutine[Any, Any, Any]):
 
     def throw(self, *error: Any) -> Any:
         try:
-            return watched(self._seconds, self._inner.throw, *error)
+            return watched(self._seconds, self._inner.throw, *error, owner=self._owner)
         except (SystemExit, KeyboardInterrupt, Blocked) as raised:
             if is_ctrl_c(raised):
                 raise _CtrlC from raised

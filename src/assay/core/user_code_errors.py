@@ -69,6 +69,13 @@ class UserCodeError(Exception):
             return cls(_BLOCKED, "timeout", type_name="TimeoutError", error=error)
         return cls(message_of(error), _KINDS.get(type(error), "exception"), error=error)
 
+    @classmethod
+    def of_blocked(cls, where: str, traceback: str) -> UserCodeError:
+        """Return the UserCodeError of a step that blocked the loop in another process."""
+        error = cls(_BLOCKED, "timeout", type_name="TimeoutError")
+        error.where, error.traceback = where, traceback
+        return error
+
     @property
     def message(self) -> str:
         """`[KeyError] 'gone'`. Only the text for a time limit and for an invalid value."""

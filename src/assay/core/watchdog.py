@@ -3,6 +3,8 @@
 A coroutine that calls `time.sleep(3600)` stops every other case, and no timeout of asyncio can end it. A step is the
 part of a coroutine between two awaits. A timer sends SIGALRM once a second to the main thread. If the current step
 is over its time limit, the signal handler raises `Blocked` inside it.
+
+Only the main thread runs signal handlers. A loop in another thread has a ThreadAlarm instead (core/thread_alarm.py).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -40,14 +42,37 @@ class _Alarm:
             raise Blocked
 
 
+class StepOwner(NamedTuple):
+    """The attempt at a case and the call of user code that a step belongs to, where cases may begin again."""
+
+    attempt: int
+    call: str
+
+
+class StepWatch(Protocol):
+    """Watches the steps of a thread that is not the main one."""
+
+    def watched(self, seconds: float, owner: StepOwner | None, step: Callable[..., T], *values: Any) -> T:
+        """Run one step with a time limit."""
+        ...
+
+
 _alarm = _Alarm()
+_thread_alarms: dict[int, StepWatch] = {}
+
+
+def watch_thread(ident: int, alarm: StepWatch) -> None:
+    """Let an alarm watch the steps of this thread, which lives until the process ends."""
+    _thread_alarms[ident] = alarm
 
 
 def can_watch() -> bool:
     """Return whether steps in this thread can be interrupted.
 
-    This needs the main thread, a system with timers, and a SIGALRM that no other code uses.
+    This needs the main thread, a system with timers, and a SIGALRM that no other code uses; or an alarm of the thread.
     """
+    if threading.get_ident() in _thread_alarms:
+        return True
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         return False
     if signal.getsignal(signal.SIGALRM) == signal.SIG_DFL:
@@ -63,7 +88,7 @@ def end_step() -> None:
         raise Blocked
 
 
-def watched(seconds: float, step: Callable[..., T], *values: Any) -> T:
+def watched(seconds: float, step: Callable[..., T], *values: Any, owner: StepOwner | None = None) -> T:
     """Run one step of user code with a time limit. 0 seconds mean no limit.
 
     `Blocked` is raised in the step up to a second after the limit: in Python code, and in system calls that a signal
@@ -71,6 +96,8 @@ def watched(seconds: float, step: Callable[..., T], *values: Any) -> T:
     """
     if not seconds:
         return step(*values)
+    if _thread_alarms and (alarm := _thread_alarms.get(threading.get_ident())) is not None:
+        return alarm.watched(seconds, owner, step, *values)
     _alarm.deadline = time.monotonic() + seconds
     if not signal.getitimer(signal.ITIMER_REAL)[0]:  # do not replace a timer that other code has set
         signal.setitimer(signal.ITIMER_REAL, _EVERY_SECONDS, _EVERY_SECONDS)

@@ -238,7 +238,7 @@ class Loop:
                         self._setup.solver, case.inputs, ctx, self._forgive_cancellation
                     )
                 except WorkerLost as lost:
-                    losses.append(lost)
+                    losses += [lost] if lost.counts else []
                     if len(losses) == _MAX_LOSSES:
                         places = ", ".join(loss.worker for loss in losses)
                         return ctx, Failure(

@@ -13,13 +13,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 
+from assay.core.blocked_calls import BlockedCall
 from assay.core.errors import AssayError, WorkerLost
 from assay.core.types import Case, Request
 from assay.executors.messages import (
+    GROUP_SECONDS,
     Abandon,
     Ask,
+    CaseBlocked,
     EndCase,
     MessageGroup,
     Opened,
@@ -32,7 +35,6 @@ from assay.executors.messages import (
     Told,
     ToWorker,
 )
-from assay.executors.worker import GROUP_SECONDS
 
 # Numbers of attempts are unique in the process, so that a late message of a lost worker reaches nobody.
 _numbers = count(1)
@@ -49,7 +51,7 @@ class Remote(Protocol):
 class CaseHandler(Protocol):
     """What the driver does with the messages of one case."""
 
-    def receive(self, message: Ask | Passed | EndCase | Stopped) -> None:
+    def receive(self, message: Ask | Passed | EndCase | CaseBlocked | Stopped) -> None:
         """Take a message of the case."""
         ...
 
@@ -78,11 +80,13 @@ class WorkerLink:
         self._sends: dict[int, asyncio.Future[Sent | None]] = {}
         self._queue: list[ToWorker] = []
         self._flush_at: asyncio.TimerHandle | None = None
-        self._exchanges: set[asyncio.Future[None]] = set()
+        self._exchanges: set[asyncio.Task[Any]] = set()
         self._sent_groups = 0
         self._next_batch = 1
         self._early: dict[int, MessageGroup] = {}
         self.is_open = True
+        self.must_end = False
+        """Whether the worker is lost although its process lives."""
         self.is_reserved = False
         """Whether no further case may be placed here: one runs alone, or waits until the others have ended."""
         self.heard = asyncio.get_running_loop().time()
@@ -99,11 +103,13 @@ class WorkerLink:
         """How many cases and model calls the worker has."""
         return len(self._handlers) + len(self._sends)
 
-    def start(self, case: Case, try_: int, started: float, handler: CaseHandler) -> int:
+    def start(
+        self, case: Case, try_: int, started: float, blocked: Sequence[BlockedCall], handler: CaseHandler
+    ) -> int:
         """Start a case on the worker. Returns the number of the attempt."""
         number = next(_numbers)
         self._handlers[number] = handler
-        self.send(StartCase(number, case, try_, started))
+        self.send(StartCase(number, case, try_, started, blocked))
         return number
 
     def abandon(self, attempt: int) -> None:
@@ -156,7 +162,7 @@ class WorkerLink:
             return
         group, self._queue = self._queue, []
         self._sent_groups += 1
-        exchange = asyncio.ensure_future(self._exchange(self._sent_groups, group))
+        exchange = asyncio.create_task(self._exchange(self._sent_groups, group))
         self._exchanges.add(exchange)
         exchange.add_done_callback(self._exchanges.discard)
 
@@ -174,8 +180,12 @@ class WorkerLink:
         except Exception as error:  # noqa: BLE001 - a bug: the run must not hang
             self._on_error(error)
             return
-        # One exchange always waits at the worker.
-        if len(self._exchanges) == 1 and self._flush_at is None and self.is_open:
+        # One exchange always waits at the worker. This one is over, although its task is not: if two of them end in the
+        # same turn of the loop, the second must see that no other is left.
+        task = asyncio.current_task()
+        assert task is not None
+        self._exchanges.discard(task)
+        if not self._exchanges and self._flush_at is None and self.is_open:
             self._flush()
 
     def _take(self, batch: MessageGroup) -> None:
@@ -201,3 +211,6 @@ class WorkerLink:
                 self._handlers.pop(message.attempt, None)
             if handler is not None:
                 handler.receive(message)
+            if isinstance(message, CaseBlocked):
+                self.must_end = True
+                self.lose()

@@ -4,7 +4,7 @@ A worker computes and never asks an endpoint: it sends its requests to the drive
 sees it. Gold, keys, budget and journal never leave the driver.
 
     driver → worker   StartCase, Reply, PartVerdict, Abandon, Send
-    worker → driver   Ask, Passed, EndCase, Stopped, Sent, Opened, Told
+    worker → driver   Ask, Passed, EndCase, CaseBlocked, Stopped, Sent, Opened, Told
 
 `attempt` is a number of the driver for one case on one worker. A case that is started again has another one.
 """
@@ -16,8 +16,12 @@ from typing import Literal
 
 from msgspec import Struct
 
+from assay.core.blocked_calls import BlockedCall
 from assay.core.code_files import CodeFile
 from assay.core.types import Call, Case, Failure, Record, Request, Response
+
+# Messages that come up within this time travel together: a message of its own costs Ray about a millisecond of CPU.
+GROUP_SECONDS = 0.002
 
 
 class StartCase(Struct, frozen=True):
@@ -28,6 +32,8 @@ class StartCase(Struct, frozen=True):
     try_: int
     started: float
     """The time of the run's first start, for `ctx.now`."""
+    blocked: Sequence[BlockedCall] = ()
+    """Calls of the user's code that blocked the workers of earlier attempts."""
 
 
 class Reply(Struct, frozen=True):
@@ -91,6 +97,13 @@ class EndCase(Struct, frozen=True):
     failure: Failure | None
 
 
+class CaseBlocked(Struct, frozen=True):
+    """Code of a case blocks the worker and cannot be interrupted. The driver ends the worker."""
+
+    attempt: int
+    call: BlockedCall
+
+
 class Stopped(Struct, frozen=True):
     """Code of a case raised an error that concerns the whole run. An exception would not cross processes unchanged."""
 
@@ -122,7 +135,7 @@ class Told(Struct, frozen=True):
 
 
 ToWorker = StartCase | Reply | PartVerdict | Abandon | Send
-ToDriver = Ask | Passed | EndCase | Stopped | Sent | Opened | Told
+ToDriver = Ask | Passed | EndCase | CaseBlocked | Stopped | Sent | Opened | Told
 
 
 class MessageGroup(Struct, frozen=True):

@@ -10,25 +10,35 @@ Runs of one process share a connection. Ray's usage statistics are off.
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import logging
 import os
 import socket
 import threading
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
 from assay.core.errors import ExecutorRefused, MissingExtra
+from assay.core.threads import DaemonPool, leave_threads
 from assay.executors.ray_actor import WorkerActor
 
 if TYPE_CHECKING:
     from types import ModuleType
 
+T = TypeVar("T")
 # Ray reads these variables when it is imported. Nothing is sent to Ray's makers, and it prints nothing to the standard
 # output, which belongs to the report: a lost worker is told by assay.
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "1", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
 _PROBE_SECONDS = 5.0
+# Linux ends the processes of a local cluster with the thread that started them. This one ends with the process.
+_THREAD = DaemonPool(1, "assay-ray")
+# A program that is interrupted while Ray starts waits so long at its end: Ray's own end fails in the middle of a start.
+_MAX_START_SECONDS = 60.0
 
 
 class RaySettings(Struct, frozen=True, kw_only=True):
@@ -45,9 +55,11 @@ class RaySettings(Struct, frozen=True, kw_only=True):
 
 
 class _Connection:
-    """The connection of this process. The last run that uses it closes it, unless the user's program made it."""
+    """The connection of this process. The last run that uses it closes it, unless the user's program made it.
 
-    lock = threading.Lock()
+    Only the thread of Ray reads and changes it.
+    """
+
     runs = 0
 
 
@@ -59,6 +71,9 @@ class RayCluster:
         self.address = settings.address or os.environ.get("RAY_ADDRESS") or "local"
         self._ray: ModuleType | None = None
         self._is_counted = False
+        self._lock = threading.Lock()
+        self._is_connecting = False
+        self._is_left = False
 
     @property
     def is_local(self) -> bool:
@@ -71,46 +86,107 @@ class RayCluster:
         gpus = f" and {self._settings.gpus:g} GPU" if self._settings.gpus else ""
         return f"{self._settings.cpus:g} CPU{gpus}"
 
+    def describe(self) -> str:
+        """Return what a run would use, for `--dry-run`. Nothing is started and nobody is asked."""
+        settings = self._settings
+        if settings.workers is None:
+            workers = f"as many workers of {self.need} as it holds, at most {settings.max_workers}"
+        else:
+            workers = f"{settings.workers} {'worker' if settings.workers == 1 else 'workers'} of {self.need}"
+        if find_spec("ray") is None:
+            raise MissingExtra("--executor ray", "ray")
+        if not self.is_local:
+            return f"Ray at {self.address}: {workers}. It is not asked before the run starts"
+        # Ray may count fewer in a container, but never more. It finds GPUs only when it starts.
+        cpus = os.cpu_count() or 1
+        where = f"Ray, a cluster of this machine with {'1 CPU' if cpus == 1 else f'{cpus} CPUs'}"
+        if (settings.workers or 1) * settings.cpus > cpus:
+            return f"{where}: {workers}, which do not fit. The run would be refused"
+        return f"{where}: {workers}"
+
     @property
     def ray(self) -> ModuleType:
         """The package, connected."""
         assert self._ray is not None
         return self._ray
 
-    def connect(self) -> None:
-        """Import Ray, and connect to the cluster or start one. Raises ExecutorRefused if that is not possible."""
+    async def connect(self) -> None:
+        """Import Ray, and connect to the cluster or start one. Raises ExecutorRefused if that is not possible.
+
+        Ray's start cannot be interrupted. If this coroutine is cancelled, call `leave`.
+        """
+        self._is_connecting = True
+        await _THREAD.run(self._connect)
+
+    def _connect(self) -> None:
+        try:
+            if not self._is_left:  # while the thread was busy with another run
+                self._join()
+        finally:
+            with self._lock:
+                self._is_connecting = False
+                is_left = self._is_left
+            if is_left:
+                self._leave()
+
+    def _join(self) -> None:
         os.environ.update(_QUIET)
         try:
             ray = import_module("ray")
         except ImportError:
             raise MissingExtra("--executor ray", "ray") from None
-        with _Connection.lock:
-            if not ray.is_initialized():
-                _refuse_closed_port(self.address)
-                try:
-                    ray.init(
-                        address=self.address,
-                        include_dashboard=False if self.is_local else None,
-                        log_to_driver=False,
-                        logging_level=logging.ERROR,
-                    )
-                except (ConnectionError, RuntimeError, ValueError) as error:
-                    raise ExecutorRefused(f"Ray cannot be used at {self.address}: {error}") from None
-                _Connection.runs = 0
-                self._is_counted = True
-            # A connection that the user's program made is not ours to close.
-            self._is_counted = self._is_counted or _Connection.runs > 0
-            _Connection.runs += self._is_counted
+        if not ray.is_initialized():
+            _refuse_closed_port(self.address)
+            try:
+                ray.init(
+                    address=self.address,
+                    include_dashboard=False if self.is_local else None,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
+            except Exception as error:  # noqa: BLE001 - Ray raises a bare Exception if its start takes too long
+                where = "on this machine" if self.is_local else f"at {self.address}"
+                raise ExecutorRefused(f"Ray cannot be used {where}: {error}") from None
+            _Connection.runs = 0
+            self._is_counted = True
+        # A connection that the user's program made is not ours to close.
+        self._is_counted = self._is_counted or _Connection.runs > 0
+        _Connection.runs += self._is_counted
         self._ray = ray
 
-    def leave(self) -> None:
-        """Close the connection, unless another run of this process uses it. A local cluster ends with it."""
-        if self._ray is None or not self._is_counted:
+    async def leave(self) -> None:
+        """Close the connection, unless another run of this process uses it. A local cluster ends with it.
+
+        If Ray is still starting, its thread closes the connection afterwards: a command does not wait for that, and
+        the processes of Ray end with it.
+        """
+        with self._lock:
+            self._is_left = True
+            is_connecting = self._is_connecting
+        if is_connecting:
+            self._leave_thread()
             return
-        with _Connection.lock:
+        try:
+            await _THREAD.run(self._leave)
+        except asyncio.CancelledError:
+            self._leave_thread()
+            raise
+
+    def _leave(self) -> None:
+        if self._is_counted:
+            self._is_counted = False
             _Connection.runs -= 1
             if _Connection.runs == 0:
-                self._ray.shutdown()
+                self.ray.shutdown()
+
+    def _leave_thread(self) -> None:
+        leave_threads.set()
+        # After Ray was imported, so that this comes before Ray's own end.
+        atexit.register(_THREAD.wait, _MAX_START_SECONDS)
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Call a function in the thread of Ray, for requests that take long."""
+        return await _THREAD.run(function)
 
     def actor_class(self) -> Any:
         """Return the class of the workers for Ray. It starts lost ones again, where there is room."""

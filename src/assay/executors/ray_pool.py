@@ -13,6 +13,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from math import ceil
 from typing import Any
@@ -87,21 +88,14 @@ class RayPool:
             self._notify(Noted("starting a Ray cluster of this machine, which takes some seconds"))
         else:
             self._notify(Noted(f"connecting to Ray at {cluster.address}"))
-        await asyncio.to_thread(cluster.connect)
+        await cluster.connect()
         count = cluster.worker_count()
         nodes = sum(1 for workers in cluster.room().values() if workers)
         what = "1 worker" if count == 1 else f"{count} workers"
         where = "1 node" if nodes == 1 else f"{nodes} nodes"
         self._notify(Noted(f"starting {what} of {cluster.need} on {where} of Ray"))
-        actor = cluster.actor_class()
-        try:
-            plan = cluster.ray.put(self._plan)
-        except Exception as error:  # noqa: BLE001 - an object of the user's may raise anything while it is pickled
-            raise ExecutorRefused(
-                f"a function of the run cannot be sent to a worker: {_why_not_sent(error)}. Open clients, files and "
-                "locks inside the function"
-            ) from None
-        self._actors = [RayRemote(actor.remote(), plan) for _ in range(count)]
+        # Ray may need seconds for this, and Ctrl-C must be heard meanwhile.
+        self._actors = await cluster.call(partial(self._create_actors, count))
         for remote in self._actors:
             self._start_task(self._greet(remote))
         self._start_task(self._watch())
@@ -113,6 +107,17 @@ class RayPool:
                 "end, or ask for less with --worker-cpus and --worker-gpus"
             ) from None
         self._is_started = True
+
+    def _create_actors(self, count: int) -> list[RayRemote]:
+        actor = self._cluster.actor_class()
+        try:
+            plan = self._cluster.ray.put(self._plan)
+        except Exception as error:  # noqa: BLE001 - an object of the user's may raise anything while it is pickled
+            raise ExecutorRefused(
+                f"a function of the run cannot be sent to a worker: {_why_not_sent(error)}. Open clients, files and "
+                "locks inside the function"
+            ) from None
+        return [RayRemote(actor.remote(), plan) for _ in range(count)]
 
     async def place_case(self, *, alone: bool) -> WorkerLink:
         """Return a worker for a case, `alone` one that has no other case. Waits; raises StopRun if none comes back.
@@ -177,7 +182,7 @@ class RayPool:
                 await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), _CLOSE_SECONDS)
             for remote in self._actors:
                 self._cluster.ray.kill(remote.actor)
-        await asyncio.to_thread(self._cluster.leave)
+        await self._cluster.leave()
 
     # The workers.
 
@@ -216,6 +221,8 @@ class RayPool:
 
     def _lose(self, link: WorkerLink, remote: RayRemote) -> None:
         del self._links[link]
+        if link.must_end:
+            self._cluster.ray.kill(remote.actor, no_restart=False)
         self._changed.set()
         self._notify(Noted(f"the worker {link.name} was lost. Its cases go on elsewhere"))
         self._start_task(self._greet(remote))
@@ -247,9 +254,9 @@ class RayPool:
             if not self._is_started and not told and loop.time() - began > _PATIENCE_SECONDS:
                 told = True
                 self._notify(Noted(f"no worker has started yet. {self._cluster.free_room()}"))
-            for link, remote in list(self._links.items()):
+            for link in list(self._links):
                 if loop.time() - link.heard > self._plan.timeout + SILENT_SECONDS:
-                    self._cluster.ray.kill(remote.actor, no_restart=False)
+                    link.must_end = True
                     link.lose()
 
     async def _wait_until_any(self) -> None:

@@ -14,13 +14,14 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from assay.core.blocked_calls import BlockedCall
 from assay.core.errors import CaseFailed, ModelError, StopRun, UsageError, WorkerLost
 from assay.core.protocols import Context, Model, Solver
 from assay.core.suite import RemoteCase, Suite
 from assay.core.types import Failure, Record, Request, Response
 from assay.engine.context import TryContext
 from assay.executors.links import WorkerLink
-from assay.executors.messages import Ask, EndCase, PartVerdict, Passed, Reply, Stopped
+from assay.executors.messages import Ask, CaseBlocked, EndCase, PartVerdict, Passed, Reply, Stopped
 
 # A call of a model inside a worker is given up when so many workers were lost with it.
 _MAX_LOSSES = 3
@@ -54,6 +55,8 @@ class RemoteSolver(Solver):
         self._suite = suite
         self._lost: set[int] = set()
         """Open cases that were lost with a worker. They run alone next: another case may have ended the worker."""
+        self._blocked: dict[int, list[BlockedCall]] = {}
+        """Calls of open cases that have blocked a worker."""
 
     async def solve(self, inputs: Any, ctx: Context) -> None:
         """Run one case on a worker. Raises WorkerLost when every call of the case in flight has ended."""
@@ -64,17 +67,22 @@ class RemoteSolver(Solver):
         link = await self._workers.place_case(alone=alone)
         case = RemoteTry(link, ctx)
         # Gold stays here.
-        attempt = link.start(replace(ctx.case, gold=None, failure=None), ctx.try_, ctx.now(), case)
+        bare = replace(ctx.case, gold=None, failure=None)
+        attempt = link.start(bare, ctx.try_, ctx.now(), self._blocked.get(index, ()), case)
         case.attempt = attempt
         try:
             failure = await case.result()
-        except WorkerLost:
+        except WorkerLost as lost:
             self._lost.add(index)
+            if case.blocked is not None:
+                self._blocked.setdefault(index, []).append(case.blocked)
+                raise WorkerLost(lost.worker, counts=False) from None
             raise
         finally:
             link.abandon(attempt)
             self._workers.case_ended(link, alone=alone)
         self._lost.discard(index)
+        self._blocked.pop(index, None)
         seconds = time.perf_counter() - began
         self._suite.write_remote_case(RemoteCase(ctx.case, ctx.records, failure, started, seconds))
         if failure is not None:
@@ -86,6 +94,8 @@ class RemoteTry:
 
     def __init__(self, link: WorkerLink, ctx: TryContext) -> None:
         self.attempt = 0
+        self.blocked: BlockedCall | None = None
+        """The call with which this case has blocked the worker."""
         self._link = link
         self._ctx = ctx
         self._ended: asyncio.Future[EndCase] = asyncio.get_running_loop().create_future()
@@ -112,13 +122,15 @@ class RemoteTry:
             answer.cancel()
         await asyncio.gather(*self._answers, return_exceptions=True)
 
-    def receive(self, message: Ask | Passed | EndCase | Stopped) -> None:
+    def receive(self, message: Ask | Passed | EndCase | CaseBlocked | Stopped) -> None:
         """Take a message of the case."""
         if isinstance(message, Ask):
             self._start(self._answer(message))
         elif isinstance(message, Passed):
             self._emit(message.records)
             self._start(self._tell_verdict(message))
+        elif isinstance(message, CaseBlocked):
+            self.blocked = message.call
         elif isinstance(message, EndCase):
             if not self._ended.done():
                 self._ended.set_result(message)

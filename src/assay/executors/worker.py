@@ -25,6 +25,7 @@ import msgspec
 
 import assay
 from assay.core import events
+from assay.core.blocked_calls import BlockedCall, CaseCalls, case_calls
 from assay.core.code_files import ForwardedFiles
 from assay.core.diff import differences
 from assay.core.errors import AssayError, ModelError
@@ -32,12 +33,16 @@ from assay.core.events import Event, Noted
 from assay.core.excerpt import cut_end
 from assay.core.protocols import Model, Upstream
 from assay.core.suite import WorkerParts
+from assay.core.thread_alarm import ThreadAlarm
 from assay.core.types import ASK, Call, Case, Failure, Record, Request
+from assay.core.watchdog import StepOwner
 from assay.engine.attempt import attempt
 from assay.engine.context import RunContext, TryContext
 from assay.executors.messages import (
+    GROUP_SECONDS,
     Abandon,
     Ask,
+    CaseBlocked,
     EndCase,
     Hello,
     MessageGroup,
@@ -49,59 +54,20 @@ from assay.executors.messages import (
     Sent,
     StartCase,
     Stopped,
-    ToDriver,
     Told,
     ToWorker,
 )
+from assay.executors.outbox import Outbox
 from assay.executors.plan import WorkerPlan
 from assay.executors.remote_asker import DriversModel, RemoteBinder
 from assay.models.calling.gateway import Gateway
 
 T = TypeVar("T")
-# Messages that come up within this time travel together: a message of its own costs Ray about a millisecond of CPU.
-GROUP_SECONDS = 0.002
-# An exchange without messages returns after this time, so that the driver notices a connection that is gone.
-IDLE_SECONDS = 10.0
 # The loop of the cases notes the time this often. It is blocked if it did not for the time limit and this much longer.
 _TURN_SECONDS = 1.0
 _BLOCKED_SECONDS = 30.0
 # So many places at which files differ are named.
 _MAX_PLACES = 3
-
-
-class Outbox:
-    """Messages for the driver. Any thread may put one; the loop of the exchanges takes them in groups."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._messages: list[ToDriver] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._filled = asyncio.Event()
-
-    def put(self, message: ToDriver) -> None:
-        """Add a message."""
-        with self._lock:
-            self._messages.append(message)
-            is_first = len(self._messages) == 1
-        if is_first and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._filled.set)
-
-    async def wait(self, released: asyncio.Event) -> None:
-        """Wait until there is a message, somebody releases this wait, or IDLE_SECONDS have passed."""
-        self._loop = asyncio.get_running_loop()
-        if self._messages:
-            self._filled.set()
-        waits = [asyncio.ensure_future(event.wait()) for event in (self._filled, released)]
-        await asyncio.wait(waits, timeout=IDLE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        for each in waits:
-            each.cancel()
-
-    def take(self) -> list[ToDriver]:
-        """Return all messages, and forget them."""
-        with self._lock:
-            messages, self._messages = self._messages, []
-            self._filled.clear()
-        return messages
 
 
 class CaseWorker:
@@ -184,6 +150,7 @@ class CaseRunner:
 
     def _work(self) -> None:
         asyncio.set_event_loop(self._loop)
+        ThreadAlarm(threading.get_ident(), self._report_blocked)
         events.notify.set(self._tell)
         self._turn()
         self._loop.run_forever()
@@ -192,11 +159,15 @@ class CaseRunner:
         self._last_turn = time.monotonic()
         self._loop.call_later(_TURN_SECONDS, self._turn)
 
+    def _report_blocked(self, owner: StepOwner, error: BaseException) -> None:
+        """Tell the driver of a case whose code cannot be interrupted. Called in the thread of the alarm."""
+        self._outbox.put(CaseBlocked(owner.attempt, BlockedCall.of(owner.call, error)))
+
     def end_if_blocked(self) -> None:
         """End this process if code has blocked the loop of the cases for longer than any call may take.
 
-        In the driver's own process a timer interrupts such code. Here that is not possible, because the main thread
-        belongs to Ray. The driver starts the cases again elsewhere, and gives up the one that does it three times.
+        Code with a time limit is interrupted long before, or its case is told to the driver. This is for other code.
+        The driver starts the cases again elsewhere, and gives up the one that does it three times.
         """
         if time.monotonic() - self._last_turn > self._plan.timeout + _BLOCKED_SECONDS:
             os._exit(1)
@@ -297,6 +268,7 @@ class CaseRunner:
 
     async def _run_case(self, start: StartCase, opened: OpenAttempt) -> None:
         assert self._parts is not None
+        case_calls.set(CaseCalls(start.attempt, start.blocked))
         try:
             failure = await attempt(
                 self._parts.solver, start.case.inputs, opened.ctx, self._forgive_cancellation

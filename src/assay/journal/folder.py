@@ -177,6 +177,8 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The SHA-256 of each file in `files`, and of `rows.jsonl` if the run folder has one."""
     failed_calls: dict[str, int] = {}
     """The number of failed calls by kind of failure. The case of such a call may have ended well."""
+    ran_on: str = ""
+    """Where else than in the process of the command cases have run, as "2 workers of Ray" of the last such start."""
     exit_reason: str = ""
     """One sentence that says why `exit_code` is not 0, or which task or memory of a run with code 0 has no score."""
 

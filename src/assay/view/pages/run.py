@@ -92,6 +92,8 @@ class RunPage(Struct, kw_only=True):
     command: str
     started: float
     seconds: float | None
+    ran_on: str
+    """`2 workers of Ray`; empty if all cases ran in the process of the command."""
     state: str
     exit_code: int | None
     report: Report | None
@@ -159,6 +161,7 @@ def read_page(run: OpenRun, rows: RowsReader) -> RunPage:
         command=shlex.join(info.repeat_command),
         started=info.started,
         seconds=summary.seconds if summary and is_over else None,
+        ran_on=summary.ran_on if summary else "",
         state=state,
         exit_code=summary.exit_code if summary and is_over else None,
         report=summary.report if summary and is_over else None,

@@ -1,0 +1,54 @@
+"""The start of Ray's workers: given up before it began, or refused by Ray itself."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import assay
+from assay.core.errors import ExecutorRefused
+from assay.core.events import Event
+from assay.executors.ray_cluster import RayCluster, RaySettings
+from assay.run_setup import open_run
+
+
+def test_a_run_that_is_stopped_before_ray_starts_starts_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by Ctrl-C in a suite that computes, while the run's thread still reads the data."""
+    monkeypatch.chdir(tmp_path)
+    Path("hop.py").write_text("def hop(n, session):\n    return 'OK', {}\n")
+    Path("rows.jsonl").write_text('{"n": 1, "tag": "a"}\n')
+    told: list[Event] = []
+
+    async def stop_first() -> None:
+        runner = open_run(
+            assay.spec("hop", target="hop.py:hop", data="rows.jsonl", executor="ray", output_dir="out"),
+            [told.append],
+        )
+        runner.interrupt()
+        await runner.start_or_show()
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(stop_first())
+    assert told == []
+    assert not Path("out").exists()
+
+
+def test_ray_that_does_not_start_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine Ray raises a bare Exception. No test can make the machine so busy."""
+    ray = pytest.importorskip("ray")
+
+    def too_slow(**_: object) -> None:
+        raise Exception("The current node timed out during startup.")  # noqa: TRY002 - as Ray does
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", too_slow)
+    cluster = RayCluster(RaySettings(address="local"))
+    with pytest.raises(
+        ExecutorRefused, match="Ray cannot be used on this machine: The current node timed out"
+    ):
+        asyncio.run(cluster.connect())
+    asyncio.run(cluster.leave())
