@@ -24,6 +24,8 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from assay.core.errors import AssayError
+
 IN_CI = 250
 """`make fuzz FUZZ_EXAMPLES=250` plays as many examples as CI, 2500 ten times as many."""
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
@@ -85,3 +87,12 @@ def expect_printable(message: str) -> None:
     """A message has words, and standard output takes them: it writes surrogates of file names, and no others."""
     assert message.strip()
     message.encode(errors="surrogateescape")
+
+
+def accept(action: Callable[[], object]) -> None:
+    """Do it within bounds. Errors of ours are answers, if a terminal can print them."""
+    try:
+        with bounded():
+            action()
+    except AssayError as error:
+        expect_printable(str(error))
