@@ -22,7 +22,7 @@ import assay
 from assay import api
 from assay.cli.suite_command import read_config
 from assay.core.spec import build, parse_pairs
-from assay.suites import find_options
+from assay.suites import BUILT_IN, find_options
 from assay.suites.evaluate.rows import read_rows
 from assay.suites.memory_eval.sample_files import load_samples
 from assay.suites.task.dataset.formats import FORMATS
@@ -125,7 +125,7 @@ def plan(folder: Path, kind: str, kwargs: dict[str, Any], split: str) -> Callabl
     return lambda: api.overview(spec)
 
 
-@fuzzed(250)
+@fuzzed(150)
 def test_task_data_in_every_format_is_read_or_refused(place: Path, random: Random) -> None:
     """Plain or compressed, with the options of its format."""
     kind = random.choice(list(DATA))
@@ -138,7 +138,7 @@ def test_task_data_in_every_format_is_read_or_refused(place: Path, random: Rando
     accept(plan(place, kind, {"data_files": {"test": "rows"}, **options}, "test"))
 
 
-@fuzzed(40)
+@fuzzed(25)
 def test_a_folder_of_data_with_a_readme_is_read_or_refused(place: Path, random: Random) -> None:
     folder = place / "folder"
     shutil.rmtree(folder, ignore_errors=True)
@@ -158,7 +158,7 @@ def changed_head(random: Random) -> bytes:
     return b"---\n" + mutated(random, head).rstrip(b"\n") + b"\n---\n" + rest
 
 
-@fuzzed(60)
+@fuzzed(40)
 def test_rows_of_a_python_program_are_read_or_refused(place: Path, random: Random) -> None:
     kind = random.choice(["json", "csv", "parquet"])
     suffix = random.choice(
@@ -169,7 +169,7 @@ def test_rows_of_a_python_program_are_read_or_refused(place: Path, random: Rando
     accept(lambda: read_rows(path))
 
 
-@fuzzed(40)
+@fuzzed(25)
 def test_worldmemarena_samples_are_loaded_or_refused(place: Path, random: Random) -> None:
     """Its layout: one file for each sample, in folders by kind."""
     root = place / "arena"
@@ -198,7 +198,11 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }
 
 
-@fuzzed(120)
+def test_every_command_has_a_configuration_to_change() -> None:
+    assert set(CONFIGS) == {name for name, about in BUILT_IN.items() if about.command}
+
+
+@fuzzed(80)
 def test_a_configuration_file_gives_options_or_a_sentence(place: Path, random: Random) -> None:
     """What `--config` reads, for every suite that has a command."""
     suite = random.choice(list(CONFIGS))
@@ -216,7 +220,7 @@ def test_a_configuration_file_gives_options_or_a_sentence(place: Path, random: R
 PAIRS = ["a=1,b=x", 'stop=["a","b"],t=0.5', '{"a": [1, {"b": null}]}', "k='it''s',n={'a': (1, 2)}", "a=1e999"]
 
 
-@fuzzed(150)
+@fuzzed(80)
 def test_pairs_of_an_option_are_read_or_refused(random: Random) -> None:
     """What `--model-args` and similar flags take: `a=1,b=x`, or an object of JSON."""
     text = mutated_text(random, random.choice(PAIRS))

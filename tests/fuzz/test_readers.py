@@ -15,7 +15,8 @@ from assay import api
 from assay.checks import check_path
 from assay.core.envfile import keys_in
 from assay.core.file_check import CheckOptions
-from assay.suites import suite_names
+from assay.suites import BUILT_IN, suite_names
+from assay.suites.memory_test.loaders import dataset_names
 
 from support.fuzz import accept, expect_printable, fuzzed
 from support.mutation import change_member, mutated
@@ -147,6 +148,15 @@ INPUTS = {
         EXAMPLES / "memory-eval", ("june.json",), "memory-eval", {"dataset": "june.json", **COURT}
     ),
 }
+
+
+def test_every_suite_with_files_and_every_data_set_is_changed() -> None:
+    """A new suite or loader of conversations fails here until INPUTS has files of it.
+
+    The suite `evaluate` has no files, and `calibration` is below.
+    """
+    assert {given.suite for given in INPUTS.values()} | {"evaluate", "calibration"} == set(BUILT_IN)
+    assert {given.options.get("dataset") for given in INPUTS.values()} >= set(dataset_names())
 
 
 @fuzzed(150)

@@ -12,10 +12,11 @@ Hypothesis, and kept in `.hypothesis`, from where the next `make fuzz` tries the
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -96,3 +97,13 @@ def accept(action: Callable[[], object]) -> None:
             action()
     except AssayError as error:
         expect_printable(str(error))
+
+
+def run_bounded(main: Callable[[], Awaitable[None]]) -> None:
+    """Run a coroutine in a loop of its own, within bounds."""
+
+    async def limited() -> None:
+        await asyncio.wait_for(main(), HANG_SECONDS)
+
+    with bounded():
+        asyncio.run(limited())
