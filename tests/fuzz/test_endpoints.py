@@ -21,7 +21,7 @@ from memories.test_http import lived, make
 
 from servers.wired import Wire, Wired
 from support.fuzz import expect_printable, fuzzed, pick, run_bounded
-from support.mutation import mutated, put_odd_value
+from support.mutation import DEEP, mutated, put_odd_value
 
 PER_EXAMPLE = 20
 """Requests of one example: they share a server, which takes longer to start than to answer them."""
@@ -179,6 +179,8 @@ def odd_replies(random: Random, replies: dict[str, Any]) -> dict[str, list[bytes
     changed = random.choice(list(replies))
     for _ in range(random.choice([1, 1, 2])):
         put_odd_value(random, replies[changed])
+    if random.random() < 0.03:
+        return {path: [fine(b'{"error": ' + b"[" * DEEP)] for path in replies}
     whole = {
         path: response(random, json.dumps(reply).encode())
         if path == changed
