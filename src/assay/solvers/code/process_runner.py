@@ -79,7 +79,7 @@ class ProcessRunner:
             raise CodeError(reply.kind, reply.message)
         return reply.result
 
-    async def _send(self, code: Code, line: bytes, timeout: float) -> _Reply:  # noqa: ASYNC109
+    async def _send(self, code: Code, line: bytes, timeout: float) -> _CodeReply:  # noqa: ASYNC109
         process = await self._take_process()
         try:
             async with asyncio.timeout(timeout + self._grace):
@@ -241,7 +241,7 @@ class _WorkerProcess(asyncio.SubprocessProtocol):
             self._fail_reply()
 
 
-class _Reply(NamedTuple):
+class _CodeReply(NamedTuple):
     """What a worker process says about a call: the result, or kind and message of its error."""
 
     result: Any
@@ -249,15 +249,15 @@ class _Reply(NamedTuple):
     message: str = ""
 
 
-def _read_reply(line: bytes, code: Code) -> _Reply:
+def _read_reply(line: bytes, code: Code) -> _CodeReply:
     """Read the line of a reply. Raises CodeError for any other line: code can find the pipe and write into it."""
     value = decode_result(line, code)
     if isinstance(value, dict):
         if "result" in value:
-            return _Reply(value["result"])
+            return _CodeReply(value["result"])
         kind, message = value.get("kind"), value.get("message")
         if kind in KINDS and isinstance(message, str):
-            return _Reply(None, kind, message)
+            return _CodeReply(None, kind, message)
     message = f"{code.name}: its process wrote a line that is no reply: {cut_end(repr(value), 60)}"
     raise CodeError("bad_result", message)
 
