@@ -13,7 +13,6 @@ import os
 import random
 import re
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from benchmarks import tasks
 from benchmarks.figures import Figure
-from benchmarks.measure import REPOSITORY, environment, python
+from benchmarks.measure import endpoint_port, environment, python
 from benchmarks.server import HttpRequests
 
 if TYPE_CHECKING:
@@ -187,14 +186,8 @@ def _measure(scene: Scene, folder: Path) -> Delays:
 def _endpoint(output: Path, report: Path) -> Iterator[str]:
     """Start the endpoint on another core than the run's; at the end it writes the delays."""
     others = sorted(set(range(os.cpu_count() or 1)) - os.sched_getaffinity(0)) or [0]
-    command = [sys.executable, "-m", "benchmarks.arrival", str(others[0]), str(output), str(report)]
-    pipe = subprocess.PIPE
-    child = subprocess.Popen(command, cwd=REPOSITORY, stdin=pipe, stdout=pipe, text=True)
-    try:
-        assert child.stdout is not None
-        yield f"http://127.0.0.1:{int(child.stdout.readline())}/v1"
-    finally:
-        child.communicate(timeout=30)
+    with endpoint_port("benchmarks.arrival", others[0], output, report) as port:
+        yield f"http://127.0.0.1:{port}/v1"
 
 
 class _Endpoint(HttpRequests):

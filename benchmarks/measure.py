@@ -72,39 +72,50 @@ def python(*arguments: object, env: dict[str, str], log: Path, interpreter: str 
     )
 
 
-class Server:
-    """The endpoint, in a process and on a core that no figure counts."""
+class EndpointProcess:
+    """An endpoint in a process of its own, seen from the program that measures."""
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}/v1"
         self._control = f"http://127.0.0.1:{port}/__"
 
+    def call(self, name: str, data: bytes | None) -> Any:
+        """Ask or tell the endpoint itself: `GET /__stats`, or `POST /__reset` with data."""
+        with urllib.request.urlopen(self._control + name, data, timeout=20) as reply:
+            return json.load(reply)
+
+
+class Server(EndpointProcess):
+    """The endpoint, in a process and on a core that no figure counts."""
+
     def reset(self) -> None:
         """Forget what was asked."""
-        self._call("reset", b"{}")
+        self.call("reset", b"{}")
 
     def stats(self) -> dict[str, Any]:
         """How much was asked, and when the first request came."""
-        found: dict[str, Any] = self._call("stats", None)
+        found: dict[str, Any] = self.call("stats", None)
         return found
 
-    def _call(self, name: str, data: bytes | None) -> Any:
-        with urllib.request.urlopen(self._control + name, data, timeout=10) as reply:
-            return json.load(reply)
+
+@contextmanager
+def endpoint_port(module: str, *arguments: object) -> Iterator[int]:
+    """Start a module that prints its port, and yield the port. Its standard input ends with this block or process."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    pipe = subprocess.PIPE
+    child = subprocess.Popen(command, cwd=REPOSITORY, stdin=pipe, stdout=pipe, text=True)
+    try:
+        assert child.stdout is not None
+        yield int(child.stdout.readline())
+    finally:
+        child.communicate(timeout=30)
 
 
 @contextmanager
 def server() -> Iterator[Server]:
     """Start the endpoint on the first core; it ends with this block, or with this process."""
-    first = min(os.sched_getaffinity(0))
-    command = [sys.executable, "-m", "benchmarks.server", "--cpu", str(first)]
-    pipe = subprocess.PIPE
-    child = subprocess.Popen(command, cwd=REPOSITORY, stdin=pipe, stdout=pipe, text=True)
-    try:
-        assert child.stdout is not None
-        yield Server(int(child.stdout.readline()))
-    finally:
-        child.communicate()
+    with endpoint_port("benchmarks.server", "--cpu", min(os.sched_getaffinity(0))) as port:
+        yield Server(port)
 
 
 @contextmanager

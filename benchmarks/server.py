@@ -23,9 +23,10 @@ except ImportError:
 
 from benchmarks.tasks import given_answer
 
-_QUESTION = re.compile(rb"Q(\d{1,9}):")
+QUESTION = re.compile(rb"Q(\d{1,9}):")
 _LENGTH = re.compile(rb"content-length:\s*(\d+)", re.IGNORECASE)
-_BODY = (
+# Takes the number of the question and its answer.
+REPLY = (
     b'{"id":"chatcmpl-%d","object":"chat.completion","created":1700000000,"model":"fake","choices":[{"index":0,'
     b'"message":{"role":"assistant","content":"%d","refusal":null},"logprobs":null,"finish_reason":"stop"}],'
     b'"usage":{"prompt_tokens":24,"completion_tokens":2,"total_tokens":26},"system_fingerprint":"fp_fake"}'
@@ -81,29 +82,30 @@ class Endpoint(HttpRequests):
         else:
             Endpoint.first = Endpoint.first or time.time()
             Endpoint.asked += 1
-            found = _QUESTION.findall(request, head)
+            found = QUESTION.findall(request, head)
             number = int(found[-1]) if found else 1
-            self.send(_BODY % (number, given_answer(number)))
+            self.send(REPLY % (number, given_answer(number)))
 
 
-async def serve() -> None:
+async def serve(protocol: type[HttpRequests]) -> None:
     """Say the port, serve until standard input ends."""
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(Endpoint, "127.0.0.1", 0, backlog=4096)
+    server = await loop.create_server(protocol, "127.0.0.1", 0, backlog=4096)
     print(server.sockets[0].getsockname()[1], flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
     server.close()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(protocol: type[HttpRequests]) -> None:
+    """Serve on one core, if the command line names one, until standard input ends."""
+    parser = argparse.ArgumentParser(description=sys.modules["__main__"].__doc__)
     parser.add_argument("--cpu", type=int, help="run on this core only")
     cpu = parser.parse_args().cpu
     if cpu is not None:
         os.sched_setaffinity(0, {cpu})
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(serve())
+        runner.run(serve(protocol))
 
 
 if __name__ == "__main__":
-    main()
+    main(Endpoint)

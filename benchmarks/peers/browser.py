@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 _LONGEST = 60.0
-_FLAGS = [
+# For every Chromium that assay starts: without a screen, as root, and with no connection of its own.
+CHROMIUM_FLAGS = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -54,7 +55,7 @@ def measure_view(peer: Peer, work: Work | None, count: int) -> View:
     with _serving(peer, work, viewer.command) as started, sync_playwright() as playwright:
         if (ready := _wait_for(viewer.address, started)) is None:
             return replace(view, end=f"its server did not answer within {_LONGEST:.0f} s")
-        browser = playwright.chromium.launch(executable_path=chromium, args=_FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
         try:
             page = browser.new_context(viewport={"width": 1400, "height": 1000}).new_page()
             page.set_default_timeout(_LONGEST * 1000)

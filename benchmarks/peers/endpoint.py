@@ -6,34 +6,18 @@ which questions are answered: the moment of a kill. `GET /__stats` returns a `St
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
-import re
-import subprocess
-import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
-try:
-    from uvloop import new_event_loop
-except ImportError:
-    from asyncio import new_event_loop
-
-from benchmarks.measure import REPOSITORY
-from benchmarks.server import HttpRequests
+from benchmarks.measure import EndpointProcess, endpoint_port
+from benchmarks.server import QUESTION, REPLY, HttpRequests, main
 from benchmarks.tasks import given_answer
 
-_QUESTION = re.compile(rb"Q(\d{1,9}):")
-_BODY = (
-    b'{"id":"chatcmpl-%d","object":"chat.completion","created":1700000000,"model":"fake","choices":[{"index":0,'
-    b'"message":{"role":"assistant","content":"%d","refusal":null},"logprobs":null,"finish_reason":"stop"}],'
-    b'"usage":{"prompt_tokens":24,"completion_tokens":2,"total_tokens":26},"system_fingerprint":"fp_fake"}'
-)
 _ERROR = b'{"error":{"message":"%s","type":"server_error","code":null}}'
 _FAULT = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n"
 TRANSIENT, PERMANENT = "transient", "permanent"
@@ -108,7 +92,7 @@ class PeersEndpoint(HttpRequests):
         elif request.startswith(b"GET /__stats"):
             counts = (cls.asked, len(cls.attempts), len(cls.answered), cls.again, cls.faults)
             self.send(json.dumps(Stats(*counts, cls.first, cls.last)._asdict()).encode())
-        elif found := _QUESTION.findall(request, head):
+        elif found := QUESTION.findall(request, head):
             self._ask(int(found[-1]))
         else:  # such as a list of models
             self._fault(b"404 Not Found", b"")
@@ -140,67 +124,35 @@ class PeersEndpoint(HttpRequests):
             self._fault(b"500 Internal Server Error", b"")
         else:
             PeersEndpoint.answered.add(number)
-            self.send(_BODY % (number, given_answer(number)))
+            self.send(REPLY % (number, given_answer(number)))
 
     def _fault(self, status: bytes, headers: bytes) -> None:
         body = _ERROR % status
         self._transport.write(_FAULT % (status, headers, len(body)) + body)
 
 
-class Endpoint:
+class Endpoint(EndpointProcess):
     """The endpoint's process, seen from the program that measures."""
-
-    def __init__(self, port: int) -> None:
-        self.url = f"http://127.0.0.1:{port}/v1"
-        self._control = f"http://127.0.0.1:{port}/__"
 
     def behave(self, behaviour: Behaviour) -> None:
         """Forget everything and behave so from now on."""
-        self._call("set", json.dumps(behaviour._asdict()).encode())
+        self.call("set", json.dumps(behaviour._asdict()).encode())
 
     def mark(self) -> None:
         """Count repeated questions from here on."""
-        self._call("mark", b"{}")
+        self.call("mark", b"{}")
 
     def stats(self) -> Stats:
         """Return what was asked since `behave`."""
-        return Stats(**self._call("stats", None))
-
-    def _call(self, name: str, data: bytes | None) -> Any:
-        with urllib.request.urlopen(self._control + name, data, timeout=20) as reply:
-            return json.load(reply)
+        return Stats(**self.call("stats", None))
 
 
 @contextmanager
 def serving() -> Iterator[Endpoint]:
     """Start the endpoint on the first core. It ends with this block, or with this process."""
-    first = min(os.sched_getaffinity(0))
-    command = [sys.executable, "-m", "benchmarks.peers.endpoint", "--cpu", str(first)]
-    pipe = subprocess.PIPE
-    child = subprocess.Popen(command, cwd=REPOSITORY, stdin=pipe, stdout=pipe, text=True)
-    try:
-        assert child.stdout is not None
-        yield Endpoint(int(child.stdout.readline()))
-    finally:
-        child.communicate()
-
-
-async def _serve() -> None:
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(PeersEndpoint, "127.0.0.1", 0, backlog=4096)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await loop.run_in_executor(None, sys.stdin.read)
-    server.close()
-
-
-def main() -> None:
-    """Serve on one core until standard input ends."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cpu", type=int, required=True, help="run on this core only")
-    os.sched_setaffinity(0, {parser.parse_args().cpu})
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(_serve())
+    with endpoint_port("benchmarks.peers.endpoint", "--cpu", min(os.sched_getaffinity(0))) as port:
+        yield Endpoint(port)
 
 
 if __name__ == "__main__":
-    main()
+    main(PeersEndpoint)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from benchmarks.peers.browser import CHROMIUM_FLAGS
 
 from support.commands import environment
 from support.web import serving
@@ -23,16 +24,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 SCREENSHOTS = ROOT / "browser-out"
 CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 # The commands of the README, with recorded replies instead of a model.
 EXAMPLES = {
     "task": "task examples/task/quickstart.yaml --model script/tests/golden/readme/task.jsonl",
@@ -60,7 +51,7 @@ def browser() -> Iterator[Browser]:
             pytest.fail("there is no browser: run `make browser`")
         pytest.skip("there is no browser; `make browser` installs one")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
         yield browser
         browser.close()
 

@@ -147,6 +147,23 @@ def test_a_configuration_file_of_the_harness_is_understood(args: str, tmp_path: 
     assert {body["seed"] for body in server.bodies[asked:]} == {7}, "flags win over the file"
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tasks: true", "option 'tasks': Expected `array`, got `bool`"),
+        ("1: 2", "there is no option named '1'"),
+        ("seed: []", "--seed takes one number or four, found []"),
+        ("seed: [1, [2]]", "--seed takes one number or four, found [1, [2]]"),
+        ("seed: [.inf]", "--seed takes one number or four, found [inf]"),
+    ],
+)
+def test_a_wrong_value_of_a_configuration_file_is_named(text: str, message: str, tmp_path: Path) -> None:
+    config = tmp_path / "run.yaml"
+    config.write_text(text)
+    done = typed(["task", "--config", str(config)])
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+
+
 def test_a_wrong_key_of_a_configuration_file_is_named(tmp_path: Path) -> None:
     """Nothing is guessed."""
     (tmp_path / "run.yaml").write_text("model: local-completions\nouput_dir: x\n")

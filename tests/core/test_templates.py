@@ -59,3 +59,42 @@ def test_a_template_that_does_not_compile_says_why() -> None:
     """Syntax errors are found before anything is rendered."""
     with pytest.raises(TemplateProblem, match="does not compile"):
         Template("{{ 'x' if")
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("{{ range }}", "function safe_range"),
+        ("{{ row.items }}", "built-in method items of dict object"),
+        ("{{ names | map('upper') }}", "generator object sync_do_map"),
+        ("{{ names | reverse }}", "list_reverseiterator object"),
+        ("{{ [range] }}", "function safe_range"),
+        ("{{ 'a' ~ range }}", "function safe_range"),
+        ("{{ '%s' % range }}", "function safe_range"),
+        ("{{ range | upper }}", "FUNCTION SAFE_RANGE"),
+        ("{{ range | urlencode }}", "an object of Python"),
+        ("{{ address }} {{ range }}", "function safe_range"),
+    ],
+)
+def test_a_template_does_not_print_an_address_in_memory(source: str, name: str) -> None:
+    """It is another in every process: a continued run would ask again, because its prompt is another."""
+    values = {"row": {"items": 1}, "names": ["a"], "address": "<A at 0x7f0000000000>"}
+    with pytest.raises(TemplateProblem, match=f"it prints {name}, which is no text") as problem:
+        Template(source).render(values)
+    assert "0x" not in str(problem.value).lower()
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("{{ trace }}", "<Model object at 0x7F9D3C4F2840>"),
+        ("{{ trace | lower }}!", "<model object at 0x7f9d3c4f2840>!"),
+        ("{{ rows | map(attribute='a') | join }}", "0xdeadbeef"),
+        ("<A at 0x{{ '%08x' % number }}>", "<A at 0x000000ff>"),
+        ("at {{ rows[0].a }}{{ number }}", "at 0xdeadbeef255"),
+        ("{{ dict }}", "<class 'dict'>"),
+    ],
+)
+def test_addresses_in_data_and_in_the_template_itself_are_text(source: str, text: str) -> None:
+    values = {"trace": "<Model object at 0x7F9D3C4F2840>", "rows": [{"a": "0xdeadbeef"}], "number": 255}
+    assert Template(source).render(values) == text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -15,11 +14,11 @@ import assay
 from assay import api
 from assay.checks import check_path
 from assay.core.envfile import keys_in
-from assay.core.errors import AssayError
 from assay.core.file_check import CheckOptions
-from assay.suites import suite_names
+from assay.suites import BUILT_IN, suite_names
+from assay.suites.memory_test.loaders import dataset_names
 
-from support.fuzz import bounded, expect_printable, fuzzed
+from support.fuzz import accept, expect_printable, fuzzed
 from support.mutation import change_member, mutated
 
 ROOT = Path(__file__).parents[2]
@@ -60,15 +59,6 @@ def changed(random: Random, source: Path, folder: Path) -> Path:
     path = folder / source.name
     path.write_bytes(change_member(random, data) if is_archive else mutated(random, data))
     return path
-
-
-def accept(action: Callable[[], object]) -> None:
-    """Do it within bounds. Errors of ours are answers, if a terminal can print them."""
-    try:
-        with bounded():
-            action()
-    except AssayError as error:
-        expect_printable(str(error))
 
 
 @fuzzed(400)
@@ -158,6 +148,15 @@ INPUTS = {
         EXAMPLES / "memory-eval", ("june.json",), "memory-eval", {"dataset": "june.json", **COURT}
     ),
 }
+
+
+def test_every_suite_with_files_and_every_data_set_is_changed() -> None:
+    """A new suite or loader of conversations fails here until INPUTS has files of it.
+
+    The suite `evaluate` has no files, and `calibration` is below.
+    """
+    assert {given.suite for given in INPUTS.values()} | {"evaluate", "calibration"} == set(BUILT_IN)
+    assert {given.options.get("dataset") for given in INPUTS.values()} >= set(dataset_names())
 
 
 @fuzzed(150)

@@ -188,3 +188,10 @@ def test_a_filtered_question_of_a_memory_test_costs_that_question(tmp_path: Path
     assert counts == [counts[0], 2 * counts[0], 2 * counts[0]]
     every, filtered = (api.load(str(tmp_path / name)).metric("f1") for name in ("open", "filtered"))
     assert (filtered.denominator, filtered.left_out) == (every.denominator, every.left_out)
+
+
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_a_body_that_is_nested_too_deeply_fails_the_call(status: int) -> None:
+    response = HttpResponse(status, {}, b'{"error": ' + b"[" * 100_000)
+    with pytest.raises(ModelError, match="here"):
+        decode_json(response, "here")

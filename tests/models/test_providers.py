@@ -17,7 +17,7 @@ from assay.core.errors import ModelError, UsageError
 from assay.core.protocols import Context
 from assay.core.spec import RunSpec
 from assay.core.types import Request, Response, Usage
-from assay.models import gemini
+from assay.models import gemini, openai_responses
 from assay.models.calling.connect import connect
 from assay.models.calling.foreign_sdk import build_reply
 from assay.models.calling.prices import read_prices
@@ -747,3 +747,20 @@ def test_a_reply_of_gemini_with_values_of_other_types_is_read_or_fails_the_call(
         assert message.startswith("here sent a reply that cannot be used")
     else:
         assert (response.text, response.finish) in (("hi", None), ("", None))
+
+
+@pytest.mark.parametrize(
+    ("reply", "finish"),
+    [
+        ({"output": [{"type": "message", "content": 1.5}]}, "stop"),
+        ({"output": [{"type": "reasoning", "summary": "hm", "content": 1}]}, "stop"),
+        ({"output": [], "status": "incomplete", "incomplete_details": "cut"}, "stop"),
+        ({"output": [], "status": "incomplete", "incomplete_details": {"reason": ["cut"]}}, "['cut']"),
+    ],
+    ids=["content", "reasoning", "details", "reason"],
+)
+def test_a_reply_of_the_responses_api_with_values_of_other_types_is_read(
+    reply: dict[str, Any], finish: str
+) -> None:
+    response = openai_responses._read(reply, "here", ())
+    assert (response.text, response.finish) == ("", finish)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -96,3 +97,14 @@ def test_read_json_is_strict(reply: str) -> None:
     """`read_json`, which rubrics and expectations use, accepts nothing around the value."""
     with pytest.raises(json.JSONDecodeError):
         read_json(reply)
+
+
+def test_a_reply_full_of_objects_or_keys_is_refused_in_linear_time() -> None:
+    """Comparing each with all others would take minutes."""
+    started = time.process_time()
+    with pytest.raises(ValueError, match="more than 100 JSON objects that differ"):
+        read_reply("".join(f'{{"a":{number}}}' for number in range(100_000)))
+    keys = ",".join(f'"{number}":1' for number in range(100_000))
+    with pytest.raises(ValueError, match="the key '99999' appears twice"):
+        read_json(f'{{{keys},"99999":1}}')
+    assert time.process_time() - started < 30

@@ -12,10 +12,11 @@ Hypothesis, and kept in `.hypothesis`, from where the next `make fuzz` tries the
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -23,6 +24,8 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+
+from assay.core.errors import AssayError
 
 IN_CI = 250
 """`make fuzz FUZZ_EXAMPLES=250` plays as many examples as CI, 2500 ten times as many."""
@@ -85,3 +88,22 @@ def expect_printable(message: str) -> None:
     """A message has words, and standard output takes them: it writes surrogates of file names, and no others."""
     assert message.strip()
     message.encode(errors="surrogateescape")
+
+
+def accept(action: Callable[[], object]) -> None:
+    """Do it within bounds. Errors of ours are answers, if a terminal can print them."""
+    try:
+        with bounded():
+            action()
+    except AssayError as error:
+        expect_printable(str(error))
+
+
+def run_bounded(main: Callable[[], Awaitable[None]]) -> None:
+    """Run a coroutine in a loop of its own, within bounds."""
+
+    async def limited() -> None:
+        await asyncio.wait_for(main(), HANG_SECONDS)
+
+    with bounded():
+        asyncio.run(limited())

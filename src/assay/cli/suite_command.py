@@ -232,7 +232,7 @@ def read_config(options: type[SuiteOptions], path: Path) -> dict[str, Any]:
     ignored = {_parameter_name(flag): flag for flag in options.ignored}
     values: dict[str, Any] = {}
     for key, value in load_yaml(path).value.items():
-        name = names.get(key, key)
+        name = names.get(str(key), str(key))  # YAML has numbers and null as keys too
         if name in ignored:
             if value:
                 flag = ignored[name]

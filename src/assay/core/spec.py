@@ -416,7 +416,7 @@ def parse_pairs(text: str) -> dict[str, Any]:
     if text.lstrip().startswith("{"):
         try:
             return msgspec.json.decode(text, type=dict[str, Any])
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             reason = str(error).removeprefix("JSON is malformed: ")
             raise UsageError(f"not a JSON object: {reason}: {text!r}") from None
     pairs = {}
@@ -431,20 +431,20 @@ def parse_pairs(text: str) -> dict[str, Any]:
 
 def split_pairs(text: str) -> list[str]:
     """Split at commas outside of brackets and quotes: `stop=["a","b"]` is one pair."""
-    parts, depth, quote = [""], 0, ""
-    for char in text:
+    parts: list[str] = []
+    start, depth, quote = 0, 0, ""
+    for place, char in enumerate(text):
         if quote:
             quote = "" if char == quote else quote
-        elif char in "\"'" and (depth or parts[-1].endswith("=")):
+        elif char in "\"'" and (depth or text[max(start, place - 1) : place] == "="):
             # A quote inside a word is an apostrophe, as in `note=it's`.
             quote = char
         else:
             depth = max(0, depth + (char in "[({") - (char in "])}"))
         if char == "," and not depth and not quote:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts
+            parts.append(text[start:place])
+            start = place + 1
+    return [*parts, text[start:]]
 
 
 def _literal(value: str) -> Any:
@@ -454,11 +454,12 @@ def _literal(value: str) -> Any:
     if value.startswith(("{", "[")):
         try:
             return msgspec.json.decode(value)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             pass  # perhaps a Python literal, such as ['a', 'b']
     import ast  # takes 5 ms, and most commands do not need it
 
     try:
         return ast.literal_eval(value)
-    except (ValueError, SyntaxError):
+    # TypeError: `{[]: 1}`. The last two: too many brackets or signs.
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return value

@@ -10,7 +10,7 @@ loop turns and calls are counted.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
 from typing import Any
 
@@ -29,6 +29,10 @@ MAX_STEPS = 50_000
 _UNDEFINED = re.compile("'(.*)' is undefined")
 # In a format string: a width of six or more digits, or a width that is taken from the values (`%*d`, `{:{}}`).
 _WIDE_FORMAT = re.compile(r"\d{6,}|%[^%a-zA-Z]*\*|\{[^{}]*\{")
+# An address in memory. Six digits are enough to know it again in the data: after the last one, other text may follow.
+_ADDRESS = re.compile("0x[0-9a-f]{6}", re.IGNORECASE)
+# How Python prints an object that has no text of its own: `<function safe_range at 0x7f9d3c4f2840>`.
+_OBJECT = re.compile(r"(?:<([^<>]*?))?(?: |%20)at(?: |%20)(0x[0-9a-f]{6})", re.IGNORECASE)
 # Filters whose result can be much larger than their inputs.
 _LIMITED_FILTERS = ("center", "indent", "wordwrap", "format", "replace", "join", "batch", "slice", "tojson")
 # String methods that pad their text to a width.
@@ -278,7 +282,42 @@ class Template:
             raise TemplateProblem(_error_message(error), _undefined_name(error)) from None
         if len(text) > MAX_CHARS:
             raise TemplateProblem(str(_TooLarge()))
+        if "0x" in text or "0X" in text:
+            self._check_addresses(text, values)
         return text
+
+    def _check_addresses(self, text: str, values: Mapping[str, Any]) -> None:
+        """Raise if the text has an address in memory, which comes from neither the template nor the values.
+
+        `{{ range }}` and `{{ names | map("upper") }}` print one. It is another in every process, so a run that
+        continues would not find the reply to its prompt.
+        """
+        if "0x" in self.source.lower():
+            return
+        printed = _OBJECT.findall(text)
+        if not printed:
+            return
+        data = {address.lower() for each in _texts_in(values) for address in _ADDRESS.findall(each)}
+        for name, address in printed:
+            if address.lower() not in data:
+                raise TemplateProblem(
+                    f"the template is refused: it prints {name or 'an object of Python'}, which is no text; call a "
+                    "method with (), and end filters such as map with | list"
+                )
+
+
+def _texts_in(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys and texts of a JSON value. Without recursion: the value may be nested deep."""
+    rest: list[Any] = [values]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            rest.extend(value)
+            rest.extend(value.values())
+        elif isinstance(value, (list, tuple)):
+            rest.extend(value)
 
 
 def _error_message(error: Exception) -> str:

@@ -308,7 +308,7 @@ def read_info(folder: Path) -> RunInfo:
         if _has_journal(folder):
             raise _changed(path, "the file is missing. ") from None
         raise UsageError(f"{folder} is not a run folder: it has no run.json") from None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise _changed(path) from None
 
 
@@ -396,7 +396,7 @@ def _read_summary(folder: Path, run: str, kind: type[SummaryT]) -> SummaryT | No
         return msgspec.json.decode(content, type=kind)
     except FileNotFoundError:
         return None
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise _changed(path) from None
 
 

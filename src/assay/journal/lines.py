@@ -398,7 +398,7 @@ def read_header(path: Path, run: str = "", damage: list[DamagedLine] | None = No
         line = file.readline().rstrip(b"\n")
     try:
         header = msgspec.json.decode(line, type=Header)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         header = None
     if header is not None and header.schema != FORMAT and b'"crc":"' not in line:
         raise other_format(f"{path}:1", header.schema)
@@ -425,7 +425,7 @@ def _id_beside(path: Path) -> str:
             line = file.readline().rstrip(b"\n")
         try:
             header = msgspec.json.decode(line, type=Header)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
         if is_intact(line, 0, seed(header.run, header.file)):
             return header.run
@@ -440,7 +440,7 @@ def run_id(folder: Path) -> str:
     """Return the id in `run.json`, or an empty text if the file is missing or damaged."""
     try:
         return msgspec.json.decode((folder / "run.json").read_bytes(), type=_RunId).id
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
 
 

@@ -102,7 +102,7 @@ def load_head(path: Path, head_type: type[HeadT]) -> HeadT | None:
         if (frame.version, frame.format) != (_VERSION, FORMAT):
             return None
         return msgspec.json.decode(frame.head, type=head_type)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return None
 
 
@@ -126,7 +126,7 @@ def load(path: Path, head_type: type[HeadT]) -> tuple[HeadT, list[memoryview]] |
         if (frame.version, frame.format) != (_VERSION, FORMAT):
             return None
         head = msgspec.json.decode(frame.head, type=head_type)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     arrays = []
     for size in frame.sizes:

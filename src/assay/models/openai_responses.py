@@ -108,8 +108,10 @@ def _read(reply: Any, where: str, adapted: tuple[str, ...]) -> Response:
     items = [item for item in output if isinstance(item, dict)]
     parts = _parts(items, "message", "content")
     text = _joined(parts, "output_text", "text")
-    details = reply.get("incomplete_details") or {}
-    reason = details.get("reason") if reply.get("status") == "incomplete" else None
+    details = reply.get("incomplete_details")
+    reason = None
+    if reply.get("status") == "incomplete" and isinstance(details, dict) and details.get("reason"):
+        reason = str(details["reason"])
     refused = _joined(parts, "refusal", "refusal")
     if not text and (refused or reason == "content_filter"):
         billed = Response("", reason or "refusal", read_usage(reply), cost=read_cost(reply), address=where)
@@ -132,8 +134,8 @@ def _read(reply: Any, where: str, adapted: tuple[str, ...]) -> Response:
 
 def _parts(items: list[dict[str, Any]], kind: str, field: str) -> list[dict[str, Any]]:
     """Return the parts in a field of all items of a kind."""
-    parts = [part for item in items if item.get("type") == kind for part in item.get(field) or ()]
-    return [part for part in parts if isinstance(part, dict)]
+    lists = [item.get(field) for item in items if item.get("type") == kind]
+    return [part for each in lists if isinstance(each, list) for part in each if isinstance(part, dict)]
 
 
 def _joined(parts: list[dict[str, Any]], kind: str, field: str) -> str:

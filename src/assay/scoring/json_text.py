@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 _FENCE = "```"
+# Each object is compared with all others, so a reply full of objects would take quadratic time.
+_MOST_OBJECTS = 100
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 # Matches whole strings first, so that braces inside strings are skipped.
 _PIECE = re.compile(rf'{_STRING}|[{{}}"]', re.DOTALL)
@@ -61,6 +64,8 @@ def _only_object(texts: list[str]) -> dict[str, Any]:
     objects: list[dict[str, Any]] = []
     error: ValueError | None = None
     for text in texts:
+        if len(objects) > _MOST_OBJECTS:
+            raise ValueError(f"the reply has more than {_MOST_OBJECTS} JSON objects that differ")
         try:
             value = _loads(_TRAILING.sub(r"\1", text), strict=False)
         except ValueError as caught:
@@ -109,8 +114,7 @@ def _loads(text: str, *, strict: bool) -> Any:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        names = [key for key, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        (repeated, _), *_ = Counter(key for key, _ in pairs).most_common(1)
         raise ValueError(f"the key {repeated!r} appears twice")
     return values
 

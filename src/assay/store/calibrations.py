@@ -58,7 +58,7 @@ def _read_file(path: Path, warn: Warn | None, advice: str = "") -> list[Calibrat
         content = msgspec.json.decode(path.read_bytes(), type=_File)
     except FileNotFoundError:
         return []
-    except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
+    except (OSError, UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         if warn:
             warn(f"Skipped {path}: it is not a calibration file ({error}). {advice}".rstrip())
         return []

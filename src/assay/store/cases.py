@@ -155,7 +155,7 @@ class RunCases:
         number = end.index // self._subjects
         try:
             row = msgspec.json.decode(self._rows[number]) if number < len(self._rows) else None
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise DamagedRun(Problem(f"{self.folder / ROWS}:{number + 1}", _ROWS_CHANGED)) from None
         return CaseView(
             end, self._reader.records(end.index), self._scores(end.index), row=row, neutral=self._neutral
@@ -211,7 +211,7 @@ def counted_scorers(folder: Path, summary: Summary | None) -> list[str]:
     for line in lines:
         try:
             names = msgspec.json.decode(line, type=_ScorerLine)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             # The first line may be cut off, the last one may not be complete yet, and `intact_index` names damage.
             continue
         scorer = names.scorer or names.stage

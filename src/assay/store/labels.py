@@ -242,7 +242,7 @@ class RunLabels:
         for number, line in enumerate(content[:whole].splitlines(), 1):
             try:
                 labels.append(msgspec.json.decode(line, type=AnswerLabel))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 message = f"this is no label of `assay label`: {error}. Mend or remove the line"
                 raise InputError(Problem(f"{self.path}:{number}", message)) from None
         return labels
@@ -316,7 +316,7 @@ def read_labels(folder: Path) -> list[AnswerLabel]:
         return []
     labels = []
     for line in lines:
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             labels.append(msgspec.json.decode(line, type=AnswerLabel))
     return labels
 

@@ -48,7 +48,7 @@ def read_notes(folder: Path) -> RunNotes:
         return msgspec.json.decode(path.read_bytes(), type=RunNotes)
     except FileNotFoundError:
         return RunNotes()
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         advice = "mend or remove the file; the run itself does not need it"
         raise InputError(Problem(str(path), f"these are not notes of a run: {error}; {advice}")) from None
 

@@ -264,7 +264,7 @@ def last_owner(folder: Path) -> LockOwner | None:
     """
     try:
         return msgspec.json.decode((folder / "lock").read_bytes(), type=LockOwner)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -108,7 +108,7 @@ def _lines_with(block: bytes, needles: set[bytes]) -> Iterator[tuple[int, dict[s
     for start, end in sorted(starts):
         try:
             line = msgspec.json.decode(block[start:end])
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue  # a damaged line; `assay check` names it
         if isinstance(line, dict) and isinstance(line.get("index"), int):
             yield start, line

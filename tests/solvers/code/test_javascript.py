@@ -389,6 +389,7 @@ def _is_alive(pid: int) -> bool:
             "export default 1",
             "line 1: it is not JavaScript: unsupported keyword: export; import and export are",
         ),
+        ("let a = '\x00'", "embedded null character"),
         ("(" * 100_000, "RangeError: Maximum call stack size exceeded"),
     ],
 )

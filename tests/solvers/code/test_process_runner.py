@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import assay
+from assay.solvers.code import process_runner
 from assay.solvers.code.process_runner import ProcessRunner
 from assay.solvers.code.runner import Code, CodeError
 
@@ -234,6 +235,56 @@ def test_large_arguments_and_results_pass() -> None:
     assert result("def main(text): return [text, len(text)]", {"text": text}) == [text, 5_000_000]
 
 
+# Writes to the descriptors of its process, one of which is the pipe to assay.
+WRITES = """import os
+def main():
+    for descriptor in range(3, 30):
+        try:
+            os.write(descriptor, {line!r})
+        except OSError:
+            pass
+    return 1
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"5\n", b"null\n", b"{}\n", b'{"kind": 1}\n', b'{"kind": "x", "message": ""}\n', b"\xff\n", b"\n"],
+)
+def test_a_line_that_is_no_reply_is_an_error_and_its_process_is_replaced(line: bytes) -> None:
+    """The real reply may follow, and the next call must not get it."""
+    error = problem(WRITES.format(line=line))
+    assert error.kind == "bad_result"
+    assert error.message.startswith(NAME)
+
+
+def test_a_false_report_of_an_opened_file_is_ignored() -> None:
+    for line in (b'{"opened": 5}\n', b'{"opened":["\xff",1,2]}\n', b'{"opened":\n'):
+        assert result(WRITES.format(line=line), {}) == 1
+
+
+FLOODS = """import os
+def main():
+    while True:
+        for descriptor in range(3, 30):
+            try:
+                os.write(descriptor, b"x" * 60_000)
+            except OSError:
+                pass
+"""
+
+
+def test_a_reply_without_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that floods its pipe does not fill the memory until its time is over."""
+    monkeypatch.setattr(process_runner, "_MAX_REPLY", 10_000_000)
+    error = problem(FLOODS, timeout=300)
+    assert (error.kind, "wrote more than 10,000,000 bytes" in error.message) == ("bad_result", True)
+
+
+def test_code_that_is_no_text_is_an_error() -> None:
+    assert problem("def main():\n    return '\ud800'").kind == "syntax"
+
+
 def test_more_calls_than_workers_wait_their_turn() -> None:
     """Eight calls share two workers. Time spent waiting for a worker does not count for the timeout."""
     source = "import os, time\ndef main(n):\n    time.sleep(0.3)\n    return [n, os.getpid()]\n"
@@ -316,6 +367,7 @@ def test_closing_while_a_process_starts_leaves_none(seconds: float) -> None:
 
 PARENT = """
 import asyncio, sys
+from assay.solvers.code import process_runner
 from assay.solvers.code.process_runner import ProcessRunner
 from assay.solvers.code.runner import Code
 

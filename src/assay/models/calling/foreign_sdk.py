@@ -136,7 +136,7 @@ def _read_stream(path: str, http_response: HttpResponse, where: str) -> Response
         lines = events.split("\n")
         payloads = [line.removeprefix("data:").strip() for line in lines if line.startswith("data:")]
         chunks = [msgspec.json.decode(payload) for payload in payloads if payload != END_OF_STREAM]
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_reply(where, f"an event of its stream is not JSON: {error}") from None
     if path in (CHAT_PATH, TEXT_PATH) and END_OF_STREAM not in payloads:
         failure = Failure("connection", f"the stream from {where} was cut before its end")

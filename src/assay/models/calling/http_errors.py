@@ -80,7 +80,7 @@ def decode_json(response: HttpResponse, where: str, key: str = COMMON_KEY) -> An
         raise status_error(response, where, key)
     try:
         return _decode(response.body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         if not response.body.strip():
             raise bad_reply(where, "it has an empty body") from None
         words = cut_end(_error_text(response.body), _FIRST_WORDS)
@@ -207,7 +207,7 @@ def _read_error(body: bytes) -> _ErrorFields:
     try:
         outer = msgspec.json.decode(body, type=_ErrorBody)
         return outer if outer.error is msgspec.UNSET else msgspec.convert(outer.error, _ErrorFields)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
         return _ErrorFields()
 
 
@@ -231,7 +231,7 @@ def _error_text(body: bytes) -> str:
         if isinstance(error, dict):
             error = error.get("message") or error
         text = str(error)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         text = body.decode("utf-8", "replace").strip()
         if text.startswith("<"):
             # Without a bound, a page of a million "<" would take hours.

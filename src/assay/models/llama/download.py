@@ -139,7 +139,7 @@ class Download:
         """Use the part of an earlier command if it is of the same URL, else begin again."""
         try:
             state = msgspec.json.decode(self._state_file.read_bytes(), type=_PartState)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, RecursionError):
             state = _PartState("", "")
         if state.url == self._shown and state.validator:
             self._validator = state.validator

@@ -92,7 +92,7 @@ def find_pulled(name: str) -> PulledModel | None:
         return None
     try:
         return msgspec.json.decode((_folder() / f"{name}.json").read_bytes(), type=PulledModel)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, RecursionError):
         return None
 
 

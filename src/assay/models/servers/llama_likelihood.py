@@ -19,10 +19,17 @@ import msgspec
 from assay.core.connect import Connection
 from assay.core.threads import DaemonPool
 from assay.core.types import Request, Response
+from assay.models.calling.http_errors import bad_reply
 from assay.models.likelihood import spans
 from assay.models.llama.likelihood import LlamaLikelihood, read_properties, tokenize_request
 from assay.models.llama.server import AddChunk, StopFlag
 from assay.models.servers.server import server_key
+
+# The replies are read as llama.cpp writes them, without a check of each value. Those of another program raise these.
+_OTHER_FORM = (
+    *(msgspec.DecodeError, LookupError, TypeError, ValueError, AttributeError, OverflowError, StopIteration),
+    RecursionError,
+)
 
 
 class LlamaServerLikelihood:
@@ -51,10 +58,14 @@ class LlamaServerLikelihood:
         self._stop.is_set = True
 
     def _measure(self, prompt: str, continuation: str, *, rolling: bool) -> list[spans.MeasuredSpan]:
-        max_tokens = self._server.max_tokens()
-        windows = tokenize_request(self._server, prompt, continuation, max_tokens, rolling=rolling)
-        measure = LlamaLikelihood(self._server, self._stop, reuse_prompt=True).measure
-        return [measure(window) for window in windows]
+        try:
+            max_tokens = self._server.max_tokens()
+            windows = tokenize_request(self._server, prompt, continuation, max_tokens, rolling=rolling)
+            measure = LlamaLikelihood(self._server, self._stop, reuse_prompt=True).measure
+            return [measure(window) for window in windows]
+        except _OTHER_FORM as error:
+            why = f"it is not in llama.cpp's form: {type(error).__name__}: {error}"
+            raise bad_reply(self.endpoint, why) from error
 
 
 class RemoteLlama:
@@ -82,7 +93,7 @@ class RemoteLlama:
             with connection.getresponse() as reply:
                 content = reply.read()
             chunk = msgspec.json.decode(content)
-        except (OSError, HTTPException, msgspec.DecodeError) as error:
+        except (OSError, HTTPException, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             # A code of 500 or more makes the caller try again, after a restart if the server is dead.
             chunk = {"error": {"code": 503, "message": f"{type(error).__name__}: {error}"}}
         finally:

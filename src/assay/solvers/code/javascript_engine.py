@@ -258,6 +258,8 @@ def syntax_error(source: str) -> tuple[int | None, str] | None:
             return problem.line, problem.text
         if not text.startswith("0\n"):
             return None, text.partition("\n")[0]
+    except ValueError as error:  # a null character, or half of a surrogate pair
+        return None, str(error)
     return None
 
 

@@ -8,20 +8,21 @@ import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from assay.core.code_files import note_read, note_written
+from assay.core.excerpt import cut_end
 from assay.solvers.code import worker
-from assay.solvers.code.runner import Code, CodeError, Language, decode_result
+from assay.solvers.code.runner import KINDS, Code, CodeError, Kind, Language, decode_result
 
 # Limit for starting a worker process. It takes a fraction of a second, more on a machine under load.
 _START_SECONDS = 60
 # Time to read the last reply from the pipe after a worker process has exited.
 _LAST_REPLY_SECONDS = 0.2
-
-
+# Bytes of a reply without its end: the largest result, and room for the names around it.
+_MAX_REPLY = worker.MAX_RESULT + 1_000_000
 # How the line about a file begins that the code opens.
 _OPENED = b'{"opened":'
 
@@ -68,21 +69,24 @@ class ProcessRunner:
             "argument": argument,
             "seconds": timeout,
         }
-        line = msgspec.json.encode(request) + b"\n"
+        try:
+            line = msgspec.json.encode(request) + b"\n"
+        except UnicodeEncodeError as error:
+            raise CodeError("syntax", f"{code.name}: it is not text: {error}") from None
         async with self._permits:
             reply = await self._send(code, line, timeout)
-        message = decode_result(reply, code)
-        if "kind" in message:
-            raise CodeError(message["kind"], message["message"])
-        return message["result"]
+        if reply.kind is not None:
+            raise CodeError(reply.kind, reply.message)
+        return reply.result
 
-    async def _send(self, code: Code, line: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
+    async def _send(self, code: Code, line: bytes, timeout: float) -> _CodeReply:  # noqa: ASYNC109
         process = await self._take_process()
         try:
             async with asyncio.timeout(timeout + self._grace):
-                reply = await process.send(line)
+                reply = _read_reply(await process.send(line), code)
         except BaseException as error:
-            # Also after a cancellation: the process may still work on this request, so it cannot be reused.
+            # Also after a cancellation: the process may still work on this request, so it cannot be reused. After a
+            # line that is no reply the real one may follow, and the next call would get it.
             await self._stop(process)
             if isinstance(error, TimeoutError):
                 message = f"{code.name}: it ran longer than {timeout:g} s and was stopped"
@@ -90,6 +94,9 @@ class ProcessRunner:
             if isinstance(error, EOFError):
                 message = f"{code.name}: its process ended ({process.exit_reason()}) before it gave a result"
                 raise CodeError("died", message) from None
+            if isinstance(error, OverflowError):
+                message = f"{code.name}: its process wrote more than {_MAX_REPLY:,} bytes"
+                raise CodeError("bad_result", message) from None
             raise
         self._idle.append(process)
         return reply
@@ -141,6 +148,7 @@ class _WorkerProcess(asyncio.SubprocessProtocol):
         self.exited = asyncio.Event()
         self._transport: asyncio.SubprocessTransport | None = None
         self._chunks: list[bytes] = []
+        self._size = 0
         self._reply: asyncio.Future[bytes] | None = None
 
     async def start(self, folder: str, language: Language, environment: dict[str, str] | None) -> None:
@@ -183,10 +191,14 @@ class _WorkerProcess(asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Called by asyncio with the next bytes. A reply is one line, and so is the report of an opened file."""
         self._chunks.append(data)
+        self._size += len(data)
         if not data.endswith(b"\n"):
+            if self._size > _MAX_REPLY:
+                self._chunks = []
+                self._fail_reply(OverflowError())
             return
         lines = b"".join(self._chunks).split(b"\n")[:-1]
-        self._chunks = []
+        self._chunks, self._size = [], 0
         for line in lines:
             if line.startswith(_OPENED):
                 _note_opened(line)
@@ -205,9 +217,9 @@ class _WorkerProcess(asyncio.SubprocessProtocol):
         # program that the code started can keep it open.
         asyncio.get_running_loop().call_later(_LAST_REPLY_SECONDS, self._fail_reply)
 
-    def _fail_reply(self) -> None:
+    def _fail_reply(self, error: Exception | None = None) -> None:
         if self._reply is not None and not self._reply.done():
-            self._reply.set_exception(EOFError())
+            self._reply.set_exception(error or EOFError())
 
     def exit_reason(self) -> str:
         """Return how the process ended, for a message."""
@@ -229,6 +241,27 @@ class _WorkerProcess(asyncio.SubprocessProtocol):
             self._fail_reply()
 
 
+class _CodeReply(NamedTuple):
+    """What a worker process says about a call: the result, or kind and message of its error."""
+
+    result: Any
+    kind: Kind | None = None
+    message: str = ""
+
+
+def _read_reply(line: bytes, code: Code) -> _CodeReply:
+    """Read the line of a reply. Raises CodeError for any other line: code can find the pipe and write into it."""
+    value = decode_result(line, code)
+    if isinstance(value, dict):
+        if "result" in value:
+            return _CodeReply(value["result"])
+        kind, message = value.get("kind"), value.get("message")
+        if kind in KINDS and isinstance(message, str):
+            return _CodeReply(None, kind, message)
+    message = f"{code.name}: its process wrote a line that is no reply: {cut_end(repr(value), 60)}"
+    raise CodeError("bad_result", message)
+
+
 class _OpenedFile(msgspec.Struct):
     """The line about a file: its path, and size and time of change when the code read it, or -1 if it writes it."""
 
@@ -236,7 +269,10 @@ class _OpenedFile(msgspec.Struct):
 
 
 def _note_opened(line: bytes) -> None:
-    path, size, mtime_ns = msgspec.json.decode(line, type=_OpenedFile).opened
+    try:
+        path, size, mtime_ns = msgspec.json.decode(line, type=_OpenedFile).opened
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return  # code wrote it into the pipe
     if size < 0:
         note_written(path)
     else:

@@ -17,6 +17,7 @@ from assay.core.registry import unknown
 from assay.solvers.code.worker import ENTRIES, place
 
 Kind = Literal["syntax", "no_entry", "raised", "timeout", "memory", "bad_result", "died"]
+KINDS: tuple[str, ...] = get_args(Kind)
 Language = Literal["python", "javascript"]
 LANGUAGES: tuple[str, ...] = get_args(Language)
 

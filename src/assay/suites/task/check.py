@@ -25,7 +25,7 @@ from assay.suites.task.config import (
     read_task,
 )
 from assay.suites.task.dataset.documents import Documents
-from assay.suites.task.dataset.formats import open_data
+from assay.suites.task.dataset.formats import open_checked
 from assay.suites.task.filters import read_filters
 from assay.suites.task.metrics import find_repeated_metrics, read_metrics, refuse_lists
 from assay.suites.task.options import Seeds, TaskOptions, seeds_of
@@ -156,9 +156,9 @@ def has_rows(path: Path) -> bool:
     if kind != "json":
         return kind not in (None, "text")
     try:
-        with open_data(path) as file:
+        with open_checked(path) as file:
             start = file.read(1 << 16).removeprefix(b"\xef\xbb\xbf").strip()
-    except (OSError, InputError, EOFError):
+    except InputError:
         return False
     if _unpacked_name(path).suffix in (".jsonl", ".ndjson"):
         # A file that is broken from its first line on is read as rows too: then the check names the line.

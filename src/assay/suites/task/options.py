@@ -166,7 +166,7 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
     def translate_values(cls, values: dict[str, Any], tell: Callable[[str], None]) -> dict[str, Any]:
         """Convert values in the harness's spelling: `a,b` for two tasks, null for an unset option, four seeds."""
         values = {key: value for key, value in values.items() if value is not None}
-        if "tasks" in values:
+        if isinstance(values.get("tasks"), (list, tuple)):  # the check of types names any other value
             values["tasks"] = [name for text in values["tasks"] for name in str(text).split(",") if name]
         template = values.get("apply_chat_template")
         if isinstance(template, str):
@@ -251,10 +251,10 @@ def _read_seeds(value: Any, tell: Callable[[str], None]) -> dict[str, Any]:
     """Read the harness's `--seed a,b,c,d` (random, numpy, torch, few-shot). The last one also seeds requests."""
     if str(value).lstrip("-").isdecimal():
         return {"seeds": []}
-    texts = value if isinstance(value, list) else str(value).split(",")
+    texts = value if isinstance(value, list) and value else str(value).split(",")
     try:
         seeds = [None if str(text).strip().lower() == "none" else int(text) for text in texts]
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
         raise UsageError(f"--seed takes one number or four, found {value!r}") from None
     if len(seeds) == 1:
         seeds = seeds * 4

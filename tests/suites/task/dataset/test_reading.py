@@ -16,6 +16,7 @@ from assay.core.errors import InputError, MissingExtra
 from assay.suites.task.dataset.documents import Documents
 
 from support.data_cases import FILES
+from support.fuzz import bounded
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "datasets"
 STORED = json.loads((GOLDEN / "files.json").read_text())
@@ -156,9 +157,17 @@ BROKEN: list[tuple[str, bytes, dict[str, Any], str]] = [
     ("json", b'{"a":\n1', {}, ":2: not JSON: expecting ',' delimiter (column 2)"),
     ("json", b'{\n"a": "\xff"\n}', {}, ": not UTF-8: byte 0xff"),
     ("json", b'{"a":1}', {"field": "d"}, ": there is no field 'd'; there are 'a'"),
+    ("json", b'{"d":"\xff"}', {"field": "d"}, ": not UTF-8: byte 0xff"),
+    ("json", b'{"d":["\xff"]}', {"field": "d"}, " $.d[0]: not UTF-8: byte 0xff"),
     ("json", b'{"d":5}', {"field": "d"}, " $.d: expected a list of rows or lists of one length under 'd'"),
     ("json", b'{"d":{"a":[1],"b":[]}}', {"field": "d"}, " $.d: expected a list of rows or lists"),
     ("json", gzip.compress(b'{"a":1}\n' * 99, mtime=0)[:-9], {}, ": cannot be read: Compressed file ended"),
+    (
+        "csv",
+        gzip.compress(b"a\n1\n", mtime=0)[:10] + b"\xff" * 9,
+        {},
+        ": cannot be read: Error -3 while decomp",
+    ),
     ("csv", b"a,b\n1,2,3\n", {}, ":2: expected 2 columns, found 3"),
     ("csv", b'a,b\n1,2\n"x,1\n2,3\n', {}, ":3: a quote is opened here and never closed"),
     ("csv", b"a\n\xe9\n", {}, ": not UTF-8: byte 0xe9, perhaps GBK, Latin-1"),
@@ -172,6 +181,10 @@ BROKEN: list[tuple[str, bytes, dict[str, Any], str]] = [
         ":1: this is UTF-16; save the file as UTF-8",
     ),
     ("csv", b"a\n\xe9\n", {"encoding": "ascii"}, ": not text in ascii, which dataset_kwargs.encoding names"),
+    ("csv", b"\xe9\na\n", {"skiprows": 1}, ": not UTF-8: byte 0xe9, perhaps GBK, Latin-1"),
+    ("csv", b"a::b\n", {"sep": "::"}, ': not CSV: "delimiter" must be a 1-character string'),
+    ("csv", b"a\n", {"encoding": "nope"}, ": dataset_kwargs.encoding: unknown encoding: nope"),
+    ("text", b"a\n", {"encoding": "nope"}, ": dataset_kwargs.encoding: unknown encoding: nope"),
     ("parquet", b"nonsense", {}, ": cannot be read as Parquet:"),
 ]
 
@@ -193,11 +206,39 @@ def test_arrow_files_need_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         look("arrow", b"ARROW1", tmp_path)
 
 
-def test_broken_arrow_files_are_refused(tmp_path: Path) -> None:
-    """The same where pyarrow is there."""
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"nonsense", "metadata bytes"),
+        (b"\xfe\xff\xff\xff" + b"\x00" * 8, "negative continuation token"),
+        # The length of the first message: 2 GB, which must not be reserved for a file of 40 bytes.
+        (b"\xff\xff\xff\xff\xff\xff\xff\x7f" + b"\x00" * 32, "metadata bytes"),
+    ],
+)
+def test_broken_arrow_files_are_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    """Lengths in the file are not believed."""
     pytest.importorskip("pyarrow", reason="Arrow files need the extra hf")
-    with pytest.raises(InputError, match="cannot be read as Arrow"):
-        look("arrow", b"nonsense", tmp_path)
+    with bounded(), pytest.raises(InputError, match=f"file: cannot be read as Arrow: .*{message}"):
+        look("arrow", content, tmp_path)
+
+
+def test_values_of_arrow_files_that_python_cannot_hold_are_refused(tmp_path: Path) -> None:
+    """A day in the far future, and a text that is not UTF-8."""
+    pa = pytest.importorskip("pyarrow", reason="Arrow files need the extra hf")
+    for array, change, message in (
+        (pa.array([2**30], pa.date32()), (b"", b""), "days=1073741824"),
+        (pa.array(["text"]), (b"text", b"te\xff\xfe"), "Invalid UTF8"),
+    ):
+        sink = pa.BufferOutputStream()
+        table = pa.table({"a": array})
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        with pytest.raises(InputError, match=f"cannot be read as Arrow: .*{message}"):
+            look("arrow", bytes(sink.getvalue()).replace(*change), tmp_path)
+
+
+def test_more_lines_to_skip_than_a_table_has_end_at_its_end(tmp_path: Path) -> None:
+    assert list(look("csv", b"a\n1\n", tmp_path, skiprows=10**15).values()) == []
 
 
 def test_rows_with_a_thousand_different_keys_are_read(tmp_path: Path) -> None:

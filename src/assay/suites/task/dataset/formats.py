@@ -13,10 +13,12 @@ import io
 import json
 import lzma
 import re
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import IO, Any
@@ -117,7 +119,7 @@ def open_checked(path: Path) -> Iterator[IO[bytes]]:
     try:
         with open_data(path) as file:
             yield file
-    except (EOFError, OSError, lzma.LZMAError) as error:
+    except (EOFError, OSError, lzma.LZMAError, zlib.error) as error:
         raise InputError(Problem(str(path), f"cannot be read: {error}")) from None
 
 
@@ -292,9 +294,12 @@ def _json_field(path: Path, field: str, problems: list[Problem]) -> Rows:
         return
     raw = bytes(whole[field])
     if raw[:1] == b"[":
-        yield from _json_items(msgspec.json.decode(raw, type=list[msgspec.Raw]))
+        yield from _json_items(_decode_json(raw, list[msgspec.Raw], path, problems) or [])
         return
-    value = msgspec.json.decode(raw)
+    errors = len(problems)
+    value = _decode_json(raw, Any, path, problems)
+    if len(problems) > errors:
+        return
     columns = value.values() if isinstance(value, dict) else ()
     are_lists = bool(columns) and all(isinstance(column, list) for column in columns)
     if not are_lists or len({len(column) for column in columns}) > 1:
@@ -310,6 +315,11 @@ def _read_json(path: Path, into: Any, problems: list[Problem]) -> Any:
         content = _read_all(file, path).removeprefix(_BOM)
     if content.startswith(UTF16_MARKS):
         raise InputError(Problem(f"{path}:1", IS_UTF16))
+    return _decode_json(content, into, path, problems)
+
+
+def _decode_json(content: bytes, into: Any, path: Path, problems: list[Problem]) -> Any:
+    """Return the value, or None with a problem. The text inside of a `msgspec.Raw` is not checked yet."""
     try:
         return msgspec.json.decode(content, type=into)
     except RecursionError:
@@ -333,7 +343,7 @@ def _text_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> 
     """Yield one row per line, paragraph or file, with the column `text`."""
     by = options.get("sample_by", "line")
     with open_checked(path) as file:
-        text = io.TextIOWrapper(file, options.get("encoding") or "utf-8")
+        text = _decoded(file, path, options.get("encoding") or "utf-8")
         parts: Iterator[str]
         try:
             if by == "document":
@@ -348,6 +358,14 @@ def _text_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> 
                 yield number, _encode({"text": part})
         except UnicodeDecodeError as error:
             raise InputError(Problem(str(path), _not_text(error, options.get("encoding")))) from None
+
+
+def _decoded(file: IO[bytes], path: Path, encoding: str, newline: str | None = None) -> io.TextIOWrapper:
+    """Return the text of a file. Raises InputError if Python has no such encoding."""
+    try:
+        return io.TextIOWrapper(file, encoding, newline=newline)
+    except (LookupError, TypeError, ValueError) as error:
+        raise InputError(Problem(str(path), f"dataset_kwargs.encoding: {error}")) from None
 
 
 def _not_text(error: UnicodeDecodeError, encoding: str | None) -> str:
@@ -402,22 +420,37 @@ def _arrow_rows(path: Path, options: dict[str, Any], problems: list[Problem]) ->
     try:
         number = 0
         for batch in _arrow_batches(path, ipc):
+            # Arrow trusts the offsets of a file. A wrong one reads outside of the buffer, and may end the process.
+            batch.validate(full=True)
             for row in batch.to_pylist():
                 number += 1
                 yield number, encode_row(row)
-    except (pa.ArrowException, UnsupportedValue) as error:
+    # Arrow raises OSError for a broken stream. The others come from values that Python cannot hold: a date after the
+    # year 9999, a text that is not UTF-8, an unknown time zone.
+    except (pa.ArrowException, UnsupportedValue, OSError, ValueError, OverflowError, LookupError) as error:
         problems.append(Problem(str(path), f"cannot be read as Arrow: {error}"))
 
 
 def _arrow_batches(path: Path, ipc: Any) -> Iterator[Any]:
     """Yield the record batches. Files with the extension `.arrow` have Arrow's file format or its stream format."""
-    with path.open("rb") as file:
+    with _ArrowFile(path) as file:
         if file.read(6) == b"ARROW1":
             reader = ipc.open_file(file)
             yield from map(reader.get_batch, range(reader.num_record_batches))
         else:
             file.seek(0)
             yield from ipc.open_stream(file)
+
+
+class _ArrowFile(io.BufferedReader):
+    """A file of which at most its own size is read at once. A broken Arrow file asks for any number of bytes."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(io.FileIO(path))
+        self._bytes = path.stat().st_size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(size if size is None else min(size, self._bytes))
 
 
 # CSV
@@ -528,21 +561,21 @@ class _CsvTable:
         # The default limit of 128 KiB per field is too small for documents.
         csv.field_size_limit(1 << 31)
         with open_checked(self._path) as file:
-            text = io.TextIOWrapper(file, options.encoding or "utf-8-sig", newline="")
+            text = _decoded(file, self._path, options.encoding or "utf-8-sig", newline="")
             lines = _CsvLines(_text_lines(text, self._path))
-            for _ in range(skipped):
-                next(lines, None)
-            reader = csv.reader(
-                lines,
-                delimiter=options.delimiter or options.sep,
-                quotechar=options.quotechar,
-                quoting=options.quoting,  # type: ignore[arg-type]
-                escapechar=options.escapechar,
-                doublequote=options.doublequote,
-                skipinitialspace=options.skipinitialspace,
-            )
             start = 1
             try:
+                for _ in islice(lines, skipped):
+                    pass
+                reader = csv.reader(
+                    lines,
+                    delimiter=options.delimiter or options.sep,
+                    quotechar=options.quotechar,
+                    quoting=options.quoting,  # type: ignore[arg-type]
+                    escapechar=options.escapechar,
+                    doublequote=options.doublequote,
+                    skipinitialspace=options.skipinitialspace,
+                )
                 for cells in reader:
                     if lines.ended:
                         where = f"{self._path}:{start + skipped}"
@@ -552,7 +585,8 @@ class _CsvTable:
                         yield reader.line_num + skipped, cells
             except UnicodeDecodeError as error:
                 raise InputError(Problem(str(self._path), _not_text(error, options.encoding))) from None
-            except csv.Error as error:
+            # TypeError and ValueError: an option that csv.reader refuses, such as a delimiter of two characters.
+            except (csv.Error, TypeError, ValueError) as error:
                 raise InputError(Problem(str(self._path), f"not CSV: {error}")) from None
 
 

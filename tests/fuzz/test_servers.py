@@ -1,4 +1,4 @@
-"""Random bytes on sockets: replies to the HTTP client and the providers, requests to the gateway and to the view."""
+"""Random bytes to our servers: requests to the gateway and to the view."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,90 +15,18 @@ from urllib.parse import quote, urlsplit
 import pytest
 from aiohttp import web
 
-from assay.core.connect import Connection
-from assay.core.errors import ModelError
-from assay.core.protocols import Context, Model
-from assay.core.registry import find
-from assay.core.types import Request
-from assay.models.calling.http_client import HttpEndpoint, bearer
+from assay.core.protocols import Context
 from assay.view.guard import Guard
 from assay.view.server import ROUTES, make_app
 
 from servers.endpoint import Endpoint
 from servers.gateway_lab import CHAT, Lab, lab_at
-from servers.wired import Wire, Wired
-from support.fuzz import HANG_SECONDS, bounded, expect_printable, fuzzed, pick
+from support.fuzz import fuzzed, pick, run_bounded
 from support.mutation import mutated, put_odd_value
 from support.runs import run_of
 
 PER_EXAMPLE = 20
 """Requests of one example: they share a server, which takes longer to start than to answer them."""
-USAGE = {
-    "prompt_tokens": 3,
-    "completion_tokens": 2,
-    "total_tokens": 5,
-    "prompt_tokens_details": {"cached_tokens": 1},
-}
-CHOICE = {
-    "index": 0,
-    "message": {"role": "assistant", "content": "hi"},
-    "finish_reason": "stop",
-    "text": "hi",
-}
-LOGPROBS = {
-    "tokens": ["a", "b"],
-    "token_logprobs": [None, -0.5],
-    "text_offset": [0, 1],
-    "top_logprobs": [None, {"b": -0.5}],
-}
-REPLIES: dict[str, list[dict[str, Any]]] = {
-    "openai": [
-        {"id": "1", "model": "m", "choices": [CHOICE], "usage": USAGE},
-        {"error": {"message": "no", "code": "x"}},
-    ],
-    "openai-completions": [{"model": "m", "choices": [CHOICE | {"logprobs": LOGPROBS}], "usage": USAGE}],
-    "openai-responses": [
-        {
-            "status": "completed",
-            "output": [{"type": "message", "content": [{"type": "output_text", "text": "hi"}]}],
-            "usage": {"input_tokens": 1, "output_tokens": 2},
-        }
-    ],
-    "anthropic": [
-        {
-            "content": [{"type": "text", "text": "hi"}, {"type": "thinking", "thinking": "hm"}],
-            "stop_reason": "end_turn",
-            "usage": {"input_tokens": 1, "output_tokens": 2},
-        }
-    ],
-    "gemini": [
-        {
-            "candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}],
-            "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 2},
-        }
-    ],
-}
-REQUESTS = [
-    Request(model="m", messages=[{"role": "user", "content": "hello"}], params={"max_tokens": 5}),
-    Request(model="m", prompt="hello", params={"max_tokens": 5}),
-    Request(model="m", prompt="a", continuation="b"),
-]
-STATUSES = [100, 101, 204, 301, 400, 401, 403, 404, 408, 413, 429, 500, 503, 529, 600, 999]
-FIELDS = [
-    b"Retry-After: 1e400",
-    b"Retry-After: \xff",
-    b"Retry-After: Fri, 31 Dec 9999 23:59:59 GMT",
-    b"Content-Type: text/html; charset=nope",
-    b"Content-Encoding: gzip",
-    b"Transfer-Encoding: chunked",
-    b"Content-Length: 7",
-    b"Content-Length: 99999999999999999999",
-    b"Location: http://127.0.0.1:1/",
-    b"Set-Cookie: \x00",
-    b"X" * 70_000,
-    b": ",
-    b" folded",
-]
 
 
 @pytest.fixture(autouse=True)
@@ -115,93 +43,6 @@ def quiet_aiohttp() -> Iterator[None]:
     logger.disabled = True
     yield
     logger.disabled = False
-
-
-def run_bounded(main: Callable[[], Awaitable[None]]) -> None:
-    async def limited() -> None:
-        await asyncio.wait_for(main(), HANG_SECONDS)
-
-    with bounded():
-        asyncio.run(limited())
-
-
-def response(random: Random, body: bytes) -> bytes:
-    """An HTTP response with the body: mostly a right one, sometimes with odd headers or changed bytes."""
-    status = pick(random, STATUSES, [200])
-    fields = [random.choice(FIELDS)] if random.random() < 0.25 else []
-    if random.random() < 0.9:
-        fields.append(b"Content-Length: %d" % len(body))
-    head = b"\r\n".join([b"HTTP/1.1 %d OK" % status, *fields])
-    whole = head + b"\r\n\r\n" + body
-    return mutated(random, whole) if random.random() < 0.2 else whole
-
-
-def pieces_of(random: Random, data: bytes) -> list[bytes]:
-    """The bytes cut at random places."""
-    places = sorted(random.randrange(len(data) + 1) for _ in range(random.choice([0, 1, 4])))
-    return [
-        data[start:end] for start, end in zip([0, *places], [*places, len(data)], strict=True) if end > start
-    ]
-
-
-class Replies:
-    """Answers each connection with the next response, in pieces, and closes it."""
-
-    def __init__(self) -> None:
-        self.pieces: list[bytes] = []
-
-    async def __call__(self, wire: Wire) -> None:
-        await wire.request()
-        await wire.send(*self.pieces)
-
-
-@fuzzed(25)
-def test_the_http_client_gets_a_reply_or_a_fault(random: Random) -> None:
-    """Whatever a server sends, and wherever the network cuts it."""
-
-    async def main() -> None:
-        replies = Replies()
-        async with Wired(replies) as server:
-            for _ in range(PER_EXAMPLE):
-                replies.pieces = pieces_of(random, response(random, b'{"a": [1, 2]}'))
-                endpoint = HttpEndpoint(server.url, bearer("k"), 20.0)
-                try:
-                    reply = await endpoint.post("/x", b"{}")
-                    assert 100 < reply.status < 1000
-                except ModelError as error:
-                    expect_printable(error.failure.message)
-                finally:
-                    await endpoint.close()
-
-    run_bounded(main)
-
-
-@fuzzed(40)
-def test_a_provider_reads_a_reply_or_fails_the_call(random: Random) -> None:
-    """JSON with odd values at any place: the case gets a Failure, and never an exception of ours."""
-
-    async def main() -> None:
-        replies = Replies()
-        async with Wired(replies) as server:
-            for _ in range(PER_EXAMPLE):
-                name = random.choice(list(REPLIES))
-                reply = json.loads(json.dumps(random.choice(REPLIES[name])))
-                for _ in range(random.choice([1, 1, 2])):
-                    put_odd_value(random, reply)
-                body = json.dumps(reply).encode()
-                replies.pieces = pieces_of(random, response(random, body))
-                model: Model = find("model", name).connect(
-                    Connection(name="m", base_url=server.url, timeout=20.0)
-                )
-                try:
-                    answer = await model.send(random.choice(REQUESTS), 1)
-                    assert isinstance(answer.text, (str, type(None)))
-                except ModelError as error:
-                    expect_printable(error.failure.message)
-                finally:
-                    await model.close()
-
-    run_bounded(main)
 
 
 async def exchange(host: str, port: int, request: bytes) -> bytes:
