@@ -369,11 +369,15 @@ class RunIndex:
         self.failed_calls.setdefault(kind, FailedCalls(0, offset)).count += 1
 
     def _take(self, name: str, index: int, commit: _HasStatus, offset: int) -> None:
-        stage = self.stage(name)
+        stage = self.stages.get(name) or self.stage(name)
         is_first = commit.try_ == 1 and commit.status == "ok" and index not in self.tries
         if is_first and (stage is self.ask or self.ask.code(index)):
-            # Nearly every end. What follows is for the others.
-            stage.set(index, "ok", offset)
+            # Nearly every end, twice for every case of a run. What follows is for the others.
+            if index == len(stage.codes):
+                stage.codes.append(OK)
+                stage.offsets.append(offset)
+            else:
+                stage.set(index, "ok", offset)
             return
         if stage is not self.ask:
             last_try = self.tries.get(index, 1 if self.ask.code(index) else 0)

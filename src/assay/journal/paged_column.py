@@ -103,9 +103,10 @@ class PagedColumn:
         # All full pages: themselves, or their place in the file.
         self._full: list[Numbers | int] = []
         self._last = self._new_page()
-        # The page that was read or changed last, and its number. `_changed` says that the file has older values.
+        # The page that was read or changed last, and the position of its first value. `_changed` says that the file has
+        # older values.
         self._page: Numbers = self._last
-        self._number = 0
+        self._begin = 0
         self._changed = False
 
     def __len__(self) -> int:
@@ -128,17 +129,18 @@ class PagedColumn:
                 self._end_page()
 
     def __getitem__(self, index: int) -> int:
-        number, place = divmod(index, self._size)
-        if number != self._number:
-            self._open(number)
+        place = index - self._begin
+        if not 0 <= place < self._size:
+            place = self._open(index)
         return self._page[place]
 
     def __setitem__(self, index: int, value: int) -> None:
-        number, place = divmod(index, self._size)
-        if number != self._number:
-            self._open(number)
+        place = index - self._begin
+        if not 0 <= place < self._size:
+            place = self._open(index)
         if isinstance(self._page, memoryview):
-            self._page = self._full[number] = array(self._typecode, self._page)  # the sidecar never changes
+            # The sidecar never changes.
+            self._page = self._full[self._begin // self._size] = array(self._typecode, self._page)
         self._page[place] = value
         self._changed = True
 
@@ -172,7 +174,7 @@ class PagedColumn:
                 self._full.append(place)
                 release_pages(content)
         self._last.frombytes(content[full_bytes:])
-        self._number = len(self._full)
+        self._begin = len(self._full) * self._size
 
     def _new_page(self) -> array[int]:
         return array(cast("Any", self._typecode))
@@ -188,12 +190,14 @@ class PagedColumn:
             if place is not None:
                 self._full[-2] = place
 
-    def _open(self, number: int) -> None:
-        """Make this page the one to read and to change."""
+    def _open(self, index: int) -> int:
+        """Make the page of this position the one to read and to change. Returns the position in the page."""
         self._write_back()
+        number, place = divmod(index, self._size)
         page = self._last if number == len(self._full) else self._full[number]
         self._page = self._read(page) if isinstance(page, int) else page
-        self._number = number
+        self._begin = index - place
+        return place
 
     def _read(self, place: int) -> array[int]:
         assert self._file is not None
@@ -201,12 +205,13 @@ class PagedColumn:
 
     def _write_back(self) -> None:
         """Write the changed page to the file, if it is one of the file's pages."""
-        if self._changed and self._number < len(self._full):
-            place = self._full[self._number]
+        number = self._begin // self._size
+        if self._changed and number < len(self._full):
+            place = self._full[number]
             if isinstance(place, int):
                 assert self._file is not None
                 try:
                     self._file.write(place, self._page)
                 except OSError:
-                    self._full[self._number] = self._page
+                    self._full[number] = self._page
         self._changed = False
