@@ -29,8 +29,8 @@ NODES = 3
 # One CPU for each worker. They are logical, so that all nodes fit on one machine.
 NODE_CPUS = 1
 _CASES_PER_CHANGE = 50_000
-# The status of a case takes three bytes, and its score eight when the report is made. The rest is what Python's allocator
-# keeps of what it had.
+# The status of a case takes three bytes, and its score eight when the report is made. Python's allocator keeps some of
+# what it had.
 _MORE_MEMORY = 30.0
 _POLL_SECONDS = 0.5
 _STUCK_SECONDS = 4 * 3600
