@@ -21,6 +21,7 @@ from benchmarks.figures import Figure, failed, markdown_table, plain_table
 from benchmarks.first import first
 from benchmarks.hop import hop
 from benchmarks.hopstore import hopstore
+from benchmarks.linear import linear
 from benchmarks.lm_eval_rescore import rescored
 from benchmarks.measure import REPOSITORY, Server, environment, own_core, python, server
 from benchmarks.memories import memories
@@ -120,6 +121,11 @@ def measure_pipeline(folder: Path, endpoint: Server, sizes: Sizes) -> Iterator[F
 def measure_million(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """Very many cases in process: memory, growth, kills."""
     return million(folder, sizes.cases)
+
+
+def measure_linear(folder: Path, endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """From a thousandth of the cases to all of them, at the endpoint: CPU and memory of each step."""
+    return linear(folder, endpoint, sizes.cases, sizes.turns)
 
 
 def measure_store(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
@@ -223,6 +229,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "repeats": measure_repeats,
     "pipeline": measure_pipeline,
     "million": measure_million,
+    "linear": measure_linear,
     "store": measure_store,
     "view": measure_view,
     "sql": measure_sql,

@@ -1,8 +1,8 @@
 """The index of a run with its numbers: what tables, comparisons and searches need of every case and every score.
 
-    columns = RunColumns.of_run(folder)     # from the sidecar and the lines that were added since
+    columns = RunColumns.open(folder, "filters")  # from the sidecar and the lines that were added since
     columns.seconds[17], columns.tags.name(17)
-    scores = columns.scores(["task@0123"])  # numpy arrays, one element per score that counts
+    scores = columns.scores(["task@0123"])        # numpy arrays, one element per score that counts
 
 Texts are not loaded. They are read from the journal by the offsets of `RunIndex`. A case takes about 60 bytes and a
 score 15, so runs of a million cases fit in memory. The engine needs none of this to continue a run, so it keeps the
@@ -27,7 +27,8 @@ import msgspec
 from assay.core.types import ASK, ScoreStatus, Status, Usage
 from assay.journal import sidecar
 from assay.journal.folder import MAX_HEADER
-from assay.journal.index import ASK_CALL, RECORDS, SCORES, Fill, IndexHead, RunIndex, map_column
+from assay.journal.index import ASK_CALL, OK, RECORDS, SCORES, IndexHead, RunIndex
+from assay.journal.paged_column import Fill, map_column, release_pages
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -239,19 +240,26 @@ class RunColumns(RunIndex):
         """Give the memory of mapped columns back to the system, after a reading of many of them."""
         column: array[Any] | memoryview = self.keys
         if isinstance(column, memoryview):
-            sidecar.release_pages(column)
+            release_pages(column)
 
     # Building.
 
     def _read_records(self, path: Path, run: str) -> int:
-        count = 0
+        count, tries = 0, self.tries
+        codes, add_offset = self.ask.codes, self.ask.offsets.append
         for begin, sizes, lines in self._blocks(path, run, _record_lines):
             offsets = list(accumulate(sizes[:-1], initial=begin))
             if self.score_parts == "rows":
                 self._find_parts(lines, offsets)
             ends = _ends(lines, offsets)
             for line, commit, offset in ends:
-                self._take(ASK, line.index, commit, offset)
+                index = line.index
+                # Nearly every line is the end of a first try that succeeded. This fast path is for them.
+                if index == len(codes) and commit.status == "ok" and commit.try_ == 1 and index not in tries:
+                    codes.append(OK)
+                    add_offset(offset)
+                else:
+                    self._take(ASK, index, commit, offset)
             self._set_cases(ends)
             self.counts[RECORDS].add(len(lines), len(ends), _count_committed(ends))
             count += len(lines)
@@ -335,9 +343,17 @@ class RunColumns(RunIndex):
         scores: list[_CaseScore] = []
         offsets: list[int] = []
         for line, commit, end in ends:
+            index = line.index
             scorer = line.scorer if isinstance(line, _CaseScore) else line.stage
-            self._begin_scores(scorer, line.index, len(scores))
-            self._take(scorer, line.index, commit, end)
+            stage = self.stage(scorer)
+            is_first = commit.try_ == 1 and commit.status == "ok" and index not in self.tries
+            if is_first and index == len(stage.codes) and self.ask.code(index):
+                # Nearly every end, as in `_read_records`.
+                stage.codes.append(OK)
+                stage.offsets.append(end)
+            else:
+                self._begin_scores(scorer, index, len(scores))
+                self._take(scorer, index, commit, end)
             for offset in (*commit.lines, end):
                 score = line_at.get(offset)
                 # A missing line is damaged. `_forget_incomplete` then forgets the whole commit.
@@ -438,7 +454,7 @@ class RunColumns(RunIndex):
         prices = as_numpy(self.call_cost)
         if not len(prices):
             return None
-        cases, kinds = as_numpy(self.call_cases)[: len(prices)], as_numpy(self.call_kinds)[: len(prices)]
+        cases, kinds = self.call_cases.to_numpy()[: len(prices)], self.call_kinds.to_numpy()[: len(prices)]
         own = (kinds == ASK_CALL) & ~np.isnan(prices)
         costs: NDArray[Any] = np.bincount(cases[own], weights=prices[own], minlength=len(self.ask.codes))
         costs[np.bincount(cases[own], minlength=len(self.ask.codes)) == 0] = np.nan
@@ -494,7 +510,7 @@ class RunColumns(RunIndex):
             open_records=self._open_records,
         )
 
-    def _arrays(self) -> list[array[Any] | bytearray]:
+    def _arrays(self) -> list[sidecar.Column]:
         return [*super()._arrays(), *self._all_columns()]
 
     def _all_columns(self) -> list[array[Any]]:

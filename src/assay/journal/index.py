@@ -6,17 +6,17 @@
 
 It is built in one pass over the three files of the journal. It needs nine bytes per case and stage (a stage is the
 solver or one of the scorers) and thirteen bytes per call. The running process keeps it up to date and saves it in a
-sidecar. `RunColumns` adds the numbers of cases and scores, for tables and comparisons.
+sidecar. With a `PageFile` all but one byte per case and stage are in that file, so that the memory of a long run does
+not grow with its calls. `RunColumns` adds the numbers of cases and scores, for tables and comparisons.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterable, Iterator
-from itertools import accumulate
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, repeat
 from math import nan
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
+from typing import ClassVar, Protocol, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ from assay.core.events import on_read
 from assay.core.types import ASK, COMMON, NO_CASE, Call, End, Response, Status, Usage
 from assay.journal import sidecar
 from assay.journal.lines import DamagedLine, read_blocks, run_id
+from assay.journal.paged_column import Fill, PagedColumn, PageFile, copy_column
 from assay.journal.sidecar import FilePosition
 
 OK, SUBJECT_ERROR, INFRA_ERROR = 1, 2, 3
@@ -142,22 +143,6 @@ class LineCounts(msgspec.Struct):
         self.committed += committed
 
 
-Fill = Callable[["array[Any]", memoryview], "array[Any]"]
-"""Returns a column with the content of a sidecar: `copy_column`, or `map_column` for columns that will not grow."""
-
-
-def copy_column(column: array[Any], content: memoryview) -> array[Any]:
-    """Return the empty column, filled."""
-    column.frombytes(content)
-    return column
-
-
-def map_column(column: array[Any], content: memoryview) -> array[Any]:
-    """Return a view of the sidecar that can be read like the column. It takes memory only where it is read."""
-    typecode = cast("Any", column.typecode)  # an array of Any has any of them
-    return cast("array[Any]", content.cast(typecode)) if len(content) else column
-
-
 class FailedCalls(msgspec.Struct):
     """The calls that failed in one way. `first` is the offset of the first of them."""
 
@@ -185,29 +170,30 @@ class RunIndex:
     sidecar_name = "index.bin"
     head_type: ClassVar[type[IndexHead]] = IndexHead
 
-    def __init__(self) -> None:
-        self.ask = StageIndex()
+    def __init__(self, file: PageFile | None = None) -> None:
+        self._file = file
+        self.ask = StageIndex(file)
         self.stages = {ASK: self.ask}
         self.tries: dict[int, int] = {}
-        self.call_cases = array("i")
-        self.call_kinds = array("B")
-        self.call_offsets = array("q")
+        self.call_cases = PagedColumn("i", file)
+        self.call_kinds = PagedColumn("B", file)
+        self.call_offsets = PagedColumn("q", file)
         self.spent = Spending()
         self.failed_calls: dict[str, FailedCalls] = {}
         self.positions = {CALLS: 0, RECORDS: 0, SCORES: 0}
         self.counts = {RECORDS: LineCounts(), SCORES: LineCounts()}
         self.damage: dict[tuple[Path, int], DamagedLine] = {}
 
-    @classmethod
-    def of_run(cls, folder: Path, *, verify: bool = False) -> Self:
+    @staticmethod
+    def of_run(folder: Path, *, verify: bool = False, file: PageFile | None = None) -> RunIndex:
         """Return the index of a run. Damaged lines are left out and listed in `damage`.
 
         The lines that the sidecar covers are not read. `verify` reads and verifies all lines. If many lines were read,
-        the index is saved for the next reader.
+        the index is saved for the next reader. With `file`, pages of the index go there.
         """
-        index = cls()
+        index = RunIndex(file)
         if verify or not index._load(folder):
-            index = cls()
+            index = RunIndex(file)
         if index.extend(folder) >= sidecar.MIN_LINES and not index.damage:
             index.save(folder)
         return index
@@ -228,17 +214,20 @@ class RunIndex:
         """Return the ends of a stage. It is empty if no case of this stage has ended."""
         stage = self.stages.get(name)
         if stage is None:
-            stage = self.stages[name] = StageIndex()
+            stage = self.stages[name] = StageIndex(self._file)
         return stage
 
     def calls(self, index: int) -> list[int]:
         """Return the offsets of all calls of a case, in the order of the log."""
         import numpy as np
 
-        if not self.call_cases:
-            return []
-        rows = np.flatnonzero(np.frombuffer(self.call_cases, dtype=np.int32) == index)
-        return [self.call_offsets[row] for row in rows.tolist()]
+        offsets = []
+        begin = 0
+        for page in self.call_cases.pages():
+            rows = np.flatnonzero(np.asarray(page) == index)
+            offsets += [self.call_offsets[begin + row] for row in rows.tolist()]
+            begin += len(page)
+        return offsets
 
     def every_line_counts(self, file: str, stages: Iterable[str]) -> bool:
         """Return whether every line of records.jsonl or scores.jsonl belongs to the last end of one of these stages.
@@ -380,11 +369,15 @@ class RunIndex:
         self.failed_calls.setdefault(kind, FailedCalls(0, offset)).count += 1
 
     def _take(self, name: str, index: int, commit: _HasStatus, offset: int) -> None:
-        stage = self.stage(name)
+        stage = self.stages.get(name) or self.stage(name)
         is_first = commit.try_ == 1 and commit.status == "ok" and index not in self.tries
         if is_first and (stage is self.ask or self.ask.code(index)):
-            # Nearly every end. What follows is for the others.
-            stage.set(index, "ok", offset)
+            # Nearly every end, twice for every case of a run. What follows is for the others.
+            if index == len(stage.codes):
+                stage.codes.append(OK)
+                stage.offsets.append(offset)
+            else:
+                stage.set(index, "ok", offset)
             return
         if stage is not self.ask:
             last_try = self.tries.get(index, 1 if self.ask.code(index) else 0)
@@ -434,9 +427,9 @@ class RunIndex:
         positions = {name: sidecar.position(folder / name, end) for name, end in self.positions.items()}
         return IndexHead(positions, list(self.stages), self.tries, self.spent, self.counts, self.failed_calls)
 
-    def _arrays(self) -> list[array[Any] | bytearray]:
+    def _arrays(self) -> list[sidecar.Column]:
         """Return the arrays of the sidecar, in the order in which `_fill` reads them."""
-        arrays: list[array[Any] | bytearray] = [self.call_cases, self.call_kinds, self.call_offsets]
+        arrays: list[sidecar.Column] = [self.call_cases, self.call_kinds, self.call_offsets]
         for stage in self.stages.values():
             arrays += [stage.codes, stage.offsets]
         return arrays
@@ -446,21 +439,21 @@ class RunIndex:
             self.positions[name] = at.end
         self.tries, self.spent, self.counts = head.tries, head.spent, head.counts
         self.failed_calls = head.failed_calls
-        self.call_cases = fill(self.call_cases, next(arrays))
-        self.call_kinds = fill(self.call_kinds, next(arrays))
-        self.call_offsets = fill(self.call_offsets, next(arrays))
+        self.call_cases.load(next(arrays), fill)
+        self.call_kinds.load(next(arrays), fill)
+        self.call_offsets.load(next(arrays), fill)
         for name in head.stages:
             stage = self.stage(name)
             stage.codes.extend(next(arrays))
-            stage.offsets = fill(stage.offsets, next(arrays))
+            stage.offsets.load(next(arrays), fill)
 
 
 class StageIndex:
     """One stage of all cases: a status code per case (0 if it has not ended) and the offset of its last line."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: PageFile | None = None) -> None:
         self.codes = bytearray()
-        self.offsets = array("q")
+        self.offsets = PagedColumn("q", file)
 
     def set(self, index: int, status: Status, offset: int) -> None:
         """Store how a case ended. A later end replaces an earlier one."""
@@ -471,7 +464,7 @@ class StageIndex:
             return
         if missing > 1:
             self.codes.extend(bytes(missing))
-            self.offsets.extend([-1] * missing if missing < 64 else array("q", [-1]) * missing)
+            self.offsets.extend(repeat(-1, missing))
         self.codes[index] = CODES[status]
         self.offsets[index] = offset
 

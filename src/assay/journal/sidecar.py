@@ -13,15 +13,16 @@ import os
 from array import array
 from collections.abc import Sequence
 from contextlib import suppress
-from mmap import ACCESS_READ, MADV_DONTNEED, mmap
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, Union
 from zlib import crc32
 
 import msgspec
 
 from assay.core.files import own_temporary
 from assay.journal.lines import FORMAT
+from assay.journal.paged_column import PagedColumn
 
 # Change it when the meaning of a sidecar's content changes. Older sidecars are then ignored.
 _VERSION = 8
@@ -32,6 +33,7 @@ _MARK_BYTES = 19
 _CHECKSUM_BYTES = 8
 _BLOCK_BYTES = 1 << 20
 
+Column = Union["array[Any]", bytearray, PagedColumn]
 HeadT = TypeVar("HeadT", bound=msgspec.Struct)
 
 
@@ -70,20 +72,20 @@ def _mark(path: Path, end: int) -> str:
         return ""
 
 
-def save(path: Path, head: msgspec.Struct, arrays: Sequence[array[Any] | bytearray]) -> None:
+def save(path: Path, head: msgspec.Struct, columns: Sequence[Column]) -> None:
     """Write a sidecar. Does nothing if the folder cannot be written or the disk is full: it is never needed."""
-    # Views, because copies would double the memory of a large index.
-    views = [memoryview(column).cast("B") if len(column) else memoryview(b"") for column in arrays]
-    frame = _Frame(_VERSION, FORMAT, [len(view) for view in views], msgspec.Raw(msgspec.json.encode(head)))
+    sizes = [len(column) * (1 if isinstance(column, bytearray) else column.itemsize) for column in columns]
+    frame = _Frame(_VERSION, FORMAT, sizes, msgspec.Raw(msgspec.json.encode(head)))
     first = msgspec.json.encode(frame) + b"\n"
     checksum = crc32(first)
     temporary = own_temporary(path)
     try:
         with temporary.open("wb") as file:
             file.write(first)
-            for view in views:
-                file.write(view)
-                checksum = crc32(view, checksum)
+            for column in columns:
+                for page in column.pages() if isinstance(column, PagedColumn) else [column]:
+                    file.write(page)
+                    checksum = crc32(page, checksum)
             file.write(b"%08x" % checksum)
         temporary.replace(path)
     except OSError:
@@ -146,10 +148,3 @@ def _is_intact(file: BinaryIO) -> bool:
         checksum = crc32(block, checksum)
         remaining -= len(block)
     return file.read() == b"%08x" % checksum
-
-
-def release_pages(view: memoryview) -> None:
-    """Give the memory of a mapped sidecar back to the system. The next reader of a page gets it from the file."""
-    mapping = view.obj
-    if isinstance(mapping, mmap):
-        mapping.madvise(MADV_DONTNEED)

@@ -271,7 +271,7 @@ class JournalFiles:
         for stage in stages:
             if stage.codes:
                 has_ended = np.frombuffer(stage.codes, dtype=np.uint8) != 0
-                ends.append(np.frombuffer(stage.offsets, dtype=np.int64)[has_ended])
+                ends.append(stage.offsets.to_numpy()[has_ended])
         if not ends:
             return
         self._connection.register("ends", {"at": np.concatenate(ends)})
