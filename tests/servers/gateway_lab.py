@@ -58,8 +58,10 @@ class Plan:
         self.solve = solve
         self.total = self.slots = total
 
-    def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
-        return (Case(at, f"k{at}", "s", "me", "", at) for at in range(self.total) if not skip(at))
+    def load(self, skip: Callable[[int], bool] | None, open_cases: int) -> Iterator[Case]:
+        return (
+            Case(at, f"k{at}", "s", "me", "", at) for at in range(self.total) if skip is None or not skip(at)
+        )
 
 
 class Lab:

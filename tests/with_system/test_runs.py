@@ -27,6 +27,7 @@ def watch(event, values):
         host = values[0] if event == "socket.getaddrinfo" else values[1]
         # The address of a Unix socket is its path: it does not leave the machine.
         host = host if isinstance(host, (str, bytes)) or host is None else host[0]
+        host = host.decode() if isinstance(host, bytes) else host
         with open(os.environ["SEEN"], "a") as file:
             file.write(json.dumps(str(host)) + "\\n")
         if str(host) != "127.0.0.1":

@@ -17,8 +17,8 @@ import assay
 from assay.cli.completion import COMPLETE_VARIABLE, answer_shell
 from assay.cli.suite_command import SETTINGS, suite_command
 from assay.core.errors import AssayError, StopRun, UsageError
+from assay.core.process_end import leave_threads
 from assay.core.registry import unknown
-from assay.core.threads import leave_threads
 from assay.screen import tell
 from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
 

@@ -17,10 +17,6 @@ from weakref import WeakSet
 R = TypeVar("R")
 _POLL_SECONDS = 0.05
 
-leave_threads = threading.Event()
-"""Set if a thread is inside a library and cannot be ended, so that Python's own end would wait for it or crash. The
-command then ends the process without it."""
-
 
 class DaemonPool:
     """A pool of at most `size` daemon threads, started when needed. They live until the process ends.

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from assay.core.errors import ExecutorRefused, MissingExtra
-from assay.core.threads import DaemonPool, leave_threads
+from assay.core.process_end import leave_threads
+from assay.core.threads import DaemonPool
 from assay.executors.ray_actor import WorkerActor
 
 if TYPE_CHECKING:
