@@ -162,6 +162,8 @@ class Stage:
         self.behaviour = Behaviour(wrap=configuration.wrap)
         self.lasting = self.behaviour
         """How the endpoint behaves in the undisturbed run, too."""
+        self.was_bad = False
+        """Whether the endpoint has failed to answer in an earlier start."""
         self.how = How()
         self.starts = 0
         self.cpu = 0.0
@@ -211,6 +213,7 @@ class Stage:
     def start(self, disturbance: Disturbance | None = None, **job: Any) -> Ended:
         """Start or continue the run, wait for its end, and check what was sent, logged and printed."""
         whole = self.whole  # may play it, at an endpoint of other behaviour
+        self.was_bad = self.was_bad or bool(self.behaviour.faults)
         self.lab.behave(self.behaviour)
         before = read_logged(self.folder).replies
         ended = self.begin(disturbance, **job).end()
@@ -275,6 +278,10 @@ class Stage:
         self.how = How(concurrency=self.random.choice((1, 4, 8)))
         whole, more = self.whole, []
         ended = self.start()
+        if ended.code == 3 and self.was_bad:
+            # A case that went on after an endpoint's failure, and was then interrupted, ends with that failure. This
+            # start asks again, as the message says.
+            ended = self.start()
         for _ in range(4):
             if ended.code != 2 or not self.damaged:
                 break

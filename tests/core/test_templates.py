@@ -92,9 +92,15 @@ def test_a_template_does_not_print_an_address_in_memory(source: str, name: str) 
         ("{{ rows | map(attribute='a') | join }}", "0xdeadbeef"),
         ("<A at 0x{{ '%08x' % number }}>", "<A at 0x000000ff>"),
         ("at {{ rows[0].a }}{{ number }}", "at 0xdeadbeef255"),
+        ("at {{ '%#x' | format(size) }}", "at 0x1000000"),
         ("{{ dict }}", "<class 'dict'>"),
     ],
 )
 def test_addresses_in_data_and_in_the_template_itself_are_text(source: str, text: str) -> None:
-    values = {"trace": "<Model object at 0x7F9D3C4F2840>", "rows": [{"a": "0xdeadbeef"}], "number": 255}
+    values = {
+        "trace": "<Model object at 0x7F9D3C4F2840>",
+        "rows": [{"a": "0xdeadbeef"}],
+        "number": 255,
+        "size": 1 << 24,
+    }
     assert Template(source).render(values) == text

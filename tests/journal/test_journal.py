@@ -76,22 +76,51 @@ def test_a_score_counts_for_the_try_it_judged(tmp_path: Path) -> None:
     again.close()
 
 
-def test_an_interrupted_try_replays_replies_and_refusals_but_no_failure_of_the_endpoint(
-    tmp_path: Path,
-) -> None:
+def failed(n: int, kind: str) -> Call:
+    return Call(0, "k0", "set", "m", ASK, 1, "h", n, None, None, Failure(kind, "no"))
+
+
+def test_an_interrupted_try_asks_again_what_an_endpoint_failed_to_answer_last(tmp_path: Path) -> None:
     """A try that ended with a failure replays its replies only."""
     journal = open_journal(tmp_path)
     journal.call(call(0))
-    for n, kind in enumerate(("timeout", "bad_reply", "refusal"), 1):
-        journal.call(Call(0, "k0", "set", "m", ASK, 1, "h", n, None, None, Failure(kind, "no")))
+    journal.call(failed(1, "timeout"))
     journal.close()
     interrupted = open_journal(tmp_path)
-    assert set(interrupted.replies(0, ASK, 0)) == {(ASK, "h", 0), (ASK, "h", 3)}
+    assert set(interrupted.replies(0, ASK, 0)) == {(ASK, "h", 0)}
     interrupted.end_case(end(0, status="infra_error"), [])
     interrupted.close()
     ended = open_journal(tmp_path)
     assert set(ended.replies(0, ASK, ended.last_try(0))) == {(ASK, "h", 0)}
     ended.close()
+
+
+def test_an_interrupted_try_replays_refusals_and_failures_after_which_its_case_went_on(
+    tmp_path: Path,
+) -> None:
+    """Later requests may contain what the case did without the reply: asked again, they would be paid twice."""
+    journal = open_journal(tmp_path)
+    journal.call(failed(0, "timeout"))
+    journal.call(Call(0, "k0", "set", "m", ASK, 1, "without it", 0, None, Response("paid")))
+    journal.call(failed(1, "refusal"))
+    journal.close()
+    interrupted = open_journal(tmp_path)
+    assert set(interrupted.replies(0, ASK, 0)) == {(ASK, "h", 0), (ASK, "without it", 0), (ASK, "h", 1)}
+    interrupted.close()
+
+
+def test_a_continued_run_remembers_no_call_of_a_case_that_is_solved_and_scored(tmp_path: Path) -> None:
+    """Of a million judged cases that would be 185 MB."""
+    journal = open_journal(tmp_path)
+    for index in range(2):
+        judged = Call(index, f"k{index}", "set", "m", "judge", 1, "h", 0, None, Response("right"))
+        journal.call(judged)
+        journal.end_case(end(index), [record(index)])
+    journal.end_scoring(end(0, SCORER), [Score(0, "k0", "set", "m", SCORER, "em", value=1.0)])
+    journal.close()
+    again = open_journal(tmp_path)
+    assert [bool(again.replies(index, "judge", 1)) for index in range(2)] == [False, True]
+    again.close()
 
 
 def test_a_case_that_lost_its_worker_replays_the_failures_of_this_start(tmp_path: Path) -> None:

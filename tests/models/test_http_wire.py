@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import zlib
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -14,11 +15,15 @@ from assay.core.errors import ModelError
 from assay.models.calling.http_client import HttpEndpoint, bearer
 from assay.models.calling.http_wire import (
     MAX_HEAD_BYTES,
+    MAX_KEPT_HEADS,
     Headers,
     HttpResponse,
     HttpUrl,
+    ParsedHeads,
     ResponseError,
+    ResponseHead,
     ResponseParser,
+    parse_head,
     parse_url,
 )
 
@@ -340,3 +345,47 @@ def test_an_answer_before_the_whole_request_counts_and_ends_the_connection(run: 
             await endpoint.close()
 
     run(main)
+
+
+HEADS = st.lists(
+    st.sampled_from(
+        [
+            b"HTTP/1.1 200 OK\r\n",
+            b"HTTP/1.0 500 No\n",
+            b"Content-Length: 2\r\n",
+            b"Content-Length: 3\r\n",
+            b"Transfer-Encoding: chunked\r\n",
+            b"Connection: close\r\n",
+            b" folded\r\n",
+            b"\r\n",
+            b"\n",
+            b"hi",
+            b"x: y",
+        ]
+    ),
+    max_size=8,
+).map(b"".join)
+
+
+@given(st.lists(HEADS, max_size=12))
+def test_remembered_heads_are_those_that_would_be_parsed(pieces: list[bytes]) -> None:
+    heads = ParsedHeads()
+    for piece in [*pieces, *pieces]:
+        assert _outcome(heads.parse, piece) == _outcome(parse_head, piece)
+
+
+def _outcome(parse: Callable[[bytes], ResponseHead | None], data: bytes) -> object:
+    try:
+        head = parse(data)
+    except ResponseError as error:
+        return str(error)
+    return head and (*head[:1], dict(head.headers), *head[2:])
+
+
+def test_few_heads_are_remembered_although_each_reply_has_another() -> None:
+    heads = ParsedHeads()
+    for number in range(10 * MAX_KEPT_HEADS):
+        head = heads.parse(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nx-request-id: %d\r\n\r\nhi" % number)
+        assert head is not None
+        assert head.headers["x-request-id"] == str(number)
+    assert len(heads) <= MAX_KEPT_HEADS

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import threading
 import time
 from contextlib import suppress
@@ -31,22 +32,28 @@ class SignalWakeup:
     """Wakes the main thread after each Ctrl-C and SIGTERM. Elsewhere than in the main thread it does nothing.
 
     A copy of this process that user code makes writes to the same file descriptor. The main thread is then woken for
-    nothing, which does no harm.
+    nothing, which does no harm. Without uvloop, code of a case that calls `loop.add_signal_handler` switches this off.
     """
 
     def __init__(self) -> None:
-        self._reader = self._writer = self._writer_before = -1
+        self._thread: threading.Thread | None = None
+        self._reader: socket.socket
+        self._writer: socket.socket
+        self._writer_before = -1
 
     def __enter__(self) -> None:
         main = threading.main_thread()
         if threading.current_thread() is not main or signal.getsignal(_HARMLESS) != signal.SIG_DFL:
             return
-        self._reader, self._writer = os.pipe()
-        os.set_blocking(self._writer, False)
+        self._reader, self._writer = socket.socketpair()
+        self._writer.settimeout(0)  # a signal must not wait
         # The event loop may have a file descriptor of its own here. The thread passes every number on to it.
-        self._writer_before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        self._writer_before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         signal.signal(_HARMLESS, lambda *_: None)
-        threading.Thread(target=self._listen, args=(main.ident,), name="assay-signals", daemon=True).start()
+        self._thread = threading.Thread(
+            target=self._listen, args=(main.ident,), name="assay-signals", daemon=True
+        )
+        self._thread.start()
 
     def _listen(self, main: int) -> None:
         reader = select.poll()
@@ -58,7 +65,7 @@ class SignalWakeup:
                 del wake_at[0]
                 signal.pthread_kill(main, _HARMLESS)
                 continue
-            numbers = os.read(self._reader, 64)
+            numbers = self._reader.recv(64)
             if _END in numbers:
                 break
             if self._writer_before >= 0:
@@ -66,13 +73,16 @@ class SignalWakeup:
                     os.write(self._writer_before, numbers)
             if signal.SIGINT in numbers or signal.SIGTERM in numbers:
                 wake_at = [time.monotonic() + delay for delay in _WAKE_AT]
-        os.close(self._reader)
 
     def __exit__(self, *_: object) -> None:
-        if self._writer < 0:
+        if self._thread is None:
             return
         signal.set_wakeup_fd(self._writer_before, warn_on_full_buffer=False)
+        self._writer.settimeout(None)
+        self._writer.send(bytes([_END]))
+        # The loop closes its descriptor next. The thread must not write to a file that gets the same number.
+        self._thread.join()
         signal.signal(_HARMLESS, signal.SIG_DFL)
-        os.write(self._writer, bytes([_END]))
-        os.close(self._writer)
-        self._writer = -1
+        self._reader.close()
+        self._writer.close()
+        self._thread = None

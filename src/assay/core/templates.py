@@ -298,6 +298,7 @@ class Template:
         if not printed:
             return
         data = {address.lower() for each in _texts_in(values) for address in _ADDRESS.findall(each)}
+        # `{{ '%#x' | format(n) }}` prints a number of the values.
         for name, address in printed:
             if address.lower() not in data:
                 raise TemplateProblem(
@@ -307,12 +308,17 @@ class Template:
 
 
 def _texts_in(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys and texts of a JSON value. Without recursion: the value may be nested deep."""
+    """Yield the keys and texts of a JSON value, and its whole numbers as `hex` prints them.
+
+    Without recursion: the value may be nested deep.
+    """
     rest: list[Any] = [values]
     while rest:
         value = rest.pop()
         if isinstance(value, str):
             yield value
+        elif isinstance(value, int):
+            yield hex(value)
         elif isinstance(value, Mapping):
             rest.extend(value)
             rest.extend(value.values())

@@ -152,7 +152,13 @@ async def _call_in_task(
     """Run an async function in a task of its own."""
     loop = asyncio.get_running_loop()
     calls = case_calls.get()
-    limit = StepLimit(_guard_tasks(loop, timeout), calls.begin(function) if calls else None)
+    try:
+        owner = calls.begin(function) if calls else None
+    except UserCodeError:  # it has blocked another worker
+        if close is not None:
+            close()
+        raise
+    limit = StepLimit(_guard_tasks(loop, timeout), owner)
     # `over` is set by the end of the task or by the timer. This takes a third of the time of asyncio.wait.
     over = loop.create_future()
     task = loop.create_task(_Guarded(_run(function, args, kwargs, over, limit), limit))

@@ -18,8 +18,8 @@ from assay.core.suite import CaseResult, Row, Rows, Suite
 from assay.core.types import SUBJECT_KINDS, Case, End, Score
 from assay.journal.reader import RunReader
 
-# Cases that are built at once: at most so many, and at most half as many as are open, because a case of a memory suite
-# may have megabytes.
+# Cases that are built at once: half as many as are open, within these bounds. A case of a memory suite may have
+# megabytes.
 _MAX_GROUP, _MIN_GROUP = 32, 8
 
 

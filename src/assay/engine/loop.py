@@ -148,7 +148,6 @@ class Loop:
     def _replies(self, index: int, stage: str) -> Replies:
         if self._new and index not in self._lost:
             return {}
-        # Of tries that ended, only calls with a reply are replayed. A new try sends the failed calls again.
         return self._journal.replies(index, stage, self._journal.last_try(index))
 
     async def _worker(self) -> None:

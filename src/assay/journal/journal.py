@@ -68,13 +68,13 @@ class Journal:
         self.folder = folder
         run = run or run_id(folder)
         self.repairs: list[Repair] = []
-        self.index = RunIndex.of_run(folder, file=PageFile(folder))
+        self.index = RunIndex.of_run(folder, file=PageFile(folder, room))
         if self.index.damage:
             self.repairs = repair(folder, self.index)
         if lost_lines and not self.repairs and (folder / RECORDS).is_file():
             reopen_cases(folder)
         if self.repairs or lost_lines:
-            self.index = RunIndex.of_run(folder, verify=True, file=PageFile(folder))
+            self.index = RunIndex.of_run(folder, verify=True, file=PageFile(folder, room))
         self._redact = redact = Redactor(secrets)
         self._calls, self._records, self._scores = [
             JournalFile(folder / name, redact, run, room) for name in FILES
@@ -102,27 +102,31 @@ class Journal:
         places: dict[int, list[int]] = {}
         index, codes = self.index, self.index.ask.codes
         ended = len(codes)
+        # The solver and the scorers of a case that is done never run again.
+        done = self.done_map(ended, retry_failed=True)
         for case, kind, offset in zip(index.call_cases, index.call_kinds, index.call_offsets, strict=True):
             if kind == SHARED_CALL:
                 self._has_replies = True  # `shared_replies` finds these by request
             # The solver of a case with status ok never runs again, so its calls are not needed. Its scorers may.
-            elif case >= ended or codes[case] != OK or kind != ASK_CALL:
+            elif case >= ended or not (done[case] or (codes[case] == OK and kind == ASK_CALL)):
                 places.setdefault(case, []).append(offset)
         return places
 
     def replies(self, index: int, stage: str, last_try: int) -> Replies:
         """Return the calls that a try of a case may replay.
 
-        Of earlier starts these are the replies, and the failures that count against the subject, such as refusals, if
-        their try was interrupted. An endpoint's failure is not replayed: whoever starts the run again wants it asked
-        again. With `keep_open_calls`, all calls of this start are returned too: a case that lost its worker goes on.
+        Of tries that ended these are the replies: a new try sends the failed calls again. A try that was interrupted
+        continues with all of its calls, but for an endpoint's failure at its very end: whoever starts the run again
+        wants it asked again. After an earlier failure the case went on, and its later replies fit only that. With
+        `keep_open_calls`, all calls of this start are returned too: a case that lost its worker goes on.
         """
         replies: Replies = {}
-        for offset in self._call_places.get(index, ()):
-            call = self._call_reader.call(offset)
+        earlier = [self._call_reader.call(offset) for offset in self._call_places.get(index, ())]
+        earlier = [call for call in earlier if call.stage == stage]
+        for position, call in enumerate(earlier, 1):
             failure = call.failure
-            if call.stage == stage and (
-                failure is None or (call.try_ > last_try and failure.status == "subject_error")
+            if failure is None or (
+                call.try_ > last_try and (failure.status == "subject_error" or position < len(earlier))
             ):
                 replies[call.stage, call.hash, call.n] = call
         for offset in (self._open_calls or {}).get(index, ()):

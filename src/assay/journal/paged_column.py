@@ -13,7 +13,6 @@ file: they search all pages at once.
 from __future__ import annotations
 
 import os
-import tempfile
 import weakref
 from array import array
 from collections.abc import Callable, Iterable, Iterator
@@ -24,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Union, cast
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from assay.journal.room import Room
 
 # Values of a page. A page of offsets has 128 KB: enough for numpy to search a million calls in half a millisecond, and
 # small enough to be read for a single case.
@@ -60,18 +61,26 @@ class PageFile:
     It is beside the journal, because the temporary folder of many systems is in memory.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, room: Room | None = None) -> None:
+        """`room` is what the run has reserved on its disk. Once it is given up, it is for replies in flight only."""
         self._folder = folder
+        self._room = room
         self._fd = -1  # opened by the first page: most runs have none
         self._size = 0
 
     def add(self, page: Numbers) -> int | None:
         """Write a new page. Returns its place; None if that fails, as on a full disk: the page then stays in memory."""
+        if self._room is not None and self._room.stop is not None:
+            return None
         try:
             if self._fd < 0:
-                with tempfile.TemporaryFile(dir=self._folder) as file:
-                    self._fd = os.dup(file.fileno())
+                # A fixed name: if a kill comes before the removal, the next start removes the file.
+                path = self._folder / ".pages"
+                self._fd = os.open(
+                    path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+                )
                 weakref.finalize(self, os.close, self._fd)
+                path.unlink(missing_ok=True)
             place = self._size
             self.write(place, page)
         except OSError:

@@ -85,6 +85,19 @@ def test_a_row_that_waits_for_a_silent_model_until_its_time_is_over_is_repeated(
     assert [row["hop_stats"]["status"] for row in results_of(run)] == ["OK"]
 
 
+@pytest.mark.parametrize("kind", ["def", "async def"])
+def test_a_function_that_asks_without_end_counts_as_an_error_although_it_is_inside_a_call(
+    tmp_path: Path, kind: str
+) -> None:
+    """Each call is answered at once. A row that is repeated would pay for as many calls again, at every start."""
+    wait = "await " if kind == "async def" else ""
+    code = f"{kind} hop(n, session):\n    while True:\n        {wait}session.model.chat(str(n))\n"
+    batch = Batch(tmp_path, code, numbered(1))
+    with FakeOpenAI() as server:
+        run = batch.run(timeout=2, model="openai/fake", base_url=server.url)
+    assert (run.summary.infra_error, run.summary.subject_error) == (0, 1)
+
+
 LEFT = {
     "a thread of asyncio": ("async def", "await asyncio.to_thread(time.sleep, 3600)"),
     "a thread of its own": ("async def", "threading.Thread(target=time.sleep, args=(3600,)).start()"),

@@ -87,10 +87,10 @@ class Session:
         self._run = run
         self._verify = verify
         self._hop_retry = hop_retry
-        self._open_calls: set[asyncio.Task[Any]] = set()
+        self._open_calls: dict[asyncio.Task[Any], float] = {}  # with the time of their start
         self._closed = False
-        self.was_waiting = False
-        """Whether a call was in flight when the session was closed."""
+        self.waited_seconds = 0.0
+        """How long the oldest call in flight had waited for its reply when the session was closed."""
         self.tracer = Tracer(on_step)
         self.failure: Failure | None = None
         """The first call that failed for a technical reason, such as a timeout of the endpoint.
@@ -254,10 +254,10 @@ class Session:
         A function that timed out may still run in its thread. It must not cause costs any more.
         """
         self._closed = True
-        self.was_waiting = bool(self._open_calls)
         self.tracer.close()
         if self._open_calls:
-            for task in self._open_calls - {asyncio.current_task()}:
+            self.waited_seconds = asyncio.get_running_loop().time() - min(self._open_calls.values())
+            for task in self._open_calls.keys() - {asyncio.current_task()}:
                 task.cancel()
 
     def _with_feedback(self, context: Any) -> Any:
@@ -306,7 +306,7 @@ class Session:
             if takes_schema:
                 all_params["response_format"] = response_format(schema)
         request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=all_params)
-        self._open_calls.add(task)
+        self._open_calls[task] = asyncio.get_running_loop().time()
         try:
             return (await asker.ask(request)).text
         except ModelError as error:
@@ -314,7 +314,7 @@ class Session:
                 self.failure = error.failure
             raise
         finally:
-            self._open_calls.discard(task)
+            self._open_calls.pop(task, None)
 
 
 class PlainModel:

@@ -34,6 +34,10 @@ from assay.solvers.hop.trace import HopletObserver
 SESSION = "session"
 _POSITIONAL_KINDS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
+# A function that is over time has waited for one reply at least this share of it, or the time was its own: a function
+# that never ends asks one quick call after the other, and is nearly always inside one.
+_ENDPOINT_SHARE = 0.5
+
 
 class HopInputs(Struct, frozen=True):
     """The input fields of one row, and the profile whose models the function uses."""
@@ -76,8 +80,8 @@ class HopSolver(Solver):
         """Call the function on one row. An exception or an invalid result fails the row.
 
         If a model call failed for a technical reason and the function then raised or returned FAIL, the row
-        ends with the model's failure. So does a row whose time is over while it waits for a model. The next start of
-        the run repeats such a row.
+        ends with the model's failure. So does a row whose time is over while it waits for a model that has used up
+        most of it. The next start of the run repeats such a row.
         """
         if self._reload is not None:
             self._function = self._reload()
@@ -93,7 +97,11 @@ class HopSolver(Solver):
             failure = CaseFailed(error.failure(where=error.kind))
             if session.failure is not None:
                 failure = ModelError(session.failure)
-            elif error.kind == "timeout" and session.was_waiting:
+            elif (
+                error.kind == "timeout"
+                and not error.where  # code that blocks the loop has a place, and is the function's own fault
+                and session.waited_seconds >= self._timeout * _ENDPOINT_SHARE
+            ):
                 # The endpoint has used up the function's time. The next start repeats the row, with all replies so far.
                 message = f"the model had not answered when the {self._timeout:g} s of the function were over"
                 failure = ModelError(Failure("timeout", message))

@@ -31,7 +31,6 @@ from assay.suites.task.task import Task
 
 # Settings in which the harness writes a function as `<function name at 0x…>`, not as source text.
 _NESTED_FUNCTIONS = frozenset({"fewshot_config", "filter_list"})
-# Characters that the harness replaces in file names.
 
 
 def file_names(spec: RunSpec, tasks: list[str], started: float) -> tuple[Path, str, str]:

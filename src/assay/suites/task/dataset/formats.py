@@ -238,9 +238,8 @@ def _json_lines(path: Path) -> Rows:
     with open_checked(path) as file:
         for number, raw in enumerate(read_lines(file, path), 1):
             if number > 1:
-                text = (
-                    raw.strip()
-                )  # what `jsonl.body` does for these lines: a call would cost more than the work
+                # What `jsonl.body` does for these lines. A call would cost more than the work.
+                text = raw.strip()
             elif raw.startswith(UTF16_MARKS):
                 raise InputError(Problem(f"{path}:1", IS_UTF16))
             else:
