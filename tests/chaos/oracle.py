@@ -55,10 +55,11 @@ class Logged(NamedTuple):
 def run_folders() -> list[Path]:
     """Return the run folders in the working folder, that of the last start at the end.
 
-    Their names do not tell the order, because the clock of a start may jump. Each start writes its run's lock.
+    Their names do not tell the order, because the clock of a start may jump. Each start writes its run's lock. Not by
+    its time of change, which a fault may set, but by the time at which the system saw the last write.
     """
     folders = [path.parent for path in Path(RUNS).glob("*/run.json")]
-    return sorted(folders, key=lambda run: ((run / "lock").stat().st_mtime_ns, run))
+    return sorted(folders, key=lambda run: ((run / "lock").stat().st_ctime_ns, run))
 
 
 def read_logged(folder: Path) -> Logged:
