@@ -27,17 +27,36 @@ def pages(found: Results) -> dict[Path, str]:
 
 
 def write_pages(found: Results) -> None:
-    """Write tables and charts into the repository."""
+    """Write tables and charts into the repository. Raises ValueError, and writes nothing, if a page lost a mark."""
+    texts = {page: replace_section(page, text) for page, text in pages(found).items()}
     for name, svg in charts(found).items():
         (PICTURES / name).write_text(svg, encoding="utf-8")
-    for page, text in pages(found).items():
-        before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-        page.write_text(f"{before}{BEGIN}{text}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    for page, text in texts.items():
+        page.write_text(text, encoding="utf-8")
+
+
+def replace_section(page: Path, section: str) -> str:
+    """Return the text of a page with another section between its marks."""
+    before, _, after = _parts(page)
+    return f"{before}{BEGIN}{section}{END}{after}"
 
 
 def section_of(page: Path) -> str:
     """Return what stands between the marks of a page."""
-    return page.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+    return _parts(page)[1]
+
+
+def _parts(page: Path) -> tuple[str, str, str]:
+    """Return a page before, between and after its marks. Raises ValueError unless it has each of them once.
+
+    Without this check, a page that lost a mark would get a second section, or lose the text after its section.
+    """
+    text = page.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    section, _, after = rest.partition(END)
+    if text.count(BEGIN) != 1 or text.count(END) != 1 or END in before:
+        raise ValueError(f"{page}: expected one line {BEGIN} and, below it, one line {END}")
+    return before, section, after
 
 
 def charts(found: Results) -> dict[str, str]:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from assay.core import bounds
@@ -176,17 +175,3 @@ def test_odd_yaml_is_a_sentence(tmp_path: Path, text: str, message: str) -> None
 def test_yaml_with_many_brackets_side_by_side_is_read(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("a:\n" + "- [1, {b: [2]}]\n" * 200)
     assert len(load_yaml(tmp_path / "x.yaml").value["a"]) == 200
-
-
-def test_a_parquet_file_that_unpacks_to_too_much_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    """By the sizes that its own metadata has. Here a thousandth of the real bound."""
-    path = tmp_path / "rows.parquet"
-    with duckdb.connect() as database:
-        query = f"copy (select repeat('0', 1000) || range as text from range(20000)) to '{path}' (compression zstd)"
-        database.execute(query)
-        assert path.stat().st_size < 1 << 20
-        bounds.refuse_large_parquet(database, path)
-        with pytest.raises(
-            InputError, match=r"rows\.parquet: a group of its rows has [\d,]+ bytes unpacked, more than"
-        ):
-            bounds.refuse_large_parquet(database, path, bounds.MAX_DOCUMENT_BYTES // 1000)

@@ -28,6 +28,35 @@ def test_pages_and_pictures_are_what_the_recorded_results_say() -> None:
         assert (pages.PICTURES / name).read_text() == svg, name
 
 
+def test_every_page_has_each_mark_of_its_section_once() -> None:
+    for page in pages.pages(results.read()):
+        text = page.read_text()
+        assert (text.count(pages.BEGIN), text.count(pages.END)) == (1, 1), page.name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"before section {pages.END} after",
+        f"before {pages.BEGIN} section after",
+        f"before {pages.END} section {pages.BEGIN} after",
+        f"before {pages.BEGIN} section {pages.END} {pages.BEGIN} section {pages.END} after",
+    ],
+)
+def test_a_page_without_its_marks_is_not_written(tmp_path: Path, text: str) -> None:
+    """It would get a second section, or lose what follows its section."""
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    with pytest.raises(ValueError, match=r"page\.md: expected one line <!-- peers"):
+        pages.replace_section(page, "new")
+
+
+def test_only_the_section_of_a_page_is_replaced(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before {pages.BEGIN} old {pages.END} after")
+    assert pages.replace_section(page, "new") == f"before {pages.BEGIN}new{pages.END} after"
+
+
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
 def test_every_program_names_its_version_its_command_and_how_telemetry_is_off(
     peer: Peer, tmp_path: Path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -37,11 +38,12 @@ CHOICE = {
     "finish_reason": "stop",
     "text": "hi",
 }
+# The echo of the prompt "ab", and the token that is generated after it.
 LOGPROBS = {
-    "tokens": ["a", "b"],
-    "token_logprobs": [None, -0.5],
-    "text_offset": [0, 1],
-    "top_logprobs": [None, {"b": -0.5}],
+    "tokens": ["a", "b", "c"],
+    "token_logprobs": [None, -0.5, -0.5],
+    "text_offset": [0, 1, 2],
+    "top_logprobs": [None, {"b": -0.5}, {"c": -0.5}],
 }
 EMBEDDINGS = {
     "object": "list",
@@ -54,12 +56,14 @@ CHAT_REPLIES: list[dict[str, Any]] = [
     {"error": {"message": "no", "code": "x"}},
     EMBEDDINGS,
 ]
-# By path: /tokenize and its neighbours are asked for likelihoods.
 COMPLETIONS = {
-    "": {"model": "m", "choices": [CHOICE | {"logprobs": LOGPROBS}], "usage": USAGE},
+    "": {"model": "m", "choices": [CHOICE | {"text": "abc", "logprobs": LOGPROBS}], "usage": USAGE}
+}
+# By path: /tokenize and its neighbours are asked for likelihoods.
+WITH_TOKENIZER = COMPLETIONS | {
     "/tokenizer_info": {"bos_token": "<s>", "eos_token": "</s>"},
-    "/tokenize": {"tokens": [1, 2], "count": 2},
-    "/detokenize": {"prompt": "ab"},
+    "/tokenize": {"tokens": [1], "count": 1},
+    "/detokenize": {"prompt": "a"},
 }
 ENTRY = {"id": 1, "token": "a", "logprob": -0.5, "top_logprobs": [{"id": 1, "token": "a", "logprob": -0.5}]}
 LLAMA = {
@@ -69,7 +73,7 @@ LLAMA = {
 }
 ENDPOINTS: dict[str, list[dict[str, Any]]] = {
     **dict.fromkeys(("openai", "azure", "deepseek", "ollama", "openrouter", "qwen"), CHAT_REPLIES),
-    "openai-completions": [COMPLETIONS],
+    "openai-completions": [COMPLETIONS, WITH_TOKENIZER],
     "openai-responses": [
         {
             "status": "completed",
@@ -145,7 +149,9 @@ def keys_without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
 def response(random: Random, body: bytes) -> bytes:
     """An HTTP response with the body: mostly a right one, sometimes with odd headers or changed bytes."""
     status = pick(random, STATUSES, [200])
-    fields = [random.choice(FIELDS)] if random.random() < 0.25 else []
+    fields = [b"Connection: close"]
+    if random.random() < 0.25:
+        fields.append(random.choice(FIELDS))
     if random.random() < 0.9:
         fields.append(b"Content-Length: %d" % len(body))
     head = b"\r\n".join([b"HTTP/1.1 %d OK" % status, *fields])
@@ -191,7 +197,8 @@ def odd_replies(random: Random, replies: dict[str, Any]) -> dict[str, list[bytes
 
 
 def fine(body: bytes) -> bytes:
-    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    """A right response. The client must not use the connection again: `Replies` closes it."""
+    return b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 
 
 @fuzzed(25)
@@ -229,6 +236,32 @@ def connect(name: str, url: str) -> Model:
     return model
 
 
+# Requests that a provider answers, by their number in REQUESTS, where these are not chat, text and embeddings.
+# The tokenizer here has one reply for all texts, so that a continuation never adds a token to its prompt.
+ANSWERED = {"openai-completions": {0, 1, 2, 3, 4}, "llama-server": {0, 1, 3, 4}}
+
+
+def test_every_provider_answers_with_unchanged_replies() -> None:
+    """Changes of replies that are refused anyway would test nothing."""
+    answered: dict[str, set[int]] = {name: set() for name in ENDPOINTS}
+
+    async def main() -> None:
+        replies = Replies()
+        async with Wired(replies) as server:
+            for name, reply in ((name, reply) for name, each in ENDPOINTS.items() for reply in each):
+                by_path = reply if "" in reply else {"": reply}
+                replies.pieces = {path: [fine(json.dumps(body).encode())] for path, body in by_path.items()}
+                for number, request in enumerate(REQUESTS):
+                    model = connect(name, server.url)
+                    with suppress(ModelError):
+                        await model.send(request, 1)
+                        answered[name].add(number)
+                    await model.close()
+
+    run_bounded(main)
+    assert answered == {name: ANSWERED.get(name, {0, 1, 4}) for name in ENDPOINTS}
+
+
 @fuzzed(40)
 def test_a_provider_reads_a_reply_or_fails_the_call(random: Random) -> None:
     """JSON with odd values at any place: the case gets a Failure, and never an exception of ours."""
@@ -260,6 +293,17 @@ SERVICE = {
         "items": [{"id": "1", "text": "x", "session": "s", "date": "2024-01-01", "metadata": {"a": 1}}]
     },
 }
+
+
+def test_the_memory_http_reads_unchanged_replies() -> None:
+    async def main() -> None:
+        replies = Replies()
+        replies.pieces = {path: [fine(json.dumps(body).encode())] for path, body in SERVICE.items()}
+        async with Wired(replies) as server:
+            hits, items = await lived(make(server.url))
+            assert (len(hits), len(items)) == (1, 1)
+
+    run_bounded(main)
 
 
 @fuzzed(8)

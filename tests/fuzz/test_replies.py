@@ -7,6 +7,8 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
+import pytest
+
 from assay.core.registry import built_in, find
 from assay.core.types import Response
 from assay.memories.helpers import dates, prompts
@@ -37,9 +39,12 @@ QUESTIONS: dict[str, Any] = {
 VERDICTS: list[dict[str, Any]] = [
     {"reason": "it is so", "label": "Correct"},
     {"reason": "it is so", "labels": {"1": "covered", "2": "missed"}},
-    {"reason": "it is so", "labels": {"1": "correct", "2": "irrelevant"}},
+    {"reason": "it is so", "labels": {"1": "correct"}},
+    {"reason": "it is so", "label": "updated"},
+    {"reason": "it is so", "label": "rejected"},
     {"reason": "it is so", "passed": True},
     {"result": {"a": [1, "x"]}},
+    {"result": "True"},
     {"missing_info": "the year"},
 ]
 # Replies that take long if a reader compares everything with everything.
@@ -76,6 +81,31 @@ def reply_of(random: Random) -> str:
 def test_every_judge_has_a_question_here() -> None:
     """A new judge fails here until the test below has a question for it. `rubric` takes none."""
     assert QUESTIONS.keys() | {"rubric"} == built_in("judge")
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_every_judge_reads_an_unchanged_verdict(name: str) -> None:
+    """Changes of verdicts that are refused anyway would test nothing."""
+    judge: JudgePrompt[Any] = find("judge", name).build()
+    labels = []
+    for verdict in VERDICTS:
+        with suppress(ValueError):
+            labels.append(judge.read_text(json.dumps(verdict), "the prompt", QUESTIONS[name])[0])
+    assert labels
+
+
+def test_steps_and_hop_functions_read_unchanged_replies() -> None:
+    texts = [json.dumps(verdict) for verdict in VERDICTS]
+    assert [read_verdict(Response(text)).passed for text in texts].count(True) == 1
+    assert [find_json(text) for text in texts] == VERDICTS
+    judgements, results = 0, 0
+    for text in texts:
+        with suppress(messages.UnreadableReply):
+            reply = messages.read_reply(text, None)
+            results += 1
+            messages.read_judgement(reply.result)
+            judgements += 1
+    assert (results, judgements) == (3, 1)
 
 
 @fuzzed(50)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -32,6 +33,7 @@ from support.fuzz import accept, fuzzed
 from support.gguf import tiny_header
 from support.mutation import mutated
 from support.runs import run_of
+from support.shards import make_files, make_shards, small_run
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -62,32 +64,85 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def write_runs(folder: Path) -> Path:
+    """Write two runs of the same cases. Returns the first one, which has labels and notes."""
+    for name in ("one", "two"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+        run_of(folder / name, {"a": True, "b": False})
+    for name, data in OWN_FILES.items():
+        (folder / "one" / name).write_bytes(data)
+    return folder / "one"
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "runs": lambda folder: list(states(folder.parent)),
+    "check": check_run,
+    "show": lambda folder: list(assay.load(folder).cases()),
+    "label": read_labels,
+    "note": read_notes,
+    "compare": lambda folder: api.compare(folder, folder.parent / "two"),
+}
+"""What the commands of these names read of a run."""
+
+
+def test_an_unchanged_run_folder_is_read_by_every_command(place: Path) -> None:
+    """Changes of a folder that is refused anyway would test nothing."""
+    folder = write_runs(place / "runs")
+    for read in READERS.values():
+        read(folder)
+    assert check_run(folder).problems == []
+    assert read_labels(folder) == [LABEL]
+    assert read_notes(folder).tags == ["a"]
+
+
 @fuzzed(30)
 def test_a_changed_run_folder_is_read_or_named_as_damaged(place: Path, random: Random) -> None:
-    """By the commands that read runs: runs, show, check, label, note, compare and merge."""
-    for name in ("one", "two"):
-        shutil.rmtree(place / "runs" / name, ignore_errors=True)
-        run_of(place / "runs" / name, {"a": True, "b": False})
-    folder = place / "runs" / "one"
-    for name, data in OWN_FILES.items():
-        (folder / name).write_bytes(data)
+    folder = write_runs(place / "runs")
     path = random.choice([each for each in sorted(folder.iterdir()) if each.is_file()])
     path.write_bytes(mutated(random, path.read_bytes()))
-    accept(lambda: list(states(place / "runs")))
-    accept(lambda: check_run(folder))
-    accept(lambda: list(assay.load(folder).cases()))
-    accept(lambda: read_labels(folder))
-    accept(lambda: read_notes(folder))
-    accept(lambda: api.compare(folder, place / "runs" / "two"))
-    accept(lambda: api.merge([folder, place / "runs" / "two"], str(place / "merged")))
+    for read in READERS.values():
+        accept(lambda read=read: read(folder))  # type: ignore[misc]
+
+
+@pytest.fixture
+def shards(place: Path) -> list[str]:
+    """The output folders of a task in two shards."""
+    small = small_run("task")
+    make_files(small, place)
+    return make_shards(small, 2)
+
+
+def test_unchanged_shards_are_merged(shards: list[str]) -> None:
+    assert len(list(api.merge(shards, "merged").cases())) == 8
+
+
+@fuzzed(15)
+def test_changed_shards_are_merged_or_named_as_damaged(shards: list[str], random: Random) -> None:
+    for name in ("changed", "merged"):
+        shutil.rmtree(name, ignore_errors=True)
+    shutil.copytree(shards[0], "changed")
+    path = random.choice([each for each in sorted(Path("changed/assay").glob("*/*")) if each.is_file()])
+    path.write_bytes(mutated(random, path.read_bytes()))
+    accept(lambda: api.merge(["changed", shards[1]], "merged"))
+
+
+def write_calibration(change: Callable[[bytes], bytes]) -> None:
+    """Write a calibration of the user: that of the offline judge, changed."""
+    folder = calibration_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    source = ROOT / "src" / "assay" / "scoring" / "calibrations" / "offline.json"
+    (folder / "mine.json").write_bytes(change(source.read_bytes()))
+
+
+def test_an_unchanged_calibration_is_read(place: Path) -> None:
+    built_in = len(list_calibrations(pytest.fail))
+    write_calibration(bytes)
+    assert len(list_calibrations(pytest.fail)) > built_in
 
 
 @fuzzed(40)
 def test_a_changed_calibration_is_read_or_told(place: Path, random: Random) -> None:
-    folder = calibration_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    source = (ROOT / "src" / "assay" / "scoring" / "calibrations" / "offline.json").read_bytes()
-    (folder / "mine.json").write_bytes(mutated(random, source))
+    write_calibration(lambda data: mutated(random, data))
     accept(lambda: list_calibrations(lambda _: None))
 
 
@@ -97,6 +152,12 @@ HEADER = tiny_header(
     llama__context_length=64,
     tokenizer__chat_template="{{ x }}",
 )
+
+
+def test_the_unchanged_header_of_a_model_is_read(place: Path) -> None:
+    path = place / "model.gguf"
+    path.write_bytes(HEADER)
+    assert read_header(path)
 
 
 @fuzzed(100)
@@ -144,6 +205,12 @@ def test_every_format_of_results_is_changed(place: Path) -> None:
                     source.close()
                     formats.add(name)
     assert formats == set(FORMATS)
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_unchanged_result_folders_become_a_run(place: Path, kind: str) -> None:
+    path = write_results(place / "results", kind)
+    assert list(api.import_results(path, str(place / "out")).cases())
 
 
 @fuzzed(50)

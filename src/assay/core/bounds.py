@@ -8,16 +8,12 @@ Everything that is refused is an InputError with one sentence. A run and `assay 
 
 from __future__ import annotations
 
-import glob
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from assay.core.errors import InputError, Problem
-
-if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
 
 MAX_LINE_BYTES = 1 << 26
 """One row of a data file. The longest rows of published data sets, whole books, have a few megabytes."""
@@ -55,20 +51,6 @@ def read_file(path: Path, most: int) -> bytes:
     if path.stat().st_size > most:
         raise InputError(Problem(str(path), f"has more than {most:,} bytes, the most that is read at once"))
     return path.read_bytes()
-
-
-def refuse_large_parquet(database: DuckDBPyConnection, path: Path, most: int = MAX_DOCUMENT_BYTES) -> None:
-    """Raise InputError if a group of rows, which is unpacked at once, would take more than `most` bytes.
-
-    The file itself says its sizes. Values that it repeats by number (a dictionary) count once, so this is no bound of
-    the rows that are read from it.
-    """
-    query = """select max(size) from (
-        select sum(total_uncompressed_size) as size from parquet_metadata(?) group by row_group_id)"""
-    ((size,),) = database.execute(query, [glob.escape(str(path))]).fetchall()
-    if size is not None and size > most:
-        message = f"a group of its rows has {int(size):,} bytes unpacked, more than {most:,}; write smaller row groups"
-        raise InputError(Problem(str(path), message))
 
 
 def read_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:

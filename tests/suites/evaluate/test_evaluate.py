@@ -86,6 +86,22 @@ def test_rows_may_be_a_file(suffix: str) -> None:
     assert run.info.spec["options"]["name"] == "sums"
 
 
+def test_timestamps_with_a_zone_are_the_same_from_parquet_and_from_a_table() -> None:
+    """The name of the file has no meaning: it is no pattern, and its folder no column."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = pa.table({"when": pa.array([1_600_000_000_123_456, None], pa.timestamp("us", "UTC"))})
+    path = Path("k=1", "[x]*.parquet")
+    path.parent.mkdir()
+    parquet.write_table(table, path)
+    answers = [
+        [case.answer for case in assay.evaluate(rows, answer=lambda row: row).cases()]
+        for rows in (path, table)
+    ]
+    assert answers[0] == answers[1] == [{"when": "2020-09-13T12:26:40.123456Z"}, {"when": None}]
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

@@ -19,9 +19,9 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from assay.core.bounds import refuse_large_parquet
-from assay.core.errors import InputError, MissingExtra, Problem, UsageError, similar_file, unreadable
+from assay.core.errors import InputError, Problem, UsageError, similar_file, unreadable
 from assay.core.hashing import RepeatFinder, Twins, row_key
+from assay.core.parquet import read_parquet
 from assay.core.records import read_records
 from assay.core.registry import unknown
 from assay.core.suite import Row
@@ -101,7 +101,9 @@ def _from_file(path: Path) -> Iterable[Mapping[str, Any]]:
         except (UnicodeDecodeError, csv.Error) as error:
             raise InputError(Problem(str(path), f"cannot be read as CSV: {error}")) from None
     if suffix == ".parquet":
-        return _from_parquet(path)
+        if not path.is_file():
+            raise InputError(Problem(str(path), f"there is no such file{similar_file(path)}"))
+        return read_parquet(path)
     if suffix not in (".jsonl", ".json", ".ndjson"):
         raise UsageError(f"{path}: rows are read from .jsonl, .json, .csv, .tsv and .parquet files")
     problems: list[Problem] = []
@@ -109,25 +111,6 @@ def _from_file(path: Path) -> Iterable[Mapping[str, Any]]:
     if problems:
         raise InputError(problems)
     return rows
-
-
-def _from_parquet(path: Path) -> Iterable[Mapping[str, Any]]:
-    import duckdb
-
-    if not path.is_file():
-        raise InputError(Problem(str(path), f"there is no such file{similar_file(path)}"))
-    try:
-        with duckdb.connect() as connection:
-            refuse_large_parquet(connection, path)
-            cursor = connection.execute("select * from read_parquet(?)", [str(path)])
-            names = [column[0] for column in cursor.description or ()]
-            return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
-    except duckdb.Error as error:
-        if "extension" in str(error).lower():
-            raise MissingExtra(f"reading {path}", "hf") from None
-        # The other lines are the query.
-        message = f"cannot be read as Parquet: {str(error).partition(chr(10))[0]}"
-        raise InputError(Problem(str(path), message)) from None
 
 
 def _checked(rows: Iterable[Any], where: str) -> list[dict[str, Any]]:

@@ -148,6 +148,40 @@ def test_arrow_streams_and_files_are_read(tmp_path: Path) -> None:
     assert result == [[{"a": 1, "s": {"x": "y"}, "l": ["p"]}, {"a": None, "s": None, "l": []}]] * 2
 
 
+def test_parquet_and_arrow_have_equal_timestamps(tmp_path: Path) -> None:
+    """With a zone and without one, in a list too."""
+    pa = pytest.importorskip("pyarrow", reason="Arrow files need the extra hf")
+    from pyarrow import parquet
+
+    microseconds = [0, 1_600_000_000_123_456, None]
+    zoned = pa.array(microseconds, pa.timestamp("us", "UTC"))
+    table = pa.table(
+        {
+            "zoned": zoned,
+            "milliseconds": pa.array([0, 1_600_000_000_123, None], pa.timestamp("ms", "UTC")),
+            "plain": pa.array(microseconds, pa.timestamp("us")),
+            "list": pa.ListArray.from_arrays([0, 2, 2, 3], zoned),
+        }
+    )
+    parquet.write_table(table, tmp_path / "f.parquet")
+    with pa.ipc.new_file(str(tmp_path / "f.arrow"), table.schema) as file:
+        file.write_table(table)
+    from_parquet, from_arrow = (
+        Documents("parquet", [tmp_path / "f.parquet"]),
+        Documents("arrow", [tmp_path / "f.arrow"]),
+    )
+    from_parquet.scan()
+    from_arrow.scan()
+    rows = list(from_parquet.values())
+    assert rows == list(from_arrow.values())
+    assert rows[1] == {
+        "zoned": "2020-09-13 12:26:40.123456+00:00",
+        "milliseconds": "2020-09-13 12:26:40.123000+00:00",
+        "plain": "2020-09-13 12:26:40.123456",
+        "list": [],
+    }
+
+
 BROKEN: list[tuple[str, bytes, dict[str, Any], str]] = [
     ("json", b'{"a":1}\n{"a":\n', {}, ":2: not JSON: Input data was truncated"),
     ("json", b'{"a":1}\n[1]\n', {}, ":2: expected an object, found a list"),

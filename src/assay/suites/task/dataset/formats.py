@@ -32,11 +32,11 @@ from assay.core.bounds import (
     MAX_DOCUMENT_BYTES,
     MAX_LINE_BYTES,
     read_lines,
-    refuse_large_parquet,
     refuse_special_file,
 )
 from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.core.errors import InputError, MissingExtra, Problem
+from assay.core.parquet import read_parquet
 
 Rows = Iterator[tuple[int, bytes]]
 LINE, ROW = ":{}", " row {}"
@@ -390,24 +390,13 @@ def _text_lines(text: io.TextIOWrapper, path: Path) -> Iterator[str]:
 
 
 def _parquet_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> Rows:
-    import duckdb
-
-    # Without these settings DuckDB reads folders named `key=value` as columns and `*` in a name as a pattern.
-    query = "select * from read_parquet(?, hive_partitioning = false)"
     try:
-        with duckdb.connect() as database:
-            refuse_large_parquet(database, path)
-            cursor = database.execute(query, [glob.escape(str(path))])
-            names = [column[0] for column in cursor.description or ()]
-            number = 0
-            while batch := cursor.fetchmany(1000):
-                for row in batch:
-                    number += 1
-                    yield number, encode_row(dict(zip(names, row, strict=True)))
-    except (duckdb.Error, UnsupportedValue) as error:
-        # The other lines of DuckDB's message are the query.
-        reason = str(error).partition("\n")[0]
-        problems.append(Problem(str(path), f"cannot be read as Parquet: {reason}"))
+        for number, row in enumerate(read_parquet(path), 1):
+            yield number, encode_row(row)
+    except InputError as error:
+        problems.extend(error.problems)
+    except UnsupportedValue as error:
+        problems.append(Problem(str(path), f"cannot be read as Parquet: {error}"))
 
 
 def _arrow_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> Rows:

@@ -1,0 +1,120 @@
+"""Reading of Parquet files: names, time zones, and files that are too large or damaged."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from assay.core.bounds import MAX_DOCUMENT_BYTES
+from assay.core.errors import InputError
+from assay.core.parquet import read_parquet, refuse_large_groups
+
+MOMENT = datetime(2020, 9, 13, 12, 26, 40, 123456, UTC)
+ZONED = pa.timestamp("us", "UTC")
+
+
+def write(folder: Path, table: Any) -> Path:
+    path = folder / "rows.parquet"
+    parquet.write_table(table, path)
+    return path
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_a_timestamp_with_a_zone_is_a_moment_in_utc(
+    tmp_path: Path, unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every unit of Parquet, and wherever the computer is."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    moments = [MOMENT.replace(microsecond=0), None]
+    table = pa.table({'the "when"': pa.array(moments, pa.timestamp(unit, "UTC")), "n": [1, 2]})
+    rows = list(read_parquet(write(tmp_path, table)))
+    assert rows == table.to_pylist()
+    assert rows[0]['the "when"'].utcoffset() == timedelta(0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.list_(ZONED), [[MOMENT, None], [], None]),
+        (pa.list_(pa.list_(ZONED)), [[[MOMENT], []], [None], None]),
+        (pa.struct([("a b", ZONED), ("c", pa.string())]), [{"a b": MOMENT, "c": "x"}, None]),
+        (
+            pa.struct([("a", pa.list_(pa.struct([('"', ZONED)])))]),
+            [{"a": [{'"': MOMENT}, None]}, {"a": None}],
+        ),
+        (pa.struct([("plain", pa.timestamp("us")), ("zoned", ZONED)]), [{"plain": None, "zoned": MOMENT}]),
+    ],
+)
+def test_timestamps_inside_of_lists_and_structs_have_their_zone(
+    tmp_path: Path, kind: Any, values: list[Any]
+) -> None:
+    table = pa.table({"value": pa.array(values, kind)})
+    assert [row["value"] for row in read_parquet(write(tmp_path, table))] == values
+
+
+def test_timestamps_inside_of_maps_have_their_zone(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "by name": pa.array([[("a", MOMENT)], None], pa.map_(pa.string(), ZONED)),
+            "by moment": pa.array([[(MOMENT, 1)], []], pa.map_(ZONED, pa.int64())),
+        }
+    )
+    assert list(read_parquet(write(tmp_path, table))) == [
+        {"by name": {"a": MOMENT}, "by moment": {MOMENT: 1}},
+        {"by name": None, "by moment": {}},
+    ]
+
+
+def test_timestamps_without_a_zone_get_none(tmp_path: Path) -> None:
+    plain = MOMENT.replace(tzinfo=None)
+    assert list(read_parquet(write(tmp_path, pa.table({"a": [plain], "b": [[plain]]})))) == [
+        {"a": plain, "b": [plain]}
+    ]
+
+
+def test_a_moment_that_python_cannot_hold_is_a_text(tmp_path: Path) -> None:
+    far = 600_000_000_000  # seconds: the year 20983
+    table = pa.table({"a": pa.array([far], pa.timestamp("s", "UTC"))})
+    assert list(read_parquet(write(tmp_path, table))) == [{"a": "20983-03-30 10:40:00+00:00"}]
+
+
+def test_names_of_folders_and_files_have_no_meaning(tmp_path: Path) -> None:
+    """No pattern, and no column `k`."""
+    folder = tmp_path / "k=1[x]*"
+    folder.mkdir()
+    path = write(folder, pa.table({"a": [1, 2]}))
+    assert list(read_parquet(path)) == [{"a": 1}, {"a": 2}]
+
+
+def test_rows_of_many_batches_are_read_in_order(tmp_path: Path) -> None:
+    path = write(tmp_path, pa.table({"a": range(2500)}))
+    assert [row["a"] for row in read_parquet(path)] == list(range(2500))
+
+
+def test_a_file_that_is_not_parquet_is_named_with_the_reason_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    path.write_bytes(b"nonsense")
+    with pytest.raises(InputError) as caught:
+        list(read_parquet(path))
+    assert str(caught.value).startswith(f"{path}: cannot be read as Parquet: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """By the sizes that its own metadata has. Here a thousandth of the real bound."""
+    path = tmp_path / "rows.parquet"
+    with duckdb.connect() as database:
+        query = f"copy (select repeat('0', 1000) || range as text from range(20000)) to '{path}' (compression zstd)"
+        database.execute(query)
+        assert path.stat().st_size < 1 << 20
+        refuse_large_groups(database, path)
+        with pytest.raises(
+            InputError, match=r"rows\.parquet: a group of its rows has [\d,]+ bytes unpacked, more than"
+        ):
+            refuse_large_groups(database, path, MAX_DOCUMENT_BYTES // 1000)
