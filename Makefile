@@ -37,14 +37,14 @@ test: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	@echo "mypy and the tests with Ray beside the other tests: mypy uses one core, and the tests with Ray wait mostly"
-	@($(BIN)/mypy && $(BIN)/python -m pytest tests/with_ray) > $(VENV)/beside.log 2>&1 & beside=$$!; \
+	@($(BIN)/mypy && $(BIN)/python -m pytest -o faulthandler_exit_on_timeout=true tests/with_ray) > $(VENV)/beside.log 2>&1 & beside=$$!; \
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal -o faulthandler_exit_on_timeout=true; tests=$$?; \
 	wait $$beside; beside=$$?; cat $(VENV)/beside.log; exit $$((tests || beside))
 
 # The executor of Ray on two nodes of this machine: the same files, workers and nodes lost. `make test` runs it too.
 # RAY_SUITES=task,hop,pipeline,memory-test,memory-eval,evaluate,calibration kills a worker at every message of all suites.
 test-ray: $(VENV)/.dev
-	$(BIN)/python -m pytest tests/with_ray
+	$(BIN)/python -m pytest -o faulthandler_exit_on_timeout=true tests/with_ray
 
 # Tests that take half a minute of both cores, and ten times the examples of every property.
 test-long: $(VENV)/.dev

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager
+from mmap import mmap
 
 from chaos.faults import Fault, bad_endpoint, full_disk, interrupt, kill, nothing
 from chaos.oracle import read_logged
@@ -25,14 +26,20 @@ def lost_worker(stage: Stage) -> None:
     calls = stage.whole.requests.total()
     messages = _CALL_MESSAGES * calls + _CASE_MESSAGES * len(stage.whole.cases)
     number = 1 + int(stage.random.random() * messages)
-    stage.tell(f"the worker of message {number} is killed")
+    # A continued run may have fewer messages. The copied process tells whether this one came.
+    with mmap(-1, 1) as came:
 
-    def lose() -> None:
-        patch = killed_at(number)
-        patch.__enter__()
-        _kept.append(patch)
+        def lose() -> None:
+            patch = killed_at(number, lambda: came.write_byte(1))
+            patch.__enter__()
+            _kept.append(patch)
 
-    ended = stage.start(change=lose)
+        try:
+            ended = stage.start(change=lose)
+        finally:
+            stage.tell(
+                f"the worker of message {number} was killed" if came[0] else f"message {number} did not come"
+            )
     assert ended.code == stage.whole.code, f"exit code {ended.code}: {ended.text[-2000:]}"
 
 
@@ -42,18 +49,20 @@ def lost_node(stage: Stage) -> None:
     assert nodes is not None
     stage.lab.behave(stage.behaviour)
     before = read_logged(stage.folder).replies
+    what = "no node is lost"
     (paused, told), (waits, resume) = os.pipe(), os.pipe()
     try:
         driver = stage.begin(Disturbance("pause", stage.point(), pipe=(told, waits)))
         ended = driver.wait(or_readable=paused)
         if ended is None:
             nodes.lose_one()
+            what = "a node is lost"
             os.write(resume, b"g")
             ended = driver.end()
     finally:
         for descriptor in (paused, told, waits, resume):
             os.close(descriptor)
-    stage.tell(f"a node is lost: exit code {ended.code} at {ended.reached}")
+    stage.tell(f"{what}: exit code {ended.code} at {ended.reached}")
     stage.account(ended, before, [stage.starts])
     assert ended.code == whole.code, f"exit code {ended.code}: {ended.text[-2000:]}"
 

@@ -8,6 +8,7 @@ with RayNodes() as nodes:
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
 from contextlib import suppress
@@ -18,6 +19,7 @@ from support.ray_cluster import LocalCluster
 
 # Ray needs seconds for a node, on a busy machine many of them.
 _END_SECONDS = 60.0
+_STUCK_SECONDS = 300.0
 
 
 class RayNodes:
@@ -35,14 +37,19 @@ class RayNodes:
         self._process = process
         self.address = self._read()
         if not self.address:
-            process.wait(_END_SECONDS)
+            self.__exit__()
             raise RuntimeError("the Ray cluster did not start; its own message is above")
         return self
 
     def __exit__(self, *_: object) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.communicate(timeout=_END_SECONDS)  # closes its input, which ends the cluster
+            try:
+                process.communicate(timeout=_END_SECONDS)  # closes its input, which ends the cluster
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                raise
 
     def lose_one(self) -> None:
         """End a node with all workers on it, and start another one."""
@@ -53,12 +60,14 @@ class RayNodes:
             self._process.stdin.flush()
         if self._read() != "lost":
             # No scenario after this one could be played. SystemExit is no failure of this scenario: it ends them all.
-            raise SystemExit("the Ray cluster has ended; its own message is above")
+            raise SystemExit("the Ray cluster has ended or does not answer; its own message is above")
 
     def _read(self) -> str:
+        """Return the next line of the process. Empty if it has ended, or says nothing for too long."""
         assert self._process is not None
         assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
+        ready, _, _ = select.select([self._process.stdout], [], [], _STUCK_SECONDS)
+        return self._process.stdout.readline().strip() if ready else ""
 
 
 def main() -> None:

@@ -4,22 +4,84 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any, cast
 
+from assay.core.blocked_calls import BlockedCall
+from assay.core.errors import StopRun, WorkerLost
+from assay.core.suite import Suite
+from assay.core.types import ASK, Case, Record
+from assay.engine.context import RunContext, TryContext
 from assay.executors.links import WorkerLink
-from assay.executors.messages import Abandon, MessageGroup, Told, ToWorker
+from assay.executors.messages import Abandon, CaseBlocked, MessageGroup, StartCase, Told, ToWorker
+from assay.executors.remote_solver import RemoteSolver
 
 
 class HeldWorker:
     """A worker whose answers come when the test says so."""
 
     def __init__(self) -> None:
-        self.begun: asyncio.Queue[asyncio.Future[MessageGroup]] = asyncio.Queue()
+        self.begun: asyncio.Queue[tuple[Sequence[ToWorker], asyncio.Future[MessageGroup]]] = asyncio.Queue()
 
     def exchange(self, number: int, messages: Sequence[ToWorker]) -> asyncio.Future[MessageGroup]:
         """Hold the answer."""
         answer: asyncio.Future[MessageGroup] = asyncio.get_running_loop().create_future()
-        self.begun.put_nowait(answer)
+        self.begun.put_nowait((messages, answer))
         return answer
+
+
+class HeldWorkers:
+    """One worker, until it is lost. After that there is none."""
+
+    def __init__(self) -> None:
+        self.remote = HeldWorker()
+        self.alone: list[bool] = []
+        self._link = WorkerLink(self.remote, "node/1", lambda link, error: None, lambda message: None)
+
+    async def place_case(self, *, alone: bool) -> WorkerLink:
+        """Return the worker."""
+        self.alone.append(alone)
+        if not self._link.is_open:
+            raise StopRun("no worker is left")
+        return self._link
+
+    def case_ended(self, link: WorkerLink, *, alone: bool) -> None:
+        """Nobody waits for it."""
+
+    async def free_worker(self) -> WorkerLink:
+        """Return the worker."""
+        return self._link
+
+    async def close(self) -> None:
+        """Nothing to end."""
+
+
+class NoRecords:
+    """The journal of cases that write nothing."""
+
+    def write_records(self, records: Sequence[Record]) -> tuple[list[int], list[Record]]:
+        """Write nothing."""
+        return [], list(records)
+
+    def without_secrets(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return the records."""
+        return records
+
+
+async def _no_verdict(case: Case, records: Sequence[Record], part: str) -> bool:
+    raise AssertionError
+
+
+def _context(index: int) -> TryContext:
+    run = RunContext(
+        models={},
+        log=NoRecords(),
+        replies=lambda index, stage: {},
+        seed=0,
+        started=0.0,
+        gateway=None,
+        verdict=_no_verdict,
+    )
+    return TryContext(Case(index, f"key {index}", "set", "subject", "label", {}), ASK, 1, run)
 
 
 def test_an_exchange_waits_at_the_worker_after_two_have_ended_at_once() -> None:
@@ -32,16 +94,40 @@ def test_an_exchange_waits_at_the_worker_after_two_have_ended_at_once() -> None:
             assert isinstance(message, Told)
             told.put_nowait(message.text)
 
-        link = WorkerLink(worker, "node/1", lambda _: None, report, lambda _: None)
+        link = WorkerLink(worker, "node/1", lambda link, error: None, report)
         link.send(Abandon(1))
-        first, second = await worker.begun.get(), await worker.begun.get()
+        (_, first), (_, second) = await worker.begun.get(), await worker.begun.get()
         first.set_result(MessageGroup(1, [Told("first")]))
         second.set_result(MessageGroup(2, [Told("second")]))
         heard = [await told.get(), await told.get()]
-        third = await worker.begun.get()
+        _, third = await worker.begun.get()
         third.set_result(MessageGroup(3, [Told("third")]))
         heard.append(await told.get())
         link.close()
         return heard
 
     assert asyncio.run(asyncio.wait_for(converse(), 20)) == ["first", "second", "third"]
+
+
+def test_only_the_case_that_blocked_a_worker_runs_alone_next() -> None:
+    """The others have done nothing. It is no loss of theirs, and they need no worker of their own."""
+
+    async def converse() -> tuple[list[bool], list[bool]]:
+        workers = HeldWorkers()
+        solver = RemoteSolver(workers, cast("Suite[Any, Any]", None))  # asked when a case has ended
+        first = [asyncio.create_task(solver.solve({}, _context(index))) for index in (0, 1)]
+        started: list[StartCase] = []
+        while len(started) < len(first):
+            messages, answer = await workers.remote.begun.get()
+            started += [message for message in messages if isinstance(message, StartCase)]
+        blocked = CaseBlocked(started[0].attempt, BlockedCall("hop#1", "hop.py:3", ""))
+        answer.set_result(MessageGroup(1, [blocked]))
+        losses = await asyncio.gather(*first, return_exceptions=True)
+        workers.alone.clear()
+        again = [asyncio.create_task(solver.solve({}, _context(index))) for index in (0, 1)]
+        await asyncio.gather(*again, return_exceptions=True)
+        return [isinstance(loss, WorkerLost) and loss.counts for loss in losses], workers.alone
+
+    counts, alone = asyncio.run(asyncio.wait_for(converse(), 20))
+    assert counts == [False, False]
+    assert alone == [True, False]

@@ -1,9 +1,10 @@
-"""The start of Ray's workers: given up before it began, or refused by Ray itself."""
+"""The start of Ray's workers: given up before it began, or refused by Ray or because of another cluster."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -52,3 +53,36 @@ def test_ray_that_does_not_start_is_told_in_a_sentence(monkeypatch: pytest.Monke
     ):
         asyncio.run(cluster.connect())
     asyncio.run(cluster.leave())
+
+
+@pytest.fixture
+def connected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this process be connected to a cluster at 10.0.0.1:6379, which no test can start."""
+    ray = pytest.importorskip("ray")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address="10.0.0.1:6379"))
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("address", ["10.0.0.1:6380", "10.0.0.2:6379", "localhost:6380"])
+def test_another_cluster_than_the_program_is_connected_to_is_refused(address: str) -> None:
+    cluster = RayCluster(RaySettings(address=address))
+    with pytest.raises(ExecutorRefused, match=rf"Ray at 10\.0\.0\.1:6379, and the run shall use {address}"):
+        asyncio.run(cluster.connect())
+    asyncio.run(cluster.leave())
+
+
+@pytest.mark.usefixtures("connected")
+@pytest.mark.parametrize("address", [None, "auto", "10.0.0.1:6379", "127.0.0.1:6379", "head:6379"])
+def test_the_connection_of_the_program_is_used(address: str | None) -> None:
+    """A name, and the loopback of the head node, may be the connected machine."""
+
+    async def connect() -> bool:
+        cluster = RayCluster(RaySettings(address=address))
+        is_connected = await cluster.is_connected()
+        await cluster.connect()
+        await cluster.leave()
+        return is_connected
+
+    assert asyncio.run(connect())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -29,7 +29,7 @@ class Messages:
 
 
 @contextmanager
-def killed_at(number: int) -> Iterator[Messages]:
+def killed_at(number: int, on_kill: Callable[[], object] = lambda: None) -> Iterator[Messages]:
     """Kill -9 the worker that the message of this number comes from or goes to. 0 kills none."""
     seen = Messages()
     send, receive = WorkerLink.send, WorkerLink._receive
@@ -40,6 +40,7 @@ def killed_at(number: int) -> Iterator[Messages]:
             seen.killed = link.name
             with suppress(ProcessLookupError):
                 os.kill(int(link.name.rpartition("/")[2]), signal.SIGKILL)
+            on_kill()
 
     def counted_send(link: WorkerLink, message: ToWorker) -> None:
         count(link)

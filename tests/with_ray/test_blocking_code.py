@@ -24,8 +24,7 @@ async def hop(n, session):
     if n == 2:
         await asyncio.create_task(wait())
     if n == 3:
-        while True:
-            sum(range(1000))
+        while True: sum(range(1000))
     return "OK", {"answer": n}
 """
 

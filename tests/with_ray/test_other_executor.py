@@ -108,6 +108,7 @@ def test_the_functions_of_a_program_run_on_the_workers(
         capture_output=True,
         text=True,
         check=False,
+        timeout=_STUCK_SECONDS,
     )
     assert done.stdout.startswith("1.0 "), done.stdout + done.stderr
     assert '"path":"said.txt"' in done.stdout, "a change of this file starts another run"

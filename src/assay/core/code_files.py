@@ -229,6 +229,16 @@ class ForwardedFiles(CodeFiles):
             self._written.add(path)
             self._tell(CodeFile(path, written=True))
 
+    def tell_again(self) -> None:
+        """Tell of all files once more, as after a connection that may have lost some of them.
+
+        The code may have kept what it read and never open the file again.
+        """
+        for path, (size, mtime_ns) in self._seen.copy().items():
+            self._tell(CodeFile(path, size, mtime_ns))
+        for path in self._written.copy():
+            self._tell(CodeFile(path, written=True))
+
 
 def listed_files(path: Path) -> list[CodeFile]:
     """Return the files of a list, as they were when the code opened them."""

@@ -229,7 +229,7 @@ class CaseFailed(AssayError):
 class WorkerLost(Exception):
     """The worker process that ran a case is gone, for example with its machine. `worker` tells which one.
 
-    A loss that does not count is explained, and will not happen again: code of the case blocked the worker.
+    A loss that does not count is explained, and will not happen again: code of this or another case blocked the worker.
     """
 
     def __init__(self, worker: str, *, counts: bool = True) -> None:

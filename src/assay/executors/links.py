@@ -1,8 +1,8 @@
 """WorkerLink: the driver's side of the conversation with one worker.
 
-    link = WorkerLink(actor, "node-1/4711", on_lost)
-    attempt = link.start(case, try_, handler)   # handler gets the messages of this case
-    link.send(Reply(…))                         # travels with the next group
+    link = WorkerLink(remote, "node-1/4711", on_lost, on_report)
+    attempt = link.start(case, try_, started, blocked, handler)   # handler gets the messages of this case
+    link.send(Reply(…))                                           # travels with the next group
 
 Messages travel in groups. There is always one exchange that waits at the worker for messages to return; a group for the
 worker is a new exchange, and ends the wait of the one before.
@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any, Protocol
 
 from assay.core.blocked_calls import BlockedCall
-from assay.core.errors import AssayError, WorkerLost
+from assay.core.errors import AssayError, StopRun, WorkerLost
 from assay.core.types import Case, Request
 from assay.executors.messages import (
     GROUP_SECONDS,
@@ -67,15 +67,14 @@ class WorkerLink:
         self,
         remote: Remote,
         name: str,
-        on_lost: Callable[[WorkerLink], None],
+        on_lost: Callable[[WorkerLink, AssayError | None], None],
         on_report: Callable[[Opened | Told], None],
-        on_error: Callable[[BaseException], None],
     ) -> None:
+        """`on_lost` gets the error with which the whole run stops, or None: the cases start again elsewhere."""
         self.name = name
         self._remote = remote
         self._on_lost = on_lost
         self._on_report = on_report
-        self._on_error = on_error
         self._handlers: dict[int, CaseHandler] = {}
         self._sends: dict[int, asyncio.Future[Sent | None]] = {}
         self._queue: list[ToWorker] = []
@@ -135,18 +134,21 @@ class WorkerLink:
         if self._flush_at is None:
             self._flush_at = asyncio.get_running_loop().call_later(GROUP_SECONDS, self._flush)
 
-    def lose(self, error: Exception | None = None) -> None:
-        """Give up the worker. Its cases start again elsewhere, or end with `error`, which concerns the whole run."""
+    def lose(self, error: AssayError | None = None, *, counts: bool = True) -> None:
+        """Give up the worker. Its cases start again elsewhere, or end with `error`, which concerns the whole run.
+
+        Without `counts` it is known why the worker is lost, so it is no loss of its cases (WorkerLost).
+        """
         if not self.is_open:
             return
         self.close()
         handlers, self._handlers = self._handlers, {}
         for handler in handlers.values():
-            handler.fail(error or WorkerLost(self.name))
+            handler.fail(error or WorkerLost(self.name, counts=counts))
         for future in list(self._sends.values()):
             if not future.done():
                 future.set_result(None)
-        self._on_lost(self)
+        self._on_lost(self, error)
 
     def close(self) -> None:
         """End the conversation. Answers of the worker are ignored from now on."""
@@ -177,8 +179,8 @@ class WorkerLink:
         except AssayError as error:
             self.lose(error)  # such as a full disk: the loop stops the run with it
             return
-        except Exception as error:  # noqa: BLE001 - a bug: the run must not hang
-            self._on_error(error)
+        except Exception as error:  # noqa: BLE001 - a bug: nothing more comes from the worker, and the run must not wait
+            self.lose(StopRun(f"the worker {self.name} failed: {last_line(error)}"))
             return
         # One exchange always waits at the worker. This one is over, although its task is not: if two of them end in the
         # same turn of the loop, the second must see that no other is left.
@@ -213,4 +215,10 @@ class WorkerLink:
                 handler.receive(message)
             if isinstance(message, CaseBlocked):
                 self.must_end = True
-                self.lose()
+                self.lose(counts=False)
+
+
+def last_line(error: BaseException) -> str:
+    """Return the last line of an error's message. Those of Ray are tracebacks of other processes."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else type(error).__name__

@@ -139,7 +139,7 @@ ToDriver = Ask | Passed | EndCase | CaseBlocked | Stopped | Sent | Opened | Told
 
 
 class MessageGroup(Struct, frozen=True):
-    """Messages of a worker. Batches are numbered, because two of them may overtake each other."""
+    """Messages of a worker. Groups are numbered, because two of them may overtake each other."""
 
     number: int
     messages: Sequence[ToDriver]

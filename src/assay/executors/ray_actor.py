@@ -15,6 +15,9 @@ class WorkerActor:
     def __init__(self) -> None:
         self._worker: CaseWorker | None = None
 
+    async def answer(self) -> None:
+        """Let the driver know that this process has started."""
+
     async def hello(self, plan: WorkerPlan, connection: int) -> Hello:
         """Say who this is once the suite is built. Ray may have started this actor again: it knows nothing then.
 

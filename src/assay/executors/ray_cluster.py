@@ -1,9 +1,9 @@
 """RayCluster: the connection to a Ray cluster, and how many workers it holds.
 
     cluster = RayCluster(RaySettings(address=None, workers=4))
-    cluster.connect()              # starts a cluster of this machine if there is no address; takes seconds
+    await cluster.connect()        # starts a cluster of this machine if there is no address; takes seconds
     cluster.worker_count()         # 4, or ExecutorRefused with the room on each node
-    cluster.leave()
+    await cluster.leave()
 
 Runs of one process share a connection. Ray's usage statistics are off.
 """
@@ -15,10 +15,12 @@ import atexit
 import logging
 import os
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
@@ -111,6 +113,11 @@ class RayCluster:
         assert self._ray is not None
         return self._ray
 
+    async def is_connected(self) -> bool:
+        """Return whether this program is connected to a cluster already. The run then uses that one."""
+        # Only Ray itself can have connected. Another run may be importing it now.
+        return "ray" in sys.modules and await _THREAD.run(lambda: bool(import_module("ray").is_initialized()))
+
     async def connect(self) -> None:
         """Import Ray, and connect to the cluster or start one. Raises ExecutorRefused if that is not possible.
 
@@ -136,7 +143,14 @@ class RayCluster:
             ray = import_module("ray")
         except ImportError:
             raise MissingExtra("--executor ray", "ray") from None
-        if not ray.is_initialized():
+        if ray.is_initialized():
+            connected = str(ray.get_runtime_context().gcs_address)
+            if _is_elsewhere(self.address, connected):
+                raise ExecutorRefused(
+                    f"this program is connected to Ray at {connected}, and the run shall use {self.address}. Call "
+                    "ray.shutdown() first, or leave out the address and RAY_ADDRESS"
+                )
+        else:
             _refuse_closed_port(self.address)
             try:
                 ray.init(
@@ -238,14 +252,39 @@ class RayCluster:
         return f"Each needs {self.need}, and the cluster has {', '.join(free) or 'nothing'} free"
 
 
+def _host_and_port(address: str) -> tuple[str, int] | None:
+    """Return the parts of HOST:PORT, or None for other addresses, such as `auto`."""
+    host, _, port = address.rpartition(":")
+    return (host.strip("[]"), int(port)) if host and port.isdecimal() and "/" not in host else None
+
+
+def _is_elsewhere(address: str, connected: str) -> bool:
+    """Return whether HOST:PORT is another cluster than the connected one.
+
+    It is if the port is another one. Hosts are compared only if both are IP addresses: a name, and the loopback of
+    this machine, may be the same machine.
+    """
+    wanted, present = _host_and_port(address), _host_and_port(connected)
+    if wanted is None or present is None:
+        return False
+    if wanted[1] != present[1]:
+        return True
+    try:
+        hosts = [ip_address(host) for host, _ in (wanted, present)]
+    except ValueError:
+        return False
+    return hosts[0] != hosts[1] and not any(host.is_loopback or host.is_unspecified for host in hosts)
+
+
 def _refuse_closed_port(address: str) -> None:
     """Raise ExecutorRefused if nothing listens at HOST:PORT. Ray itself would try for minutes."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or "/" in host:
+    place = _host_and_port(address)
+    if place is None:
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECONDS).close()
+        socket.create_connection(place, _PROBE_SECONDS).close()
     except OSError as error:
         raise ExecutorRefused(
-            f"no Ray cluster answers at {address}: {error}. `ray status` on its head node shows the address"
+            f"no Ray cluster answers at {address}: {error}. `ray start --head` has printed the address; its port "
+            "is 6379 unless another was chosen"
         ) from None

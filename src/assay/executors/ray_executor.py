@@ -1,6 +1,6 @@
 """`--executor ray`: the solver and the models of a run whose cases run on the workers of a Ray cluster.
 
-executor = RayExecutor(suite, models, run)
+executor = RayExecutor(suite, models, home=home, total=cases, notify=notify, halt=halt)
 await executor.start()
 …                          # the loop runs with executor.solver, the callers with executor.models
 await executor.close()
@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from assay.core.errors import ExecutorRefused, StartInterrupted, StopRun
+from assay.core.errors import AssayError, ExecutorRefused, StartInterrupted
 from assay.core.events import Noted, Notify
 from assay.core.protocols import Model
 from assay.core.suite import Suite
@@ -41,7 +41,7 @@ class RayExecutor:
         home: Path,
         total: int,
         notify: Notify,
-        halt: Callable[[StopRun], object],
+        halt: Callable[[AssayError], object],
     ) -> None:
         """`home` is the folder of the run folders, `total` the number of cases."""
         cluster = cluster_of(suite, total)

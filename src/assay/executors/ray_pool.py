@@ -22,12 +22,13 @@ from assay.core.code_files import note_read, note_written
 from assay.core.errors import AssayError, ExecutorRefused, StopRun
 from assay.core.events import Noted, Notify
 from assay.core.excerpt import cut_end
-from assay.executors.links import WorkerLink
+from assay.executors.links import WorkerLink, last_line
 from assay.executors.messages import Hello, MessageGroup, Opened, Told, ToWorker
 from assay.executors.plan import WorkerPlan
 from assay.executors.ray_cluster import RayCluster
 
-# Starting an actor takes about a second, importing assay another one. On a cluster other jobs may have to end first.
+# Until the first worker answers. Starting an actor takes about a second, importing assay another one. On a cluster
+# other jobs may have to end first.
 START_SECONDS = 120.0
 # A run without any worker stops after this time. Ray needs seconds to start an actor on another node.
 NO_WORKER_SECONDS = 120.0
@@ -55,7 +56,7 @@ class RayPool:
         plan: WorkerPlan,
         cluster: RayCluster,
         notify: Notify,
-        stop: Callable[[StopRun], object],
+        stop: Callable[[AssayError], object],
     ) -> None:
         """`stop` is called if the run cannot go on."""
         self._plan = plan
@@ -67,6 +68,8 @@ class RayPool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._stopped: AssayError | None = None
+        self._has_answered = False
+        """Whether the process of a worker has started. It is ready when it has read the files of the run."""
         self._is_started = False
         self.open_cases = 1
         """How many cases are open at once. They are spread over all workers, also over those that are not ready yet."""
@@ -84,7 +87,9 @@ class RayPool:
         Raises ExecutorRefused if the cluster cannot hold the plan, or if a worker has another version or other files.
         """
         cluster = self._cluster
-        if cluster.is_local:
+        if await cluster.is_connected():
+            self._notify(Noted("using the Ray connection of this program"))
+        elif cluster.is_local:
             self._notify(Noted("starting a Ray cluster of this machine, which takes some seconds"))
         else:
             self._notify(Noted(f"connecting to Ray at {cluster.address}"))
@@ -100,12 +105,15 @@ class RayPool:
             self._start_task(self._greet(remote))
         self._start_task(self._watch())
         try:
-            await asyncio.wait_for(self._wait_for_worker(), START_SECONDS)
+            async with asyncio.timeout(START_SECONDS):
+                await self._wait_until(lambda: self._has_answered)
         except TimeoutError:
             raise StopRun(
                 f"no worker started within {START_SECONDS:g} s. {self._cluster.free_room()}. Wait until other jobs "
                 "end, or ask for less with --worker-cpus and --worker-gpus"
             ) from None
+        # Without a limit: hashing the weights of a large model takes minutes on each machine.
+        await self._wait_until(lambda: bool(self._links))
         self._is_started = True
 
     def _create_actors(self, count: int) -> list[RayRemote]:
@@ -176,13 +184,16 @@ class RayPool:
             link.close()
         for task in self._tasks:
             task.cancel()
-        if self._actors:
+        try:
             with suppress(TimeoutError):
-                closing = [remote.close() for remote in self._links.values()]
-                await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), _CLOSE_SECONDS)
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    closing = [remote.close() for remote in self._links.values()]
+                    await asyncio.gather(*closing, return_exceptions=True)
+        finally:
+            # Also if nobody waits for the end any more: the program may go on, and use the cluster again.
             for remote in self._actors:
                 self._cluster.ray.kill(remote.actor)
-        await self._cluster.leave()
+            await self._cluster.leave()
 
     # The workers.
 
@@ -197,44 +208,50 @@ class RayPool:
         self._awaited[remote] = asyncio.get_running_loop().time()
         while True:
             try:
+                await remote.answer()
+                self._has_answered = True
+                self._changed.set()
                 hello = await remote.hello()
                 break
             except ConnectionError as error:
                 # Ray starts it again, where there is room. One that never gets so far will not the next time either.
                 deaths += 1
                 if deaths == _MAX_DEATHS and not self._is_started:
-                    self._fail(f"a worker cannot start: {_last_line(error)}")
+                    self._fail(f"a worker cannot start: {last_line(error)}")
                     return
                 await asyncio.sleep(_RETRY_SECONDS)
             except Exception as error:  # noqa: BLE001 - such as assay that is not installed on that machine
-                self._fail(f"a worker cannot start: {_last_line(error)}")
+                self._fail(f"a worker cannot start: {last_line(error)}")
                 return
         if hello.problem:
             self._fail(_problem_of(hello))
             return
         link = WorkerLink(
-            remote, hello.name, lambda link: self._lose(link, remote), self._report, self._on_bug
+            remote, hello.name, lambda link, error: self._lose(link, remote, error), self._report
         )
         self._links[link] = remote
         self._awaited.pop(remote, None)
         self._changed.set()
 
-    def _lose(self, link: WorkerLink, remote: RayRemote) -> None:
+    def _lose(self, link: WorkerLink, remote: RayRemote, error: AssayError | None) -> None:
         del self._links[link]
+        if error is not None:
+            self._stop_run(error)
+            return
         if link.must_end:
             self._cluster.ray.kill(remote.actor, no_restart=False)
         self._changed.set()
         self._notify(Noted(f"the worker {link.name} was lost. Its cases go on elsewhere"))
         self._start_task(self._greet(remote))
 
-    def _on_bug(self, error: BaseException) -> None:
-        self._fail(f"a worker failed: {_last_line(error)}")
-
     def _fail(self, message: str) -> None:
         # Before the first worker is ready, no case has run.
-        self._stopped = self._stopped or (StopRun(message) if self._is_started else ExecutorRefused(message))
+        self._stop_run(StopRun(message) if self._is_started else ExecutorRefused(message))
+
+    def _stop_run(self, reason: AssayError) -> None:
+        self._stopped = self._stopped or reason
         if self._is_started:
-            self._stop(StopRun(message))
+            self._stop(reason)
         self._changed.set()
 
     def _report(self, message: Opened | Told) -> None:
@@ -248,14 +265,22 @@ class RayPool:
     async def _watch(self) -> None:
         """End workers that do not answer at all, as when code of a case holds the interpreter's lock for ever."""
         loop = asyncio.get_running_loop()
-        began, told = loop.time(), False
+        began = loop.time()
+        told: bool | None = None
         while True:
+            slept = loop.time()
             await asyncio.sleep(_WATCH_SECONDS)
-            if not self._is_started and not told and loop.time() - began > _PATIENCE_SECONDS:
-                told = True
-                self._notify(Noted(f"no worker has started yet. {self._cluster.free_room()}"))
+            now = loop.time()
+            if not self._is_started and told is not self._has_answered and now - began > _PATIENCE_SECONDS:
+                told = self._has_answered
+                reason = f"no worker has started yet. {self._cluster.free_room()}"
+                self._notify(Noted("the workers read the files of the run" if told else reason))
+            if now - slept > 2 * _WATCH_SECONDS:
+                # This process stood still, as after Ctrl-Z or when Slurm suspends the job: it could hear nobody.
+                for link in self._links:
+                    link.heard = now
             for link in list(self._links):
-                if loop.time() - link.heard > self._plan.timeout + SILENT_SECONDS:
+                if now - link.heard > self._plan.timeout + SILENT_SECONDS:
                     link.must_end = True
                     link.lose()
 
@@ -266,15 +291,17 @@ class RayPool:
         if self._links:
             return
         try:
-            await asyncio.wait_for(self._wait_for_worker(), NO_WORKER_SECONDS)
+            async with asyncio.timeout(NO_WORKER_SECONDS):
+                await self._wait_until(lambda: bool(self._links))
         except TimeoutError:
             raise StopRun(
                 f"all workers were lost, and none came back within {NO_WORKER_SECONDS:g} s. The same command "
                 "continues the run, on this cluster, another one or without --executor"
             ) from None
 
-    async def _wait_for_worker(self) -> None:
-        while not self._links:
+    async def _wait_until(self, is_true: Callable[[], bool]) -> None:
+        """Wait until something is true of the workers. Raises the reason to stop, if there is one."""
+        while not is_true():
             if self._stopped is not None:
                 raise self._stopped
             await self._wait_for_change()
@@ -283,7 +310,10 @@ class RayPool:
         """Wait until a worker comes or goes, or a case has ended. Looks again after a while: patience ends, too."""
         self._changed.clear()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._changed.wait(), _WATCH_SECONDS)
+            # No wait_for: that of Python 3.11 returns instead of being cancelled if both happen at once, and does not
+            # listen before the next turn of the loop.
+            async with asyncio.timeout(_WATCH_SECONDS):
+                await self._changed.wait()
 
 
 class RayRemote:
@@ -294,6 +324,10 @@ class RayRemote:
         self.actor = actor
         self._plan = plan
         self._connection = 0
+
+    async def answer(self) -> None:
+        """Wait until the process of the worker has started."""
+        await _result(self.actor.answer.remote())
 
     async def hello(self) -> Hello:
         """Say who you are, and forget everything of an earlier connection."""
@@ -343,8 +377,3 @@ def _problem_of(hello: Hello) -> str:
 def _why_not_sent(error: BaseException) -> str:
     found = re.search(r"cannot pickle [^\n]*", str(error))
     return found[0].rstrip(".") if found else f"{type(error).__name__}: {cut_end(str(error), 200)}"
-
-
-def _last_line(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else type(error).__name__

@@ -54,7 +54,7 @@ class RemoteSolver(Solver):
         self._workers = workers
         self._suite = suite
         self._lost: set[int] = set()
-        """Open cases that were lost with a worker. They run alone next: another case may have ended the worker."""
+        """Open cases that may have ended a worker. They run alone next, so that they take no other case with them."""
         self._blocked: dict[int, list[BlockedCall]] = {}
         """Calls of open cases that have blocked a worker."""
 
@@ -73,10 +73,10 @@ class RemoteSolver(Solver):
         try:
             failure = await case.result()
         except WorkerLost as lost:
-            self._lost.add(index)
             if case.blocked is not None:
                 self._blocked.setdefault(index, []).append(case.blocked)
-                raise WorkerLost(lost.worker, counts=False) from None
+            if lost.counts or case.blocked is not None:
+                self._lost.add(index)
             raise
         finally:
             link.abandon(attempt)

@@ -1,8 +1,8 @@
 """CaseWorker: runs cases of a run in this process, for a driver that may be on another machine.
 
     worker = CaseWorker(plan)
-    hello = await worker.hello()                     # ready, or the reason why not
-    batch = await worker.exchange(1, [StartCase(…)])  # delivers messages, returns those for the driver
+    hello = await worker.hello(connection)                        # ready, or the reason why not
+    group = await worker.exchange(connection, 1, [StartCase(…)])  # delivers messages, returns those for the driver
 
 Cases run in a thread with an event loop of its own. So code that blocks its loop does not keep messages from arriving.
 The file reads from the top down: CaseWorker (exchanges messages), CaseRunner (runs cases in the thread).
@@ -92,13 +92,18 @@ class CaseWorker:
         self._parked.set()
         self._runner.abandon_all()
         self._outbox.take()
+        self._runner.tell_files_again()
         self._forget()
         name = f"{socket.gethostname()}/{os.getpid()}"
         here = Hello(name=name)
         if self._plan.version != assay.__version__:
             problem = f"it has assay {assay.__version__}, and the driver has {self._plan.version}"
             return msgspec.structs.replace(here, problem=problem, kind="version")
-        return await asyncio.wrap_future(self._runner.call(self._runner.checked(here)))
+        checked = asyncio.wrap_future(self._runner.call(self._runner.checked(here)))
+        while not checked.done():
+            await asyncio.wait([checked], timeout=_TURN_SECONDS)
+            self._runner.end_if_blocked()
+        return checked.result()
 
     async def exchange(self, connection: int, number: int, messages: Sequence[ToWorker]) -> MessageGroup:
         """Deliver messages, then wait for some for the driver. A later exchange ends the wait of an earlier one.
@@ -142,6 +147,8 @@ class CaseRunner:
         self._parts: WorkerParts | None = None
         self._models: dict[str, Model] = {}
         self._gateway: Gateway | None = None
+        self._files: ForwardedFiles | None = None
+        self._is_built = False
         self._open: dict[int, OpenAttempt] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._abandoned: set[asyncio.Task[None]] = set()
@@ -167,9 +174,10 @@ class CaseRunner:
         """End this process if code has blocked the loop of the cases for longer than any call may take.
 
         Code with a time limit is interrupted long before, or its case is told to the driver. This is for other code.
-        The driver starts the cases again elsewhere, and gives up the one that does it three times.
+        The driver starts the cases again elsewhere, and gives up the one that does it three times. Building the suite
+        may take longer, as weights are hashed then.
         """
-        if time.monotonic() - self._last_turn > self._plan.timeout + _BLOCKED_SECONDS:
+        if self._is_built and time.monotonic() - self._last_turn > self._plan.timeout + _BLOCKED_SECONDS:
             os._exit(1)
 
     def _tell(self, event: Event) -> None:
@@ -189,16 +197,18 @@ class CaseRunner:
                     OSError
                 ):  # a cluster without a shared folder: the identities tell what is missing
                     os.chdir(plan.folder)
-                tell = ForwardedFiles(
+                self._files = ForwardedFiles(
                     lambda file: self._outbox.put(Opened(file)), apart_from=Path(plan.output)
                 )
-                self._files = tell.__enter__()  # as long as the process lives
+                self._files.__enter__()  # as long as the process lives
                 self._parts = plan.build()
                 self._models = {role: connect() for role, connect in plan.models.items()}
                 upstreams = {
                     role: Upstream(facts.name, DriversModel(facts)) for role, facts in plan.roles.items()
                 }
                 self._gateway = Gateway(upstreams)
+                self._last_turn = time.monotonic()  # the loop did not turn meanwhile
+                self._is_built = True
         except Exception as error:  # noqa: BLE001 - told to the driver, which stops with this sentence
             text = str(error) if isinstance(error, AssayError) else f"{type(error).__name__}: {error}"
             return msgspec.structs.replace(here, problem=text, kind="build")
@@ -215,6 +225,11 @@ class CaseRunner:
         return here
 
     # Messages, called in any thread.
+
+    def tell_files_again(self) -> None:
+        """Tell the driver of all files that code has opened here. An earlier connection may have lost some."""
+        if self._files is not None:
+            self._files.tell_again()
 
     def deliver(self, messages: Sequence[ToWorker]) -> None:
         """Hand messages to the thread."""
