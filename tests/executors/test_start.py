@@ -12,6 +12,8 @@ import assay
 from assay.core.errors import ExecutorRefused
 from assay.core.events import Event
 from assay.executors.ray_cluster import RayCluster, RaySettings
+from assay.executors.ray_executor import RayExecutor
+from assay.executors.ray_pool import RayPool
 from assay.run_setup import open_run
 
 
@@ -53,6 +55,39 @@ def test_ray_that_does_not_start_is_told_in_a_sentence(monkeypatch: pytest.Monke
     ):
         asyncio.run(cluster.connect())
     asyncio.run(cluster.leave())
+
+
+def test_the_end_of_the_workers_is_not_waited_for_after_the_second_ctrl_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both came while cases ran. A cluster that does not answer must not need a third one."""
+    monkeypatch.chdir(tmp_path)
+    Path("hop.py").write_text("def hop(n, session):\n    return 'OK', {}\n")
+    Path("rows.jsonl").write_text('{"n": 1, "tag": "a"}\n')
+    told: list[str] = []
+
+    async def never_ends(pool: RayPool) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.append("killed")
+
+    monkeypatch.setattr(RayPool, "close", never_ends)
+
+    async def end() -> None:
+        spec = assay.spec("hop", target="hop.py:hop", data="rows.jsonl", executor="ray", output_dir="out")
+        runner = open_run(spec, [])
+        executor = RayExecutor(
+            runner.suite, runner.models, home=tmp_path, total=1, notify=lambda _: None, halt=lambda _: None
+        )
+        executor.cancel()
+        closed = asyncio.create_task(executor.close())
+        for _ in range(20):  # turns of the loop
+            await asyncio.sleep(0)
+        assert closed.done()
+
+    asyncio.run(end())
+    assert told == ["killed"]
 
 
 @pytest.fixture

@@ -49,6 +49,7 @@ class RayExecutor:
         self._part: asyncio.Task[None] | None = None
         self._is_starting = False
         self._is_stopped = False
+        self._is_cancelled = False
         self._pool = RayPool(make_plan(suite, models, home=home), cluster, notify, halt)
         self.solver = RemoteSolver(self._pool, suite)
         self.models: dict[str, Model] = {
@@ -99,11 +100,15 @@ class RayExecutor:
 
     def cancel(self) -> None:
         """Wait neither for the start nor for the end. The processes of Ray end with this one."""
+        self._is_cancelled = True
         if self._part is not None:
             self._part.cancel()
 
     async def _run(self, part: Coroutine[Any, Any, None]) -> None:
         self._part = asyncio.create_task(part)
+        if self._is_cancelled:
+            await asyncio.sleep(0)  # a task that is cancelled before its first step would end nothing
+            self._part.cancel()
         await self._part
 
 
