@@ -52,10 +52,17 @@ def decode_yaml(text: str | bytes, where: str) -> Any:
         raise InputError(Problem(where, f"is not YAML: {type(error).__name__}: {error}")) from None
     _check_size(value, where)
     # JSON has no dates, and its objects have text keys only.
-    try:
-        return json.loads(json.dumps(value, default=str))
-    except TypeError as error:  # a date as a key
-        raise InputError(Problem(where, f"a key cannot be read: {error}; write it in quotes")) from None
+    return json.loads(json.dumps(_with_plain_keys(value), default=str))
+
+
+def _with_plain_keys(value: Any) -> Any:
+    """Return the value with keys that JSON can write. In YAML a date may be a key too."""
+    if isinstance(value, dict):
+        return {
+            key if key is None or isinstance(key, (str, int, float)) else str(key): _with_plain_keys(item)
+            for key, item in value.items()
+        }
+    return [_with_plain_keys(item) for item in value] if isinstance(value, list) else value
 
 
 def _check_size(value: Any, where: str) -> None:
