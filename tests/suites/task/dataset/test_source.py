@@ -151,6 +151,14 @@ def test_a_readme_that_is_made_to_hurt_is_refused(head: str, message: str) -> No
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_split_of_a_readme_that_is_no_name_is_refused() -> None:
+    put("set/q.csv", [5])
+    Path("set/README.md").write_text("---\nconfigs: [{data_files: [{split: [test], path: q.csv}]}]\n---\n")
+    with pytest.raises(InputError, match=r"expected the name of a split, found \['test'\]"):
+        source("set")
+
+
+@pytest.mark.usefixtures("folder")
 def test_other_parts_of_a_readme_may_have_dates_and_numbers_as_keys() -> None:
     put("set/q.csv", [5])
     head = "2024-01-01: {1: a, null: b}\nconfigs: [{data_files: q.csv}]"

@@ -392,7 +392,11 @@ def _patterns_by_split(data_files: Any, where: str) -> dict[str, list[str]]:
     Files without a split belong to `train`, as in `datasets`.
     """
     if isinstance(data_files, list) and data_files and all(isinstance(item, dict) for item in data_files):
-        data_files = {item.get("split", "train"): item.get("path") for item in data_files}
+        splits = [item.get("split", "train") for item in data_files]
+        for split in splits:
+            if isinstance(split, (list, dict)):
+                raise InputError(Problem(where, f"expected the name of a split, found {split!r}"))
+        data_files = dict(zip(splits, (item.get("path") for item in data_files), strict=True))
     if isinstance(data_files, (str, list)):
         data_files = {"train": data_files}
     if not isinstance(data_files, dict):
