@@ -189,6 +189,7 @@ BROKEN: list[tuple[str, bytes, dict[str, Any], str]] = [
     ("json", b'[{"a":1},2]', {}, " $[1]: expected an object, found a number"),
     ("json", b'[{"a":1}', {}, ": not JSON: Input data was truncated"),
     ("json", b'{"a":\n1', {}, ":2: not JSON: expecting ',' delimiter (column 2)"),
+    ("json", b'{"a":\n' + b"9" * 5000 + b"}", {}, ":1: not usable: Exceeds the limit (4300 digits)"),
     ("json", b'{\n"a": "\xff"\n}', {}, ": not UTF-8: byte 0xff"),
     ("json", b'{"a":1}', {"field": "d"}, ": there is no field 'd'; there are 'a'"),
     ("json", b'{"d":"\xff"}', {"field": "d"}, ": not UTF-8: byte 0xff"),

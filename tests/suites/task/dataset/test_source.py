@@ -12,6 +12,8 @@ import pytest
 from assay.core.errors import InputError, MissingExtra
 from assay.suites.task.dataset.source import DataSource, datasets_installed
 
+from support.fuzz import bounded
+
 
 def where(*keys: str) -> str:
     return f"task.yaml: {'.'.join(keys)}"
@@ -124,6 +126,44 @@ def test_the_readme_of_a_folder_configures_its_files() -> None:
         source("set")
     with pytest.raises(InputError, match="task.yaml: dataset_name: set has no data set 'de'; it has en, fr"):
         source("set", "de")
+
+
+ALIASES = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30))
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ("a: [", "is not YAML: "),
+        ("a: " + "[" * 3000, "is nested more than 100 levels deep"),
+        ("a: 2024-13-45", "is not YAML: ValueError: month must be in 1..12"),
+        ("a: " + "9" * 5000, "is not YAML: ValueError: Exceeds the limit"),
+        (f"a0: &a0 [x, x]\n{ALIASES}configs: [{{data_files: *a29}}]", "unfolds to more than"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_a_readme_that_is_made_to_hurt_is_refused(head: str, message: str) -> None:
+    put("set/q.csv", [5])
+    Path("set/README.md").write_text(f"---\n{head}\n---\n# A data set\n")
+    with bounded(), pytest.raises(InputError) as caught:
+        source("set")
+    assert str(caught.value).startswith(f"set/README.md between the lines ---: {message}")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_split_of_a_readme_that_is_no_name_is_refused() -> None:
+    put("set/q.csv", [5])
+    Path("set/README.md").write_text("---\nconfigs: [{data_files: [{split: [test], path: q.csv}]}]\n---\n")
+    with pytest.raises(InputError, match=r"expected the name of a split, found \['test'\]"):
+        source("set")
+
+
+@pytest.mark.usefixtures("folder")
+def test_other_parts_of_a_readme_may_have_dates_and_numbers_as_keys() -> None:
+    put("set/q.csv", [5])
+    head = "2024-01-01: {1: a, null: b}\nconfigs: [{data_files: q.csv}]"
+    Path("set/README.md").write_text(f"---\n{head}\n---\n# A data set\n")
+    assert values(source("set"), "train") == [5]
 
 
 @pytest.mark.usefixtures("folder")

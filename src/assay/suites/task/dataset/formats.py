@@ -273,6 +273,8 @@ def _json_objects(path: Path, problems: list[Problem]) -> Rows:
     except json.JSONDecodeError as error:
         message = f"not JSON: {error.msg.removesuffix(' starting at').lower()} (column {error.colno})"
         problems.append(Problem(f"{path}:{error.lineno}", message))
+    except ValueError as error:  # an integer of more than a few thousand digits
+        problems.append(Problem(f"{path}:{line}", f"not usable: {error}"))
     except RecursionError:
         problems.append(Problem(f"{path}:{line}", jsonl.TOO_DEEP))
 

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import yaml
 
+from assay.core.bounds import read_file
 from assay.core.errors import InputError, MissingExtra, Problem, similar_file
+from assay.core.foreign_yaml import MAX_YAML_BYTES, decode_yaml
 from assay.suites.task.dataset.documents import Documents, spool_rows
 from assay.suites.task.dataset.formats import FORMATS, CsvOptions, find_files, glob_files
 
@@ -357,15 +358,12 @@ def _readme_configuration(folder: Path, name: str | None, where: str) -> dict[st
     Without a name this is the default configuration, or {} if the README has none.
     """
     readme = folder / "README.md"
-    text = readme.read_text(encoding="utf-8-sig", errors="replace") if readme.is_file() else ""
+    content = read_file(readme, MAX_YAML_BYTES) if readme.is_file() else b""
+    text = content.decode("utf-8-sig", "replace")
     entries: Any = None
     if text.startswith("---"):
-        try:
-            head = yaml.safe_load(text.split("\n---", 1)[0].removeprefix("---"))
-        except yaml.YAMLError as error:
-            raise InputError(
-                Problem(str(readme), f"the block between the lines --- is not YAML: {error}")
-            ) from None
+        block = text.split("\n---", 1)[0].removeprefix("---")
+        head = decode_yaml(block, f"{readme} between the lines ---")
         entries = head.get("configs") if isinstance(head, dict) else None
     configs: dict[str, dict[str, Any]] = {}
     for config in entries if isinstance(entries, list) else []:
@@ -394,7 +392,11 @@ def _patterns_by_split(data_files: Any, where: str) -> dict[str, list[str]]:
     Files without a split belong to `train`, as in `datasets`.
     """
     if isinstance(data_files, list) and data_files and all(isinstance(item, dict) for item in data_files):
-        data_files = {item.get("split", "train"): item.get("path") for item in data_files}
+        splits = [item.get("split", "train") for item in data_files]
+        for split in splits:
+            if isinstance(split, (list, dict)):
+                raise InputError(Problem(where, f"expected the name of a split, found {split!r}"))
+        data_files = dict(zip(splits, (item.get("path") for item in data_files), strict=True))
     if isinstance(data_files, (str, list)):
         data_files = {"train": data_files}
     if not isinstance(data_files, dict):
