@@ -314,7 +314,10 @@ def closed_door(stage: Stage) -> None:
     stage.tell(f"endpoint that answers {status}")
     is_complete = read_logged(stage.folder).replies == stage.whole.requests
     ended = stage.start()
-    expected = (stage.whole.code, 3) if is_complete else (1, 2, 3)
+    expected = [stage.whole.code, 3] if is_complete else [1, 2, 3]
+    if stage.damaged:
+        # If the log was damaged after the last case had ended, no reply is missing, whatever the log still has.
+        expected.append(stage.whole.code)
     assert ended.code in expected, f"{ended.code}: {ended.text[-2000:]}"
     stage.behaviour = stage.lasting
 
