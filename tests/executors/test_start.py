@@ -11,10 +11,18 @@ import pytest
 import assay
 from assay.core.errors import ExecutorRefused
 from assay.core.events import Event
+from assay.core.spec import RunSpec
 from assay.executors.ray_cluster import RayCluster, RaySettings
 from assay.executors.ray_executor import RayExecutor
 from assay.executors.ray_pool import RayPool
 from assay.run_setup import open_run
+
+
+def spec_on_ray() -> RunSpec:
+    """Write a batch of one row to the current folder, and return its run on Ray."""
+    Path("hop.py").write_text("def hop(n, session):\n    return 'OK', {}\n")
+    Path("rows.jsonl").write_text('{"n": 1, "tag": "a"}\n')
+    return assay.spec("hop", target="hop.py:hop", data="rows.jsonl", executor="ray", output_dir="out")
 
 
 def test_a_run_that_is_stopped_before_ray_starts_starts_none(
@@ -22,15 +30,10 @@ def test_a_run_that_is_stopped_before_ray_starts_starts_none(
 ) -> None:
     """As by Ctrl-C in a suite that computes, while the run's thread still reads the data."""
     monkeypatch.chdir(tmp_path)
-    Path("hop.py").write_text("def hop(n, session):\n    return 'OK', {}\n")
-    Path("rows.jsonl").write_text('{"n": 1, "tag": "a"}\n')
     told: list[Event] = []
 
     async def stop_first() -> None:
-        runner = open_run(
-            assay.spec("hop", target="hop.py:hop", data="rows.jsonl", executor="ray", output_dir="out"),
-            [told.append],
-        )
+        runner = open_run(spec_on_ray(), [told.append])
         runner.interrupt()
         await runner.start_or_show()
 
@@ -62,8 +65,6 @@ def test_the_end_of_the_workers_is_not_waited_for_after_the_second_ctrl_c(
 ) -> None:
     """Both came while cases ran. A cluster that does not answer must not need a third one."""
     monkeypatch.chdir(tmp_path)
-    Path("hop.py").write_text("def hop(n, session):\n    return 'OK', {}\n")
-    Path("rows.jsonl").write_text('{"n": 1, "tag": "a"}\n')
     told: list[str] = []
 
     async def never_ends(pool: RayPool) -> None:
@@ -75,8 +76,7 @@ def test_the_end_of_the_workers_is_not_waited_for_after_the_second_ctrl_c(
     monkeypatch.setattr(RayPool, "close", never_ends)
 
     async def end() -> None:
-        spec = assay.spec("hop", target="hop.py:hop", data="rows.jsonl", executor="ray", output_dir="out")
-        runner = open_run(spec, [])
+        runner = open_run(spec_on_ray(), [])
         executor = RayExecutor(
             runner.suite, runner.models, home=tmp_path, total=1, notify=lambda _: None, halt=lambda _: None
         )
