@@ -35,6 +35,8 @@ READING_SECONDS = 1.0
 LONG_WAIT_SECONDS = 5.0
 # With more calls per case than this, the line counts calls too: a case of a memory suite may take minutes.
 MANY_CALLS = 10
+# Calls after which the clock is looked at, as after each end of a case.
+_LOOK_EVERY = 10
 # Seconds without the end of a call before the line says that it waits. Most models answer sooner.
 WAITING_SECONDS = 5.0
 
@@ -65,6 +67,8 @@ class Progress:
                 self.output += usage.output
             if event.cost is not None and not event.replayed:  # type: ignore[union-attr]
                 self.cost = (self.cost or 0.0) + event.cost  # type: ignore[union-attr]
+            if self.calls % _LOOK_EVERY:
+                return  # without a look at the clock: most calls are followed by the end of their case
         elif kind is Ended:
             self.done += 1
             self.fresh += 1

@@ -127,6 +127,8 @@ class Runner:
         self.models = models
         self._asks = asks
         self._observers = list(observers)
+        # A run has two events for each case, and nearly always one observer.
+        self._notify = self._observers[0] if len(self._observers) == 1 else self._notify_all
         self._check_models()
         self._check_executor()
         self._argument_notices = argument_notices(self.spec, suite.roles.values()) if asks else []
@@ -746,7 +748,7 @@ class Runner:
         for sentence in sentences:
             self._notify(Noted(self._redactor.clean(sentence)))
 
-    def _notify(self, event: Event) -> None:
+    def _notify_all(self, event: Event) -> None:
         for observer in self._observers:
             observer(event)
 

@@ -156,7 +156,10 @@ def leave_behind(record: Path, command: list[str], *, new_session: bool = True) 
     process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=new_session)
     assert process.stdout
     process.stdout.readline()
-    record.write_text(str(process.pid))
+    # By renaming, so that a test never reads an empty file.
+    temporary = record.with_suffix(".tmp")
+    temporary.write_text(str(process.pid))
+    temporary.rename(record)
 
 
 if __name__ == "__main__":

@@ -257,12 +257,15 @@ class Template:
     def __init__(self, source: str) -> None:
         self.source = source
         self._parts: list[tuple[str, bool]] = []
+        self._name = ""  # of a template that is nothing but `{{name}}`
         self._template: jinja2.Template | None = None
         try:
             tree = _environment.parse(source)
             parts = _plain_parts(tree)
             if parts is not None:
                 self._parts = parts
+                if len(parts) == 1 and parts[0][1]:
+                    self._name = parts[0][0]
                 return
             self._template = _environment.from_string(tree)
         except TemplateError as error:
@@ -273,7 +276,9 @@ class Template:
     def render(self, values: Mapping[str, Any]) -> str:
         """Return the text. Any error inside the template is raised as TemplateProblem."""
         try:
-            if self._template is None:
+            if self._name:
+                text = str(values[self._name])
+            elif self._template is None:
                 text = "".join([str(values[text]) if is_name else text for text, is_name in self._parts])
             else:
                 _environment.steps = 0

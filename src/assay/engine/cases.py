@@ -161,7 +161,8 @@ class CaseResults:
         scores = []
         for scorer in self._scorers:
             scores += self._reader.scores(index, scorer)
-        self._count_error(end, scores)
+        if end.failure is not None or any([score.status == "invalid" for score in scores]):
+            self._count_error(end, scores)
         return CaseResult(index, row, subject, end, records, scores)
 
     def errors(self, set_: str = "", subject: str = "") -> list[ErrorCount]:

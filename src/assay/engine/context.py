@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -128,13 +128,15 @@ class TryContext:
 
     def model(self, role: str = "main") -> Metered:
         """Return the model of this role."""
-        if role not in self._askers:
+        asker = self._askers.get(role)
+        if asker is None:
             binder = self._run.models.get(role)
             if binder is None:
                 raise UsageError(f"this run has no model for the role {role!r}. Pass one with --model")
             replies = self._run.replies(self.case.index, self.stage)
-            self._askers[role] = binder.bind(self.case, self.stage, self.try_, replies)
-        return self._askers[role]
+            asker = binder.bind(self.case, self.stage, self.try_, replies)
+            self._askers[role] = asker
+        return asker
 
     async def base_url(self, role: str = "main") -> str:
         """Return a base URL at which an SDK of another project reaches the model until this try ends."""
@@ -193,7 +195,8 @@ class TryContext:
 
     def emit(self, kind: str, data: Any, part: str = "") -> None:
         """Write one record."""
-        record = Record(*self.case.head, self.try_, kind, part, data=data)
+        case = self.case
+        record = Record(case.index, case.key, case.set, case.subject, self.try_, kind, part, data)
         if len(self.pending) >= _GROUP:
             offsets, records = self._run.log.write_records(self.pending)
             self.written += offsets
@@ -230,10 +233,14 @@ class TryContext:
         """Return the time of the run's first start."""
         return self._run.started
 
-    def spent(self) -> Spent:
-        """Return what the calls of this stage used, including replayed ones."""
+    def spent(self) -> tuple[Usage | None, int, float | None]:
+        """Return the tokens, the number and the price of this stage's calls, including replayed ones.
+
+        The tokens are None if no endpoint reported any. The price is that of calls whose purpose was named; None if
+        none of them has a price.
+        """
         if not self._askers:
-            return _NOTHING_SPENT
+            return None, 0, None
         calls = input_tokens = output_tokens = 0
         cost: float | None = None
         for asker in self._askers.values():
@@ -244,20 +251,7 @@ class TryContext:
                 if usage.price is not None:
                     cost = (cost or 0.0) + usage.price
         tokens = Usage(input_tokens, output_tokens) if input_tokens or output_tokens else None
-        return Spent(tokens, calls, cost)
-
-
-class Spent(NamedTuple):
-    """Tokens, calls and price of one stage of one try."""
-
-    usage: Usage | None
-    """None if no endpoint reported any."""
-    calls: int
-    cost: float | None
-    """The price of the calls whose purpose was named. None if none has a price."""
-
-
-_NOTHING_SPENT = Spent(None, 0, None)
+        return tokens, calls, cost
 
 
 class RunContext(Struct, frozen=True):

@@ -202,11 +202,11 @@ class Loop:
                 raise
 
     def _read(self, case: Case) -> View:
-        reader = self._journal.reader
-        end = reader.end(case.index)
-        assert end is not None
+        ended = self._journal.reader.ended(case.index)
+        assert ended is not None
+        end, records = ended
         check_key(case.key, end)
-        return View(case, end, reader.records(case.index))
+        return View(case, end, records)
 
     async def _solve(self, case: Case) -> View:
         earlier = 0 if self._new else self._journal.last_try(case.index)
@@ -214,7 +214,10 @@ class Loop:
         started = time.perf_counter()
         failure = case.failure
         if failure is None:
-            ctx, failure = await self._attempt_until_kept(case, ctx)
+            try:
+                failure = await attempt(self._setup.solver, case.inputs, ctx, self._forgive_cancellation)
+            except WorkerLost as lost:
+                ctx, failure = await self._solve_elsewhere(case, ctx.try_, lost)
         end = _end(ctx, ASK, failure, time.perf_counter() - started, case.label, case.tags)
         end, last = self._journal.end_case(end, ctx.pending)
         if last:
@@ -223,29 +226,30 @@ class Loop:
         self._setup.notify(Ended(case, end))
         return View(case, end, ctx.records)
 
-    async def _attempt_until_kept(self, case: Case, ctx: TryContext) -> tuple[TryContext, Failure | None]:
-        """Call the solver, again if the worker that ran the case was lost. Returns the last context and the failure.
+    async def _solve_elsewhere(
+        self, case: Case, try_: int, lost: WorkerLost
+    ) -> tuple[TryContext, Failure | None]:
+        """Call the solver again, as often as the worker that ran the case is lost. Returns the last context too.
 
         A new context of the same try gets every reply that the lost one had, so nothing is asked again. Records of
         the lost one are not named by the case's end, so nobody reads them.
         """
         losses: list[WorkerLost] = []
+        self._lost.add(case.index)
         try:
             while True:
+                losses += [lost] if lost.counts else []
+                ctx = TryContext(case, ASK, try_, self._run)
+                if len(losses) == _MAX_LOSSES:
+                    places = ", ".join(loss.worker for loss in losses)
+                    message = f"{_MAX_LOSSES} workers were lost while they ran this case: {places}"
+                    return ctx, Failure("worker_lost", message)
                 try:
                     return ctx, await attempt(
                         self._setup.solver, case.inputs, ctx, self._forgive_cancellation
                     )
-                except WorkerLost as lost:
-                    losses += [lost] if lost.counts else []
-                    if len(losses) == _MAX_LOSSES:
-                        places = ", ".join(loss.worker for loss in losses)
-                        return ctx, Failure(
-                            "worker_lost",
-                            f"{_MAX_LOSSES} workers were lost while they ran this case: {places}",
-                        )
-                    self._lost.add(case.index)
-                    ctx = TryContext(case, ASK, ctx.try_, self._run)
+                except WorkerLost as next_loss:
+                    lost = next_loss
         finally:
             self._lost.discard(case.index)
 
@@ -301,9 +305,13 @@ def _end(
     tags: tuple[str, ...] = (),
 ) -> End:
     usage, calls, cost = ctx.spent()
+    case = ctx.case
     # Without names of fields, which take longer than the rest: this runs twice for every case.
     return End(
-        *ctx.case.head,
+        case.index,
+        case.key,
+        case.set,
+        case.subject,
         stage,
         ctx.try_,
         failure.status if failure else "ok",

@@ -354,12 +354,15 @@ class RunIndex:
     def add(self, end: End, offset: int, file: str, lines: int) -> None:
         """Add an end that was just written at this offset of a file, as the last of so many new lines."""
         self._take(end.stage, end.index, end, offset)
-        self.counts[file].add(lines, 1, 1 + len(end.lines))
+        counts = self.counts[file]
+        counts.lines += lines
+        counts.ends += 1
+        counts.committed += 1 + len(end.lines)
 
     def add_call(self, call: Call, offset: int) -> None:
         """Add a call that was just written at this offset."""
         self.call_cases.append(call.index)
-        self.call_kinds.append(_call_kind(call.index, call.stage))
+        self.call_kinds.append(ASK_CALL if call.stage == ASK else _call_kind(call.index, call.stage))
         self.call_offsets.append(offset)
         self.spent.add(call.stage, call.attempts, call.response, failed=call.failure is not None)
         if call.failure is not None:

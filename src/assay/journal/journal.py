@@ -224,6 +224,9 @@ class Journal:
             messages[kind] = with_place(failure)[:_MAX_FAILURE_MESSAGE] if failure else ""
         return counts, messages
 
+    # On a full disk a line goes into the room that the run has reserved. `_room.stop` then ends the run, after the line
+    # is written and counted.
+
     def call(self, call: Call) -> Call:
         """Log one call and return it without secrets. The case must get this call: a replay would give it the same."""
         self._has_replies = self._has_replies or call.failure is None
@@ -233,7 +236,8 @@ class Journal:
         if self._open_calls is not None and call.stage == ASK:
             self._open_calls.setdefault(call.index, []).append(offset)
         self.index.positions[CALLS] = self._calls.size
-        self._stop_if_full()
+        if self._room is not None and self._room.stop is not None:
+            raise self._room.stop
         return call
 
     def write_records(self, records: Sequence[Record]) -> tuple[list[int], list[Record]]:
@@ -241,7 +245,8 @@ class Journal:
         added = [self._records.add(record) for record in records]
         self._records.write()
         self.index.counts[RECORDS].add(len(added), 0, 0)
-        self._stop_if_full()
+        if self._room is not None and self._room.stop is not None:
+            raise self._room.stop
         return [offset for offset, _ in added], [record for _, record in added]
 
     def without_secrets(self, records: Sequence[Record]) -> Sequence[Record]:
@@ -294,13 +299,9 @@ class Journal:
         index.positions[file.name] = file.size
         if len(index.call_offsets) + len(index.ask.codes) >= self._next_save:
             self._save_index()
-        self._stop_if_full()
-        return end, lines
-
-    def _stop_if_full(self) -> None:
-        """Raise StopRun if the last line was written into the reserved room. The line is saved and counted."""
         if self._room is not None and self._room.stop is not None:
             raise self._room.stop
+        return end, lines
 
     def _save_after(self) -> int:
         """Return the number of calls and cases at which the index is saved again: a quarter more than it has now."""

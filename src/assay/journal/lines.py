@@ -201,29 +201,35 @@ class JournalFile:
             raise cannot_write(self.path, self._sync_error)
         block = b"".join(self._added)
         try:
-            self._write_block(block)
+            written = os.write(self._fd, block)
+            while written < len(block):
+                written += os.write(self._fd, block[written:])
         except OSError as error:
-            try:
-                if self._room is None or not self._room.give_up(self.path, error):
-                    raise
-                self._write_block(block)
-            except OSError as last:
-                self._drop_added()
-                raise cannot_write(self.path, last) from error
+            self._write_into_room(block, error)
         self.size = self._next_offset
         self.dirty = True
         self._added.clear()
 
-    def _write_block(self, block: bytes) -> None:
-        """Write a block of whole lines, or leave the file as it was."""
+    def _write_into_room(self, block: bytes, error: OSError) -> None:
+        """Write a block that did not fit on the disk into the reserved room. Raises StopRun if there is none."""
         try:
-            done = os.write(self._fd, block)
-            while done < len(block):
-                done += os.write(self._fd, block[done:])
-        except OSError:
-            os.ftruncate(self._fd, self.size)
-            os.lseek(self._fd, self.size, os.SEEK_SET)
-            raise
+            self._remove_torn_block()
+            if self._room is None or not self._room.give_up(self.path, error):
+                raise error
+            try:
+                written = 0
+                while written < len(block):
+                    written += os.write(self._fd, block[written:])
+            except OSError:
+                self._remove_torn_block()
+                raise
+        except OSError as last:
+            self._drop_added()
+            raise cannot_write(self.path, last) from error
+
+    def _remove_torn_block(self) -> None:
+        os.ftruncate(self._fd, self.size)
+        os.lseek(self._fd, self.size, os.SEEK_SET)
 
     def _drop_added(self) -> None:
         self._added.clear()
@@ -305,6 +311,18 @@ class LineFile:
             forget_sidecars(self._path.parent)
             raise damage_error([DamagedLine(self._path, number, offset, _what(line, self._seed))])
         return line
+
+    def block(self, offset: int) -> tuple[list[int], bytes] | None:
+        """Return whole lines from this offset on: their sizes, and their bytes. None if no intact line is there.
+
+        Only after `line`, which opens the file. A changed line is not told here: `line` raises for it.
+        """
+        chunk = os.pread(self._fd, WINDOW_BYTES, offset)
+        chunk = chunk[: chunk.rfind(b"\n") + 1]
+        lines = chunk.split(b"\n")
+        lines.pop()
+        sizes = [len(line) + 1 for line in lines]
+        return (sizes, chunk) if lines and _all_intact(lines, sizes, offset, self._seed) else None
 
     def close(self) -> None:
         """Close the file."""

@@ -147,10 +147,11 @@ class PagedColumn:
         place = index - self._begin
         if not 0 <= place < self._size:
             place = self._open(index)
-        if isinstance(self._page, memoryview):
-            # The sidecar never changes.
+        try:
+            self._page[place] = value
+        except TypeError:  # a page of the sidecar, which never changes
             self._page = self._full[self._begin // self._size] = array(self._typecode, self._page)
-        self._page[place] = value
+            self._page[place] = value
         self._changed = True
 
     def __iter__(self) -> Iterator[int]:

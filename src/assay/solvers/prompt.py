@@ -27,7 +27,8 @@ class PromptSolver(Solver):
         if repeats == 1 and len(inputs.requests) == 1:
             # Fast path for the most common case: no extra task for the call.
             (request,) = inputs.requests
-            response = await ctx.model().ask(request)
+            response = (await ctx.model().call(request)).response
+            assert response is not None
             ctx.emit("answer", [[read_reply(request, response, cuts=inputs.cut)]])
             return
         requests = [request for request in inputs.requests for _ in range(repeats)]

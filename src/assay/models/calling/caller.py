@@ -243,9 +243,10 @@ class Caller:
             # Waiting for a permit is not the endpoint's time.
             started = time.perf_counter()
             try:
-                response = await self._attempt(request, n, attempt, at)
-                return response, attempt, time.perf_counter() - started
-            except ModelError as error:
+                self.ledger.take_from_budget(attempt)
+                response = await self._members[at].send(request, self._seed + n)
+            except BaseException as raised:  # noqa: BLE001 - what is no failure of the call is raised again
+                error = self._end_failed_attempt(request, raised, at)
                 error.attempts = attempt
                 error.seconds = time.perf_counter() - started
                 self._halt_if_refused(error.failure, at)
@@ -260,35 +261,39 @@ class Caller:
                 if not error.retry or rounds > self._max_retries:
                     self._halt_if_down(error, replies_before)
                     self._halt_if_hopeless(error.failure)
-                    raise
+                    raise error from error.__cause__
                 await self._wait_before_retry(error, rounds)
+                continue
+            self.permits.release(at)
+            self._reply_count += 1
+            self._reply_counts[at] += 1
+            self.permits.succeeded(at)
+            if response.adapted and response.adapted != self._adapted:
+                self._tell_adapted(response.adapted)
+            response = self._priced(request, split_reasoning(response))
+            return response, attempt, time.perf_counter() - started
 
-    async def _attempt(self, request: Request, n: int, attempt: int, at: int) -> Response:
-        """Send once. `send` has acquired a permit; this method releases it."""
+    def _end_failed_attempt(self, request: Request, raised: BaseException, at: int) -> ModelError:
+        """Release the permit of an attempt that raised. Returns the call's failure; raises other exceptions."""
         try:
-            self.ledger.take_from_budget(attempt)
-            response = await self._members[at].send(request, self._seed + n)
-        except ModelError as error:
-            if error.failure.kind == "rate_limited":
-                self.permits.overloaded(at)
-            self.permits.failed(error.failure, at)
-            if error.response is not None:
-                error.response = self._priced(request, error.response)
-            raise
-        except AssayError:
-            raise
-        except Exception as error:
+            if isinstance(raised, ModelError):
+                error = raised
+                # Before the release: it must not give the permit to a call that would fail alike.
+                if error.failure.kind == "rate_limited":
+                    self.permits.overloaded(at)
+                self.permits.failed(error.failure, at)
+                if error.response is not None:
+                    error.response = self._priced(request, error.response)
+                return error
+            if isinstance(raised, AssayError) or not isinstance(raised, Exception):
+                raise raised
             # A bug of the provider, for example with an odd reply. It must not count against the evaluated model.
-            failure = Failure("bad_reply", f"the provider raised {type(error).__name__}: {error}")
-            raise ModelError(failure, retry=True) from error
+            failure = Failure("bad_reply", f"the provider raised {type(raised).__name__}: {raised}")
+            error = ModelError(failure, retry=True)
+            error.__cause__ = raised
+            return error
         finally:
             self.permits.release(at)
-        self._reply_count += 1
-        self._reply_counts[at] += 1
-        self.permits.succeeded(at)
-        if response.adapted and response.adapted != self._adapted:
-            self._tell_adapted(response.adapted)
-        return self._priced(request, split_reasoning(response))
 
     def _priced(self, request: Request, response: Response) -> Response:
         """Return the response with its price, if the endpoint reports one or the price table has it."""
@@ -383,17 +388,15 @@ class CaseAsker(NumberedAsker):
         self._replies = replies
 
     async def _find_or_make(self, request: Request, hash_: str, n: int, purpose: str) -> tuple[Call, bool]:
-        """Return the call from the log, or make and log it."""
-        call = self._replies.get((self._stage, hash_, n)) if self._replies else None
-        replayed = call is not None
-        if call is None:
-            call, replayed = await self._make_call(request, hash_, n, purpose)
-        self._caller.ledger.count_call(call, replayed=replayed)
-        return call, replayed
+        """Return the call from the log, or make and log it. Also returns whether the reply was there already.
 
-    async def _make_call(self, request: Request, hash_: str, n: int, purpose: str) -> tuple[Call, bool]:
-        """Make and log a call that this run's log lacks. Returns the call and whether its reply is from --reuse."""
+        A reply may also come from another run (--reuse), or from the call of another subject.
+        """
         ledger = self._caller.ledger
+        call = self._replies.get((self._stage, hash_, n)) if self._replies else None
+        if call is not None:
+            ledger.count_call(call, replayed=True)
+            return call, True
         case = self._case
         response: Response | None = None
         failure: Failure | None = None
@@ -406,19 +409,22 @@ class CaseAsker(NumberedAsker):
             response = reused.response
             seconds = reused.seconds
         else:
-            send = partial(self._caller.send, request, n, case.index)
             try:
                 if ledger.shared is not None and purpose in SHARED:
+                    send = partial(self._caller.send, request, n, case.index)
                     key = (case.key, self._stage, hash_, n)
                     response, attempts, seconds = await ledger.shared.get(key, send)
                     is_shared = attempts == 0
                 else:
-                    response, attempts, seconds = await send()
+                    response, attempts, seconds = await self._caller.send(request, n, case.index)
             except ModelError as error:
                 failure, attempts, seconds = error.failure, error.attempts, error.seconds
                 response = error.response
         call = Call(
-            *case.head,
+            case.index,
+            case.key,
+            case.set,
+            case.subject,
             self._stage,
             self._try,
             hash_,
@@ -430,4 +436,7 @@ class CaseAsker(NumberedAsker):
             round(seconds, 6),
         )
         # The case gets the call as it is logged, so that a replay gives it the same.
-        return ledger.write(call), reused is not None or is_shared
+        call = ledger.write(call)
+        replayed = reused is not None or is_shared
+        ledger.count_call(call, replayed=replayed)
+        return call, replayed

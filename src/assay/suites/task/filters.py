@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
@@ -34,7 +34,7 @@ _SELECTING_FILTERS = frozenset({"take_first", "take_first_k", "majority_vote"})
 FilterFunction = Callable[[Any, dict[str, Any]], Any]
 
 
-class FilterChain(NamedTuple):
+class FilterChain(Struct, frozen=True):
     """A named chain of filters. `ends_in_list` if its result is certainly a list, not one answer."""
 
     name: str

@@ -12,7 +12,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from assay.core import registry
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError
@@ -30,7 +32,7 @@ _ENTRY_KEYS = frozenset({"metric", "aggregation", "higher_is_better", "hf_evalua
 _EXACT_MATCH_OPTIONS = frozenset({"ignore_case", "ignore_punctuation", "ignore_numbers", "regexes_to_ignore"})
 
 
-class TaskMetric(NamedTuple):
+class TaskMetric(Struct, frozen=True):
     """A metric with its options.
 
     `measure` computes the value of one generated answer. It is None for metrics of likelihoods, for `user_function` and

@@ -69,6 +69,8 @@ class PromptBuilder:
         self._shot_target_delimiter = fewshot["target_delimiter"]
         self._shot_fewshot_delimiter = fewshot["fewshot_delimiter"]
         self._fixed_turns: list[PromptTurn] | None = None
+        # The system message of tasks without a description, which may depend on the document.
+        self._system_turns = [PromptTurn("system", system)] if system else []
 
     def render_fixed_examples(self) -> None:
         """Render the examples that all documents share. A failure is reported later, by each document."""
@@ -82,9 +84,10 @@ class PromptBuilder:
         There is one prompt, or one for each choice if the choices are in the questions.
         """
         fields = self.fields
-        description = fields.description(document) if self._has_description else ""
-        system = join(self._system, description or "", self._fewshot_delimiter)
-        before = [PromptTurn("system", system)] if system else []
+        before = self._system_turns
+        if self._has_description:
+            system = join(self._system, fields.description(document) or "", self._fewshot_delimiter)
+            before = [PromptTurn("system", system)] if system else []
         if examples:
             before = before + self._example_turns(examples)
         prefix = fields.prefix(document) if self._has_prefix else None

@@ -39,11 +39,11 @@ class SamplesWriter:
 
     def __init__(self, path: Path, filters: list[str], generation: dict[str, Any] | None) -> None:
         self._path = path
-        self._filters = filters
         self._generation = generation
         self._is_plain = is_plain(generation)
         self._stack = ExitStack()
-        self._files = [self._open(f"{position}.tmp") for position in range(len(filters))]
+        # The name of each filter, with the file of its rows.
+        self._files = [(name, self._open(f"{position}.tmp")) for position, name in enumerate(filters)]
         self._hashes = self._open("hashes.tmp")
 
     def _open(self, suffix: str) -> IO[bytes]:
@@ -76,36 +76,45 @@ class SamplesWriter:
         target_hash = sha256(target.encode()).hexdigest()
         # For the task's hash, which covers the hashes of all rows.
         self._hashes.write(f"{doc_hash}{prompt_hash}{target_hash}".encode())
-        arguments = {
-            f"gen_args_{position}": self._arguments(request)
-            for position, request in enumerate(inputs.requests)
-        }
+        arguments = {}
+        for position, request in enumerate(inputs.requests):
+            arguments[f"gen_args_{position}"] = self._arguments(request)
         replies = text_leaves(records[0].data) if records else [[]]
-        for name, file in zip(self._filters, self._files, strict=True):
-            filter_scores = [score for score in scores if score.part == name]
-            scored = [score for score in filter_scores if score.status == "scored"]
-            is_whole = len(scored) == len(filter_scores) and end.failure is None
-            # The first score of a filter carries the filtered answers for all metrics.
-            data = filter_scores[0].data if filter_scores else None
-            row = {
+        for name, file in self._files:
+            metrics: list[str] = []
+            row: dict[str, Any] = {
                 "doc_id": number,
                 "doc": doc,
                 "target": target,
                 "arguments": arguments,
                 "resps": replies,
-                "filtered_resps": text_leaves(data["filtered"]) if data and "filtered" in data else [],
+                "filtered_resps": [],
                 "filter": name,
-                "metrics": [score.metric for score in scored],
+                "metrics": metrics,
                 "doc_hash": doc_hash,
                 "prompt_hash": prompt_hash,
                 "target_hash": target_hash,
             }
-            for score in scored:
-                row[score.metric] = value = sample_value(score)
-                if not is_plain(value):
-                    dump = dump_any
-            if not is_whole and (error := _error(filter_scores, end)):
-                row["error"] = error
+            is_first = True
+            reason = ""
+            for score in scores:
+                if score.part != name:
+                    continue
+                # The first score of a filter carries the filtered answers for all metrics.
+                if is_first and score.data and "filtered" in score.data:
+                    row["filtered_resps"] = text_leaves(score.data["filtered"])
+                is_first = False
+                if score.status == "scored":
+                    metrics.append(score.metric)
+                    row[score.metric] = value = sample_value(score)
+                    if not is_plain(value):
+                        dump = dump_any
+                elif score.status == "invalid":
+                    reason = reason or score.reason
+            if end.failure:
+                reason = f"{end.failure.kind}: {end.failure.message}"
+            if reason:
+                row["error"] = reason
             file.write(dump(row) + b"\n")
 
     def _arguments(self, request: Request) -> dict[str, Any]:
@@ -123,12 +132,12 @@ class SamplesWriter:
         # The hash covers all rows in file order. Each filter has a row for every document, so the hashes of
         # the documents are hashed once per filter.
         digest = sha256()
-        for _ in self._filters:
+        for _ in self._files:
             self._hashes.seek(0)
             while chunk := self._hashes.read(1 << 16):
                 digest.update(chunk)
-        first, *others = self._files
-        for file in others:
+        (_, first), *others = self._files
+        for _, file in others:
             file.seek(0)
             shutil.copyfileobj(file, first)
         first.flush()
@@ -146,13 +155,6 @@ def prompt_text(requests: list[Request]) -> str:
     if request.messages is not None:
         return messages_json(request.messages)
     return (request.continuation if request.prompt is None else request.prompt) or ""
-
-
-def _error(scores: list[Score], end: End) -> str:
-    """Return why a document failed or was not scored; an empty text if it was."""
-    if end.failure:
-        return f"{end.failure.kind}: {end.failure.message}"
-    return next((score.reason for score in scores if score.status == "invalid"), "")
 
 
 def sample_value(score: Score) -> Any:
