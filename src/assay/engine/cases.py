@@ -86,6 +86,7 @@ class Cases:
 
     def _build(self, skip: Callable[[int], Any] | None) -> Iterator[Case]:
         suite, subjects, count = self._suite, self._subjects, len(self._subjects)
+        has_all = self._all_shards == self.slots
         skip_row = skip  # with one subject, a row's number is its case's index
         if skip is not None and count > 1:
 
@@ -99,7 +100,7 @@ class Cases:
                 index = row.number * count + place
                 if skip is not None and count > 1 and skip(index):
                     continue
-                if not suite.has(row, subject):
+                if not has_all and not suite.has(row, subject):
                     continue
                 content = suite.case(row, subject)
                 yield Case(
@@ -136,12 +137,13 @@ class CaseResults:
         self._reader = reader
         self._scorers = scorers
         self._subjects = list(suite.subjects())
+        self._has_all = suite.total(rows) == rows.count * len(self._subjects)
         self._errors: dict[tuple[str, str], ErrorCounts] = defaultdict(ErrorCounts)
 
     def __iter__(self) -> Iterator[CaseResult[Any]]:
         for row in self._rows.iterate(self._skip):
             for place, subject in enumerate(self._subjects):
-                if self._suite.has(row, subject):
+                if self._has_all or self._suite.has(row, subject):
                     yield self._result(row, subject, place)
 
     def of(self, subject: str) -> Iterator[CaseResult[Any]]:
@@ -161,8 +163,7 @@ class CaseResults:
         scores = []
         for scorer in self._scorers:
             scores += self._reader.scores(index, scorer)
-        if end.failure is not None or any([score.status == "invalid" for score in scores]):
-            self._count_error(end, scores)
+        self._count_error(end, scores)
         return CaseResult(index, row, subject, end, records, scores)
 
     def errors(self, set_: str = "", subject: str = "") -> list[ErrorCount]:
@@ -178,15 +179,14 @@ class CaseResults:
         ).all()
 
     def _count_error(self, end: End, scores: Sequence[Score]) -> None:
-        errors = self._errors[end.set, end.subject]
         if end.failure is not None:
             if end.failure.kind in SUBJECT_KINDS:
-                errors.add(end.failure.message, end.failure.traceback)
+                self._errors[end.set, end.subject].add(end.failure.message, end.failure.traceback)
             return
         for score in scores:
             if score.status == "invalid" and not score.interim:
                 traceback = score.data.get("traceback", "") if isinstance(score.data, dict) else ""
-                errors.add(score.reason, traceback)
+                self._errors[end.set, end.subject].add(score.reason, traceback)
                 return
 
 

@@ -109,6 +109,8 @@ class Loop:
         done_count = done.count(1)
         setup.notify(Started(setup.cases.total, done_count))
         self._cases = setup.cases.load(done.__getitem__ if done_count else None, setup.open_cases)
+        # Replies that arrive together end their cases together.
+        self._journal.group_commits(asyncio.get_running_loop().call_soon)
         try:
             for _ in range(setup.open_cases):
                 worker = asyncio.create_task(self._worker())
@@ -122,6 +124,10 @@ class Loop:
             # This task may be cancelled while it waits. The workers must end first: the journal is closed next.
             self.cancel()
             await asyncio.gather(*self._workers, return_exceptions=True)
+            try:
+                self._journal.group_commits(None)
+            except AssayError as error:
+                self.stop(error)
         setup.notify(Finished())
         if self.stopped is not None:
             raise self.stopped

@@ -7,7 +7,7 @@ All reports and result files are computed from these three files.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,6 +25,7 @@ from assay.journal.index import (
     INFRA_ERROR,
     OK,
     RECORDS,
+    SCORES,
     SHARED_CALL,
     SUBJECT_ERROR,
     RunIndex,
@@ -41,6 +42,8 @@ _MAX_FAILURE_MESSAGE = 500
 Replies = dict[tuple[str, str, int], Call]
 """Logged calls by (stage, hash, n)."""
 LineT = TypeVar("LineT", Record, Score)
+CallSoon = Callable[[Callable[[], None]], object]
+"""Calls a function shortly after, in the same thread: `call_soon` of an event loop."""
 
 
 class Journal:
@@ -86,8 +89,12 @@ class Journal:
         self._call_reader = CallReader(folder)
         self._shared_replies: SharedReplies | None = None
         self._open_calls: dict[int, list[int]] | None = None
+        self._count = len(self.index.call_offsets) + len(self.index.ask.codes)  # calls and cases
         self._next_save = self._save_after()
         self._saved_positions: dict[str, int] = {}
+        self._call_soon: CallSoon | None = None
+        self._unwritten: list[tuple[JournalFile, End, int, int]] = []
+        self._write_error: BaseException | None = None
         self._syncer = SyncThread([self._calls, self._records, self._scores])
         self.reader = RunReader(folder, self.index)
 
@@ -233,6 +240,7 @@ class Journal:
         offset, call = self._calls.add(call)
         self._calls.write()
         self.index.add_call(call, offset)
+        self._count += 1
         if self._open_calls is not None and call.stage == ASK:
             self._open_calls.setdefault(call.index, []).append(offset)
         self.index.positions[CALLS] = self._calls.size
@@ -242,7 +250,13 @@ class Journal:
 
     def write_records(self, records: Sequence[Record]) -> tuple[list[int], list[Record]]:
         """Write records of an open try. Returns their offsets, for the case's end, and the records without secrets."""
-        added = [self._records.add(record) for record in records]
+        self.flush()
+        mark = self._records.mark()
+        try:
+            added = [self._records.add(record) for record in records]
+        except BaseException:
+            self._records.drop(mark)
+            raise
         self._records.write()
         self.index.counts[RECORDS].add(len(added), 0, 0)
         if self._room is not None and self._room.stop is not None:
@@ -253,6 +267,15 @@ class Journal:
         """Return records as they will be read. The same ones if the environment has no secrets."""
         return [self._redact.redacted(record) for record in records] if self._redact else records
 
+    def group_commits(self, call_soon: CallSoon | None) -> None:
+        """Write the ends of cases and scorings in groups: all that come until `call_soon` calls. None ends that.
+
+        A group costs one write for each file. Until it is written, its cases have not ended: a kill in between makes
+        them run again, with the replies of the log, which never wait. With an event loop that is a millisecond or so.
+        """
+        self.flush()
+        self._call_soon = call_soon
+
     def end_case(self, end: End, last: Sequence[Record] = ()) -> tuple[End, list[Record]]:
         """Commit a case. `last` are its records that are not written yet; all go into one write.
 
@@ -260,6 +283,7 @@ class Journal:
         """
         if self._open_calls is not None:
             self._open_calls.pop(end.index, None)
+        self._count += 1
         return self._commit(self._records, end, last)
 
     def end_scoring(self, end: End, scores: Sequence[Score]) -> None:
@@ -267,46 +291,76 @@ class Journal:
         self._commit(self._scores, end, scores)
 
     def _commit(self, file: JournalFile, end: End, last: Sequence[LineT]) -> tuple[End, list[LineT]]:
+        if self._write_error is not None:
+            raise self._write_error
         lines = list(last)
-        if lines:
-            for number, line in enumerate(lines[:-1]):
-                offset, lines[number] = file.add(line)
-                end.lines.append(offset)
-            # The commit is a field of the last line. As a separate line it would double the lines of most runs.
-            commit = Commit(
-                end.try_,
-                end.status,
-                end.lines,
-                end.failure,
-                end.usage,
-                end.calls,
-                end.seconds,
-                end.label,
-                end.tags,
-                end.cost,
-            )
-            offset, written = file.add(lines[-1], commit)
-            if written is not lines[-1] and written.end is not None:
-                lines[-1] = replace(written, end=None)
-                end = replace(
-                    end, failure=written.end.failure, label=written.end.label, tags=written.end.tags
+        mark = file.mark()
+        try:
+            if lines:
+                for number in range(len(lines) - 1):
+                    offset, lines[number] = file.add(lines[number])
+                    end.lines.append(offset)
+                # The commit is a field of the last line. As a separate line it would double the lines of most runs.
+                commit = Commit(
+                    end.try_,
+                    end.status,
+                    end.lines,
+                    end.failure,
+                    end.usage,
+                    end.calls,
+                    end.seconds,
+                    end.label,
+                    end.tags,
+                    end.cost,
                 )
-        else:
-            offset, end = file.add(end)
-        file.write()
+                offset, written = file.add(lines[-1], commit)
+                if written is not lines[-1] and written.end is not None:
+                    lines[-1] = replace(written, end=None)
+                    end = replace(
+                        end, failure=written.end.failure, label=written.end.label, tags=written.end.tags
+                    )
+            else:
+                offset, end = file.add(end)
+        except BaseException:
+            file.drop(mark)
+            raise
+        self._unwritten.append((file, end, offset, len(lines) or 1))
+        if self._call_soon is None:
+            self.flush()
+        elif len(self._unwritten) == 1:
+            self._call_soon(self._flush_group)
+        return end, lines
+
+    def _flush_group(self) -> None:
+        """Write the group. An error is raised by the next commit, or by `flush` at the end of the run."""
+        try:
+            self.flush()
+        except Exception as error:  # noqa: BLE001 - kept for whoever can stop the run
+            self._write_error = error
+
+    def flush(self) -> None:
+        """Write the ends that are not written yet. Raises StopRun if that fails: then these cases have not ended."""
+        if self._write_error is not None:
+            raise self._write_error
+        unwritten, self._unwritten = self._unwritten, []
+        if not unwritten:
+            return
+        # The records first: a score in the file has its case in the file.
+        self._records.write()
+        self._scores.write()
         index = self.index
-        index.add(end, offset, file.name, len(lines) or 1)
-        index.positions[file.name] = file.size
-        if len(index.call_offsets) + len(index.ask.codes) >= self._next_save:
+        for file, end, offset, lines in unwritten:
+            index.add(end, offset, file.name, lines)
+        index.positions[RECORDS] = self._records.size
+        index.positions[SCORES] = self._scores.size
+        if self._count >= self._next_save:
             self._save_index()
         if self._room is not None and self._room.stop is not None:
             raise self._room.stop
-        return end, lines
 
     def _save_after(self) -> int:
         """Return the number of calls and cases at which the index is saved again: a quarter more than it has now."""
-        lines = len(self.index.call_offsets) + len(self.index.ask.codes)
-        return max(MIN_LINES, lines + lines // 4)
+        return max(MIN_LINES, self._count + self._count // 4)
 
     def save_index(self) -> None:
         """Save the index of a large run, unless it is saved already.
@@ -314,8 +368,7 @@ class Journal:
         A finished run is not opened again. So this comes before its summary: a kill in between leaves a run that the
         next start finishes, and no half of an index.
         """
-        is_large = len(self.index.call_offsets) + len(self.index.ask.codes) >= MIN_LINES
-        if is_large and self._saved_positions != self.index.positions:
+        if self._count >= MIN_LINES and self._saved_positions != self.index.positions:
             self._save_index()
 
     def _save_index(self) -> None:
@@ -324,7 +377,7 @@ class Journal:
         self._next_save = self._save_after()
 
     def close(self) -> None:
-        """Save the index of a large run, and sync and close the files."""
+        """Save the index of a large run, and sync and close the files. The caller has called `flush`."""
         self.save_index()
         self._syncer.close()
         for file in (self._calls, self._records, self._scores):

@@ -161,16 +161,12 @@ class JournalFile:
         Returns the offset at which it will begin, and the line as readers will get it: the same object, without
         `commit`, unless it contained a secret.
 
-        If a line cannot be encoded, the lines that were added before it are dropped too: they belong to one commit.
+        If a line cannot be encoded, the caller drops the lines before it that belong to the same commit.
         """
-        try:
-            content = _encode(line)
-            if commit is not None:
-                # `end` is the last field of records and scores. A copy of the struct would take five times as long.
-                content = b'%b,"end":%b}' % (content[:-1], _encode(commit))
-        except BaseException:
-            self._drop_added()
-            raise
+        content = _encode(line)
+        if commit is not None:
+            # `end` is the last field of records and scores. A copy of the struct would take five times as long.
+            content = b'%b,"end":%b}' % (content[:-1], _encode(commit))
         if self._redact and (cleaned := self._redact(content)) is not content:
             content = cleaned
             line = msgspec.json.decode(content, type=type(line))
@@ -199,6 +195,8 @@ class JournalFile:
         if self._sync_error:
             self._drop_added()
             raise cannot_write(self.path, self._sync_error)
+        if not self._added:
+            return
         block = b"".join(self._added)
         try:
             written = os.write(self._fd, block)
@@ -230,6 +228,15 @@ class JournalFile:
     def _remove_torn_block(self) -> None:
         os.ftruncate(self._fd, self.size)
         os.lseek(self._fd, self.size, os.SEEK_SET)
+
+    def mark(self) -> tuple[int, int]:
+        """Return the present end of the added lines, for `drop`."""
+        return len(self._added), self._next_offset
+
+    def drop(self, mark: tuple[int, int]) -> None:
+        """Forget the lines that were added since the mark."""
+        count, self._next_offset = mark
+        del self._added[count:]
 
     def _drop_added(self) -> None:
         self._added.clear()

@@ -36,8 +36,12 @@ class RunReader:
         last = self._last_line(self._records, ASK, index)
         if last is None:
             return None
-        end = last if type(last) is End else _end_of_line(last, ASK, last.end)
-        return end, self._lines(self._records, last)
+        if type(last) is End:
+            return last, self._lines(self._records, last)
+        commit: Commit = last.end
+        # Most cases have one record.
+        records = self._lines(self._records, last) if commit.lines else [last]
+        return _end_of_line(last, ASK, commit), records
 
     def records(self, index: int) -> list[Record]:
         """Return the records of the case's last try that ended."""

@@ -20,7 +20,7 @@ from assay.models.calling.adapt import AdaptedEndpoint
 from assay.models.calling.foreign_sdk import CHAT_PATH, EMBEDDINGS_PATH, forward, is_sdk_request
 from assay.models.calling.http_client import HttpEndpoint
 from assay.models.calling.http_errors import decode_json
-from assay.models.calling.openai_format import read_chat, request_headers, request_params
+from assay.models.calling.openai_format import read_chat, read_plain_chat, request_headers, request_params
 from assay.models.calling.vendor import OPENAI, Vendor, key_headers, vendor_url
 
 ABOUT = About(
@@ -77,6 +77,8 @@ class OpenAIModel:
         headers = request_headers(request.params)
         # `send` and not `post`: every coroutine between a call and its socket costs a run of many calls.
         response, adapted = await self._adapted.send(self._chat_path, body, headers)
+        if response.status == 200 and (reply := read_plain_chat(response.body, self.endpoint, adapted)):
+            return reply
         return read_chat(decode_json(response, self._http.base_url, self._key), self.endpoint, adapted)
 
     async def _forward(self, request: Request, seed: int) -> Response:

@@ -239,7 +239,9 @@ class Caller:
         tried: frozenset[int] = NO_LANES
         while True:
             attempt += 1
-            at = await self.permits.acquire(order, tried)
+            at = self.permits.take(tried)
+            if at is None:
+                at = await self.permits.acquire(order, tried)
             # Waiting for a permit is not the endpoint's time.
             started = time.perf_counter()
             try:

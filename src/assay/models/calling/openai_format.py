@@ -10,6 +10,9 @@ import math
 import os
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from assay.core.params import fill_variables
 from assay.core.types import Response, Usage
 from assay.models.calling.http_errors import bad_reply, refusal, reply_error
@@ -68,6 +71,69 @@ def read_chat(reply: Any, where: str, adapted: tuple[str, ...] = ()) -> Response
         address=where,
         adapted=adapted,
     )
+
+
+class _PlainMessage(Struct, gc=False):
+    content: str
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+
+
+class _PlainChoice(Struct, gc=False):
+    message: _PlainMessage
+    finish_reason: str | None = None
+
+
+class _InputDetails(Struct, gc=False):
+    cached_tokens: int | None = None
+
+
+class _OutputDetails(Struct, gc=False):
+    reasoning_tokens: int | None = None
+
+
+class _PlainUsage(Struct, gc=False, forbid_unknown_fields=True):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: Any = None
+    prompt_tokens_details: _InputDetails | None = None
+    completion_tokens_details: _OutputDetails | None = None
+
+
+class _PlainReply(Struct, gc=False):
+    choices: list[_PlainChoice]
+    usage: _PlainUsage | None = None
+
+
+_decode_plain = msgspec.json.Decoder(_PlainReply).decode
+
+
+def read_plain_chat(body: bytes, where: str, adapted: tuple[str, ...] = ()) -> Response | None:
+    """Return what `read_chat` returns for a reply of the most common form, in a third of the time; else None.
+
+    It has a text, and token counts with the usual details, if any.
+    """
+    try:
+        reply = _decode_plain(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if not reply.choices:
+        return None
+    choice, counted = reply.choices[0], reply.usage
+    message = choice.message
+    if not message.content or choice.finish_reason == FAILED:
+        return None
+    usage = None
+    if counted is not None:
+        tokens = counted.prompt_tokens
+        cached = reasoned = 0
+        if counted.prompt_tokens_details is not None:
+            cached = min(max(counted.prompt_tokens_details.cached_tokens or 0, 0), tokens)
+        if counted.completion_tokens_details is not None:
+            reasoned = counted.completion_tokens_details.reasoning_tokens or 0
+        usage = Usage(tokens, counted.completion_tokens, cached, reasoned)
+    reasoning = message.reasoning_content or message.reasoning or ""
+    return Response(message.content, choice.finish_reason, usage, None, reasoning, None, where, adapted)
 
 
 def read_completion(reply: Any, where: str, adapted: tuple[str, ...] = ()) -> Response:

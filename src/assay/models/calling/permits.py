@@ -53,14 +53,21 @@ class Permits:
         """Whether a new case would have to wait for its first call."""
         return bool(self._waiting_calls) or self.busy >= int(self.limit)
 
+    def take(self, avoid: Collection[int] = NO_LANES) -> int | None:
+        """Return the number of an endpoint, 0, if it has a free permit; else None: `acquire` waits for one."""
+        if not self._waiting_calls and self.busy < int(self.limit):
+            self.busy += 1
+            return 0
+        return None
+
     async def acquire(self, order: int, avoid: Collection[int] = NO_LANES) -> int:
         """Wait for a permit and return the number of its endpoint, 0.
 
         Lower orders go first, equal ones in the order of their arrival.
         """
-        if not self._waiting_calls and self.busy < int(self.limit):
-            self.busy += 1
-            return 0
+        at = self.take(avoid)
+        if at is not None:
+            return at
         return await self._queue(order, asyncio.get_running_loop().create_future())
 
     async def _queue(self, order: int, future: asyncio.Future[int]) -> int:
@@ -78,7 +85,8 @@ class Permits:
     def release(self, at: int = 0) -> None:
         """Return a permit and wake the next call."""
         self.busy -= 1
-        self._wake()
+        if self._waiting_calls or self._waiting_workers:
+            self._wake()
 
     async def room(self) -> None:
         """Wait until a new case would get a permit at once."""

@@ -98,15 +98,21 @@ class SharedPermits(Permits):
         """Whether a new case would have to wait for its first call."""
         return self._freest(NO_LANES) is None
 
+    def take(self, avoid: Collection[int] = NO_LANES) -> int | None:
+        """Return the number of an endpoint with a free permit; None if there is none."""
+        # Calls that wait do not want this room: they avoid its endpoint, or `_wake` would have given it to them.
+        at = self._freest(avoid)
+        if at is not None:
+            self._take(at)
+        return at
+
     async def acquire(self, order: int, avoid: Collection[int] = NO_LANES) -> int:
         """Wait for a permit and return the number of its endpoint. Lower orders go first.
 
         An endpoint in `avoid` is chosen only if no other is answering, or to see whether it answers again.
         """
-        # Calls that wait do not want this room: they avoid its endpoint, or `_wake` would have given it to them.
-        at = self._freest(avoid)
+        at = self.take(avoid)
         if at is not None:
-            self._take(at)
             return at
         future: asyncio.Future[int] = self._loop.create_future()
         if avoid:

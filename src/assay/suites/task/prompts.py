@@ -175,6 +175,8 @@ def _needs_delimiter(before: str, after: str) -> bool:
 
 def as_text(turns: list[PromptTurn]) -> str:
     """Join the turns to one prompt, for models that continue text."""
+    if len(turns) == 1:
+        return turns[0].content + turns[0].after
     return "".join([turn.content + turn.after for turn in turns])
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
+import os
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -131,7 +132,7 @@ class ResultsFile:
             "config": self._run_config(provider),
             "git_hash": None,
             "date": run.started,
-            "pretty_env_info": f"Python {platform.python_version()} on {platform.platform()}",
+            "pretty_env_info": _environment(),
             "transformers_version": "N/A",
             "lm_eval_version": f"assay {assay.__version__}",
             "upper_git_hash": None,
@@ -216,3 +217,10 @@ def _common_directions(tasks: list[dict[str, bool | None]]) -> dict[str, bool | 
         for name, higher in directions.items():
             common[name] = higher if common.get(name, higher) == higher else None
     return common
+
+
+def _environment() -> str:
+    """Return `Python 3.11.7 on Linux-6.1.0-x86_64`. The module `platform` would start a process for it."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    system = os.uname()
+    return f"Python {version} on {system.sysname}-{system.release}-{system.machine}"

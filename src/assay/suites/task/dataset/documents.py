@@ -230,7 +230,7 @@ class Documents:
     def key(self, document: RawDocument, value: dict[str, Any]) -> str:
         """Return the key of a document, without a number for equal ones. `value` is what `parse` returned for it."""
         # The key ignores the types of columns: the scan finds equal documents before it knows the types.
-        return document_key(_decode(document.raw) if self.facts.changes else value)
+        return row_key(_content(_decode(document.raw) if self.facts.changes else value))
 
     def values(self, limit: int | None = None) -> Iterator[dict[str, Any]]:
         """Yield the documents as dicts."""
