@@ -84,21 +84,22 @@ def case_result(
     text = result_text(records)
     audit = audit_case(end, text)
     steps = [record.data for record in records if record.kind == "step"]
+    failed = audit.failed
     return RowResult(
         profile=profile,
         tag=row.tag,
         difficulty=row.difficulty or "",
         id=row.id,
         index=index,
-        ok=not audit.failed,
+        ok=not failed,
         outcome=audit.outcome or "OK",
         error=audit.error or "",
         raw=audit.raw or "",
-        text=None if audit.failed else text,
+        text=None if failed else text,
         seconds=end.seconds if end else None,
         usage=end.usage if end else None,
         calls=end.calls if end else 0,
-        retries=sum(map(retry_count, steps)),
+        retries=sum(map(retry_count, steps)) if steps else 0,
         steps=steps,
     )
 

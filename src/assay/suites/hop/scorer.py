@@ -25,6 +25,7 @@ OUTSIDE = "(no band)"
 NOT_RUN = "it did not run"
 """The error of a row in the result file of a run that was stopped before it."""
 _EXACT_MATCHING = Matching()
+_WRONG_BOOL = {value: unequal(not value, value) for value in (True, False)}
 
 
 class RowVerdict(Struct, frozen=True, omit_defaults=True):
@@ -46,7 +47,10 @@ class RowVerdict(Struct, frozen=True, omit_defaults=True):
     @property
     def correct(self) -> bool | None:
         """True if no check failed, or None if the row has no expected values."""
-        return not self.wrong if self.checks else None
+        for check in self.checks:
+            if not check.passed:
+                return False
+        return True if self.checks else None
 
 
 class ScoreData(RowVerdict, frozen=True, kw_only=True):
@@ -82,14 +86,14 @@ def row_score(
     head: tuple[int, str, str, str], scorer: str, row: HopRow, audit: Audit, verdict: RowVerdict
 ) -> Score:
     """Return the score of a row, with every check in its data. `head` is the case's."""
-    wrong = verdict.wrong
+    correct = verdict.correct
     return Score(
         *head,
         scorer,
         METRIC,
-        status="scored" if verdict.checks else "not_applicable",
-        value=float(not wrong) if verdict.checks else None,
-        reason=audit.error or (wrong[0].why if wrong else ""),
+        status="not_applicable" if correct is None else "scored",
+        value=None if correct is None else float(correct),
+        reason=audit.error or (verdict.wrong[0].why if correct is False else ""),
         data=ScoreData(verdict.checks, verdict.bands, verdict.near, id=row.id, gold=row.gold),
         expected=row.expected or None,
     )
@@ -141,8 +145,9 @@ def check_row(expected: Mapping[str, Any], result: Any, fields: Mapping[str, Out
         if is_plain and type(value) is bool and type(expected_value) is bool:
             # A quick way to the result of `_check_field`, which compares any two values.
             passed = value is expected_value
-            why = "" if passed else unequal(expected_value, value)
-            checks.append(Check(name, "equal", passed, expected_value, value, why))
+            checks.append(
+                Check(name, "equal", passed, expected_value, value, "" if passed else _WRONG_BOOL[value])
+            )
             continue
         is_bool = field is not None and field.type == "bool"
         target = parse_bool(expected_value) if is_bool else strip_texts(expected_value)
