@@ -15,6 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 Fields = dict[str, Any]
 
 EXPECTED = "expected_"
@@ -122,7 +124,7 @@ def is_result_key(key: str) -> bool:
     return key in RESULT_KEYS
 
 
-class RecordParts(NamedTuple):
+class RecordParts(Struct):
     """The parts of a record; see `function_fields`, `expectations` and `without_results`."""
 
     fields: Fields
@@ -135,7 +137,7 @@ def split_record(record: Fields, inputs: tuple[str, ...] = ()) -> RecordParts:
     fields, expected, kept = _sort_keys(tuple(record), inputs)
     return RecordParts(
         {key: record[key] for key in fields},
-        {key[len(EXPECTED) :]: record[key] for key in expected},
+        {name: record[key] for name, key in expected},
         record if len(kept) == len(record) else {key: record[key] for key in kept},
     )
 
@@ -160,7 +162,8 @@ def expectations(record: Fields, inputs: Collection[str] = ()) -> Fields:
 
 class _SortedKeys(NamedTuple):
     fields: tuple[str, ...]
-    expected: tuple[str, ...]
+    expected: tuple[tuple[str, str], ...]
+    """Pairs such as `("score", "expected_score")`."""
     kept: tuple[str, ...]
 
 
@@ -172,6 +175,10 @@ def _sort_keys(keys: tuple[str, ...], inputs: tuple[str, ...]) -> _SortedKeys:
         fields = [key for key in inputs if key in keys]
     else:
         fields = [key for key in keys if key not in hidden]
-    expected = [key for key in keys if key.startswith(EXPECTED) and key != EXPECTED and key not in inputs]
+    expected = [
+        (key.removeprefix(EXPECTED), key)
+        for key in keys
+        if key.startswith(EXPECTED) and key != EXPECTED and key not in inputs
+    ]
     kept = [key for key in keys if key in inputs or not is_result_key(key)]
     return _SortedKeys(tuple(fields), tuple(expected), tuple(kept))

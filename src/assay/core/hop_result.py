@@ -171,7 +171,8 @@ def _checked(status: str, text: str) -> HopResult:
         raise _NotJson(
             f"the result is text that is not JSON ({error}): {_quoted(text)}; return a dict"
         ) from None
-    if _is_deeper(value, MAX_DEPTH):
+    # Each level has two brackets. A short text cannot have so many, and needs no visit of all items.
+    if len(raw) > 2 * MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
         raise BadResult(f"the result is nested deeper than {MAX_DEPTH}")
     return HopResult(status, text, value)
 

@@ -35,7 +35,9 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextvars import ContextVar, copy_context
 from functools import partial
 from types import FunctionType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
+
+from msgspec import Struct
 
 from assay.core import forks
 from assay.core.blocked_calls import case_calls
@@ -69,16 +71,16 @@ def signature_problem(function: Callable[..., Any], parameters: tuple[str, ...])
     return ""
 
 
-async def call(
+def call(
     function: Callable[..., Any],
     args: tuple[Any, ...] = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
-    timeout: float | None = None,  # noqa: ASYNC109 - an abandoned thread is not ended by a cancelled await
+    timeout: float | None = None,
     pool: DaemonPool = POOL,
     own_task: bool = True,
     close: Callable[[], object] | None = None,
-) -> Any:
+) -> Coroutine[Any, Any, Any]:
     """Call a function and return its value. Raises UserCodeError if it raises or takes longer than `timeout`.
 
     A sync function runs in a thread of the pool. After its time limit the thread is abandoned. Waiting for a free
@@ -91,18 +93,26 @@ async def call(
     that such code still has can refuse to work.
     """
     keywords = kwargs or {}
-    if is_async(function):
-        if own_task:
-            return await _call_in_task(function, args, keywords, timeout, close)
-        try:
-            return await _call_in_loop(function, args, keywords, timeout)
-        finally:
-            if close is not None:
-                close()
+    if not is_async(function):
+        return _call_in_thread(function, args, keywords, timeout, pool, close)
+    if own_task:
+        return _call_in_task(function, args, keywords, timeout, close)
+    return _call_in_loop(function, args, keywords, timeout, close)
+
+
+async def _call_in_thread(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    timeout: float | None,  # noqa: ASYNC109 - an abandoned thread is not ended by a cancelled await
+    pool: DaemonPool,
+    close: Callable[[], object] | None,
+) -> Any:
+    """Run a sync function in a thread of the pool."""
     context = copy_context()  # the thread gets the caller's context variables
     try:
         async with asyncio.timeout(timeout):
-            value, error = await pool.run(partial(context.run, _outcome, function, args, keywords))
+            value, error = await pool.run(partial(context.run, _outcome, function, args, kwargs))
     except TimeoutError:
         raise _too_long(timeout) from None
     finally:
@@ -120,9 +130,10 @@ async def _call_in_loop(
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     timeout: float | None,  # noqa: ASYNC109
+    close: Callable[[], object] | None,
 ) -> Any:
     """Run an async function in the caller's task."""
-    _guard_tasks(asyncio.get_running_loop(), None)
+    _guard_tasks(asyncio.get_running_loop())
     token = _step_limit.set(_NO_LIMIT)
     limit = asyncio.timeout(timeout)
     try:
@@ -140,6 +151,8 @@ async def _call_in_loop(
         raise UserCodeError.of(error) from error
     finally:
         _step_limit.reset(token)
+        if close is not None:
+            close()
 
 
 async def _call_in_task(
@@ -158,10 +171,11 @@ async def _call_in_task(
         if close is not None:
             close()
         raise
-    limit = StepLimit(_guard_tasks(loop, timeout), owner)
+    factory = _guard_tasks(loop)
+    limit = StepLimit(timeout + _SLACK_SECONDS if timeout and factory.can_watch else 0.0, owner)
     # `over` is set by the end of the task or by the timer. This takes a third of the time of asyncio.wait.
     over = loop.create_future()
-    task = loop.create_task(_Guarded(_run(function, args, kwargs, over, limit), limit))
+    task = factory.start(loop, _Guarded(_run(function, args, kwargs, over, limit), limit))
     hide_task(task)
     timer = None if timeout is None else loop.call_later(timeout, _set, over)
     try:
@@ -310,7 +324,7 @@ def _described(value: Any) -> str:
 # Tasks that user code starts
 
 
-class StepLimit(NamedTuple):
+class StepLimit(Struct, frozen=True):
     """The seconds for which one step of a coroutine may block the loop, 0 without limit, and what it belongs to."""
 
     seconds: float
@@ -322,22 +336,26 @@ _step_limit: ContextVar[StepLimit | None] = ContextVar("assay_user_code_step_lim
 """Set inside user code."""
 
 
-def _guard_tasks(loop: asyncio.AbstractEventLoop, timeout: float | None) -> float:
+def _guard_tasks(loop: asyncio.AbstractEventLoop) -> _TaskFactory:
     """Prepare the loop so that tasks of user code cannot end or block it, and its threads cannot delay the exit.
 
     By default, asyncio passes SystemExit of a task on to the caller of the loop, and waits for the threads of
-    `asyncio.to_thread`. Returns the seconds for one step, 0 if steps cannot be interrupted.
+    `asyncio.to_thread`. Returns the loop's task factory, which then is a `_TaskFactory`.
     """
-    factory: Any = loop.get_task_factory()
-    if not isinstance(factory, _TaskFactory):
-        factory = _TaskFactory(factory, can_watch=can_watch())
-        loop.set_task_factory(cast("Any", factory))
-        loop.set_default_executor(DetachedThreads())
-    return timeout + _SLACK_SECONDS if timeout and factory.can_watch else 0.0
+    current: Any = loop.get_task_factory()
+    if isinstance(current, _TaskFactory):
+        return current
+    factory = _TaskFactory(current, can_watch=can_watch())
+    loop.set_task_factory(cast("Any", factory))
+    loop.set_default_executor(DetachedThreads())
+    return factory
 
 
 class _TaskFactory:
-    """The loop's task factory. It guards the tasks that user code starts."""
+    """The loop's task factory. It guards the tasks that user code starts.
+
+    `can_watch` tells whether steps of user code can be interrupted.
+    """
 
     def __init__(self, previous: Any, *, can_watch: bool) -> None:
         self._previous = previous
@@ -350,9 +368,15 @@ class _TaskFactory:
         limit = _step_limit.get() if context is None else context.get(_step_limit)
         if limit is not None and type(coro) is not _Guarded:
             coro = _Guarded(coro, limit)
+        return self.start(loop, coro, **kwargs)
+
+    def start(
+        self, loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **kwargs: Any
+    ) -> asyncio.Task[Any]:
+        """Start a coroutine that needs no guard, or has one."""
         if self._previous is None:
             return asyncio.Task(coro, loop=loop, **kwargs)
-        task: asyncio.Future[Any] = self._previous(loop, coro, **kwargs)
+        task: asyncio.Task[Any] = self._previous(loop, coro, **kwargs)
         return task
 
 
@@ -367,14 +391,16 @@ class _Guarded(Coroutine[Any, Any, Any]):
     its first step, such a coroutine would never start the inner one, and Python would warn "was never awaited".
     """
 
+    __slots__ = ("_forks", "_inner", "_limit")
+
     def __init__(self, inner: Coroutine[Any, Any, Any], limit: StepLimit) -> None:
         self._inner = inner
-        self._seconds, self._owner = limit
+        self._limit = limit
         self._forks = forks.count()
 
     def send(self, value: Any) -> Any:
         try:
-            return watched(self._seconds, self._inner.send, value, owner=self._owner)
+            return watched(self._limit.seconds, self._inner.send, value, owner=self._limit.owner)
         except (SystemExit, KeyboardInterrupt, Blocked) as error:
             if is_ctrl_c(error):
                 raise _CtrlC from error
@@ -384,7 +410,7 @@ class _Guarded(Coroutine[Any, Any, Any]):
 
     def throw(self, *error: Any) -> Any:
         try:
-            return watched(self._seconds, self._inner.throw, *error, owner=self._owner)
+            return watched(self._limit.seconds, self._inner.throw, *error, owner=self._limit.owner)
         except (SystemExit, KeyboardInterrupt, Blocked) as raised:
             if is_ctrl_c(raised):
                 raise _CtrlC from raised

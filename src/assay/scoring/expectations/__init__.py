@@ -5,7 +5,7 @@
 An expectation is JSON. Its leaves are values, or texts with a prefix (`contains:`, `regex:`, `judge:` and others).
 """
 
-from assay.scoring.expectations.checks import MISSING, Check, as_text, lookup, verdict
+from assay.scoring.expectations.checks import MISSING, Check, as_text, lookup, unequal, verdict
 from assay.scoring.expectations.compare import (
     PREFIXES,
     Matching,
@@ -34,5 +34,6 @@ __all__ = [
     "rule_of",
     "rule_problems",
     "same_number",
+    "unequal",
     "verdict",
 ]

@@ -86,11 +86,13 @@ def lookup(value: Any, path: str) -> Any:
 # Limits that keep a message on one or two lines of a terminal.
 _MOST_CHARACTERS = 80
 _MOST_NAMES = 8
+# Writes what json.dumps writes, without building an encoder for every value.
+_encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 def as_text(value: Any) -> str:
     """Return a text unchanged, other values as JSON, so that `contains:` can search lists and objects."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return value if isinstance(value, str) else _encode(value)
 
 
 def short_text(value: Any) -> str:

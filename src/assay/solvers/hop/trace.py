@@ -222,7 +222,9 @@ class HopletObserver:
         self.hoplet = hoplet
         self.lost = 0
         self.last_error = ""
-        self._redact = Redactor(secrets_from_environment()) if redact is None else redact
+        redact = Redactor(secrets_from_environment()) if redact is None else redact
+        # A Redactor without secrets is falsy. None saves the call for every line.
+        self._redact = redact or None
         self._lock = threading.Lock()
         self._fd = -1
         self._line_incomplete = False
@@ -246,7 +248,9 @@ class HopletObserver:
     def write(self, record: Struct) -> None:
         """Write one line. A record that cannot be encoded is dropped and counted."""
         try:
-            line = self._redact(_encode(record)) + b"\n"
+            line = _encode(record)
+            if self._redact is not None:
+                line = self._redact(line)
         except Exception as error:  # noqa: BLE001 - an object of user code may raise anything while it is encoded
             self.lost += 1
             self.last_error = str(error)
@@ -274,10 +278,12 @@ class HopletObserver:
     def _flush(self, lines: Sequence[bytes] = ()) -> None:
         """Write the pending lines, then `lines`."""
         with self._lock:
-            block = b"".join([*self._pending, *lines])
+            lines = [*self._pending, *lines]
+            if not lines:
+                return
             self._pending = []
-            written = self._append(block) if block else 0
-            self.lost += block.count(b"\n", written)
+            block = b"\n".join([*lines, b""])
+            self.lost += block.count(b"\n", self._append(block))
 
     def _append(self, block: bytes) -> int:
         """Write the block and return the number of bytes written.
@@ -369,6 +375,8 @@ class ObservedTimes(Struct, frozen=True):
 
 class ObservedRun:
     """The log of one call of the function. Its status is that of the last step, or FAIL if the call failed."""
+
+    __slots__ = ("_observer", "_started", "_status", "_times", "run_id")
 
     def __init__(
         self,

@@ -84,21 +84,22 @@ def case_result(
     text = result_text(records)
     audit = audit_case(end, text)
     steps = [record.data for record in records if record.kind == "step"]
+    failed = audit.failed
     return RowResult(
         profile=profile,
         tag=row.tag,
         difficulty=row.difficulty or "",
         id=row.id,
         index=index,
-        ok=not audit.failed,
+        ok=not failed,
         outcome=audit.outcome or "OK",
         error=audit.error or "",
         raw=audit.raw or "",
-        text=None if audit.failed else text,
+        text=None if failed else text,
         seconds=end.seconds if end else None,
         usage=end.usage if end else None,
         calls=end.calls if end else 0,
-        retries=sum(map(retry_count, steps)),
+        retries=sum(map(retry_count, steps)) if steps else 0,
         steps=steps,
     )
 
@@ -125,8 +126,8 @@ class Analysis:
     def report(self) -> Report:
         """Return the report with one entry per profile, in order of appearance."""
         entries = [analysis.entry(name) for name, analysis in self.profiles.items()]
-        total = sum(analysis.counts.total for analysis in self.profiles.values())
-        errors = sum(analysis.counts.errors for analysis in self.profiles.values())
+        total = sum(entry.counts["total"] for entry in entries)
+        errors = sum(entry.counts["errors"] for entry in entries)
         return Report(entries=entries, entry_word="profile", answered=_answered(total, errors))
 
     def differences(self) -> list[PairedSubjects]:
@@ -150,17 +151,16 @@ class RowCounts:
         self.expecting = self.correct = 0
         self.completed_expecting = self.completed_correct = 0
 
-    def add(self, result: RowResult, correct: bool | None) -> None:
-        """Add a row. It is completed if it has no error and its outcome is OK."""
-        completed = result.ok and result.outcome == "OK"
-        self.total += 1
-        self.errors += not result.ok
-        self.completed += completed
+    def add(self, count: int, *, ok: bool, completed: bool, correct: bool | None) -> None:
+        """Add `count` equal rows. A row is completed if it has no error and its outcome is OK."""
+        self.total += count
+        self.errors += count * (not ok)
+        self.completed += count * completed
         if correct is not None:
-            self.expecting += 1
-            self.correct += correct
-            self.completed_expecting += completed
-            self.completed_correct += completed and correct
+            self.expecting += count
+            self.correct += count * correct
+            self.completed_expecting += count * completed
+            self.completed_correct += count * (completed and correct)
 
     def counts(self) -> dict[str, int]:
         """Return the number of rows and of errors."""
@@ -232,9 +232,8 @@ class ProfileAnalysis:
     """Counts all rows of one profile."""
 
     def __init__(self, fields: Mapping[str, OutputField]) -> None:
-        self.counts = RowCounts()
-        self._tags: dict[str, RowCounts] = defaultdict(RowCounts)
-        self._difficulties: dict[str, RowCounts] = defaultdict(RowCounts)
+        # By tag, difficulty, whether the row is ok, whether it is completed, and whether it is correct.
+        self._rows: Counter[tuple[str, str, bool, bool, bool | None]] = Counter()
         self._bands = {name: BandCounts(list(field.bands)) for name, field in fields.items() if field.bands}
         self._near: dict[str, list[int]] = {}  # by field: rows within 1 of the expected number, and all rows
         self._seconds = array("d")
@@ -250,10 +249,8 @@ class ProfileAnalysis:
     def add(self, result: RowResult, verdict: RowVerdict) -> None:
         """Add a row."""
         correct = verdict.correct
-        self.counts.add(result, correct)
-        self._tags[result.tag].add(result, correct)
-        if result.difficulty:
-            self._difficulties[result.difficulty].add(result, correct)
+        completed = result.ok and result.outcome == "OK"
+        self._rows[result.tag, result.difficulty, result.ok, completed, correct] += 1
         for name, pair in verdict.bands.items():
             self._bands[name].add(pair)
         for name, within in verdict.near.items():
@@ -284,26 +281,33 @@ class ProfileAnalysis:
     def entry(self, profile: str) -> Entry:
         """Return the report's entry for this profile."""
         rows = "1 row differs" if self._differing == 1 else f"{self._differing:,} rows differ"
+        all_rows = RowCounts()
+        tags: dict[str, RowCounts] = defaultdict(RowCounts)
+        difficulties: dict[str, RowCounts] = defaultdict(RowCounts)
+        for (tag, difficulty, ok, completed, correct), count in self._rows.items():
+            for group in (all_rows, tags[tag], difficulties[difficulty]):
+                group.add(count, ok=ok, completed=completed, correct=correct)
+        difficulties.pop("", None)  # rows without a difficulty
         return Entry(
             name=profile,
             subject=profile,
-            metrics=self.counts.metrics(),
-            counts=self.counts.counts(),
-            slices=self._slices(),
+            metrics=all_rows.metrics(),
+            counts=all_rows.counts(),
+            slices=self._slices(tags, difficulties),
             tables=self._tables(),
             examples=[Examples(title=f"{rows} or failed", total=self._differing, shown=self._examples)],
-            answered=_answered(self.counts.total, self.counts.errors),
+            answered=_answered(all_rows.total, all_rows.errors),
         )
 
-    def _slices(self) -> list[Slice]:
+    def _slices(self, tags: dict[str, RowCounts], difficulties: dict[str, RowCounts]) -> list[Slice]:
         slices = [
             Slice(by="tag", name=tag, metrics=counts.metrics(), counts=counts.counts())
-            for tag, counts in sorted(self._tags.items())
+            for tag, counts in sorted(tags.items())
         ]
         # From easy to hard, then other values, which only files of other tools have.
-        standard = [name for name in DIFFICULTIES if name in self._difficulties]
-        for name in standard + sorted(self._difficulties.keys() - set(standard)):
-            counts = self._difficulties[name]
+        standard = [name for name in DIFFICULTIES if name in difficulties]
+        for name in standard + sorted(difficulties.keys() - set(standard)):
+            counts = difficulties[name]
             slices.append(Slice(by="difficulty", name=name, metrics=counts.metrics(), counts=counts.counts()))
         for name in dict.fromkeys((*self._bands, *self._near)):
             metrics = self._bands[name].metrics() if name in self._bands else []

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import msgspec
 from msgspec import Struct
@@ -139,6 +139,7 @@ class _FileReader:
     def __init__(self, path: Path, reader: RowReader) -> None:
         self._path = path
         self._reader = reader
+        self._line = 0  # that is being read
         self._rows: dict[str, HopRow] = {}  # by the id as text: 1 and "1" are the same id
         self._without_id: set[int] = set()  # lines of rows that use their line number as id
         self._errors: list[Problem] = []
@@ -147,14 +148,20 @@ class _FileReader:
         self._more_warnings = 0
         self._skipped: dict[str, list[int]] = {kind: [] for kind in _LEFT_OUT}
 
+    @property
+    def where(self) -> str:
+        """The place of the line that is being read."""
+        return _place(self._path, self._line)
+
     def add_line(self, line: jsonl.Line) -> None:
         # Only the last line of a file may be incomplete. This line follows the incomplete one.
         if self._cut_line:
             self._error(self._cut_line, _CUT)
             self._cut_line = 0
+        self._line = line.number
         problems: list[Problem] = []
         try:
-            value = jsonl.parse_object(line.raw, jsonl.Place(self._path, line.number), problems)
+            value = jsonl.parse_object(line.raw, self, problems)
             if value is not None:
                 self._add_value(value, line.number)
             elif half := _half_character(line.raw, problems[0].message):
@@ -289,12 +296,12 @@ class RowProblem(NamedTuple):
     level: str = "error"
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: Any) -> TypeGuard[str]:
     return isinstance(value, str) and bool(value.strip())
 
 
 def _is_id(value: Any) -> bool:
-    return _is_text(value) or (isinstance(value, int) and not isinstance(value, bool))
+    return type(value) is int or _is_text(value)
 
 
 # Keys that describe a row: the check of the value, and the expected type for the message.
@@ -327,27 +334,37 @@ class RowReader:
         """Return the row of a record. An invalid id, tag, difficulty or description counts as missing."""
         has_id = _is_id(record.get("id"))
         id_: int | str = record["id"] if has_id else line
-        fields, expected, output_record = split_record(record, self._inputs)
+        tag, difficulty, description = record.get("tag"), record.get("difficulty"), record.get("description")
+        parts = split_record(record, self._inputs)
+        output_record = parts.kept
         if not has_id and "id" not in self._inputs:
             rest = {key: value for key, value in output_record.items() if key != "id"}
             output_record = {"id": id_, **rest}
         return HopRow(
             id_,
-            record["tag"] if _is_text(record.get("tag")) else UNTAGGED,
-            record["difficulty"] if record.get("difficulty") in DIFFICULTIES else None,
-            record["description"] if isinstance(record.get("description"), str) else None,
-            fields,
-            expected,
+            tag if _is_text(tag) else UNTAGGED,
+            difficulty if difficulty in DIFFICULTIES else None,
+            description if isinstance(description, str) else None,
+            parts.fields,
+            parts.expected,
             output_record,
             line,
-            row_key(_encode([id_, fields])),
-            row_key(_encode(expected)),
+            row_key(_encode([id_, parts.fields])),
+            row_key(_encode(parts.expected)),
         )
 
     def problems(self, record: dict[str, Any], row: HopRow) -> list[RowProblem]:
         """Return the errors and warnings of a record and its row."""
         problems: list[RowProblem] = []
-        self._check_description(record, problems)
+        get = record.get
+        # `row` has taken over every value that is valid. Nearly all rows have only such values.
+        if not (
+            row.id is get("id")
+            and row.tag is get("tag")
+            and row.difficulty is get("difficulty")
+            and row.description is get("description")
+        ):
+            self._check_description(record, problems)
         self._check_inputs(record, problems)
         if not row.fields and not self._inputs:
             problems.append(RowProblem("", "there is no input in this row"))

@@ -6,7 +6,6 @@ The contract decides when a field is right: equal, within a tolerance, in the sa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ from msgspec import Struct
 from assay.core.hop_result import file_text
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import End, Record, Score
-from assay.scoring.expectations import MISSING, Check, Matching, compare, same_number
+from assay.scoring.expectations import MISSING, Check, Matching, compare, same_number, unequal
 from assay.store.hop.audit import Audit, read_audit
 from assay.suites.hop.contract import OutputField, parse_bool, strip_texts
 from assay.suites.hop.field_types import fits
@@ -26,6 +25,7 @@ OUTSIDE = "(no band)"
 NOT_RUN = "it did not run"
 """The error of a row in the result file of a run that was stopped before it."""
 _EXACT_MATCHING = Matching()
+_WRONG_BOOL = {value: unequal(not value, value) for value in (True, False)}
 
 
 class RowVerdict(Struct, frozen=True, omit_defaults=True):
@@ -47,7 +47,10 @@ class RowVerdict(Struct, frozen=True, omit_defaults=True):
     @property
     def correct(self) -> bool | None:
         """True if no check failed, or None if the row has no expected values."""
-        return not self.wrong if self.checks else None
+        for check in self.checks:
+            if not check.passed:
+                return False
+        return True if self.checks else None
 
 
 class ScoreData(RowVerdict, frozen=True, kw_only=True):
@@ -83,14 +86,14 @@ def row_score(
     head: tuple[int, str, str, str], scorer: str, row: HopRow, audit: Audit, verdict: RowVerdict
 ) -> Score:
     """Return the score of a row, with every check in its data. `head` is the case's."""
-    wrong, correct = verdict.wrong, verdict.correct
+    correct = verdict.correct
     return Score(
         *head,
         scorer,
         METRIC,
         status="not_applicable" if correct is None else "scored",
         value=None if correct is None else float(correct),
-        reason=audit.error or (wrong[0].why if wrong else ""),
+        reason=audit.error or (verdict.wrong[0].why if correct is False else ""),
         data=ScoreData(verdict.checks, verdict.bands, verdict.near, id=row.id, gold=row.gold),
         expected=row.expected or None,
     )
@@ -112,9 +115,10 @@ def audit_case(end: End | None, text: str | None) -> Audit:
     if end is not None and end.status == "ok":
         # Fast path: most results are plain objects without wrappers.
         if text and text[0] == "{" and '"result"' not in text:
-            # The text of an imported row may be something else than JSON.
-            with suppress(msgspec.DecodeError):
+            try:
                 return Audit({}, msgspec.json.decode(text))
+            except msgspec.DecodeError:
+                pass  # the text of an imported row may be something else than JSON
         record: dict[str, Any] = {"hop_result": text, "hop_stats": {"status": "OK"}}
     else:
         error = NOT_RUN
@@ -138,9 +142,12 @@ def check_row(expected: Mapping[str, Any], result: Any, fields: Mapping[str, Out
         value = result.get(name, MISSING) if isinstance(result, dict) else MISSING
         field = fields.get(name)
         is_plain = field is None or (field.compare == "equal" and not field.bands)
-        if is_plain and type(value) is bool and value is expected_value:
+        if is_plain and type(value) is bool and type(expected_value) is bool:
             # A quick way to the result of `_check_field`, which compares any two values.
-            checks.append(Check(name, "equal", passed=True, expected=value, actual=value))
+            passed = value is expected_value
+            checks.append(
+                Check(name, "equal", passed, expected_value, value, "" if passed else _WRONG_BOOL[value])
+            )
             continue
         is_bool = field is not None and field.type == "bool"
         target = parse_bool(expected_value) if is_bool else strip_texts(expected_value)
