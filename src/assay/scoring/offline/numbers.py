@@ -46,7 +46,8 @@ _CHINESE_DIGITS = {sign: value for value, sign in enumerate("零一二三四五�
 _CHINESE_STEPS = {"十": 10, "百": 100, "千": 1000, "万": 10_000, "亿": 100_000_000}
 # `一` is no number in 一共, 一起, 一些 and other words.
 _CHINESE = re.compile("(?!一[共起直样定些下般切旦致])[零〇一二三四五六七八九十百千万亿两]{1,24}")
-_NUMBER = re.compile(r"\d+(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
+# Begins with one digit, so that a search skips everything else.
+_NUMBER = re.compile(r"\d\d*(?:(?:,\d{3})+(?:\.\d+)?|\.\d+)?")
 _THOUSANDS = re.compile(r"(?<=\d)\s?k\b", re.IGNORECASE)
 
 _DURATION = re.compile(
