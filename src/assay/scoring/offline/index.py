@@ -40,6 +40,8 @@ _USUAL_WORDS, _LENGTH_PENALTY, _MOST_WORDS = 20, 0.06, 200
 _MANY_PIECES = 200
 # Words whose pieces an index remembers.
 _MOST_MATCHES = 1 << 12
+# Points whose shares an index remembers. A session has fewer.
+_MOST_SHARES = 1 << 6
 
 
 class Piece(Struct, frozen=True, gc=False):
@@ -74,12 +76,22 @@ class TextIndex:
         self._chances = [chances[min(len(piece.words), _MOST_WORDS)] for piece in self.pieces]
         self._chance_array: NDArray[Any] | None = None
         self._matches: dict[str, WordMatch] = {}
+        self._shares: dict[str, list[float]] = {}
 
     def shares(self, point: str) -> list[float]:
         """Return for each piece the share of the point's word weights that it contains, from 0 to 1.
 
-        The share that a piece of this length contains by chance is subtracted.
+        The share that a piece of this length contains by chance is subtracted. Remembered, because recall and
+        correctness of a session compare the same points with the same texts. Callers must not change the list.
         """
+        shares = self._shares.get(point)
+        if shares is None:
+            if len(self._shares) >= _MOST_SHARES:
+                self._shares.clear()
+            shares = self._shares[point] = self._shares_of(point)
+        return shares
+
+    def _shares_of(self, point: str) -> list[float]:
         words = _point_words(point)
         known = self._matches.get
         matches = [known(word) or self.match(word) for word in words]
