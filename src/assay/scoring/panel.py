@@ -97,9 +97,9 @@ class Panel:
             # A verdict on a short answer takes less than a millisecond, one on memories up to seconds.
             if isinstance(question, AnswerQuestion) and self._offline and _length(question) < _SHORT:
                 await self._turn.give_way()
-                return _offline_verdict(question)
+                return _offline_verdicts([question])[0]
             self._offline = True
-            return await compute(partial(_offline_verdict, question))
+            return (await compute(partial(_offline_verdicts, [question])))[0]
         asker = ctx.model(ROLE)
         asker.purpose = JUDGE
         return await self._judges[question.kind].verdict(question, asker, ctx)
@@ -108,9 +108,7 @@ class Panel:
         """Return the verdicts on several questions, in order. Raises ModelError if the judge did not reply at all."""
         if self.name == OFFLINE:
             # All in one turn of the thread: a turn costs as much as a verdict.
-            return await compute(
-                lambda: [trivial_verdict(each) or _offline_verdict(each) for each in questions]
-            )
+            return await compute(partial(_offline_verdicts, questions))
         return await ctx.map(lambda question: self.verdict(question, ctx), questions)
 
     def fingerprint(self, kind: str) -> str:
@@ -154,11 +152,11 @@ class Panel:
         return os.environ.get(_URL_VARIABLE) or None
 
 
-def _offline_verdict(question: JudgeQuestion) -> Verdict:
+def _offline_verdicts(questions: Sequence[JudgeQuestion]) -> list[Verdict]:
     # Imported here, because compiling its rules takes longer than most commands need to start.
     from assay.scoring import offline
 
-    return offline.verdict(question)
+    return [trivial_verdict(each) or offline.verdict(each) for each in questions]
 
 
 def _length(question: AnswerQuestion) -> int:

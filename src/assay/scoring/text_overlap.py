@@ -28,7 +28,9 @@ _STEMMER_LOCK = threading.Lock()
 
 def tokens(text: str) -> list[str]:
     """Return the stemmed words of a text in order, without articles."""
-    words = _TOKEN.findall(text.lower().translate(_PUNCTUATION))
+    plain = text.lower().translate(_PUNCTUATION)
+    # The tokens of an ASCII text are the parts between white space.
+    words = plain.split() if plain.isascii() else _TOKEN.findall(plain)
     return [_stem(word) for word in words if word not in _ARTICLES]
 
 
@@ -39,9 +41,7 @@ def token_f1(answer: str, reference: str) -> float:
 
 def overlap_f1(answer: list[str], reference: list[str]) -> float:
     """Return 2 * shared words / all words, with repetitions. It is 1 for two empty lists."""
-    if not answer or not reference:
-        return float(answer == reference)
-    return 2 * sum((Counter(answer) & Counter(reference)).values()) / (len(answer) + len(reference))
+    return overlap_scores(answer, reference)[0]
 
 
 def bleu1(answer: str, reference: str) -> float:
@@ -56,10 +56,18 @@ def bleu1(answer: str, reference: str) -> float:
 
 def overlap_bleu1(answer: list[str], reference: list[str]) -> float:
     """Return BLEU-1 of two lists of tokens."""
+    return overlap_scores(answer, reference)[1]
+
+
+def overlap_scores(answer: list[str], reference: list[str]) -> tuple[float, float]:
+    """Return F1 and BLEU-1 of two lists of tokens. Both count the same shared words."""
     if not answer or not reference:
-        return float(answer == reference)
-    shared = sum((Counter(answer) & Counter(reference)).values())
-    return shared / len(answer) * min(1.0, math.exp(1 - len(reference) / len(answer)))
+        return float(answer == reference), float(answer == reference)
+    shared = 0
+    if not set(answer).isdisjoint(reference):
+        shared = sum((Counter(answer) & Counter(reference)).values())
+    f1 = 2 * shared / (len(answer) + len(reference))
+    return f1, shared / len(answer) * min(1.0, math.exp(1 - len(reference) / len(answer)))
 
 
 def list_f1(answer: str, reference: str) -> float:

@@ -129,3 +129,15 @@ def test_a_text_covers_itself(texts: list[str]) -> None:
     for at, text in enumerate(texts):
         if index.pieces[at].words:
             assert kept((text,), tuple(texts)).labels == (COVERED,)
+
+
+def test_few_and_many_texts_have_the_same_shares() -> None:
+    """Beyond 200 pieces an index looks words up instead of reading all pieces."""
+    words = ("motivation", "motivating", "motive", "lamp", "lamps", "harbour", "harbours", "ink", "7")
+    texts = tuple(f"{one} {other} {number % 9}" for number in range(4) for one in words for other in words)
+    point = "Motivation, harbour, lamp, pen and 7"
+    index = TextIndex(texts)
+    assert len(index.pieces) > 200
+    for word in ("motiv", "motivat", "harbour", "lamp", "ink", "7", "pen"):
+        assert index._look_up(word) == index._read_all(word)
+    assert any(index.shares(point))

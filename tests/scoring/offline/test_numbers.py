@@ -24,6 +24,7 @@ from assay.scoring.offline.numbers import durations_in, in_digits, numbers_in
         ("his second book", [2]),
         ("1,250.5 km", [1250.5]),
         ("10k steps", [10_000]),
+        ("1,000.5 K and 3 kg", [1_000_500, 3]),
         ("the 7th", [7]),
         ("PS5", [5]),
         ("三十五岁", [35]),

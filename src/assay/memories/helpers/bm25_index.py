@@ -17,7 +17,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from assay.memories.helpers.scores import GrowingArray, top_places
+from assay.memories.helpers.scores import top_places
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,14 +36,12 @@ class Bm25Index:
     def __init__(self, k1: float, b: float) -> None:
         self._k1, self._b = k1, b
         self._postings: dict[str, array[int]] = {}
-        # The lengths are stored twice, because indexing a numpy array in the loop of `_sum_postings` is slow.
-        self._lengths = GrowingArray("f8")
-        self._length_list = array("q")
+        self._lengths = array("q")
         self._total_length = 0
 
     def add(self, texts: Sequence[Sequence[str]]) -> None:
         """Add texts, each as the list of its terms."""
-        for place, terms in enumerate(texts, len(self._length_list)):
+        for place, terms in enumerate(texts, len(self._lengths)):
             counts: dict[str, int] = {}
             for term in terms:  # a Counter takes longer for messages this short
                 counts[term] = counts.get(term, 0) + 1
@@ -54,7 +52,6 @@ class Bm25Index:
                 postings.append(place << _COUNT_BITS | min(count, _MAX_COUNT))
         lengths = [len(terms) for terms in texts]
         self._lengths.extend(lengths)
-        self._length_list.extend(lengths)
         self._total_length += sum(lengths)
 
     def search(self, terms: Iterable[str], k: int) -> list[tuple[int, float]]:
@@ -78,16 +75,16 @@ class Bm25Index:
         return [self._postings[term] for term in dict.fromkeys(terms) if term in self._postings]
 
     def _idf(self, texts: int) -> float:
-        return math.log(1 + (len(self._length_list) - texts + 0.5) / (texts + 0.5))
+        return math.log(1 + (len(self._lengths) - texts + 0.5) / (texts + 0.5))
 
     def _sum_postings(self, posting_lists: list[array[int]]) -> dict[int, float]:
         scores: dict[int, float] = {}
-        mean = self._total_length / len(self._length_list) if self._length_list else 1.0
+        mean = self._total_length / len(self._lengths) if self._lengths else 1.0
         for postings in posting_lists:
             weight = self._idf(len(postings)) * (self._k1 + 1)
             for posting in postings:
                 place, count = posting >> _COUNT_BITS, posting & _MAX_COUNT
-                damping = self._k1 * (1 - self._b + self._b * self._length_list[place] / mean)
+                damping = self._k1 * (1 - self._b + self._b * self._lengths[place] / mean)
                 scores[place] = scores.get(place, 0.0) + weight * count / (count + damping)
         return scores
 
@@ -98,7 +95,8 @@ class Bm25Index:
         if not posting_lists:
             return scores
         mean = self._total_length / len(scores)
-        damping = self._k1 * (1 - self._b + self._b * self._lengths.rows / mean)
+        lengths = np.frombuffer(self._lengths, np.int64)
+        damping = self._k1 * (1 - self._b + self._b * lengths / mean)
         for postings in posting_lists:
             packed = np.frombuffer(postings, np.int64)
             places, counts = packed >> _COUNT_BITS, (packed & _MAX_COUNT).astype(np.float64)

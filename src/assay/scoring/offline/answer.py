@@ -101,9 +101,9 @@ def parse_text(text: str) -> ParsedText:
         undated = f"{undated[: dated.start]} {undated[dated.end :]}"
     words = words_of(plain)
     undated_words = words_of(undated) if dates else words
-    return ParsedText(
-        plain, words, undated_words, tuple(numbers_in(undated)), tuple(durations_in(undated)), dates
-    )
+    numbers = tuple(numbers_in(undated))
+    durations = tuple(durations_in(undated)) if numbers else ()
+    return ParsedText(plain, words, undated_words, numbers, durations, dates)
 
 
 class AnswerFinding(NamedTuple):

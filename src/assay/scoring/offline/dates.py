@@ -140,16 +140,22 @@ _BEFORE_MONTH = (
 _LONE_MONTH = rf"{_BEFORE_MONTH}(?P<month>(?-i:{_SHORT}))\b"
 # Every form needs one of these hints. The search for them spares most texts most forms. Names are searched in lower
 # case, because a pattern that ignores case is ten times slower.
-_DIGIT_HINT, _YEAR_HINT, _NUMERIC_HINT, _DECADE_HINT = "digit", "year", "2023-05-07", "1990s"
+_DAY_HINT, _YEAR_HINT, _NUMERIC_HINT, _DECADE_HINT = "day", "year", "2023-05-07", "1990s"
 _HOLIDAY_HINT, _SEASON_HINT, _MONTH_HINT, _CHINESE_HINT = "holiday", "season", "month", "Chinese"
 _HAS_DIGIT = re.compile(r"\d")
 _HAS_YEAR = re.compile(r"(?:1[5-9]|2[01])\d\d")
 _HAS_NUMERIC = re.compile(r"\d[-/.]\d")
 _HAS_DECADE = re.compile(r"0['’]?s")
-_HAS_NAME = re.compile(
-    rf"(?P<{_HOLIDAY_HINT}>{'|'.join(_HOLIDAYS)})|(?P<{_SEASON_HINT}>{'|'.join(_SEASONS)})"
-    rf"|(?P<{_MONTH_HINT}>{'|'.join(name[:3] for name in MONTHS)})"
-)
+# Words beside a number, as the two forms with a day and the name of a month have them. For ASCII in lower case.
+_WORD_AFTER_DAY = re.compile(r"[0-9](?:st|nd|rd|th)?[\s`]*(?:of\s+)?([a-z]{3,11})\b")
+_WORD_BEFORE_DAY = re.compile(r"\b([a-z]{3,11}+)\.?\s+(?:the\s+)?[0-9]")
+_NAME_HINTS = {
+    **dict.fromkeys(_HOLIDAYS, _HOLIDAY_HINT),
+    **dict.fromkeys(_SEASONS, _SEASON_HINT),
+    **{name[:3]: _MONTH_HINT for name in MONTHS},
+}
+# Without groups, because a search for plain words skips all positions where none of them can begin.
+_HAS_NAME = re.compile("|".join(_NAME_HINTS))
 # From the strictest to the loosest form, because later forms do not see the text that earlier forms have matched.
 _FORMS = [
     (hint, re.compile(pattern, re.IGNORECASE))
@@ -162,8 +168,8 @@ _FORMS = [
         (_CHINESE_HINT, rf"(?<!\d){_YEAR}\s*年"),
         (_CHINESE_HINT, r"(?<!\d)(?P<month>\d{1,2})\s*月\s*(?P<day>\d{1,2})\s*[日号]"),
         (_CHINESE_HINT, r"(?<!\d)(?P<month>\d{1,2})\s*月份?"),
-        (_DIGIT_HINT, rf"(?<![\d.:$]){_DAY}{_TO}[\s`]*(?:of\s+)?{_NAME}\b{_OF_YEAR}?"),
-        (_DIGIT_HINT, rf"\b{_NAME}\.?\s+(?:the\s+)?{_DAY}{_TO}(?![\d:%]|\s*[ap]\.?m\b){_OF_YEAR}?"),
+        (_DAY_HINT, rf"(?<![\d.:$]){_DAY}{_TO}[\s`]*(?:of\s+)?{_NAME}\b{_OF_YEAR}?"),
+        (_DAY_HINT, rf"\b{_NAME}\.?\s+(?:the\s+)?{_DAY}{_TO}(?![\d:%]|\s*[ap]\.?m\b){_OF_YEAR}?"),
         (_YEAR_HINT, rf"\b{_NAME}\b{_OF_YEAR}"),
         (_HOLIDAY_HINT, rf"\b(?P<holiday>{'|'.join(_HOLIDAYS)})\b(?: day\b)?{_OF_YEAR}?"),
         (_SEASON_HINT, rf"\b(?P<season>spring|summer|autumn|fall|winter)(?:time)?\b{_OF_YEAR}?"),
@@ -210,7 +216,10 @@ def _hints_of(text: str) -> set[str]:
     hints: set[str] = set()
     lower = text.lower()
     if _HAS_DIGIT.search(text):
-        hints.add(_DIGIT_HINT)
+        # Most numbers stand beside other words than months: `5 coins`.
+        words = [*_WORD_AFTER_DAY.findall(lower), *_WORD_BEFORE_DAY.findall(lower)]
+        if not text.isascii() or any(map(month_of, words)):
+            hints.add(_DAY_HINT)
         if _HAS_YEAR.search(text):
             hints.add(_YEAR_HINT)
             if _HAS_NUMERIC.search(text):
@@ -218,7 +227,7 @@ def _hints_of(text: str) -> set[str]:
             if _HAS_DECADE.search(lower):
                 hints.add(_DECADE_HINT)
     if text.isascii():
-        hints.update(match.lastgroup or "" for match in _HAS_NAME.finditer(lower))
+        hints.update(map(_NAME_HINTS.__getitem__, _HAS_NAME.findall(lower)))
     else:
         # Patterns that ignore case also match letters such as the Turkish i without a dot.
         hints |= {_HOLIDAY_HINT, _SEASON_HINT, _MONTH_HINT, _CHINESE_HINT}

@@ -9,11 +9,19 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache, cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
-from assay.scoring.offline.numbers import in_digits
-from assay.scoring.offline.words import COMMON_PREFIX, are_similar, fold, function_words, words_of
+from msgspec import Struct
+
+from assay.scoring.offline.words import (
+    COMMON_PREFIX,
+    are_similar,
+    function_words,
+    plain_text,
+    word_set,
+    words_of,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,20 +36,24 @@ _FUNCTION_WORD_WEIGHT, _SIMILAR_WEIGHT = 0.2, 0.6
 _SUBJECT_WEIGHT, _UNSEEN_SUBJECT_WEIGHT = 0.5, 0.2
 # Long pieces match more words by chance. The penalty is relative to a piece of 20 words and stops at 200 words.
 _USUAL_WORDS, _LENGTH_PENALTY, _MOST_WORDS = 20, 0.06, 200
-# From this number of pieces on numpy adds faster than Python.
+# From this number of pieces on numpy adds faster than Python, and a list of the pieces of each word pays.
 _MANY_PIECES = 200
 # Words whose pieces an index remembers.
 _MOST_MATCHES = 1 << 12
+# Points whose shares an index remembers. A session has fewer.
+_MOST_SHARES = 1 << 6
 
 
-class Piece(NamedTuple):
+class Piece(Struct, frozen=True, gc=False):
     """A text, or some sentences of a long text, with number words as digits."""
 
     text: str
     words: frozenset[str]
+    beginnings: frozenset[str]
+    """The first letters of its long words. Only these words can be similar to a word of a point."""
 
 
-class WordMatch(NamedTuple):
+class WordMatch(Struct, frozen=True, gc=False):
     """The rarity of a word, and the numbers of the pieces with it and of those with only a similar word."""
 
     weight: float
@@ -60,25 +72,29 @@ class TextIndex:
             pieces = pieces_of(text)
             self.pieces += pieces
             self.owners += [number] * len(pieces)
-        self._postings: dict[str, list[int]] = defaultdict(list)
-        for number, piece in enumerate(self.pieces):
-            for word in piece.words:
-                self._postings[word].append(number)
-        self._by_prefix: dict[str, list[str]] = defaultdict(list)
-        for word in self._postings:
-            self._by_prefix[word[:COMMON_PREFIX]].append(word)
         chances = _chances()
         self._chances = [chances[min(len(piece.words), _MOST_WORDS)] for piece in self.pieces]
         self._chance_array: NDArray[Any] | None = None
         self._matches: dict[str, WordMatch] = {}
+        self._shares: dict[str, list[float]] = {}
 
     def shares(self, point: str) -> list[float]:
         """Return for each piece the share of the point's word weights that it contains, from 0 to 1.
 
-        The share that a piece of this length contains by chance is subtracted.
+        The share that a piece of this length contains by chance is subtracted. Remembered, because recall and
+        correctness of a session compare the same points with the same texts. Callers must not change the list.
         """
+        shares = self._shares.get(point)
+        if shares is None:
+            if len(self._shares) >= _MOST_SHARES:
+                self._shares.clear()
+            shares = self._shares[point] = self._shares_of(point)
+        return shares
+
+    def _shares_of(self, point: str) -> list[float]:
         words = _point_words(point)
-        matches = [self._matches.get(word) or self.match(word) for word in words]
+        known = self._matches.get
+        matches = [known(word) or self.match(word) for word in words]
         weights = [match.weight for match in matches]
         # A point that begins with a capital letter usually begins with the name of its subject.
         if words and point.lstrip()[:1].isupper():
@@ -94,10 +110,9 @@ class TextIndex:
                 shares[number] += weight
             for number in match.similar:
                 shares[number] += weight * _SIMILAR_WEIGHT
-        return [
-            min(1.0, max(0.0, share / total - chance))
-            for share, chance in zip(shares, self._chances, strict=True)
-        ]
+        above_chance = [share / total - chance for share, chance in zip(shares, self._chances, strict=True)]
+        # As min(1.0, max(0.0, share)), without two calls for each piece.
+        return [0.0 if share <= 0 else share if share < 1 else 1.0 for share in above_chance]
 
     def shares_of_many(self, weights: list[float], matches: list[WordMatch], total: float) -> list[float]:
         """Return the same shares, added up by numpy."""
@@ -114,22 +129,56 @@ class TextIndex:
 
     def match(self, word: str) -> WordMatch:
         """Return where the word occurs. Remembered, because the points of a session share words."""
-        exact = self._postings.get(word, [])
+        is_many = len(self.pieces) > _MANY_PIECES
+        exact, similar = self._look_up(word) if is_many else self._read_all(word)
         rarity = math.log(1 + (len(self.pieces) + 1) / (len(exact) + 0.5))
-        weight = rarity * (_FUNCTION_WORD_WEIGHT if word in function_words() else 1.0)
-        similar: set[int] = set()
-        for other in self._by_prefix.get(word[:COMMON_PREFIX], ()):
-            if other != word and are_similar(word, other):
-                similar.update(self._postings[other])
-        match = WordMatch(weight, exact, sorted(similar.difference(exact)))
-        if len(self.pieces) > _MANY_PIECES:
+        weight = rarity * _FUNCTION_WORD_WEIGHT if word in function_words() else rarity
+        match = WordMatch(weight, exact, similar)
+        if is_many:
             import numpy as np
 
-            match = WordMatch(weight, *(np.array(numbers, np.int64) for numbers in match[1:]))
+            match = WordMatch(weight, np.array(exact, np.int64), np.array(similar, np.int64))
         if len(self._matches) >= _MOST_MATCHES:
             self._matches.clear()
         self._matches[word] = match
         return match
+
+    def _read_all(self, word: str) -> tuple[list[int], list[int]]:
+        """Return the numbers of the pieces with the word, and of those with only a similar word."""
+        exact, similar = [], []
+        beginning = word[:COMMON_PREFIX]
+        for number, piece in enumerate(self.pieces):
+            if word in piece.words:
+                exact.append(number)
+            elif beginning in piece.beginnings and any(are_similar(word, other) for other in piece.words):
+                similar.append(number)
+        return exact, similar
+
+    def _look_up(self, word: str) -> tuple[list[int], list[int]]:
+        """Return the same as `_read_all`. It reads all pieces once for all words, instead of once for each."""
+        exact = self._postings.get(word, [])
+        similar: set[int] = set()
+        for other in self._by_beginning.get(word[:COMMON_PREFIX], ()):
+            if other != word and are_similar(word, other):
+                similar.update(self._postings[other])
+        return exact, sorted(similar.difference(exact))
+
+    @cached_property
+    def _postings(self) -> dict[str, list[int]]:
+        """The numbers of the pieces with each word."""
+        postings: dict[str, list[int]] = defaultdict(list)
+        for number, piece in enumerate(self.pieces):
+            for word in piece.words:
+                postings[word].append(number)
+        return dict(postings)
+
+    @cached_property
+    def _by_beginning(self) -> dict[str, list[str]]:
+        """The words of all pieces by their first letters."""
+        words: dict[str, list[str]] = defaultdict(list)
+        for word in self._postings:
+            words[word[:COMMON_PREFIX]].append(word)
+        return dict(words)
 
 
 def best_first(shares: list[float]) -> Iterator[int]:
@@ -148,18 +197,28 @@ def index_of(texts: tuple[str, ...]) -> TextIndex:
 @lru_cache(1 << 14)
 def pieces_of(text: str) -> tuple[Piece, ...]:
     """Return the pieces of a text. Cached, because memories keep most texts from session to session."""
+    plain = plain_text(text)
+    if len(plain) <= _PIECE_LENGTH:
+        return (_piece(plain),)
     parts = [""]
-    for sentence in _SENTENCE.findall(in_digits(fold(text))):
+    for sentence in _SENTENCE.findall(plain):
         if parts[-1] and len(parts[-1]) + len(sentence) > _PIECE_LENGTH:
             parts.append("")
         parts[-1] += sentence
-    return tuple(Piece(part, frozenset(words_of(part))) for part in parts)
+    return tuple(map(_piece, parts))
+
+
+def _piece(text: str) -> Piece:
+    words = word_set(text)
+    return Piece(
+        text, words, frozenset([word[:COMMON_PREFIX] for word in words if len(word) >= COMMON_PREFIX])
+    )
 
 
 @lru_cache(1 << 13)
 def _point_words(point: str) -> tuple[str, ...]:
     """Return the words of a point without repetitions. Cached, because later sessions ask for the point again."""
-    return tuple(dict.fromkeys(words_of(in_digits(fold(point)))))
+    return tuple(dict.fromkeys(words_of(plain_text(point))))
 
 
 @cache

@@ -46,8 +46,8 @@ _CHINESE_DIGITS = {sign: value for value, sign in enumerate("零一二三四五�
 _CHINESE_STEPS = {"十": 10, "百": 100, "千": 1000, "万": 10_000, "亿": 100_000_000}
 # `一` is no number in 一共, 一起, 一些 and other words.
 _CHINESE = re.compile("(?!一[共起直样定些下般切旦致])[零〇一二三四五六七八九十百千万亿两]{1,24}")
-_NUMBER = re.compile(r"\d+(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
-_THOUSANDS = re.compile(r"(?<=\d)\s?k\b", re.IGNORECASE)
+# A number, and whether it counts thousands. Begins with one digit, so that a search skips everything else.
+_NUMBER = re.compile(r"(\d\d*(?:(?:,\d{3})+(?:\.\d+)?|\.\d+)?)(\s?[kK]\b)?")
 
 _DURATION = re.compile(
     r"(?<!\d)(\d{1,9}(?:\.\d{1,9})?)(?:\s+|-)?(minute|hour|day|week|month|year|分钟|个?小时|天|周|个?星期|个?月|年)s?",
@@ -84,10 +84,10 @@ def in_digits(text: str) -> str:
 def numbers_in(text: str) -> list[float]:
     """Return all numbers of a text in order. Expects the result of `in_digits`. `10k` is ten thousand."""
     numbers = []
-    for match in _NUMBER.finditer(text):
+    for digits, thousands in _NUMBER.findall(text):
         # Cut, because numbers of more than 308 digits exceed a float.
-        value = float(match.group().replace(",", "")[:300])
-        numbers.append(value * 1000 if _THOUSANDS.match(text, match.end()) else value)
+        value = float(digits.replace(",", "")[:300])
+        numbers.append(value * 1000 if thousands else value)
     return numbers
 
 

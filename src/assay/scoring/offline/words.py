@@ -2,7 +2,7 @@
 
 A text goes through three steps: `fold` removes accents and contractions, `numbers.in_digits` turns number words
 into digits, and `words_of` stems the words and replaces members of a word family by its first word. Chinese is
-compared by character.
+compared by character. `plain_text` does the first two steps.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import unicodedata
 from functools import cache, lru_cache
 from pathlib import Path
 
+from assay.scoring.offline.numbers import in_digits
 from assay.scoring.text_overlap import tokens
 
 # Similar words share at least this many first letters.
@@ -48,6 +49,12 @@ def fold(text: str) -> str:
     return text
 
 
+@lru_cache(1 << 13)
+def plain_text(text: str) -> str:
+    """Return a memory or a point folded, with number words as digits. Cached, because several rules read each text."""
+    return in_digits(fold(text))
+
+
 def words_of(text: str) -> tuple[str, ...]:
     """Return the words in order, with repetitions. Expects the result of `fold` and `numbers.in_digits`.
 
@@ -57,6 +64,12 @@ def words_of(text: str) -> tuple[str, ...]:
     for piece in text.lower().split():
         words += _cached_words(piece) if len(piece) <= _LONGEST_CACHED else _split_words(piece)
     return tuple(words)
+
+
+@lru_cache(1 << 13)
+def word_set(text: str) -> frozenset[str]:
+    """Return the different words of a plain text. Cached, because several rules read each text."""
+    return frozenset(words_of(text))
 
 
 def _split_words(piece: str) -> tuple[str, ...]:

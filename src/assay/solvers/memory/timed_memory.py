@@ -188,15 +188,16 @@ def _checked_items(result: Any) -> list[MemoryItem]:
 
 def _refuse_repeated_id(items: Sequence[MemoryItem]) -> None:
     """Raise ValueError if two items have one id: results find an item by its id, and would show one for the other."""
+    # Whether an id is a text is checked elsewhere.
+    ids = [item.id for item in items if type(item.id) is str]
+    # All items are checked after every session, so the usual case makes one set and reads no further.
+    if len(set(ids)) == len(ids):
+        return
     seen: set[str] = set()
-    for item in items:
-        # Whether an id is a text is checked elsewhere.
-        if type(item.id) is str and item.id in seen:
-            raise ValueError(
-                f"it returned two items with the id {cut_end(item.id, 60)!r}; ids must be unique"
-            )
-        if type(item.id) is str:
-            seen.add(item.id)
+    for id_ in ids:
+        if id_ in seen:
+            raise ValueError(f"it returned two items with the id {cut_end(id_, 60)!r}; ids must be unique")
+        seen.add(id_)
 
 
 def _checked_hit(hit: Any) -> SearchHit:

@@ -31,6 +31,8 @@ class BaselineFiles:
         self._pipeline = (SESSIONS, QUESTIONS) if writes_pipeline else ()
         names = (*self._pipeline, SESSION_RECORDS, QA_RECORDS)
         self._files = {name: OutputLines(folder / name) for name in names}
+        # Of the pipeline files only: `--eval-only` recognises them by their content.
+        self._sha256 = {name: hashlib.sha256() for name in self._pipeline}
         self._aggregate = Aggregate()
 
     def add_sample(self, lines: SampleLines, evals: SampleEvals) -> None:
@@ -45,14 +47,17 @@ class BaselineFiles:
     def _add(self, pipeline: str, records: str, line: bytes, columns: SessionEval | QaEval) -> None:
         if pipeline in self._pipeline:
             self._files[pipeline].add(line)
+            self._sha256[pipeline].update(line)
+            self._sha256[pipeline].update(b"\n")
         # The eval is appended to the JSON object as bytes, so that all other keys stay exactly as in the pipeline file.
-        self._files[records].add(line[:-1] + b',"eval":' + encode(columns) + b"}")
+        # A session line has all memories of a long conversation, so it is cut without a copy.
+        self._files[records].add(memoryview(line)[:-1], b',"eval":' + encode(columns) + b"}")
 
     def close(self) -> dict[str, str]:
         """Flush the temporary files to disk. Returns the sha256 of the pipeline files."""
         for file in self._files.values():
             file.close()
-        return {name: self._files[name].sha256 for name in self._pipeline}
+        return {name: sha256.hexdigest() for name, sha256 in self._sha256.items()}
 
     def publish(self) -> list[Path]:
         """Rename the temporary files to their final names, and write the aggregate last."""
@@ -67,24 +72,16 @@ class BaselineFiles:
 
 
 class OutputLines:
-    """One temporary output file and the sha256 of its content."""
+    """One temporary output file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._temporary = path.with_name(f".{path.name}.tmp")
         self._file: BinaryIO = self._temporary.open("wb")
-        self._sha256 = hashlib.sha256()
 
-    @property
-    def sha256(self) -> str:
-        """The sha256 of all lines so far."""
-        return self._sha256.hexdigest()
-
-    def add(self, line: bytes) -> None:
-        """Write one line and a line break."""
-        for piece in (line, b"\n"):
-            self._file.write(piece)
-            self._sha256.update(piece)
+    def add(self, *pieces: bytes | memoryview) -> None:
+        """Write one line, which may come in pieces, and a line break."""
+        self._file.writelines((*pieces, b"\n"))
 
     def close(self) -> None:
         """Flush all lines to disk and close the file."""

@@ -215,15 +215,16 @@ class GoldPoint(NamedTuple):
 
 def gold_points(raw_points: Sequence[Any]) -> list[GoldPoint]:
     """Return the points that have a text. A point without an id gets its number in the list, from 1."""
-    ids, points_with_text = [], []
+    ids, texts, points_with_text = [], [], []
     for number, raw in enumerate(raw_points, 1):
-        if point_text(raw):
+        if text := point_text(raw):
             memory_id = raw.get("memory_id") if isinstance(raw, dict) else None
             ids.append(str(number) if memory_id in (None, "") else str(memory_id))
+            texts.append(text)
             points_with_text.append(raw)
     return [
-        GoldPoint(memory_id, name, point_text(raw), _original_texts(raw))
-        for memory_id, name, raw in zip(ids, unique_names(ids), points_with_text, strict=True)
+        GoldPoint(memory_id, name, text, _original_texts(raw))
+        for memory_id, name, text, raw in zip(ids, unique_names(ids), texts, points_with_text, strict=True)
     ]
 
 
@@ -251,9 +252,8 @@ def _original_texts(raw: Any) -> tuple[str, ...]:
 def earlier_points(gold: GoldState) -> tuple[str, ...]:
     """Return the texts of the points of earlier sessions: the cumulative points without those of this session."""
     session_texts = {
-        point.content
-        for raw in (gold.session_new_memories, gold.session_update_memories)
-        for point in gold_points(raw)
+        *map(point_text, gold.session_new_memories),
+        *map(point_text, gold.session_update_memories),
     }
     texts = map(point_text, gold.cumulative_gold_memories)
     return tuple(text for text in texts if text and text not in session_texts)
@@ -286,6 +286,8 @@ def question_parts(rows: Iterable[QaRow]) -> list[str]:
 
 def unique_names(names: Sequence[str]) -> list[str]:
     """Return the names made unique: the second of equal names gets `~2`."""
+    if len(set(names)) == len(names):
+        return list(names)
     twins = Twins(name for name, count in Counter(names).items() if count > 1)
     return [twins.name(name) for name in names]
 

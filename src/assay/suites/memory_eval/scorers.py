@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Context, Scorer, View
-from assay.core.types import Score
+from assay.core.types import Score, ScoreStatus
 from assay.core.user_loop import compute
 from assay.scoring.questions import (
     BOTH,
@@ -35,7 +34,7 @@ from assay.scoring.questions import (
     Verdict,
     invalid,
 )
-from assay.scoring.text_overlap import overlap_bleu1, overlap_f1, tokens
+from assay.scoring.text_overlap import overlap_scores, tokens
 from assay.suites.memory_eval.rows import (
     CITES,
     AnswerRow,
@@ -259,13 +258,12 @@ class EvalScorer(Scorer):
                 counts = question.updates
             total = sum(counts)
             data["denominator"] = total
-            score = Score(
-                *(*view.case.head, self.id, metric, task.part), data=data, label=task.label, tags=task.tags
-            )
+            status: ScoreStatus = "scored"
+            value, reason, expected = None, verdict.reason, task.expected
             if not total:
-                yield replace(score, status="not_applicable", reason=task.nothing)
+                status, reason, expected = "not_applicable", task.nothing, None
             elif not verdict.valid:
-                yield replace(score, status="invalid", reason=verdict.reason, expected=task.expected)
+                status = "invalid"
             else:
                 worth = LABEL_WORTH[metric]
                 numerator = sum(
@@ -274,7 +272,17 @@ class EvalScorer(Scorer):
                     if is_counted
                 )
                 data["numerator"] = numerator
-                yield replace(score, value=numerator / total, reason=verdict.reason, expected=task.expected)
+                value = numerator / total
+            yield Score(
+                *(*view.case.head, self.id, metric, task.part),
+                value=value,
+                status=status,
+                reason=reason,
+                data=data,
+                expected=expected,
+                label=task.label,
+                tags=task.tags,
+            )
 
 
 def _checked(question: JudgeQuestion, verdict: Verdict) -> Verdict:
@@ -319,9 +327,7 @@ def lexical_scores(head: ScoreHead, answers: Iterable[AnswerRow]) -> list[Score]
                 for metric in (F1, BLEU1)
             ]
             continue
-        answer_tokens, reference_tokens = tokens(answer), tokens(reference)
-        f1 = overlap_f1(answer_tokens, reference_tokens)
-        bleu1 = overlap_bleu1(answer_tokens, reference_tokens)
+        f1, bleu1 = overlap_scores(tokens(answer), tokens(reference))
         data = about | {"answer": answer}
         scores.append(
             Score(*head, F1, part, value=f1, data=data, expected=reference, label=question, tags=tags)

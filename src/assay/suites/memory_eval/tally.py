@@ -82,6 +82,7 @@ _UNITS = {
 }
 # Metrics by question type and difficulty: with a judge, and without one.
 _JUDGED_SLICE, _LEXICAL_SLICE = (ANSWER, EVIDENCE, F1), (F1, BLEU1)
+_SLICED = frozenset({*_JUDGED_SLICE, *_LEXICAL_SLICE})
 # Limit for summary.json, which keeps the failed samples of the report.
 _MOST_FAILURES = 100
 
@@ -91,6 +92,7 @@ class DimensionTally:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._is_pooled = name in _POOLED_METRICS
         self._values = ClusteredValues()
         self._numerator = 0.0
         self._denominator = 0
@@ -101,7 +103,7 @@ class DimensionTally:
     def add(self, score: Score, cluster: int) -> None:
         """Add one score. An invalid or inapplicable score is only counted."""
         data = score.data or {}
-        is_pooled = self._name in _POOLED_METRICS
+        is_pooled = self._is_pooled
         denominator = data.get("denominator", 1)
         # What is left out is counted in the unit of the denominator: pieces of evidence if they are pooled.
         if score.status == "invalid":
@@ -139,7 +141,7 @@ class DimensionTally:
             self._name,
             label=(JUDGED | LEXICAL)[self._name],
             unit=unit,
-            aggregation=POOLED if self._name in _POOLED_METRICS else "mean",
+            aggregation=POOLED if self._is_pooled else "mean",
             higher_is_better=self._name not in _LOWER_IS_BETTER,
             left_out=dict(self._left_out),
         )
@@ -246,8 +248,9 @@ class BaselineTally:
         data = score.data or {}
         self._metrics.add(score, cluster)
         if "type" in data:
-            self._types[data["type"]].add(score, cluster)
-            self._difficulties[data["difficulty"]].add(score, cluster)
+            for group in (self._types[data["type"]], self._difficulties[data["difficulty"]]):
+                if score.metric in _SLICED:
+                    group[score.metric].add(score, cluster)
         if "stable" in data:
             self._voted[score.metric] += 1
             self._flaky[score.metric] += not data["stable"]
