@@ -45,6 +45,9 @@ _JSON_BEGINNINGS = ("{", "[", '"')
 _MAX_QUOTED = 80  # characters of a result in a message
 # Writes what json.dumps writes, without building an encoder for every result.
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_encode_flat = msgspec.json.Encoder().encode
+_TEXTS = frozenset({str})
+_SCALARS = frozenset({str, int, bool, type(None)})
 
 
 def known_status(value: Any) -> str | None:
@@ -123,6 +126,16 @@ def _quoted(value: Any) -> str:
 
 
 def _dumped(value: Any) -> str:
+    if (
+        type(value) is dict
+        and _TEXTS.issuperset(map(type, value))
+        and _SCALARS.issuperset(map(type, value.values()))
+    ):
+        # What most functions return. msgspec writes such an object as json.dumps does, in half of the time.
+        try:
+            return msgspec.json.format(_encode_flat(value), indent=0).decode()
+        except (UnicodeEncodeError, OverflowError):
+            pass  # half a character, or a very large number
     try:
         return _encode(value)
     except RecursionError:

@@ -353,6 +353,17 @@ def limit_seconds() -> float:
     return seconds
 
 
+def at_once(function: Callable[..., T], *args: Any) -> T | None:
+    """Call a function whose patterns may be slow. Returns None if one is: `apart` calls it then."""
+    token = _outcomes.set({})
+    try:
+        return function(*args)
+    except SlowPattern:
+        return None
+    finally:
+        _outcomes.reset(token)
+
+
 async def apart(function: Callable[..., T], *args: Any) -> T:
     """Call a function whose patterns may be slow. While a slow match runs, so does the event loop.
 

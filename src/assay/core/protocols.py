@@ -144,6 +144,13 @@ class Scorer(ABC):
         """
         return self.id
 
+    def score_at_once(self, view: View) -> list[Score] | None:
+        """Return what `score` returns, if that needs neither a model nor time; else None, and `score` is called.
+
+        Scorers that only compute implement it: a context and a coroutine for every case cost more than most of them.
+        """
+        return None
+
     @abstractmethod
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Return the scores of one case, in the order of their parts."""

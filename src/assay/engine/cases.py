@@ -150,7 +150,7 @@ class CaseResults:
         """Yield the results of one subject, row by row."""
         place = self._subjects.index(subject)
         for row in self._rows.iterate(self._skip):
-            if self._suite.has(row, subject):
+            if self._has_all or self._suite.has(row, subject):
                 yield self._result(row, subject, place)
 
     def _result(self, row: Row[Any], subject: str, place: int) -> CaseResult[Any]:

@@ -24,6 +24,13 @@ _SHARED = "OPENAI_BASE_URL"
 _GROUP = 64
 T = TypeVar("T")
 R = TypeVar("R")
+Spent = tuple[Usage | None, int, float | None]
+"""Tokens, number and price of calls.
+
+The tokens are None if no endpoint reported any. The price is that of calls whose purpose was named; None if none of
+them has a price.
+"""
+NOTHING_SPENT: Spent = (None, 0, None)
 
 
 class Metered(Asker, Protocol):
@@ -233,14 +240,10 @@ class TryContext:
         """Return the time of the run's first start."""
         return self._run.started
 
-    def spent(self) -> tuple[Usage | None, int, float | None]:
-        """Return the tokens, the number and the price of this stage's calls, including replayed ones.
-
-        The tokens are None if no endpoint reported any. The price is that of calls whose purpose was named; None if
-        none of them has a price.
-        """
+    def spent(self) -> Spent:
+        """Return what the calls of this stage used, including replayed ones."""
         if not self._askers:
-            return None, 0, None
+            return NOTHING_SPENT
         calls = input_tokens = output_tokens = 0
         cost: float | None = None
         for asker in self._askers.values():

@@ -23,7 +23,15 @@ from assay.core.user_code import hide_task
 from assay.core.user_code_errors import failure_of, is_failure
 from assay.engine.attempt import CANCELLED, attempt
 from assay.engine.cases import CaseSource, check_key
-from assay.engine.context import Binder, RunContext, SdkGateway, SharedEndpoint, TryContext, Verdict
+from assay.engine.context import (
+    NOTHING_SPENT,
+    Binder,
+    RunContext,
+    SdkGateway,
+    SharedEndpoint,
+    TryContext,
+    Verdict,
+)
 from assay.journal.journal import Journal, Replies
 
 # At most this many cases that could not be scored are named. The summary has their count.
@@ -224,7 +232,26 @@ class Loop:
                 failure = await attempt(self._setup.solver, case.inputs, ctx, self._forgive_cancellation)
             except WorkerLost as lost:
                 ctx, failure = await self._solve_elsewhere(case, ctx.try_, lost)
-        end = _end(ctx, ASK, failure, time.perf_counter() - started, case.label, case.tags)
+        seconds = round(time.perf_counter() - started, 6)
+        usage, calls, cost = ctx.spent()
+        # Without names of fields, which take longer than the rest: this runs for every case.
+        end = End(
+            case.index,
+            case.key,
+            case.set,
+            case.subject,
+            ASK,
+            ctx.try_,
+            failure.status if failure else "ok",
+            ctx.written,
+            failure,
+            usage,
+            calls,
+            seconds,
+            case.label,
+            case.tags,
+            cost,
+        )
         end, last = self._journal.end_case(end, ctx.pending)
         if last:
             # Without secrets, as the scorers would read them from the journal.
@@ -271,10 +298,13 @@ class Loop:
     async def _score(self, scorer: Scorer, view: View) -> None:
         if self._journal.index.stages[scorer.id].code(view.case.index):
             return
-        ctx = TryContext(view.case, scorer.call_stage, view.end.try_, self._run)
+        ctx: TryContext | None = None
         started = time.perf_counter()
         try:
-            scores = await scorer.score(view, ctx)
+            scores = scorer.score_at_once(view)
+            if scores is None:
+                ctx = TryContext(view.case, scorer.call_stage, view.end.try_, self._run)
+                scores = await scorer.score(view, ctx)
         except ModelError as error:
             self._not_scored(view.case, f"could not be judged: {error}")
             return
@@ -291,42 +321,17 @@ class Loop:
             self._not_scored(view.case, f"could not be scored: {failure.message}{where}")
             return
         finally:
-            ctx.close()
+            if ctx is not None:
+                ctx.close()
         # Scorers may share a stage of calls. Each has a stage of its own in the journal.
-        end = _end(ctx, scorer.id, None, time.perf_counter() - started)
+        seconds = round(time.perf_counter() - started, 6)
+        usage, calls, cost = ctx.spent() if ctx is not None else NOTHING_SPENT
+        case, try_ = view.case, view.end.try_
+        head = (case.index, case.key, case.set, case.subject)
+        end = End(*head, scorer.id, try_, "ok", [], None, usage, calls, seconds, cost=cost)
         self._journal.end_scoring(end, scores)
 
     def _not_scored(self, case: Case, why: str) -> None:
         self.unscored += 1
         if self.unscored <= _MAX_NOTED:
             self._setup.notify(Noted(f"{case.set} {case.label} {why}"))
-
-
-def _end(
-    ctx: TryContext,
-    stage: str,
-    failure: Failure | None,
-    seconds: float,
-    label: str = "",
-    tags: tuple[str, ...] = (),
-) -> End:
-    usage, calls, cost = ctx.spent()
-    case = ctx.case
-    # Without names of fields, which take longer than the rest: this runs twice for every case.
-    return End(
-        case.index,
-        case.key,
-        case.set,
-        case.subject,
-        stage,
-        ctx.try_,
-        failure.status if failure else "ok",
-        ctx.written,
-        failure,
-        usage,
-        calls,
-        round(seconds, 6),
-        label,
-        tags,
-        cost,
-    )

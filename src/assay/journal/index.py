@@ -353,7 +353,19 @@ class RunIndex:
 
     def add(self, end: End, offset: int, file: str, lines: int) -> None:
         """Add an end that was just written at this offset of a file, as the last of so many new lines."""
-        self._take(end.stage, end.index, end, offset)
+        stage, index = self.stages.get(end.stage), end.index
+        if (
+            stage is self.ask
+            and index == len(stage.codes)
+            and end.try_ == 1
+            and end.status == "ok"
+            and index not in self.tries
+        ):
+            # As `_take` does it, for most cases of a run.
+            stage.codes.append(OK)
+            stage.offsets.append(offset)
+        else:
+            self._take(end.stage, index, end, offset)
         counts = self.counts[file]
         counts.lines += lines
         counts.ends += 1

@@ -69,6 +69,10 @@ class HopScorer(Scorer):
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Return the score of a row."""
+        return self.score_at_once(view)
+
+    def score_at_once(self, view: View) -> list[Score]:
+        """Return the score of a row."""
         case = view.case
         row = case.gold
         audit = audit_case(view.end, result_text(view.records))

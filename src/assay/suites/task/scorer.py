@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from sys import float_info
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core.patterns import PatternStopped, apart
+from assay.core.patterns import PatternStopped, apart, at_once
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score, ScoreStatus
 from assay.core.user_code_errors import is_failure, message_of, place_note, traceback_of
@@ -62,9 +62,13 @@ class TaskScorer(Scorer):
         self.id = scorer_id
         self._tasks = tasks
 
-    def score(self, view: View, ctx: Context) -> Coroutine[Any, Any, list[Score]]:
+    def score_at_once(self, view: View) -> list[Score] | None:
+        """Return the scores, unless a filter has a slow pattern."""
+        return at_once(self._scores, view)
+
+    async def score(self, view: View, ctx: Context) -> list[Score]:
         """Return a score for each filter and metric, ordered by filter."""
-        return apart(self._scores, view)
+        return await apart(self._scores, view)
 
     def _scores(self, view: View) -> list[Score]:
         scoring = self._tasks[view.case.set]
