@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.errors import AssayError, StopRun
+from assay.core.errors import StopRun
 from assay.core.types import ASK, End, Record, Score
 from assay.journal.journal import Journal
 from assay.journal.lines import WINDOW_BYTES
@@ -19,6 +19,7 @@ class Turn:
     """Stands for an event loop: `end` calls what was to be called soon."""
 
     def __init__(self) -> None:
+        self.errors: list[BaseException] = []
         self._soon: list[Callable[[], None]] = []
 
     def call_soon(self, function: Callable[[], None]) -> None:
@@ -46,7 +47,7 @@ def score(index: int) -> Score:
 
 def open_group(folder: Path) -> tuple[Journal, Turn]:
     journal, turn = Journal(folder, [SCORER], []), Turn()
-    journal.group_commits(turn.call_soon)
+    journal.group_commits(turn.call_soon, turn.errors.append)
     return journal, turn
 
 
@@ -71,7 +72,7 @@ def test_the_ends_of_a_turn_are_written_together_and_count_from_then_on(tmp_path
     assert turn.end() == 1
     assert journal.done_map(3, retry_failed=False) == b"\1\1\1"
     assert [line.data for line in journal.reader.records(2)] == ["x"]
-    journal.group_commits(None)
+    journal.end_groups()
     journal.end_case(end(3), [record(3)])
     journal.end_scoring(end(3, SCORER), [score(3)])
     assert done(tmp_path, 4) == b"\1\1\1\1"
@@ -86,7 +87,7 @@ def test_records_of_an_open_try_are_written_after_the_ends_before_them(tmp_path:
     assert journal.index.ask.code(0), "written with the records"
     assert turn.end() == 1
     journal.end_case(later, [record(1, "last")])
-    journal.group_commits(None)
+    journal.end_groups()
     assert [line.data for line in journal.reader.records(1)] == ["first", "last"]
     assert [line.data for line in journal.reader.records(0)] == ["x"]
     journal.close()
@@ -104,19 +105,67 @@ def test_a_record_that_cannot_be_encoded_costs_no_other_case_of_its_group(tmp_pa
     journal.close()
 
 
-def test_a_group_that_cannot_be_written_stops_the_next_commit(tmp_path: Path) -> None:
-    """Its cases have not ended, and no later line follows a gap."""
+def test_a_group_that_cannot_be_written_is_told_and_no_line_follows_it(tmp_path: Path) -> None:
     journal, turn = open_group(tmp_path)
     journal.end_case(end(0), [record(0)])
+    journal.end_scoring(end(0, SCORER), [score(0)])
     journal._records._sync_error = OSError(5, "Input/output error")
     turn.end()
+    assert [str(error).count("Input/output error") for error in turn.errors] == [1]
+    journal._records._sync_error = None
     with pytest.raises(StopRun, match="Input/output error"):
         journal.end_case(end(1), [record(1)])
-    with pytest.raises(AssayError, match="Input/output error"):
-        journal.group_commits(None)
-    assert not journal.index.ask.code(0)
+    with pytest.raises(StopRun, match="Input/output error"):
+        journal.write_records([record(1)])
+    with pytest.raises(StopRun, match="Input/output error"):
+        journal.end_groups()
     journal.close()
+    assert [journal.index.ask.code(index) for index in range(2)] == [0, 0]
+    assert len((tmp_path / "scores.jsonl").read_bytes().splitlines()) == 1, "the header"
     assert done(tmp_path, 2) == b"\0\0"
+
+
+def test_records_of_another_case_find_the_error_of_the_group_before_them(tmp_path: Path) -> None:
+    """Its code may swallow the error: the ends of the group are not forgotten."""
+    journal, turn = open_group(tmp_path)
+    journal.end_case(end(0), [record(0)])
+    journal.end_scoring(end(0, SCORER), [score(0)])
+    journal._records._sync_error = OSError(5, "Input/output error")
+    with pytest.raises(StopRun, match="Input/output error"):
+        journal.write_records([record(1)])
+    journal._records._sync_error = None
+    turn.end()
+    assert len(turn.errors) == 1
+    journal.close()
+    assert done(tmp_path, 1) == b"\0"
+
+
+def test_closing_writes_the_last_group(tmp_path: Path) -> None:
+    journal, turn = open_group(tmp_path)
+    journal.end_case(end(0), [record(0)])
+    journal.end_scoring(end(0, SCORER), [score(0)])
+    journal.close()
+    assert done(tmp_path, 1) == b"\1"
+    turn.end()
+    assert not turn.errors, "nothing is left to write"
+
+
+def test_a_line_that_cannot_be_decoded_costs_only_its_own_case(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, [SCORER], [])
+    deep: list[object] = []
+    for _ in range(900):
+        deep = [deep]
+    for index in range(4):
+        journal.end_case(end(index), [record(index, deep if index == 2 else "x")])
+
+    def read(index: int, frames: int) -> list[Record]:
+        return read(index, frames - 1) if frames else journal.reader.records(index)
+
+    for index in (0, 1, 3):
+        assert [line.data for line in read(index, 300)] == ["x"]
+    with pytest.raises(RecursionError):
+        read(2, 300)
+    journal.close()
 
 
 @pytest.mark.parametrize("order", ["forward", "backward", "mixed"])

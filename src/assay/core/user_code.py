@@ -150,9 +150,11 @@ async def _call_in_loop(
             raise
         raise UserCodeError.of(error) from error
     finally:
-        _step_limit.reset(token)
-        if close is not None:
-            close()
+        try:
+            _step_limit.reset(token)
+        finally:
+            if close is not None:
+                close()
 
 
 async def _call_in_task(

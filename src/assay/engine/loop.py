@@ -118,7 +118,7 @@ class Loop:
         setup.notify(Started(setup.cases.total, done_count))
         self._cases = setup.cases.load(done.__getitem__ if done_count else None, setup.open_cases)
         # Replies that arrive together end their cases together.
-        self._journal.group_commits(asyncio.get_running_loop().call_soon)
+        self._journal.group_commits(asyncio.get_running_loop().call_soon, self.stop)
         try:
             for _ in range(setup.open_cases):
                 worker = asyncio.create_task(self._worker())
@@ -133,7 +133,7 @@ class Loop:
             self.cancel()
             await asyncio.gather(*self._workers, return_exceptions=True)
             try:
-                self._journal.group_commits(None)
+                self._journal.end_groups()
             except AssayError as error:
                 self.stop(error)
         setup.notify(Finished())
@@ -231,7 +231,7 @@ class Loop:
             try:
                 failure = await attempt(self._setup.solver, case.inputs, ctx, self._forgive_cancellation)
             except WorkerLost as lost:
-                ctx, failure = await self._solve_elsewhere(case, ctx.try_, lost)
+                ctx, failure = await self._solve_elsewhere(case, ctx, lost)
         seconds = round(time.perf_counter() - started, 6)
         usage, calls, cost = ctx.spent()
         # Without names of fields, which take longer than the rest: this runs for every case.
@@ -260,9 +260,9 @@ class Loop:
         return View(case, end, ctx.records)
 
     async def _solve_elsewhere(
-        self, case: Case, try_: int, lost: WorkerLost
+        self, case: Case, ctx: TryContext, lost: WorkerLost
     ) -> tuple[TryContext, Failure | None]:
-        """Call the solver again, as often as the worker that ran the case is lost. Returns the last context too.
+        """Call the solver again, as often as the worker that ran the case is lost. Returns the last attempt's context.
 
         A new context of the same try gets every reply that the lost one had, so nothing is asked again. Records of
         the lost one are not named by the case's end, so nobody reads them.
@@ -272,11 +272,11 @@ class Loop:
         try:
             while True:
                 losses += [lost] if lost.counts else []
-                ctx = TryContext(case, ASK, try_, self._run)
                 if len(losses) == _MAX_LOSSES:
                     places = ", ".join(loss.worker for loss in losses)
                     message = f"{_MAX_LOSSES} workers were lost while they ran this case: {places}"
                     return ctx, Failure("worker_lost", message)
+                ctx = TryContext(case, ASK, ctx.try_, self._run)
                 try:
                     return ctx, await attempt(
                         self._setup.solver, case.inputs, ctx, self._forgive_cancellation

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from assay.core.error_counts import with_place
+from assay.core.errors import AssayError
 from assay.core.redact import Redactor
 from assay.core.types import ASK, Call, Commit, End, Record, Score
 from assay.journal.calls import CallReader, SharedReplies
@@ -94,6 +96,7 @@ class Journal:
         self._saved_positions: dict[str, int] = {}
         self._call_soon: CallSoon | None = None
         self._unwritten: list[tuple[JournalFile, End, int, int]] = []
+        self._on_error: Callable[[BaseException], object] | None = None
         self._write_error: BaseException | None = None
         self._syncer = SyncThread([self._calls, self._records, self._scores])
         self.reader = RunReader(folder, self.index)
@@ -267,14 +270,20 @@ class Journal:
         """Return records as they will be read. The same ones if the environment has no secrets."""
         return [self._redact.redacted(record) for record in records] if self._redact else records
 
-    def group_commits(self, call_soon: CallSoon | None) -> None:
-        """Write the ends of cases and scorings in groups: all that come until `call_soon` calls. None ends that.
+    def group_commits(self, call_soon: CallSoon, on_error: Callable[[BaseException], object]) -> None:
+        """Write the ends of cases and scorings in groups, each with all that come until `call_soon` calls.
 
         A group costs one write for each file. Until it is written, its cases have not ended: a kill in between makes
         them run again, with the replies of the log, which never wait. With an event loop that is a millisecond or so.
+        `on_error` gets the error of a group that cannot be written.
         """
-        self.flush()
         self._call_soon = call_soon
+        self._on_error = on_error
+
+    def end_groups(self) -> None:
+        """Write the last group. From now on every end is written at once. Raises StopRun as `flush` does."""
+        self._call_soon = None
+        self.flush()
 
     def end_case(self, end: End, last: Sequence[Record] = ()) -> tuple[End, list[Record]]:
         """Commit a case. `last` are its records that are not written yet; all go into one write.
@@ -332,27 +341,35 @@ class Journal:
         return end, lines
 
     def _flush_group(self) -> None:
-        """Write the group. An error is raised by the next commit, or by `flush` at the end of the run."""
         try:
             self.flush()
-        except Exception as error:  # noqa: BLE001 - kept for whoever can stop the run
-            self._write_error = error
+        except BaseException as error:  # noqa: BLE001 - an event loop that gets it would end without the cases
+            if self._on_error is not None:
+                self._on_error(error)
 
     def flush(self) -> None:
-        """Write the ends that are not written yet. Raises StopRun if that fails: then these cases have not ended."""
+        """Write the ends that are not written yet. Raises StopRun if that fails, and from then on for every end.
+
+        Then the index has none of these ends, and no line follows the gap. Raises StopRun also if the lines were
+        written into the reserved room.
+        """
         if self._write_error is not None:
             raise self._write_error
         unwritten, self._unwritten = self._unwritten, []
         if not unwritten:
             return
-        # The records first: a score in the file has its case in the file.
-        self._records.write()
-        self._scores.write()
-        index = self.index
-        for file, end, offset, lines in unwritten:
-            index.add(end, offset, file.name, lines)
-        index.positions[RECORDS] = self._records.size
-        index.positions[SCORES] = self._scores.size
+        try:
+            # The records first: a score in the file has its case in the file.
+            self._records.write()
+            self._scores.write()
+            index = self.index
+            for file, end, offset, lines in unwritten:
+                index.add(end, offset, file.name, lines)
+            index.positions[RECORDS] = self._records.size
+            index.positions[SCORES] = self._scores.size
+        except BaseException as error:
+            self._write_error = error
+            raise
         if self._count >= self._next_save:
             self._save_index()
         if self._room is not None and self._room.stop is not None:
@@ -377,7 +394,9 @@ class Journal:
         self._next_save = self._save_after()
 
     def close(self) -> None:
-        """Save the index of a large run, and sync and close the files. The caller has called `flush`."""
+        """Write the last ends, save the index of a large run, and sync and close the files."""
+        with suppress(AssayError):  # whoever runs the cases has been told
+            self.end_groups()
         self.save_index()
         self._syncer.close()
         for file in (self._calls, self._records, self._scores):

@@ -255,6 +255,7 @@ class JournalFile:
         """Sync and close the file."""
         self.sync()
         os.close(self._fd)
+        self._fd = -1  # the number may belong to another file soon
 
 
 class SyncThread:

@@ -25,7 +25,7 @@ class RunReader:
         self._scores = DecodedLines(folder / "scores.jsonl", _scores)
 
     def end(self, index: int) -> End | None:
-        """Return how the case ended, or None if it has not. Reads only one line."""
+        """Return how the case ended, or None if it has not. Reads the case's last line only."""
         last = self._last_line(self._records, ASK, index)
         if last is None or type(last) is End:
             return last
@@ -138,11 +138,15 @@ class DecodedLines:
         if block is None:
             return
         sizes, content = block
-        offsets = accumulate(sizes, initial=begin)
+        try:
+            lines = self._decoder.decode_lines(content)
+        except (msgspec.DecodeError, RecursionError):
+            return  # a line that cannot be read, which only its own case may notice
         self._lines_before = self._lines
-        self._lines = dict(zip(offsets, self._decoder.decode_lines(content), strict=False))
+        self._lines = dict(zip(accumulate(sizes, initial=begin), lines, strict=False))
         self._next = begin + len(content)
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+        self._next = None

@@ -111,7 +111,8 @@ _decode_plain = msgspec.json.Decoder(_PlainReply).decode
 def read_plain_chat(body: bytes, where: str, adapted: tuple[str, ...] = ()) -> Response | None:
     """Return what `read_chat` returns for a reply of the most common form, in a third of the time; else None.
 
-    It has a text, and token counts with the usual details, if any.
+    It has a text, and token counts with the usual details, if any. Fields that no reply needs are not looked at, so an
+    odd byte in them does not matter.
     """
     try:
         reply = _decode_plain(body)

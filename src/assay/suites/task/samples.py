@@ -96,7 +96,7 @@ class SamplesWriter:
                 "target_hash": target_hash,
             }
             is_first = True
-            reason = ""
+            reason: str | None = None
             for score in scores:
                 if score.part != name:
                     continue
@@ -109,8 +109,8 @@ class SamplesWriter:
                     row[score.metric] = value = sample_value(score)
                     if not is_plain(value):
                         dump = dump_any
-                elif score.status == "invalid":
-                    reason = reason or score.reason
+                elif score.status == "invalid" and reason is None:
+                    reason = score.reason
             if end.failure:
                 reason = f"{end.failure.kind}: {end.failure.message}"
             if reason:

@@ -310,11 +310,11 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             while group := list(islice(results, _GROUP)):
                 for result in group:
                     self._count(task, result, tally, quirks)
-                built = [task.build(result.row.data) for result in group]
-                for result, (inputs, gold, _) in zip(group, built, strict=True):
-                    if result.end is not None:
-                        number = result.row.data.document.number
-                        writer.write(number, inputs, gold, result.end, result.records, result.scores)
+                ended = [(result, result.end) for result in group if result.end is not None]
+                built = [task.build(result.row.data) for result, _ in ended]
+                for (result, end), (inputs, gold, _) in zip(ended, built, strict=True):
+                    number = result.row.data.document.number
+                    writer.write(number, inputs, gold, end, result.records, result.scores)
             return tally.numbers(self.options.bootstrap_iters), writer.close()
 
     def _count(self, task: Task, result: CaseResult[TaskRow], tally: TaskTally, quirks: Counter[str]) -> None:
