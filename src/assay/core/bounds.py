@@ -28,6 +28,9 @@ _SPECIAL_FILES = {
     stat.S_ISBLK: "a device",
     stat.S_ISSOCK: "a socket",
 }
+# Characters of a rendered template. Far beyond any context window: a larger text is a mistake or an attack.
+MAX_TEXT_CHARS = 10_000_000
+TEXT_TOO_LARGE = f"the result would be larger than {MAX_TEXT_CHARS:,} characters"
 
 
 def refuse_special_file(path: Path) -> None:
