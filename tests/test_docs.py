@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -82,6 +83,15 @@ def test_every_link_leads_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} → {target}"
+
+
+def test_the_page_of_the_command_line_lists_every_extra_that_users_install() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    ours = {name for name in project["optional-dependencies"] if name.startswith("test-")}
+    ours |= {"browser", "dev", "oracle"}  # those that targets of the Makefile install
+    page = (ROOT / "docs" / "cli.md").read_text()
+    listed = re.findall(r"^\| `([\w-]+)` \|", page.split("## Install")[1].split("## ")[0], re.MULTILINE)
+    assert sorted(listed) == sorted(set(project["optional-dependencies"]) - ours)
 
 
 def test_every_command_and_option_is_explained() -> None:

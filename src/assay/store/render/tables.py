@@ -332,7 +332,7 @@ def gate_table(decisions: Sequence[Decision]) -> TextTable:
 
 
 def number(value: float | None) -> str:
-    """Return a value with four decimals, or `n/a` for None."""
+    """Return a value with four decimals, or `–` for None."""
     return "–" if value is None else f"{value:.4f}"
 
 
