@@ -6,6 +6,7 @@ import json
 import random
 import socket
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -292,11 +293,18 @@ def hop(n, session):
 def test_the_requests_of_an_sdk_are_forwarded_to_several_endpoints(tmp_path: Path) -> None:
     (tmp_path / "function.py").write_text(FORWARDED)
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"n": n}) + "\n" for n in range(8)))
+    # A has room for every call that comes after the reply to the one before, so it holds its replies until B is asked.
+    b_was_asked = threading.Event()
 
-    def say(body: dict[str, Any]) -> tuple[int, Any]:
+    def say_after_b(body: dict[str, Any]) -> tuple[int, Any]:
+        assert b_was_asked.wait(60)
         return 200, chat(body["messages"][-1]["content"])
 
-    with LoopbackServer(say) as a, LoopbackServer(say) as b:
+    def say(body: dict[str, Any]) -> tuple[int, Any]:
+        b_was_asked.set()
+        return 200, chat(body["messages"][-1]["content"])
+
+    with LoopbackServer(say_after_b) as a, LoopbackServer(say) as b:
         done = run_here(
             [
                 *("hop", "function.py:hop", "rows.jsonl", "--model", "openai/fake"),

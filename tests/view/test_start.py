@@ -20,7 +20,7 @@ from assay.store.notes import read_notes
 from assay.store.runs import is_locked, run_folders, state_of
 from assay.view.guard import Guard
 from assay.view.option_form import OptionForm
-from assay.view.processes import may_write
+from assay.view.processes import LOG, may_write, read_end
 from assay.view.site import SITE
 from view.hostile import STRINGS
 from view.test_hostile import check
@@ -171,6 +171,8 @@ def test_a_run_is_planned_started_stopped_and_continued_by_forms(folder: Path) -
         await until(lambda: not is_locked(run))
         source = await (await client.get(place)).text()
         assert "Continue</button>" in source
+        # The process frees its run first and prints its last lines then.
+        await until(lambda: "Continue with: assay task" in read_end(run / LOG))
         assert "Continue with: assay task" in await (await client.get(f"/output{address}")).text()
         (folder / "go").touch()
         assert (await send(client, guard, f"/continue{address}", {}))[1] == place
@@ -178,7 +180,7 @@ def test_a_run_is_planned_started_stopped_and_continued_by_forms(folder: Path) -
         assert list(run_folders(folder)) == [run]
         app = client.app
         assert app is not None
-        assert app[SITE].processes.times_stopped(run) == 0
+        await until(lambda: not app[SITE].processes.times_stopped(run))
 
     visit(folder, act)
 
