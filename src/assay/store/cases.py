@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -54,10 +54,10 @@ class RunCases:
         """Columns of a row that the evaluated function, prompt or model never received."""
         if (folder / ROWS).is_file():
             # An evaluation from Python stores its rows here, because there is no data file to read them from.
-            facts = read_info(folder).facts
+            facts = _row_facts(folder)
             self._rows = _read_rows(folder / ROWS, summary)
-            self._subjects = facts["subjects"]
-            self.gold_columns = frozenset(facts["gold"])
+            self._subjects = facts.subjects
+            self.gold_columns = facts.gold
 
     def __iter__(self) -> Iterator[CaseView]:
         for end in self.ends():
@@ -186,6 +186,22 @@ def answer_preview(
     text = f"{failure.kind}: {failure.message}" if failure else suite.answer_text(records)
     flat = " ".join(text.split())
     return flat if len(flat) <= max_chars else flat[: max_chars - 1] + "…"
+
+
+class _RowFacts(msgspec.Struct):
+    """The facts of `run.json` about the rows in `rows.jsonl`."""
+
+    subjects: Annotated[int, msgspec.Meta(ge=1)]
+    gold: frozenset[str]
+
+
+def _row_facts(folder: Path) -> _RowFacts:
+    """Return the facts about the stored rows. Raises DamagedRun for a run that stores none: the file is a stray one."""
+    try:
+        return msgspec.convert(read_info(folder).facts, _RowFacts)
+    except msgspec.ValidationError:
+        message = "the file is none of this run, which stores no rows. Remove it"
+        raise DamagedRun(Problem(str(folder / ROWS), message)) from None
 
 
 def _read_rows(path: Path, summary: Summary | None) -> list[bytes]:
