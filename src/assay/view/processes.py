@@ -20,7 +20,6 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
+from assay.core.child_process import python_command
 from assay.core.errors import UsageError
 from assay.own_command import continue_command
 from assay.store.runs import is_locked, is_run_folder, last_owner, run_folders
@@ -46,7 +46,7 @@ MAX_OUTPUT = 20_000
 _LOOK_SECONDS = 0.05
 _RUN_LINE = "run   "
 # -P keeps the modules of the working folder out of the way, as they are for the command `assay`.
-_ASSAY = (sys.executable, "-P", "-m", "assay")
+_ASSAY = python_command("assay")
 
 
 class Start:
