@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from assay.core.errors import DamagedRun, Problem, UsageError
+from assay.core.plain_files import is_plain, open_plain_file, plain_problem, plain_size, read_plain
 from assay.core.suite import CaseView, Suite
 from assay.core.types import JUDGE, Call, End, Failure, Record, Score
 from assay.journal.calls import CallReader
@@ -52,7 +53,9 @@ class RunCases:
         self._subjects = 1
         self.gold_columns: frozenset[str] = frozenset()
         """Columns of a row that the evaluated function, prompt or model never received."""
-        if (folder / ROWS).is_file():
+        if (problem := plain_problem(folder / ROWS)) is not None:
+            raise DamagedRun(problem)
+        if is_plain(folder / ROWS):
             # An evaluation from Python stores its rows here, because there is no data file to read them from.
             facts = _row_facts(folder)
             self._rows = _read_rows(folder / ROWS, summary)
@@ -206,7 +209,7 @@ def _row_facts(folder: Path) -> _RowFacts:
 
 def _read_rows(path: Path, summary: Summary | None) -> list[bytes]:
     """Return the stored rows of an evaluation. Raises DamagedRun if they are not those of the finished run."""
-    content = path.read_bytes()
+    content = read_plain(path)
     digest = summary.digests.get(ROWS) if summary and summary.state in FINAL_STATES else None
     if digest is not None and sha256(content).hexdigest() != digest:
         raise DamagedRun(Problem(str(path), _ROWS_CHANGED))
@@ -218,10 +221,11 @@ def counted_scorers(folder: Path, summary: Summary | None) -> list[str]:
     if summary is not None and summary.scorers:
         return summary.scorers
     path = folder / "scores.jsonl"
-    if not path.is_file():
+    size = plain_size(path)
+    if size is None:
         return []  # a damaged run; `intact_index` says so
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+    with open_plain_file(path) as file:
+        file.seek(max(0, size - _TAIL_BYTES))
         lines = file.read().split(b"\n")
     scorers: dict[str, str] = {}
     for line in lines:
