@@ -24,6 +24,7 @@ from assay.core.errors import AssayError, Problem, UsageError
 from assay.core.events import Notify
 from assay.core.file_check import PRICES, REPLIES, RESULTS, CheckOptions
 from assay.core.json_schema import FileSchema, JsonSchema, config_schema
+from assay.core.named_code import CodeNotNamed, only_named_code
 from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, build
 from assay.core.suite import Overview, Section, Suite
@@ -109,16 +110,19 @@ def rescore(
     tasks: Sequence[str] = (),
     observers: Sequence[Notify] = (),
     say: Callable[[str], object] = lambda _: None,
+    code: Sequence[str | Path] = (),
 ) -> Run:
     """Score a finished run again from its saved replies, with `tasks` in place of its own task files.
 
-    Sends no requests. `say` receives a text that tells which replies are reused and what is scored again.
+    Sends no requests. `say` receives a text that tells which replies are reused and what is scored again. Of the code
+    that the run names, only the files, folders and modules of `code` are run; a run that needs other code is refused.
     """
     from assay.rescore import Rescore
 
-    again = Rescore(name, tasks, observers)
-    say(again.announcement)
-    return run_blocking(lambda: again.runner)
+    with only_named_code(code):
+        again = Rescore(name, tasks, observers)
+        say(again.announcement)
+        return run_blocking(lambda: again.runner)
 
 
 def rerun(
@@ -144,15 +148,26 @@ def merge(
     output_dir: str | Path,
     observers: Sequence[Notify] = (),
     say: Callable[[str], object] = lambda _: None,
+    code: Sequence[str | Path] = (),
 ) -> Run:
     """Make one run of all shards of a run (`--shard 3/16`), with report and result files. Sends no requests.
 
     Raises UsageError if a shard is missing, not complete, or of another run. The same call continues a merge that was
-    killed. `say` receives a sentence about what is merged.
+    killed. `say` receives a sentence about what is merged. `code` is that of `rescore`.
     """
+    with only_named_code(code):
+        return _merge(shards, str(output_dir), observers, say)
+
+
+def _merge(
+    shards: Sequence[str | Path | Run],
+    output_dir: str,
+    observers: Sequence[Notify],
+    say: Callable[[str], object],
+) -> Run:
     from assay.shards import ShardMerge
 
-    all_shards = ShardMerge([_run_name(each) for each in shards], str(output_dir), observers)
+    all_shards = ShardMerge([_run_name(each) for each in shards], output_dir, observers)
     count = len(all_shards.shards)
     say(
         f"merge {'1 shard' if count == 1 else f'{count:,} shards'} with {all_shards.total:,} cases; no requests sent"
@@ -192,18 +207,20 @@ def instead_of_run(spec: RunSpec) -> Report | Sequence[Section] | str | None:
     return find_suite(spec.suite).instead_of_run(spec)
 
 
-def suite_class(suite: str, *, run_files: bool = False) -> type[Suite[Any, Any]]:
+def suite_class(suite: str, say: Callable[[str], object] = lambda _: None) -> type[Suite[Any, Any]]:
     """Return the suite of a run, for its class methods. A suite that is gone is the base class: the common parts.
 
-    So is a suite `FILE.py:Name`, without `run_files`: its code must not run because somebody looks at a run that names
-    the file.
+    So is a suite `FILE.py:Name` that the user has not named with `--code`: its code must not run because somebody
+    looks at a run that names the file. `say` receives the sentence about it.
     """
-    if is_path(suite) and not run_files:
-        return Suite
     try:
-        return find_suite(suite)
+        with only_named_code():
+            return find_suite(suite)
+    except CodeNotNamed as error:
+        say(f"shown without its own suite: {error}")
     except AssayError:
-        return Suite
+        pass
+    return Suite
 
 
 def options_of(suite: str) -> type[SuiteOptions]:

@@ -11,6 +11,7 @@ import msgspec
 from assay.core.diff import differences
 from assay.core.errors import InputError, UsageError
 from assay.core.events import Notify
+from assay.core.named_code import CodeNotNamed
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec, build
 from assay.core.suite import Suite
@@ -42,6 +43,8 @@ class Rescore:
         self._before = summary
         try:
             self.runner = self._open(list(files), observers)
+        except CodeNotNamed:
+            raise
         except (UsageError, InputError) as error:
             # The paths in the settings of a run are relative to the folder in which it was started.
             place = started_in(self.folder.resolve(), str(self.info.spec.get("output_dir") or ""))

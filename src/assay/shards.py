@@ -20,6 +20,7 @@ from assay.core.diff import differences
 from assay.core.errors import InputError, UsageError, cannot_write
 from assay.core.events import Notify
 from assay.core.files import close_to_others
+from assay.core.named_code import CodeNotNamed
 from assay.core.shard import Shard
 from assay.journal import folder as folders
 from assay.journal.folder import HOME, MergedShard, RunInfo, Summary
@@ -77,6 +78,8 @@ class ShardMerge:
         spec = spec_of_run(info, output_dir=self._output_dir, shard="")
         try:
             suite_class.replace_files(spec, (), info.facts)
+        except CodeNotNamed:
+            raise
         except UsageError as error:
             how = f"with output_dir={self._output_dir!r} and without shard. It calls nothing that was called"
             self.left_to = f"{error} {how}"
@@ -84,6 +87,8 @@ class ShardMerge:
         try:
             suite, models = replay_suite(info, spec)
             runner = Runner(suite, models, observers, asks=False)
+        except CodeNotNamed:
+            raise
         except (UsageError, InputError) as error:
             # The paths in the settings of a run are relative to the folder in which it was started.
             folder = self.shards[0].folder

@@ -219,7 +219,10 @@ def test_a_hop_run_is_scored_again_only_in_its_own_folder_and_says_which(
     done = assay_in("rescore", "../out", cwd=away)
     assert done.returncode == 2
     assert f"the run was started in another folder. Change to {tmp_path} " in done.stderr
-    assert assay_in("rescore", "out", cwd=tmp_path).returncode == 0
+    done = assay_in("rescore", "out", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "add --code Tasks/Sums/Hoplet/Hop.py" in done.stderr
+    assert assay_in("rescore", "out", "--code", "Tasks/Sums/Hoplet/Hop.py", cwd=tmp_path).returncode == 0
 
 
 def test_a_stopped_run_is_refused(sums: Path, assay_in: Assay) -> None:

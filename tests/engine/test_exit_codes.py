@@ -381,7 +381,7 @@ def test_rescoring_with_a_broken_metric_ends_with_1(lab: Path) -> None:
     (lab / "bad.py").write_text("def metric(*args, **kwargs):\n    raise ValueError('no')\n")
     metrics = BAD_SCORES["a metric that raises"]
     (lab / "notes.yaml").write_text(TASK.partition("metric_list")[0] + metrics + "\n")
-    ended = run_here(["rescore", "out"], lab)
+    ended = run_here(["rescore", "out", "--code", "bad.py"], lab)
     assert ended.returncode == 1, ended.stdout + ended.stderr
     assert "No case has a score" in ended.stderr
 

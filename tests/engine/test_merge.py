@@ -60,7 +60,8 @@ def test_the_examples_in_three_shards_are_as_in_one_run(
     for number in (1, 2, 3):
         run(f"shards/{number}", "--shard", f"{number}/3")
     server.reset()
-    merged = run_here(["merge", *_shards(tmp_path), "--output-dir", str(tmp_path / "merged")], ROOT)
+    words = ["merge", *_shards(tmp_path), "--output-dir", str(tmp_path / "merged"), "--code", "examples"]
+    merged = run_here(words, ROOT)
     assert merged.returncode == local.exit_code, merged.stderr
     assert not server.stats().requests
     with chdir(ROOT):
@@ -83,7 +84,7 @@ def test_a_merged_run_is_found_by_the_command_of_the_whole_run(small: SmallRun, 
     """For an evaluation from Python this writes the report, because only the program has the scorers."""
     make_files(small, here)
     whole = small.start(output_dir="whole")
-    merged = assay.merge(make_shards(small, 3), "merged")
+    merged = assay.merge(make_shards(small, 3), "merged", code=["."])
     if small.suite == "evaluate":
         assert (merged.exit_code, merged.report) == (3, None)
         assert "again with output_dir='merged' and without shard" in merged.reason

@@ -272,7 +272,7 @@ def test_pairs_that_a_suite_leaves_out_are_in_no_shard(here: Path) -> None:
     suite = f"{here / 'suite.py'}:Sparse"
     totals = [assay.run(assay.spec(suite, output_dir=f"{n}", shard=f"{n}/2")).summary.total for n in (1, 2)]
     assert totals == [3, 4]
-    assert assay.merge(["1", "2"], "merged").summary.total == 7
+    assert assay.merge(["1", "2"], "merged", code=["suite.py"]).summary.total == 7
 
 
 def test_every_suite_is_tried() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import zlib
 from pathlib import Path
@@ -328,8 +329,11 @@ def test_a_run_folder_of_another_version_is_refused(tmp_path: Path) -> None:
 
 def test_a_disk_that_does_not_keep_what_is_written_stops_the_run(tmp_path: Path) -> None:
     """Where syncing fails, the next line is refused: a run does not go on as if all were well."""
-    (tmp_path / "calls.jsonl").symlink_to("/dev/null")  # takes every write, and cannot be synced
-    file = JournalFile(tmp_path / "calls.jsonl")
+    path = tmp_path / "calls.jsonl"
+    file = JournalFile(path)
+    (fd,) = [fd for fd in Path("/proc/self/fd").iterdir() if fd.is_symlink() and fd.readlink() == path]
+    with Path(os.devnull).open("wb") as null:
+        os.dup2(null.fileno(), int(fd.name))  # takes every write, and cannot be synced
     syncer = SyncThread([file])
     time.sleep(5 * SYNC_SECONDS)
     file.add(call(0))

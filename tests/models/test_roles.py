@@ -97,7 +97,7 @@ def test_a_role_is_graded_anew_at_the_endpoint_it_had(tmp_path: Path) -> None:
             return await run_at(tmp_path, first, second)
 
     run = asyncio.run(main())
-    again = api.rescore(str(run.folder), [])
+    again = api.rescore(str(run.folder), code=[Path(__file__).parents[1]])
     assert (again.folder, again.exit_code) == (run.folder, 0)
 
 

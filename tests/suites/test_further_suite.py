@@ -148,7 +148,11 @@ def test_a_dry_run_asks_and_writes_nothing(quiz: Installed) -> None:
 
 
 def test_it_runs_and_is_looked_at_like_any_other(quiz: Installed) -> None:
-    """Report and file; then `runs`, `show` with and without a case, `compare` and `rescore`."""
+    """Report and file; then `runs`, `show` with and without a case, `compare` and `rescore`.
+
+    A suite that is a file runs only in commands that name the file.
+    """
+    named = [] if quiz.command == ["quiz"] else ["--code", "my_quiz.py"]
     with FakeOpenAI() as server:
         model = ["--model", "openai/fake", "--base-url", server.url]
         done = quiz.quiz(*model).run()
@@ -164,7 +168,7 @@ def test_it_runs_and_is_looked_at_like_any_other(quiz: Installed) -> None:
         assert other.code == 0
     (row,) = [line.split() for line in quiz.typed("runs", "out").out.splitlines() if "finished" in line]
     assert row[3:] == [quiz.shown, "openai/fake", "finished", "4/4", "openai/fake", "exact_match", "0.5000"]
-    shown = quiz.typed("show", "out", "--failed").out
+    shown = quiz.typed("show", "out", "--failed", *named).out
     assert "0.500 2/4" in shown
     assert "question 1 with openai/fake" in shown
     assert "question 2 with" not in shown
@@ -175,7 +179,14 @@ def test_it_runs_and_is_looked_at_like_any_other(quiz: Installed) -> None:
     compared = quiz.typed("compare", "out", "other").out
     assert "now failing: 2" in compared
     assert f"target: {answer(1)}" in compared
-    assert quiz.typed("rescore", "out").code == 0
+    assert quiz.typed("rescore", "out", *named).code == 0
+    if named:
+        unnamed = quiz.typed("show", "out", "--failed")
+        assert "case 1 with openai/fake" in unnamed.out
+        assert "shown without its own suite: the run names code in my_quiz.py" in unnamed.err
+        refused = quiz.typed("rescore", "out")
+        assert refused.code == 2
+        assert "add --code my_quiz.py" in refused.err
 
 
 def test_a_run_is_shown_although_its_suite_is_gone(quiz: Installed) -> None:

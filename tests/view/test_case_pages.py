@@ -12,8 +12,11 @@ import pytest
 from aiohttp.test_utils import TestClient
 
 from assay import api
+from assay.core.case_details import UNREADABLE_VOTES
 
+from servers.judging import JudgingServer
 from support import view_runs
+from support.memory_court import Court, reply
 from support.runs import Made, passed
 from support.web import Page, view_of
 
@@ -310,3 +313,39 @@ def test_a_comparison_is_made_again_when_a_run_was_scored_again(tmp_path: Path) 
             assert "1.000 → 0.000" in " ".join(Page(after).text.split())
 
     asyncio.run(look())
+
+
+def test_the_votes_on_a_case_of_memory_eval_stand_side_by_side(tmp_path: Path) -> None:
+    """A vote on a session has a label for each point, and no count."""
+    with JudgingServer(other=reply) as server:
+        run = Court(tmp_path / "court", server).run(votes=3)
+    case = f"/case/0/{run.folder.relative_to(tmp_path)}"
+
+    page, question = words_of(tmp_path, case, f"{case}?part=probe_1/1")
+
+    assert "correctness of S01 correct, irrelevant 0.500 correct, irrelevant × 3" in page
+    assert "answer of probe_1/1: Correct Correct × 3" in question
+
+
+def test_votes_that_no_filter_writes_are_a_sentence_on_the_page(tmp_path: Path) -> None:
+    made = Made(tmp_path / "assay" / "run", suite="task")
+    made.case(
+        "a",
+        [passed(1, "first", filtered=["7"], votes={"7": 3}), passed(1, "judge", label="Correct", votes=4)],
+    )
+    made.finish()
+
+    (page,) = words_of(tmp_path, "/case/0/assay/run")
+
+    assert page.count(UNREADABLE_VOTES) >= 2
+
+
+def test_a_stray_file_of_rows_is_named_on_the_page(tmp_path: Path) -> None:
+    """Only an evaluation from Python stores its rows in the run folder."""
+    made = Made(tmp_path / "assay" / "run", suite="task")
+    made.case("a", [passed(1)])
+    (made.finish() / "rows.jsonl").write_text('{"question": "?"}\n')
+
+    (page,) = words_of(tmp_path, "/case/0/assay/run", status=409)
+
+    assert "rows.jsonl: the file is none of this run, which stores no rows. Remove it" in page

@@ -18,6 +18,7 @@ from aiohttp.test_utils import TestClient
 from yarl import URL
 
 from assay import api
+from assay.core.named_code import only_named_code
 from assay.core.suite import Suite
 from assay.view.guard import HEADERS, MAX_BODY, Guard
 from assay.view.server import ROUTES
@@ -428,7 +429,10 @@ def test_a_run_folder_that_cannot_be_written_is_shown_without_buttons(root: Path
 def test_a_suite_that_is_a_file_does_not_run_because_somebody_looks_at_its_run(tmp_path: Path) -> None:
     marker, file = tmp_path / "it-ran", tmp_path / "suite.py"
     file.write_text(f"import pathlib\npathlib.Path({str(marker)!r}).touch()\n")
-    assert api.suite_class(f"{file}:Quiz") is Suite
+    sentences: list[str] = []
+    assert api.suite_class(f"{file}:Quiz", sentences.append) is Suite
     assert not marker.exists()
-    api.suite_class(f"{file}:Quiz", run_files=True)
+    assert f"add --code {file}" in sentences[0]
+    with only_named_code([f"{file}:Quiz"]):
+        api.suite_class(f"{file}:Quiz")
     assert marker.exists()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from assay.cli.code_option import code_option
 from assay.cli.completion import complete_runs
 from assay.core.errors import UsageError
 from assay.screen import block, counted, heading, rule, tell
@@ -53,6 +54,7 @@ HELP = """\
 @click.option(
     "--by", default="", metavar="NAME", help="Your name in the file of labels. [default: your login name]"
 )
+@code_option
 def command(run: str, metric: str, sample: int | None, balance: bool, seed: int, by: str) -> int:
     """Label the answers of a run as right or wrong, one key each. The judge's verdicts stay hidden.
 
@@ -82,7 +84,7 @@ def command(run: str, metric: str, sample: int | None, balance: bool, seed: int,
     loaded = api.load(run)
     answers = choose_answers(
         loaded.folder,
-        api.suite_class(loaded.info.suite, run_files=True).graded_answers,
+        api.suite_class(loaded.info.suite, tell).graded_answers,
         metric=metric,
         sample=sample,
         seed=seed,

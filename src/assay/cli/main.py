@@ -17,6 +17,7 @@ import assay
 from assay.cli.completion import COMPLETE_VARIABLE, answer_shell
 from assay.cli.suite_command import SETTINGS, suite_command
 from assay.core.errors import AssayError, StopRun, UsageError
+from assay.core.named_code import only_named_code
 from assay.core.process_end import leave_threads
 from assay.core.registry import unknown
 from assay.screen import tell
@@ -49,6 +50,9 @@ COMMANDS = {
     "completion": "Print a script for bash, zsh or fish that completes commands, options, files and runs.",
 }
 """Commands that belong to no suite, each in the module of its name."""
+RUN_CODE = frozenset({"run", "rerun", "check", "doctor"})
+"""Commands among them that run code: what their words name, the command of a run, `check --run-code`. The others read
+runs, and run nothing that a run names unless `--code` names it too."""
 OF_GROUPS = {
     "memory try": "Feed a conversation to a memory and show what it stores, finds and misses.",
 }
@@ -148,6 +152,9 @@ class CommandGroup(click.Group):
 @click.version_option(assay.__version__, prog_name="assay")
 def cli() -> None:
     """Evaluate LLM systems on one crash-safe engine. The same command continues what was interrupted."""
+    context = click.get_current_context()
+    if context.invoked_subcommand in COMMANDS.keys() - RUN_CODE:
+        context.with_resource(only_named_code())
     if sys.stderr.isatty():
         from assay.core.events import on_read
         from assay.progress import ReadingBar

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from assay.cli.code_option import code_option
 from assay.cli.completion import complete_runs
 from assay.cli.footer import print_errors
 from assay.cli.printer import print_run
@@ -14,6 +15,7 @@ from assay.screen import tell
 @click.command("merge", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("shards", nargs=-1, required=True, metavar="DIR...", shell_complete=complete_runs)
 @click.option("--output-dir", required=True, metavar="OUT", help="Output folder of the merged run.")
+@code_option
 @click.option("--quiet", is_flag=True, help="Print only errors.")
 def command(shards: tuple[str, ...], output_dir: str, quiet: bool) -> int:
     """Make one run of all shards of a run, with report and result files as the whole run has them. Sends no requests.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from assay.cli.code_option import code_option
 from assay.cli.completion import complete_files, complete_runs
 from assay.cli.footer import print_errors
 from assay.cli.printer import print_run
@@ -20,6 +21,7 @@ from assay.progress import observers
     shell_complete=complete_files,
     help="Task file to use instead of the run's file for the task of the same name. Can be repeated.",
 )
+@code_option
 @click.option("--quiet", is_flag=True, help="Print only errors.")
 def command(run: str, tasks: tuple[str, ...], quiet: bool) -> int:
     """Apply changed filters and metrics to the saved replies of a finished run. Sends no requests.

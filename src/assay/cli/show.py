@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from functools import cache
 from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.cli.code_option import code_option
 from assay.cli.completion import complete_runs
 from assay.cli.note import print_notes
 from assay.cli.printer import print_run, print_sections
 from assay.cli.sql import print_where
 from assay.core.dollars import dollars
-from assay.core.errors import AssayError, UsageError
+from assay.core.errors import UsageError
 from assay.screen import block, counted, heading, rule, table, tell
 from assay.store.notes import notes_or_warning
-from assay.suites import find_suite
 
 if TYPE_CHECKING:
     from assay.api import Run
@@ -62,6 +61,7 @@ MAX_CALLS = 20
 )
 @click.option("--where", metavar="SQL", help="Only rows for which this SQL condition holds, as a table.")
 @click.option("--json", "as_json", is_flag=True, help="With --where: print the rows as JSON, in full.")
+@code_option
 def command(  # noqa: PLR0913 - one argument per option
     run: str,
     case: str | None,
@@ -101,7 +101,6 @@ def command(  # noqa: PLR0913 - one argument per option
     """
     # Imported here because completion and --help need neither.
     from assay import api
-    from assay.core.suite import Suite
     from assay.store.cases import RunCases, answer_preview
 
     if where is not None or search is not None:
@@ -133,12 +132,12 @@ def command(  # noqa: PLR0913 - one argument per option
         return 0
     loaded = api.load(run)
     cases = RunCases(loaded.folder)
-    suite = loaded.info.suite
     if question is not None:
         from assay.cli.question import print_question
 
         print_question(loaded, cases, one_case, question)
         return 0
+    suite_class = api.suite_class(loaded.info.suite, tell)
     if one_case is not None:
         view = cases.find(one_case)
         if one_case.isdecimal() and view.end.index != int(one_case) and cases.case(int(one_case)) is not None:
@@ -146,18 +145,18 @@ def command(  # noqa: PLR0913 - one argument per option
                 f"{one_case} is the id of the case at position {view.end.index}. "
                 f"--position {one_case} shows the case at position {one_case}."
             )
-        print_case(view._replace(calls=cases.calls(view.end.index)), suite)
+        print_case(view._replace(calls=cases.calls(view.end.index)), suite_class)
         return 0
     print_run(loaded)
     print_notes(notes_or_warning(loaded.folder, tell))
-    rows, suite_class = [], _suite(suite) or Suite
+    rows = []
     in_tables = (
         {metric.name for _, metric in loaded.report.metrics() if metric.table} if loaded.report else set()
     )
     views = failed_cases(cases) if failed else iter(cases)
     for view in islice(views, limit):
         end = view.end
-        key = " ".join(filter(None, (end.case, _name_for_people(view, suite))))
+        key = " ".join(filter(None, (end.case, _name_for_people(view, suite_class))))
         reply = answer_preview(suite_class, end.failure, view.records, MAX_PREVIEW)
         rows.append([str(end.index), end.set, key, end.status, _score_cell(view, in_tables), reply])
     click.echo()
@@ -227,21 +226,9 @@ def print_document(run: Run, *, latex: bool) -> None:
         click.echo(f"{escape(about)}\n\n{report_markdown({'': run.report})}", nl=False)
 
 
-@cache
-def _suite(name: str) -> type[Suite[Any, Any]] | None:
-    """Return the suite of a run. None if it can no longer be imported; its runs can be shown without it."""
-    try:
-        return find_suite(name)
-    except AssayError:
-        return None
-
-
-def _name_for_people(view: CaseView, suite: str) -> str:
+def _name_for_people(view: CaseView, suite: type[Suite[Any, Any]]) -> str:
     """Return a name such as `row 3 with fast`. Empty if the case has no label."""
-    if not view.end.label:
-        return ""
-    suite_class = _suite(suite)
-    return f"{suite_class.case_word if suite_class else 'case'} {view.end.label} with {view.end.subject}"
+    return f"{suite.case_word} {view.end.label} with {view.end.subject}" if view.end.label else ""
 
 
 def _score_cell(view: CaseView, left_out: Collection[str]) -> str:
@@ -260,10 +247,8 @@ def _score_cell(view: CaseView, left_out: Collection[str]) -> str:
     return ", ".join(f"{name} {fmean(numbers):.3f} of {len(numbers):,}" for name, numbers in values.items())
 
 
-def print_case(view: CaseView, suite: str) -> None:
+def print_case(view: CaseView, suite: type[Suite[Any, Any]]) -> None:
     """Print how a case ended, its calls with prompts and replies, and the suite's sections."""
-    from assay.core.suite import record_sections, score_sections
-
     end = view.end
     names = (f"case {end.index}", end.set, end.case, _name_for_people(view, suite), end.status)
     heading(" · ".join(filter(None, names)))
@@ -272,9 +257,8 @@ def print_case(view: CaseView, suite: str) -> None:
         if end.failure.traceback:
             block(end.failure.traceback.rstrip("\n"), indent="    ")
     requests: list[Request] = []
-    suite_class = _suite(suite)
     calls = view.calls
-    if suite_class is not None and suite_class.has_questions and len(calls) > MAX_CALLS:
+    if suite.has_questions and len(calls) > MAX_CALLS:
         click.echo(f"{len(calls):,} calls (not shown; --question ID shows one question)")
         calls = ()
     for call in calls:
@@ -284,10 +268,7 @@ def print_case(view: CaseView, suite: str) -> None:
             _print_request(requests)
         _print_reply(call)
     rule()
-    if suite_class is not None:
-        print_sections(suite_class.sections(view))
-    else:
-        print_sections([*record_sections(view), *score_sections(view)])
+    print_sections(suite.sections(view))
 
 
 def _print_request(requests: list[Request]) -> None:

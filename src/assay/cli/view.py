@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from assay.cli.code_option import code_option
 from assay.screen import tell
 
 
@@ -30,6 +31,7 @@ from assay.screen import tell
 @click.option(
     "--token", is_flag=True, help="Protect the pages with a token on this machine too, from its other users."
 )
+@code_option
 def command(folder: Path, port: int, host: str, open_browser: bool, token: bool) -> int:
     """Look at the runs below DIR (default: the current folder) in the browser. Ctrl-C ends the server.
 

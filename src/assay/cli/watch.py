@@ -20,6 +20,7 @@ import click
 from msgspec.structs import replace
 
 from assay.cli.suite_command import SuiteCommandLine, run_and_print, suite_command
+from assay.core.child_process import restore_safe_path, safe_path_variable, spawned_safely
 from assay.core.errors import AssayError
 from assay.core.files import path_from_here
 from assay.screen import block, heading, rule, safe, tell
@@ -80,7 +81,8 @@ def _run_round(command: SuiteCommandLine, flags: dict[str, Any], config: Path | 
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(
-        target=_run_and_send, args=(command.suite, command.words, flags, config, earlier, sender)
+        target=_run_and_send,
+        args=(command.suite, command.words, flags, config, earlier, sender, safe_path_variable()),
     )
 
     interrupted = False
@@ -94,7 +96,8 @@ def _run_round(command: SuiteCommandLine, flags: dict[str, Any], config: Path | 
             os.kill(process.pid, number)
 
     numbers = (signal.SIGINT, signal.SIGTERM)
-    process.start()
+    with spawned_safely():
+        process.start()
     before = [signal.signal(number, pass_on) for number in numbers]
     try:
         sender.close()
@@ -117,9 +120,16 @@ def _run_round(command: SuiteCommandLine, flags: dict[str, Any], config: Path | 
 
 
 def _run_and_send(
-    suite: str, words: str, flags: dict[str, Any], config: Path | None, earlier: str, sender: Connection
+    suite: str,
+    words: str,
+    flags: dict[str, Any],
+    config: Path | None,
+    earlier: str,
+    sender: Connection,
+    safe_path: str | None,
 ) -> None:
     """Run the suite in this process, the child, and send its Round to the parent."""
+    restore_safe_path(safe_path)
     files = FilesRead()
     code, folder = 0, ""
     outputs: set[str] = set()

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
 from msgspec import Struct, field
 
 from assay.core.types import Score
+
+# More votes or repeats than any run has. A larger count in a score was forged.
+_MOST_VOTES = 1_000_000_000
 
 
 class AnswerPair(Struct, frozen=True, kw_only=True):
@@ -81,6 +85,8 @@ class VerdictDetail(Struct, frozen=True, kw_only=True):
     votes: list[tuple[str, int]] = field(default_factory=list)
     is_stable: bool | None = None
     """False if the votes disagree; None if there are no votes to compare."""
+    remark: str = ""
+    """Why the votes of the score are not shown; empty if they are."""
 
 
 class TestValue(Struct, frozen=True, kw_only=True):
@@ -223,15 +229,57 @@ def verdict_details(scores: Iterable[Score]) -> list[VerdictDetail]:
         labels = data.get("labels") or [data.get("label")]
         if score.interim or not isinstance(labels, list) or not any(labels):
             continue
-        votes = data.get("votes") or []
+        votes = count_votes(data.get("votes"))
+        stable = data.get("stable")
         verdicts.append(
             VerdictDetail(
                 name=" of ".join(filter(None, (score.metric, score.part))),
                 label=", ".join(map(str, labels)),
                 value=score.value,
                 reason=score.reason,
-                votes=[(str(label), int(count)) for label, count in votes],
-                is_stable=data.get("stable"),
+                votes=votes or [],
+                is_stable=stable if isinstance(stable, bool) else None,
+                remark=UNREADABLE_VOTES if votes is None else "",
             )
         )
     return verdicts
+
+
+UNREADABLE_VOTES = "the votes are not shown: they are not in a form that a judge or a filter of assay writes"
+"""The sentence for `votes` that `count_votes` cannot read."""
+
+
+def count_votes(votes: object) -> list[tuple[str, int]] | None:
+    """Return each vote of a score with its count, in the order of the first of its kind; None for an unknown form.
+
+    Scorers store `[[vote, count], ...]`. A verdict on several points or sessions has the labels of each vote instead,
+    `[[label, label, ...], ...]`: equal votes are counted here. Without votes the list is empty.
+    """
+    if votes is None:
+        return []
+    if not isinstance(votes, list):
+        return None
+    counts: dict[str, int] = {}
+    for vote in votes:
+        if not isinstance(vote, list) or not vote:
+            return None
+        name, count = vote[0], 1
+        if _is_counted(vote):
+            count = vote[1]
+        elif all(isinstance(label, str) for label in vote):
+            name = ", ".join(vote)
+        else:
+            return None
+        text = name if isinstance(name, str) else msgspec.json.encode(name).decode()
+        counts[text] = counts.get(text, 0) + count
+    return list(counts.items())
+
+
+def _is_counted(vote: list[object]) -> bool:
+    """Return whether a vote is `[vote, count]`. A count that no judge can have is none."""
+    match vote:
+        case [_, bool()]:
+            return False
+        case [_, int(count)]:
+            return 0 < count <= _MOST_VOTES
+    return False

@@ -28,8 +28,9 @@ from typing import Any, Self
 
 import msgspec
 
-from assay.core.files import FILE_MODE, sync_data
+from assay.core.files import sync_data
 from assay.core.hashing import file_sha256
+from assay.core.plain_files import open_plain, read_plain
 from assay.core.user_files import PACKAGE, installed_folders, is_users_file
 
 CODE_FILES = "code_files.jsonl"
@@ -189,7 +190,7 @@ class CodeFiles:
         sealed = msgspec.structs.replace(file, crc=file.checksum(self._path.parent.name))
         line = msgspec.json.encode(sealed) + b"\n"
         # One write at the end of the file: copies of this process that the code made may append as well.
-        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
+        fd = open_plain(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             os.write(fd, line)
             sync_data(fd)
@@ -349,7 +350,7 @@ def _equal(one: CodeFile, other: CodeFile) -> bool:
 def _cut_torn_line(path: Path) -> None:
     """Remove what a kill left of the last line, so that the next line begins on its own."""
     with suppress(FileNotFoundError):
-        content = path.read_bytes()
+        content = read_plain(path)
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             os.truncate(path, whole)
@@ -361,7 +362,7 @@ def _read_list(path: Path) -> tuple[list[CodeFile], int]:
     The last line may be cut by a kill: the code never got the content of its file.
     """
     try:
-        *lines, _ = path.read_bytes().split(b"\n")
+        *lines, _ = read_plain(path).split(b"\n")
     except FileNotFoundError:
         return [], 0
     files = []

@@ -39,7 +39,9 @@ def write_whole(path: Path, data: bytes) -> Path:
     """Write a file atomically: readers, also those after a crash, see the old content or the new one."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb") as file:
+        # What lies under the temporary name, left by a kill, is never written through: it may be a link.
+        temporary.unlink(missing_ok=True)
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -21,6 +21,7 @@ from types import CodeType, ModuleType
 from assay.core.code import code_sha256
 from assay.core.code_files import CodeFile, CodeFiles, outdated, watch_opens
 from assay.core.errors import InputError, Problem, UsageError, similar_file
+from assay.core.named_code import refuse_unnamed_file, refuse_unnamed_module
 from assay.core.user_code import call_here
 from assay.core.user_code_errors import UserCodeError
 
@@ -43,6 +44,7 @@ def load_module(path: Path) -> ModuleType:
     """
     if not path.is_file():
         raise UsageError(f"there is no file {str(path)!r}{similar_file(path)}")
+    refuse_unnamed_file(path)
     name = f"{USER_MODULE}{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     name += f"_{code_sha256(path.resolve())[:16]}"
     if name in sys.modules and not outdated(_read_on_import.get(name, ())):
@@ -69,6 +71,7 @@ def load_module(path: Path) -> ModuleType:
 
 def installed(name: str) -> ModuleType | None:
     """Import an installed module by name. None if it does not exist, or exists only in the folder of a user's file."""
+    refuse_unnamed_module(name)
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):

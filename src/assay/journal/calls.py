@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from assay.core.plain_files import is_plain
 from assay.core.types import Call, Case
 from assay.journal.lines import DamagedLine, LineFile, read_blocks
 
@@ -56,7 +57,7 @@ class ReusableCalls:
 
         self._reader = CallReader(folder, anywhere=True)
         damage: list[DamagedLine] = []
-        if (folder / "calls.jsonl").is_file():
+        if is_plain(folder / "calls.jsonl"):
             for begin, sizes, lines in read_blocks(folder / "calls.jsonl", _call_keys, damage=damage):
                 offset = begin
                 for size, line in zip(sizes, lines, strict=True):

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from assay.core.plain_files import plain_size
 from assay.core.types import ASK, ScoreStatus, Status, Usage
 from assay.journal import sidecar
 from assay.journal.folder import MAX_HEADER
@@ -230,7 +231,7 @@ class RunColumns(RunIndex):
     def covers(self, folder: Path) -> bool:
         """Return whether the journal has no bytes beyond the lines of the index. False if it became shorter."""
         for name, end in self.positions.items():
-            size = (folder / name).stat().st_size if (folder / name).is_file() else 0
+            size = plain_size(folder / name) or 0
             # A file without lines is indexed up to 0, but has a header.
             if size != end and not (end == 0 and size <= MAX_HEADER):
                 return False

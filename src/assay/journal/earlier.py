@@ -64,7 +64,7 @@ def keep_scoring(run: Path, summary: Summary) -> None:
 def earlier_scorings(run: Path, score: str) -> list[EarlierScoring]:
     """Return the scorings of a run before the one with the fingerprint `score`, the oldest first."""
     scorings = []
-    summaries = sorted((run / EARLIER).glob("*/summary.json"), key=lambda path: path.stat().st_mtime_ns)
+    summaries = sorted((run / EARLIER).glob("*/summary.json"), key=lambda path: path.lstat().st_mtime_ns)
     for path in summaries:
         with suppress(DamagedRun):
             summary = read_summary_at(path.parent, run_id(run))

@@ -23,6 +23,14 @@ from assay.core import files
 from assay.core.errors import DamagedRun, Problem, RunBusy, StopRun, UsageError, cannot_write
 from assay.core.hashing import file_sha256
 from assay.core.imported import ImportOrigin
+from assay.core.plain_files import (
+    folder_problems,
+    is_plain,
+    open_plain,
+    plain_problem,
+    plain_size,
+    read_plain,
+)
 from assay.core.registry import short
 from assay.core.report import Entry, Metric, Report
 from assay.core.shard import Shard
@@ -40,6 +48,21 @@ from assay.journal.lines import (
 FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
 ROWS = "rows.jsonl"
 """The rows of an evaluation from Python, which has no data file."""
+# Names that only files have. Other entries of a run folder may be folders, such as `earlier`.
+_OWN_FILES = frozenset(
+    {
+        *FILES,
+        ROWS,
+        "run.json",
+        "summary.json",
+        "lock",
+        "code_files.jsonl",
+        "output.log",
+        "labels.jsonl",
+        "notes.json",
+    }
+    | {"index.bin", "columns.bin"}
+)
 _CHECKSUM_END = re.compile(rb',\n  "crc": "([0-9a-f]{8})"\n\}\n\Z')
 _STAMP = "%Y-%m-%dT%H-%M-%S"
 _NAME = re.compile(r"(?P<started>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)-(?P<suite>.+)-(?P<ask>[^-]+)")
@@ -225,8 +248,14 @@ def write_info(folder: Path, info: RunInfo) -> None:
 
 def write_summary(folder: Path, summary: Summary) -> None:
     """Write `summary.json`, with the sizes of the journal, completely or not at all. Raises StopRun on a full disk."""
-    sizes = {name: (folder / name).stat().st_size for name in FILES if (folder / name).is_file()}
-    _write_sealed(folder / "summary.json", msgspec.structs.replace(summary, journal=sizes), run_id(folder))
+    summary = msgspec.structs.replace(summary, journal=journal_sizes(folder))
+    _write_sealed(folder / "summary.json", summary, run_id(folder))
+
+
+def journal_sizes(folder: Path) -> dict[str, int]:
+    """Return the sizes of the journal's files. A file that is missing or no plain file is left out."""
+    sizes = {name: plain_size(folder / name) for name in FILES}
+    return {name: size for name, size in sizes.items() if size is not None}
 
 
 def write_summary_at(folder: Path, summary: Summary, run: str) -> None:
@@ -237,7 +266,7 @@ def write_summary_at(folder: Path, summary: Summary, run: str) -> None:
 def result_digests(folder: Path, paths: Sequence[Path] = ()) -> dict[str, str]:
     """Return the SHA-256 of result files by their paths, and of the run's stored rows, if there are any."""
     digests = {str(path): file_sha256(path) for path in paths if path.is_file()}
-    if (folder / ROWS).is_file():
+    if is_plain(folder / ROWS):
         digests[ROWS] = file_sha256(folder / ROWS)
     return digests
 
@@ -276,6 +305,8 @@ def copy_to_newest(folder: Path, summary: Summary) -> None:
         result_files = map(Path, summary.files)
         own = [file for file in result_files if file.absolute().is_relative_to(folder.absolute())]
         for file in (*own, folder / "summary.json"):
+            if (problem := plain_problem(file)) is not None:
+                raise DamagedRun(problem)
             newest = target / file.name
             # On a read-only disk a finished run is shown all the same, if nothing is to be written.
             if newest.is_file() and filecmp.cmp(file, newest, shallow=False):
@@ -293,7 +324,7 @@ def read_info(folder: Path) -> RunInfo:
     """Read `run.json`. Raises InputError for a run of another format, DamagedRun if the file was changed."""
     path = folder / "run.json"
     try:
-        content = path.read_bytes()
+        content = read_plain(path)
         if not _seal_matches(content, path.stem, ""):
             # Formats 1 and 2 had no checksum. A later format has one that matches.
             written = msgspec.json.decode(content, type=_Format).schema
@@ -317,11 +348,11 @@ def is_run_folder(folder: Path) -> bool:
 
     A new folder gets its name when it has all files, and is no run folder before.
     """
-    return folder.name != _NEW and ((folder / "run.json").is_file() or _has_journal(folder))
+    return folder.name != _NEW and (os.path.lexists(folder / "run.json") or _has_journal(folder))
 
 
 def _has_journal(folder: Path) -> bool:
-    return any((folder / name).is_file() and (folder / name).stat().st_size > MAX_HEADER for name in FILES)
+    return any(size > MAX_HEADER for size in journal_sizes(folder).values())
 
 
 def info_from_name(folder: Path) -> RunInfo:
@@ -387,7 +418,7 @@ SummaryT = TypeVar("SummaryT", bound=Summary)
 def _read_summary(folder: Path, run: str, kind: type[SummaryT]) -> SummaryT | None:
     path = folder / "summary.json"
     try:
-        content = path.read_bytes()
+        content = read_plain(path)
         if not _seal_matches(content, path.stem, run):
             # If the checksum matches with the id that the journal has, `run.json` is the wrong file.
             if any(_seal_matches(content, path.stem, other) for other in _journal_ids(folder)):
@@ -415,7 +446,7 @@ def _journal_ids(folder: Path) -> set[str]:
     ids = set()
     for name in FILES:
         path, damage = folder / name, list[DamagedLine]()
-        if path.is_file() and path.stat().st_size:
+        if plain_size(path):
             header = read_header(path, damage=damage)
             if not damage:
                 ids.add(header.run)
@@ -487,10 +518,22 @@ def stamp(started: float) -> str:
     return time.strftime(_STAMP, time.localtime(started))
 
 
+def unplain_problems(folder: Path) -> list[Problem]:
+    """Return the links, pipes, devices and sockets in and below a run folder, and folders in place of its files."""
+    return list(folder_problems(folder, _OWN_FILES))
+
+
+def refuse_unplain(folder: Path) -> None:
+    """Raise DamagedRun if a run folder has entries that assay does not write. A writer could be led out by them."""
+    if problems := unplain_problems(folder):
+        raise DamagedRun(problems)
+
+
 class RunFolder:
     """A run folder, locked by this process until `close`. `created` is True if this process created it."""
 
     def __init__(self, path: Path, *, created: bool) -> None:
+        refuse_unplain(path)
         self.path = path
         self.created = created
         self._lock = lock_folder(path)
@@ -522,7 +565,7 @@ def lock_folder(path: Path) -> int:
     The operating system releases the lock when the process ends, even after `kill -9`.
     """
     try:
-        fd = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, files.FILE_MODE)
+        fd = open_plain(path / "lock", os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise cannot_write(path, error) from error
     for pause in (*_LOCK_PAUSES, None):

@@ -21,6 +21,7 @@ from typing import ClassVar, Protocol, TypeVar
 import msgspec
 
 from assay.core.events import on_read
+from assay.core.plain_files import is_plain, plain_size
 from assay.core.types import ASK, COMMON, NO_CASE, Call, End, Response, Status, Usage
 from assay.journal import sidecar
 from assay.journal.lines import DamagedLine, read_blocks, run_id
@@ -203,7 +204,7 @@ class RunIndex:
         run = run_id(folder)
         # A score is written after the end of its case. If the process writes while we read, a score that is in the
         # file now has its case in the records that we read next.
-        size = (folder / SCORES).stat().st_size if (folder / SCORES).is_file() else 0
+        size = plain_size(folder / SCORES) or 0
         return (
             self._read_records(folder / RECORDS, run)
             + self._read_scores(folder / SCORES, run, size)
@@ -319,14 +320,14 @@ class RunIndex:
         self, path: Path, run: str, decoder: msgspec.json.Decoder[LineT], stop: int | None = None
     ) -> Iterator[tuple[int, list[int], list[LineT]]]:
         """Yield the blocks after the indexed position, and move the position. Damaged lines go to `damage`."""
-        if not path.is_file():
-            return  # deleted: an empty file for us, and the next start creates it
+        if not is_plain(path):
+            return  # deleted: an empty file for us, and the next start creates it. Anything else is named as damage
         damage: list[DamagedLine] = []
         start = self.positions[path.name]
         progress, total = on_read.get(), 0
         if progress is not None:
             files = [path.parent / name for name in self.positions]
-            total = sum(file.stat().st_size for file in files if file.is_file())
+            total = sum(plain_size(file) or 0 for file in files)
         for block in read_blocks(path, decoder, run=run, start=start, stop=stop, damage=damage):
             yield block
             self.positions[path.name] = block[0] + sum(block[1])

@@ -13,12 +13,14 @@ import os
 from pathlib import Path
 
 from assay.core.errors import DamagedRun, Problem
+from assay.core.plain_files import open_plain_file, plain_problem
 from assay.journal.folder import (
     FILES,
     MAX_HEADER,
     ROWS,
     Summary,
     check_owner,
+    journal_sizes,
     read_info,
     result_digests,
     usable_summary,
@@ -71,10 +73,13 @@ def file_problems(folder: Path, summary: Summary | None) -> list[Problem]:
 
     A file of an unfinished run that ends early is no problem: the run was interrupted.
     """
-    sizes = {name: (folder / name).stat().st_size for name in FILES if (folder / name).is_file()}
+    sizes = journal_sizes(folder)
     written = summary.journal if summary is not None and summary.state in FINAL_STATES else {}
     problems = []
     for name in FILES:
+        if (problem := plain_problem(folder / name)) is not None:
+            problems.append(problem)
+            continue
         size = sizes.get(name)
         before = written.get(name, size)
         if size is None or before is None:
@@ -94,7 +99,7 @@ def file_problems(folder: Path, summary: Summary | None) -> list[Problem]:
 
 
 def _ends_with_line_break(path: Path) -> bool:
-    with path.open("rb") as file:
+    with open_plain_file(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
         return size == 0 or file.read() == b"\n"

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from assay.core.error_counts import with_place
 from assay.core.errors import AssayError
+from assay.core.plain_files import is_plain
 from assay.core.redact import Redactor
 from assay.core.types import ASK, Call, Commit, End, Record, Score
 from assay.journal.calls import CallReader, SharedReplies
@@ -76,7 +77,7 @@ class Journal:
         self.index = RunIndex.of_run(folder, file=PageFile(folder, room))
         if self.index.damage:
             self.repairs = repair(folder, self.index)
-        if lost_lines and not self.repairs and (folder / RECORDS).is_file():
+        if lost_lines and not self.repairs and is_plain(folder / RECORDS):
             reopen_cases(folder)
         if self.repairs or lost_lines:
             self.index = RunIndex.of_run(folder, verify=True, file=PageFile(folder, room))

@@ -25,7 +25,8 @@ from zlib import crc32
 import msgspec
 
 from assay.core.errors import DamagedRun, InputError, Problem, cannot_write
-from assay.core.files import FILE_MODE, sync_data
+from assay.core.files import sync_data
+from assay.core.plain_files import is_plain, open_plain, open_plain_file, read_plain
 from assay.core.types import Commit
 from assay.journal.room import Room
 
@@ -141,7 +142,7 @@ class JournalFile:
         self._room = room
         self._added: list[bytes] = []
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+            self._fd = open_plain(path, os.O_RDWR | os.O_CREAT)
             self.size = self._next_offset = _cut_torn_line(self._fd)
         except OSError as error:
             raise cannot_write(path, error) from error
@@ -295,7 +296,7 @@ class LineFile:
     def line(self, offset: int) -> bytes:
         """Return the line that begins at this offset, without its line break. Raises DamagedRun for a changed line."""
         if self._fd < 0:
-            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            self._fd = open_plain(self._path)
             self._seed = seed(read_header(self._path, damage=[]).run, self._path.stem)
         # Cases are usually read in the order of the file, so the line may be in the bytes of the last read.
         begin = offset - self._start
@@ -363,7 +364,7 @@ def read_blocks(
     begin at `stop` or later are not read. An incomplete last line is skipped: it is still being written, or its process
     was killed. Damaged lines are added to `damage` and skipped; without `damage`, the first one raises DamagedRun.
     """
-    with path.open("rb") as file:
+    with open_plain_file(path) as file:
         header = file.readline()
         if not header.endswith(b"\n"):
             return
@@ -407,7 +408,7 @@ def copy_intact_lines(path: Path, target: Path) -> None:
     """Copy the lines of a file that are as they were written, and where they were written."""
     start = seed(run_id(path.parent), path.stem)
     offset = 0
-    with path.open("rb") as file, target.open("wb") as copy:
+    with open_plain_file(path) as file, target.open("wb") as copy:
         for line in file:
             if line.endswith(b"\n") and is_intact(line[:-1], offset, start):
                 copy.write(line)
@@ -420,7 +421,7 @@ def read_header(path: Path, run: str = "", damage: list[DamagedLine] | None = No
     `run` is the id that it must have, if it is not empty. With `damage`, a damaged header is added to that list, and
     the id comes from `run` or from `run.json`.
     """
-    with path.open("rb") as file:
+    with open_plain_file(path) as file:
         line = file.readline().rstrip(b"\n")
     try:
         header = msgspec.json.decode(line, type=Header)
@@ -446,8 +447,8 @@ def read_header(path: Path, run: str = "", damage: list[DamagedLine] | None = No
 
 def _id_beside(path: Path) -> str:
     """Return the id in the first line of another file of the journal, if `run.json` and the file's own are damaged."""
-    for other in sorted(path.parent.glob("*.jsonl")):
-        with other.open("rb") as file:
+    for other in filter(is_plain, sorted(path.parent.glob("*.jsonl"))):
+        with open_plain_file(other) as file:
             line = file.readline().rstrip(b"\n")
         try:
             header = msgspec.json.decode(line, type=Header)
@@ -465,8 +466,8 @@ class _RunId(msgspec.Struct):
 def run_id(folder: Path) -> str:
     """Return the id in `run.json`, or an empty text if the file is missing or damaged."""
     try:
-        return msgspec.json.decode((folder / "run.json").read_bytes(), type=_RunId).id
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.decode(read_plain(folder / "run.json"), type=_RunId).id
+    except (OSError, DamagedRun, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
 
 
@@ -538,7 +539,7 @@ def _what(line: bytes, start: int) -> str:
 def line_number(path: Path, offset: int) -> int:
     """Return the number, from 1, of the line at this offset. Reads the file up to there."""
     number = 1
-    with path.open("rb") as file:
+    with open_plain_file(path) as file:
         while offset > 0 and (block := file.read(min(BLOCK_BYTES, offset))):
             number += block.count(b"\n")
             offset -= len(block)

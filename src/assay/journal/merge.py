@@ -21,6 +21,7 @@ import msgspec
 from assay.core import files
 from assay.core.code_files import CODE_FILES, CodeFile, CodeFiles
 from assay.core.errors import DamagedRun, Problem, cannot_write
+from assay.core.plain_files import is_plain
 from assay.journal.folder import FILES, ROWS, RunInfo, free_start, run_name, write_info
 from assay.journal.index import CALLS
 from assay.journal.lines import JournalFile, advice, line_content, read_blocks
@@ -50,8 +51,8 @@ def create_merged_run(
         for name in FILES:
             _merge_file([shard / name for shard in shards], work / name, info.id)
         CodeFiles(work / CODE_FILES, known=code_files)
-        if (shards[0] / ROWS).is_file():
-            shutil.copyfile(shards[0] / ROWS, work / ROWS)
+        if is_plain(shards[0] / ROWS):
+            shutil.copyfile(shards[0] / ROWS, work / ROWS, follow_symlinks=False)
             files.close_to_others(work / ROWS)
         write_info(work, info)
         work.rename(target)

@@ -23,6 +23,7 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.errors import DamagedRun, Problem, cannot_write
+from assay.core.plain_files import is_plain, open_plain_file
 from assay.core.types import ASK, End, Failure, Record, Score
 from assay.journal.index import CALLS, RECORDS, SCORES, RunIndex
 from assay.journal.lines import (
@@ -102,7 +103,7 @@ def _unchanged_lines(path: Path, start: int) -> _UnchangedLines:
     """Find the unchanged lines after the header. Of several copies of a line, the first one counts."""
     lines = _UnchangedLines(array("q"), array("q"))
     offset = 0
-    with path.open("rb") as file:
+    with open_plain_file(path) as file:
         for raw in file:
             line = unchanged_line(raw.rstrip(b"\n"), start)
             if line is not None and line.place > 0:  # the header, at 0, is written anew
@@ -126,7 +127,7 @@ def _rewrite(path: Path, run: str, lines: _UnchangedLines) -> Path:
     target = JournalFile(work / path.name, run=run)
     start = seed(run, path.stem)
     new_places = array("q")
-    with path.open("rb") as file:
+    with open_plain_file(path) as file:
         for offset in lines.offsets:
             file.seek(offset)
             line = unchanged_line(file.readline().rstrip(b"\n"), start)
@@ -244,6 +245,6 @@ def reopen_cases(folder: Path) -> None:
 
 
 def _lines(path: Path) -> Iterator[_TryLine]:
-    if path.is_file():
+    if is_plain(path):
         for _, _, lines in read_blocks(path, _try_lines, damage=[]):
             yield from lines

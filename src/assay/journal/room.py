@@ -58,7 +58,8 @@ def _reserve(folder: Path) -> int:
     try:
         # A fixed name: if a kill comes before the removal, the next start removes the file.
         path = folder / ".room"
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        path.unlink(missing_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         path.unlink(missing_ok=True)
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(fd, 0, RESERVED_BYTES)

@@ -20,7 +20,9 @@ from zlib import crc32
 
 import msgspec
 
+from assay.core.errors import DamagedRun
 from assay.core.files import own_temporary
+from assay.core.plain_files import open_plain, open_plain_file
 from assay.journal.lines import FORMAT
 from assay.journal.paged_column import PagedColumn
 
@@ -65,10 +67,10 @@ def _mark(path: Path, end: int) -> str:
     if end < _MARK_BYTES:
         return ""
     try:
-        with path.open("rb") as file:
+        with open_plain_file(path) as file:
             file.seek(end - _MARK_BYTES)
             return file.read(_MARK_BYTES).decode("latin-1")
-    except OSError:
+    except (OSError, DamagedRun):
         return ""
 
 
@@ -80,7 +82,7 @@ def save(path: Path, head: msgspec.Struct, columns: Sequence[Column]) -> None:
     checksum = crc32(first)
     temporary = own_temporary(path)
     try:
-        with temporary.open("wb") as file:
+        with os.fdopen(open_plain(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
             file.write(first)
             for column in columns:
                 for page in column.pages() if isinstance(column, PagedColumn) else [column]:
@@ -88,7 +90,7 @@ def save(path: Path, head: msgspec.Struct, columns: Sequence[Column]) -> None:
                     checksum = crc32(page, checksum)
             file.write(b"%08x" % checksum)
         temporary.replace(path)
-    except OSError:
+    except (OSError, DamagedRun):
         return
     finally:
         # Also after Ctrl-C. After the rename there is no such file.
@@ -99,12 +101,12 @@ def save(path: Path, head: msgspec.Struct, columns: Sequence[Column]) -> None:
 def load_head(path: Path, head_type: type[HeadT]) -> HeadT | None:
     """Return the head of a sidecar without reading its arrays and without verifying it; None if there is none."""
     try:
-        with path.open("rb") as file:
+        with open_plain_file(path) as file:
             frame = msgspec.json.decode(file.readline(), type=_Frame)
         if (frame.version, frame.format) != (_VERSION, FORMAT):
             return None
         return msgspec.json.decode(frame.head, type=head_type)
-    except (OSError, msgspec.DecodeError, RecursionError):
+    except (OSError, DamagedRun, msgspec.DecodeError, RecursionError):
         return None
 
 
@@ -115,11 +117,11 @@ def load(path: Path, head_type: type[HeadT]) -> tuple[HeadT, list[memoryview]] |
     place, and a file that is replaced or deleted stays mapped.
     """
     try:
-        with path.open("rb") as file:
+        with open_plain_file(path) as file:
             if not _is_intact(file):
                 return None
             mapping = mmap(file.fileno(), 0, access=ACCESS_READ)
-    except (OSError, ValueError):  # ValueError: the file is empty
+    except (OSError, DamagedRun, ValueError):  # ValueError: the file is empty
         return None
     end = mapping.find(b"\n") + 1
     view = memoryview(mapping)

@@ -6,12 +6,12 @@ PATH is a folder with the model's files, or a name of the Hugging Face hub whose
 
 from __future__ import annotations
 
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from assay.core.child_process import python_command
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, SCHEMA, TEXT, About, Connection
 from assay.models.servers.arguments import (
     OWN_ARGS,
@@ -62,5 +62,5 @@ def connect(connection: Connection) -> ManagedModel:
 def _program() -> list[str]:
     """Return the words that start SGLang. Versions before the command `sglang serve` have a module only."""
     if find_program("sglang") is None and find_spec("sglang") is not None:
-        return [sys.executable, "-m", "sglang.launch_server"]
+        return python_command("sglang.launch_server")
     return ["sglang", "serve"]

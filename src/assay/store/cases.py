@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from assay.core.errors import DamagedRun, Problem, UsageError
+from assay.core.plain_files import is_plain, open_plain_file, plain_problem, plain_size, read_plain
 from assay.core.suite import CaseView, Suite
 from assay.core.types import JUDGE, Call, End, Failure, Record, Score
 from assay.journal.calls import CallReader
@@ -52,12 +53,14 @@ class RunCases:
         self._subjects = 1
         self.gold_columns: frozenset[str] = frozenset()
         """Columns of a row that the evaluated function, prompt or model never received."""
-        if (folder / ROWS).is_file():
+        if (problem := plain_problem(folder / ROWS)) is not None:
+            raise DamagedRun(problem)
+        if is_plain(folder / ROWS):
             # An evaluation from Python stores its rows here, because there is no data file to read them from.
-            facts = read_info(folder).facts
+            facts = _row_facts(folder)
             self._rows = _read_rows(folder / ROWS, summary)
-            self._subjects = facts["subjects"]
-            self.gold_columns = frozenset(facts["gold"])
+            self._subjects = facts.subjects
+            self.gold_columns = facts.gold
 
     def __iter__(self) -> Iterator[CaseView]:
         for end in self.ends():
@@ -188,9 +191,25 @@ def answer_preview(
     return flat if len(flat) <= max_chars else flat[: max_chars - 1] + "…"
 
 
+class _RowFacts(msgspec.Struct):
+    """The facts of `run.json` about the rows in `rows.jsonl`."""
+
+    subjects: Annotated[int, msgspec.Meta(ge=1)]
+    gold: frozenset[str]
+
+
+def _row_facts(folder: Path) -> _RowFacts:
+    """Return the facts about the stored rows. Raises DamagedRun for a run that stores none: the file is a stray one."""
+    try:
+        return msgspec.convert(read_info(folder).facts, _RowFacts)
+    except msgspec.ValidationError:
+        message = "the file is none of this run, which stores no rows. Remove it"
+        raise DamagedRun(Problem(str(folder / ROWS), message)) from None
+
+
 def _read_rows(path: Path, summary: Summary | None) -> list[bytes]:
     """Return the stored rows of an evaluation. Raises DamagedRun if they are not those of the finished run."""
-    content = path.read_bytes()
+    content = read_plain(path)
     digest = summary.digests.get(ROWS) if summary and summary.state in FINAL_STATES else None
     if digest is not None and sha256(content).hexdigest() != digest:
         raise DamagedRun(Problem(str(path), _ROWS_CHANGED))
@@ -202,10 +221,11 @@ def counted_scorers(folder: Path, summary: Summary | None) -> list[str]:
     if summary is not None and summary.scorers:
         return summary.scorers
     path = folder / "scores.jsonl"
-    if not path.is_file():
+    size = plain_size(path)
+    if size is None:
         return []  # a damaged run; `intact_index` says so
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+    with open_plain_file(path) as file:
+        file.seek(max(0, size - _TAIL_BYTES))
         lines = file.read().split(b"\n")
     scorers: dict[str, str] = {}
     for line in lines:

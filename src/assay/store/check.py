@@ -18,6 +18,7 @@ import msgspec
 from assay.core.errors import DamagedRun, Problem
 from assay.core.files import path_from_here
 from assay.core.hashing import file_sha256
+from assay.core.plain_files import is_plain
 from assay.core.types import ASK, Status
 from assay.journal import sidecar
 from assay.journal.folder import (
@@ -28,6 +29,7 @@ from assay.journal.folder import (
     is_overwritten,
     read_info,
     read_summary,
+    unplain_problems,
 )
 from assay.journal.index import CALLS, CODES, RECORDS, SCORES
 from assay.journal.integrity import FINAL_STATES, file_problems
@@ -84,7 +86,9 @@ def check_run(folder: Path) -> RunCheck:
     if summary is not None:
         problems, check.result_files = _result_files(folder, summary, info)
         check.problems += problems
-    if (folder / DAMAGED).is_dir():
+    # Those of the journal, of run.json and of summary.json are named above.
+    check.problems += [problem for problem in unplain_problems(folder) if problem not in check.problems]
+    if (folder / DAMAGED).is_dir() and not (folder / DAMAGED).is_symlink():
         kept = len(list((folder / DAMAGED).iterdir()))
         message = (
             f"assay has repaired the run and keeps the damaged files here: {kept:,}. It does not read them"
@@ -136,7 +140,7 @@ class _JournalCheck:
         self._tries: dict[str, array[int]] = {}
         """The last try of each case that ended, by stage."""
         for path in (folder / name for name in (RECORDS, SCORES, CALLS)):
-            if path.is_file():
+            if is_plain(path):
                 self._read(path)
         self.cases = len(self._codes) - self._codes.count(0)
         if info is not None and self.cases > info.total:

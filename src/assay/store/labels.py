@@ -23,9 +23,10 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from assay.core.errors import InputError, Problem, UsageError
-from assay.core.files import FILE_MODE, sync_data
+from assay.core.errors import DamagedRun, InputError, Problem, UsageError
+from assay.core.files import sync_data
 from assay.core.judges import ANSWER, RUBRIC, Agreement
+from assay.core.plain_files import open_plain, read_plain
 from assay.core.registry import unknown
 from assay.core.suite import CaseView, GradedAnswer, graded_answers
 from assay.journal.folder import read_info, usable_summary
@@ -220,7 +221,7 @@ class RunLabels:
         """Return the open and locked file."""
         while True:
             try:
-                fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+                fd = open_plain(self.path, os.O_RDWR | os.O_CREAT)
             except OSError as error:
                 raise UsageError(f"{self.path} cannot be written: {error.strerror}") from None
             try:
@@ -234,7 +235,7 @@ class RunLabels:
 
     def _read(self) -> list[AnswerLabel]:
         """Return all labels. The beginning of a line at the end of the file, left by a kill, is cut off."""
-        content = self.path.read_bytes()
+        content = read_plain(self.path)
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             os.ftruncate(self._fd, whole)
@@ -295,7 +296,7 @@ class RunLabels:
         labels = self._read()
         if not labels or labels[-1].by != self.by:
             return None
-        content = self.path.read_bytes()
+        content = read_plain(self.path)
         os.ftruncate(self._fd, content.rfind(b"\n", 0, len(content) - 1) + 1)
         self._starts.clear()
         self.labels = {label.key: label for label in labels[:-1] if label.by == self.by}
@@ -311,8 +312,8 @@ class RunLabels:
 def read_labels(folder: Path) -> list[AnswerLabel]:
     """Return all labels of a run, oldest first. Takes no lock. Lines that are no labels are left out."""
     try:
-        lines = (folder / FILE).read_bytes().splitlines()
-    except OSError:
+        lines = read_plain(folder / FILE).splitlines()
+    except (OSError, DamagedRun):
         return []
     labels = []
     for line in lines:

@@ -21,6 +21,7 @@ from msgspec import Struct, field
 
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.files import write_json
+from assay.core.plain_files import read_plain
 
 FILE = "notes.json"
 # A tag is typed in commands and stands in narrow columns.
@@ -45,7 +46,7 @@ def read_notes(folder: Path) -> RunNotes:
     """Return the notes and tags of a run; empty ones if it has none. Raises InputError for a file that is no notes."""
     path = folder / FILE
     try:
-        return msgspec.json.decode(path.read_bytes(), type=RunNotes)
+        return msgspec.json.decode(read_plain(path), type=RunNotes)
     except FileNotFoundError:
         return RunNotes()
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

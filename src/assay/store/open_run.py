@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from assay.core.errors import UsageError
+from assay.core.plain_files import plain_size
 from assay.core.types import End, Score
 from assay.journal import sidecar
 from assay.journal.columns import SCORED, ColumnsHead, RunColumns
 from assay.journal.earlier import EARLIER, earlier_scorings
-from assay.journal.folder import FILES, RunInfo, Summary, read_info, read_summary
+from assay.journal.folder import FILES, RunInfo, Summary, journal_sizes, read_info, read_summary
 from assay.journal.index import INFRA_ERROR, OK, SUBJECT_ERROR
 from assay.store.cases import CaseView, RunCases, counted_scorers
 from assay.store.row_table import RowTable, ValueRange
@@ -336,14 +337,14 @@ class OpenRun:
     def _stamp(self) -> tuple[int, ...]:
         """Return the sizes of the journal's files, and when the summary was written."""
         paths = [self.folder / name for name in FILES]
-        sizes = [path.stat().st_size if path.is_file() else 0 for path in paths]
+        sizes = [plain_size(path) or 0 for path in paths]
         summary = self.folder / "summary.json"
         return (*sizes, summary.stat().st_mtime_ns if summary.is_file() else 0)
 
 
 def unread_bytes(folder: Path) -> int:
     """Return how many bytes of the journal the next reader has to read, because no sidecar covers them."""
-    sizes = {name: (folder / name).stat().st_size for name in FILES if (folder / name).is_file()}
+    sizes = journal_sizes(folder)
     head = sidecar.load_head(folder / RunColumns.sidecar_name, ColumnsHead)
     covered = {name: at.end for name, at in head.positions.items()} if head is not None else {}
     return sum(max(0, size - covered.get(name, 0)) for name, size in sizes.items())
@@ -352,7 +353,7 @@ def unread_bytes(folder: Path) -> int:
 def column_bytes(folder: Path) -> int:
     """Return the size of a run's columns. Without a sidecar it is estimated from the size of the journal."""
     paths = [folder / RunColumns.sidecar_name, *(folder / name for name in FILES)]
-    columns, *files = [path.stat().st_size if path.is_file() else 0 for path in paths]
+    columns, *files = [plain_size(path) or 0 for path in paths]
     return columns or sum(files) // _JOURNAL_PER_COLUMNS
 
 

@@ -13,6 +13,7 @@ import msgspec
 from assay.core.errors import DamagedRun, InputError, UsageError
 from assay.core.folders import walk_folders
 from assay.core.hashing import file_sha256
+from assay.core.plain_files import open_plain, read_plain
 from assay.journal.folder import (
     HOME,
     LockOwner,
@@ -243,9 +244,12 @@ def file_digests(folder: Path) -> dict[str, str]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Return True if a process is working on the run. It holds an flock, which the kernel drops when it dies."""
+    """Return True if a process is working on the run. It holds an flock, which the kernel drops when it dies.
+
+    Raises DamagedRun if `lock` is no plain file.
+    """
     try:
-        fd = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_plain(folder / "lock")
     except OSError:
         return False
     try:
@@ -263,8 +267,8 @@ def last_owner(folder: Path) -> LockOwner | None:
     It is at work only while `is_locked` is true.
     """
     try:
-        return msgspec.json.decode((folder / "lock").read_bytes(), type=LockOwner)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.decode(read_plain(folder / "lock"), type=LockOwner)
+    except (OSError, DamagedRun, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

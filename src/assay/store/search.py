@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.core.errors import UsageError
+from assay.core.plain_files import open_plain_file, plain_size
 from assay.core.registry import unknown
 from assay.journal.index import CALLS, RECORDS, SCORES
 
@@ -65,7 +66,7 @@ def search(
     spellings = {text, text.lower(), text.upper(), text.title()}
     needles = {bytes(_folded(json.dumps(each, ensure_ascii=False)[1:-1].encode())) for each in spellings}
     files = list(dict.fromkeys(PLACES[place] for place in places))
-    sizes = {name: (folder / name).stat().st_size if (folder / name).is_file() else 0 for name in files}
+    sizes = {name: plain_size(folder / name) or 0 for name in files}
     total, done = sum(sizes.values()) or 1, 0
     first, offset_of_hit = (PLACES[after[0]], after[1]) if after is not None else ("", 0)
     if first in files:
@@ -75,7 +76,7 @@ def search(
         if not sizes[name]:
             continue
         chosen = [place for place in places if PLACES[place] == name]
-        with (folder / name).open("rb") as file:
+        with open_plain_file(folder / name) as file:
             offset = len(file.readline())  # the header
             if name == first and offset_of_hit >= offset:
                 file.seek(offset_of_hit)

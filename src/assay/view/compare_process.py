@@ -17,6 +17,7 @@ from typing import BinaryIO, Self, TypeVar
 import msgspec
 from msgspec import Struct
 
+from assay.core.child_process import python_command
 from assay.core.errors import AssayError, UsageError
 from assay.store.comparison.case_pages import OpenComparison, PairSelection
 from assay.store.comparison.case_table import TableSelection
@@ -85,7 +86,7 @@ class ComparisonProcess:
     @classmethod
     async def start(cls, names: Sequence[str]) -> Self:
         """Start the process. No shell is involved, and the names are no arguments."""
-        command = (sys.executable, "-m", "assay.view.compare_process")
+        command = python_command("assay.view.compare_process")
         # Without a limit: at its limit asyncio stops to read, and then does not notice that the process has ended.
         process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=sys.maxsize

@@ -22,6 +22,7 @@ from typing import IO, Self
 
 import msgspec
 
+from assay.core.child_process import python_command
 from assay.hop_round import ERROR, HopRounds, RoundRequest, RoundResult
 
 # Bytes of a line. A result has at most 8 MB, and JSON in JSON may double it.
@@ -42,16 +43,7 @@ class HopProcess:
         It has a session of its own, so that it can be killed with everything that it starts.
         """
         scratch = await asyncio.to_thread(tempfile.mkdtemp, prefix="assay-hop-")
-        # -P keeps the modules of the working folder out of the way, as they are for the command `assay`.
-        command = (
-            sys.executable,
-            "-P",
-            "-m",
-            "assay.view.hop_process",
-            str(task),
-            scratch,
-            profile,
-        )
+        command = python_command("assay.view.hop_process", str(task), scratch, profile)
         process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=_MAX_LINE, start_new_session=True
         )

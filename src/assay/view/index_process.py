@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from assay.core.child_process import python_command
 from assay.core.errors import AssayError
 from assay.core.events import on_read
 from assay.store.row_table import RowTable
@@ -35,7 +36,7 @@ class IndexProcess:
     @classmethod
     async def start(cls, folder: Path) -> Self:
         """Start the process. No shell is involved: the folder is one argument."""
-        command = (sys.executable, "-m", "assay.view.index_process", str(folder))
+        command = python_command("assay.view.index_process", str(folder))
         return cls(await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL))
 
     @property

@@ -20,7 +20,6 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from collections.abc import Sequence
@@ -28,7 +27,9 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
-from assay.core.errors import UsageError
+from assay.core.child_process import python_command
+from assay.core.errors import DamagedRun, UsageError
+from assay.core.plain_files import open_plain_file
 from assay.own_command import continue_command
 from assay.store.runs import is_locked, is_run_folder, last_owner, run_folders
 
@@ -46,7 +47,7 @@ MAX_OUTPUT = 20_000
 _LOOK_SECONDS = 0.05
 _RUN_LINE = "run   "
 # -P keeps the modules of the working folder out of the way, as they are for the command `assay`.
-_ASSAY = (sys.executable, "-P", "-m", "assay")
+_ASSAY = python_command("assay")
 
 
 class Start:
@@ -263,12 +264,14 @@ def may_write(run: Path) -> bool:
 def read_end(path: Path) -> str:
     """Return the end of a log; empty if there is none."""
     try:
-        with path.open("rb") as file:
+        with open_plain_file(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - MAX_OUTPUT))
             return file.read().decode(errors="replace").strip("\n")
     except OSError:
         return ""
+    except DamagedRun as error:
+        return str(error)
 
 
 def _process_of(run: Path) -> int | None:

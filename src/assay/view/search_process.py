@@ -21,6 +21,7 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
+from assay.core.child_process import python_command
 from assay.core.errors import AssayError
 from assay.store.search import Hit, search
 
@@ -56,7 +57,7 @@ class SearchProcess:
         self._process: Process | None = None
 
     async def __aenter__(self) -> Self:
-        command = (sys.executable, "-m", "assay.view.search_process")
+        command = python_command("assay.view.search_process")
         self._process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=_MAX_LINE
         )

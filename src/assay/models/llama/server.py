@@ -15,7 +15,6 @@ import atexit
 import os
 import secrets
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from assay.core.child_process import python_code_command
 from assay.core.errors import MissingExtra, ModelError, UsageError
 from assay.core.types import Failure, Response, Usage
 
@@ -117,7 +117,7 @@ class LlamaServer:
         template = "" if self._settings.chat_template in BUILT_IN_TEMPLATES else self._settings.chat_template
         try:
             child = subprocess.run(  # noqa: S603 - our own code
-                [sys.executable, "-P", "-c", code, str(self._path), template],
+                python_code_command(code, str(self._path), template),
                 capture_output=True,
                 text=True,
                 errors="replace",

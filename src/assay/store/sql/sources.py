@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from assay.core.errors import InputError, UsageError
+from assay.core.plain_files import is_plain, open_plain_file, plain_size
 from assay.core.types import ASK
 from assay.journal.folder import read_info, usable_summary
 from assay.journal.index import CALLS, RECORDS, SCORES, RunIndex, StageIndex
@@ -103,7 +104,7 @@ class RunSource(Struct):
 
     def size(self) -> int:
         """Return the bytes of the journal. It grows with every line."""
-        return sum(path.stat().st_size for path in self.paths() if path.is_file())
+        return sum(plain_size(path) or 0 for path in self.paths())
 
     def paths(self) -> list[Path]:
         """Return the paths of the journal's files. They may not exist."""
@@ -208,8 +209,8 @@ class JournalFiles:
         """Return the bytes of the longest line of all files. Reads them."""
         longest = 0
         for source in self._sources:
-            for path in filter(Path.is_file, source.paths()):
-                with path.open("rb") as lines:
+            for path in filter(is_plain, source.paths()):
+                with open_plain_file(path) as lines:
                     longest = max(longest, max(map(len, lines), default=0))
         return longest
 
@@ -232,7 +233,7 @@ class JournalFiles:
                 )
             for name, found in files.items():
                 path = folder / name
-                if not path.is_file():
+                if not is_plain(path):
                     continue
                 stages = [ASK] if name == RECORDS else scorers
                 filtered = name != CALLS and (source.grows or not index.every_line_counts(name, stages))

@@ -56,7 +56,7 @@ class ImportedRows(ImportedRun):
     def cases(self) -> Iterator[ImportedCase]:
         """Yield the cases and write their rows to the run folder."""
         assert self._folder is not None
-        with (self._folder / ROWS_FILE).open("wb") as file:
+        with (self._folder / ROWS_FILE).open("xb") as file:
             for case, row in self.row_cases():
                 file.write(_encode(row) + b"\n")
                 yield case

@@ -24,6 +24,7 @@ from assay.core.excerpt import cut_end
 from assay.core.function_identity import FunctionIdentity, identify
 from assay.core.function_source import describe_callable
 from assay.core.hashing import fingerprint
+from assay.core.plain_files import is_plain, read_plain
 from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit
 from assay.core.suite import (
@@ -434,7 +435,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         """
         path, content = folder / ROWS_FILE, self._rows.as_jsonl()
         try:
-            if not path.is_file() or path.read_bytes() != content:
+            if not is_plain(path) or read_plain(path) != content:
                 files.write_whole(path, content)
         except OSError as error:
             raise cannot_write(path, error) from error

@@ -12,6 +12,7 @@ from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError, similar_file
 from assay.core.file_check import python_problem
 from assay.core.hashing import file_sha256, fingerprint
+from assay.core.named_code import refuse_unnamed_module
 from assay.core.registry import unknown
 from assay.core.user_code import call_here
 from assay.core.user_code_errors import UserCodeError
@@ -179,6 +180,7 @@ def _identity(module: ModuleType, path: Path | None) -> str:
 
 def _import(name: str) -> ModuleType | None:
     """Import a module, or return None if there is none. Raises InputError if its code raises or exits."""
+    refuse_unnamed_module(name)
     try:
         return call_here(installed, (name,))
     except UserCodeError as error:

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.core.errors import InputError, Problem, UsageError, unreadable
+from assay.core.errors import DamagedRun, InputError, Problem, UsageError, unreadable
 from assay.core.files import write_json
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.memory import find_memory
+from assay.core.plain_files import read_plain
 from assay.core.protocols import Context, Solver
 from assay.core.registry import names, short
 from assay.core.spec import RunSpec
@@ -442,8 +443,8 @@ def find_own_run(output: Path, folders: Mapping[str, Path]) -> OwnRun | None:
 def read_written_files(run: Path) -> list[WrittenFiles]:
     """Return the hashes in a run's `pipeline.json`, oldest first; an empty list if the run has no such file."""
     try:
-        return msgspec.json.decode((run / WRITTEN_FILES).read_bytes(), type=list[WrittenFiles])
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(read_plain(run / WRITTEN_FILES), type=list[WrittenFiles])
+    except (OSError, DamagedRun, msgspec.DecodeError, UnicodeDecodeError):
         return []
 
 

@@ -37,6 +37,7 @@ from assay.suites.memory_test.views import (
     is_evidence,
     message_texts,
     question_number,
+    why_no_texts,
 )
 
 # Items of one test. Some memories return the whole conversation for each question.
@@ -88,9 +89,7 @@ def question_life(case: CaseView, name: str, origin: RunOrigin) -> QuestionDetai
     label = category_label(last_scores, origin)
     remarks = []
     if not texts:
-        remarks.append(
-            "The texts of messages are not shown: the data file of the run is unknown, gone or changed."
-        )
+        remarks.append(f"The texts of messages are not shown: {why_no_texts(origin)}")
     if evidence is None:
         remarks.append("The run does not say which messages are the evidence.")
     return QuestionDetail(

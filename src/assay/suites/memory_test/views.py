@@ -11,8 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 
+from assay.core.bounds import refuse_special_file
 from assay.core.errors import AssayError
 from assay.core.hashing import file_sha256
+from assay.core.named_code import CodeNotNamed, only_named_code, refuse_unnamed_file
 from assay.core.report import Cell, Table
 from assay.core.suite import CaseView, RunOrigin, Section
 from assay.core.types import Record, Score
@@ -114,9 +116,7 @@ def question_sections(case: CaseView, name: str, origin: RunOrigin) -> list[Sect
     if evidence:
         sections.append(Section(table=_evidence_table(last, evidence, texts)))
     if not texts:
-        sections.append(
-            Section(text="No texts of messages: the data file of the run is unknown, gone or changed.")
-        )
+        sections.append(Section(text=f"No texts of messages: {why_no_texts(origin)}"))
     return sections
 
 
@@ -261,13 +261,34 @@ def message_texts(sample_id: str, origin: RunOrigin) -> dict[str, str]:
     path = origin.facts.get("data") or origin.options.get("data")
     if not path:
         return {}
-    return _texts_in_file(str(path), _dataset(origin), str(origin.facts.get("data_sha256")), sample_id)
+    dataset = _dataset(origin)
+    if _unnamed_loader(dataset):
+        return {}
+    return _texts_in_file(str(path), dataset, str(origin.facts.get("data_sha256")), sample_id)
+
+
+def why_no_texts(origin: RunOrigin) -> str:
+    """Return why `message_texts` has no texts of a run."""
+    return _unnamed_loader(_dataset(origin)) or "the data file of the run is unknown, gone or changed."
+
+
+def _unnamed_loader(dataset: str) -> str:
+    """Return why the loader of a run is not used: a file that the user has not named. Else an empty text."""
+    if ".py:" not in dataset:
+        return ""
+    try:
+        with only_named_code():
+            refuse_unnamed_file(Path(dataset.rpartition(":")[0]))
+    except CodeNotNamed as error:
+        return f"{error}."
+    return ""
 
 
 @lru_cache(maxsize=8)
 def _texts_in_file(path: str, dataset: str, sha256: str, sample_id: str) -> dict[str, str]:
     """Return the messages of one conversation. Cached, because a question is shown with several memories."""
     try:
+        refuse_special_file(Path(path))
         if file_sha256(Path(path)) != sha256:
             return {}
         for conversation in find_loader(dataset).conversations(Path(path)):

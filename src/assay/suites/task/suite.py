@@ -442,19 +442,24 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
         """Return each score of a case, with the filtered answers and the votes, for `assay show`."""
+        from assay.core.case_details import UNREADABLE_VOTES, count_votes
+
         sections = []
         for score in case.scores:
-            data = score.data or {}
+            data = score.data if isinstance(score.data, dict) else {}
             name = " by ".join(filter(None, (score.metric, score.part)))
             value = f"{score.value:g}" if score.value is not None else json.dumps(data.get("value"))
             status = "" if score.status == "scored" else f" ({score.status})"
             lines = [score.reason] if score.reason else []
             if "traceback" in data:
-                lines.append(data["traceback"])
+                lines.append(as_text(data["traceback"]))
             if "filtered" in data:
                 lines.append(f"filtered: {json.dumps(data['filtered'], ensure_ascii=False)}")
-            if "votes" in data:
-                lines.append("votes: " + ", ".join(f"{vote!r} × {count}" for vote, count in data["votes"]))
+            votes = count_votes(data.get("votes"))
+            if votes is None:
+                lines.append(UNREADABLE_VOTES)
+            elif votes:
+                lines.append("votes: " + ", ".join(f"{vote!r} × {count}" for vote, count in votes))
             # Only a judge's score has a label, such as Correct or Omission.
             label = f", {data['label']}" if "label" in data else ""
             sections.append(Section(heading=f"{name}: {value}{label}{status}", text="\n".join(lines)))
@@ -463,7 +468,13 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     @classmethod
     def details(cls, case: CaseView) -> CaseDetails:
         """Return each filter's answer beside the target, and how often each answer came among the repeats."""
-        from assay.core.case_details import AnswerPair, AnswerVotes, CaseDetails, verdict_details
+        from assay.core.case_details import (
+            AnswerPair,
+            AnswerVotes,
+            CaseDetails,
+            count_votes,
+            verdict_details,
+        )
 
         details = CaseDetails(verdicts=verdict_details(case.scores))
         seen = set()
@@ -478,9 +489,9 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
                 answer = filtered[0] if isinstance(filtered, list) and len(filtered) == 1 else filtered
                 pair = AnswerPair(name=score.part, expected=as_text(score.expected), found=as_text(answer))
                 details.pairs.append(pair)
-            if "votes" in data:
-                counts = [(as_text(vote), int(count)) for vote, count in data["votes"]]
-                details.votes.append(AnswerVotes(score.part, counts))
+            # Votes in a form that no filter writes are shown with their sentence by `sections`.
+            if votes := count_votes(data.get("votes")):
+                details.votes.append(AnswerVotes(score.part, votes))
         return details
 
     @classmethod

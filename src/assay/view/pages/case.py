@@ -77,6 +77,8 @@ class CasePage(Struct, kw_only=True):
     name: str
     run_title: str
     suite: str
+    remark: str
+    """Why the page is not the suite's own; empty if it is."""
     index: int
     part: str
     test: str
@@ -155,7 +157,8 @@ class _CasePageReader:
     def read(self, run: OpenRun) -> CasePage:
         case = run.case(self._index)
         end, blocks = case.end, self._blocks
-        suite = api.suite_class(run.info.suite)
+        remarks: list[str] = []
+        suite = api.suite_class(run.info.suite, remarks.append)
         details = suite.details(case)
         lives = self._lives(run, case) if suite.has_questions and self._part else []
         tests = details.tests
@@ -179,6 +182,7 @@ class _CasePageReader:
             name=self._name,
             run_title=run.folder.name,
             suite=run.info.suite,
+            remark=" ".join(remarks),
             index=self._index,
             part=self._part,
             test=self._test,

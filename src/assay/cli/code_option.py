@@ -1,0 +1,32 @@
+"""`--code FILE`: names code of a run that a command may run, in every command that reads runs and has a use for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from assay.cli.completion import complete_files
+from assay.core.named_code import name_code
+
+CommandT = TypeVar("CommandT", bound=Callable[..., object])
+
+
+def code_option(command: CommandT) -> CommandT:
+    """Add the option to a command. The function does not get its value: loaders of code know it."""
+
+    def keep(_context: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> None:
+        name_code(names)
+
+    option = click.option(
+        "--code",
+        multiple=True,
+        metavar="FILE",
+        expose_value=False,
+        callback=keep,
+        shell_complete=complete_files,
+        help="Python file, folder or module that the run names and that may run: a suite or loader of your own, "
+        "functions of a task. Default: nothing that a run names is run. Can be repeated.",
+    )
+    return option(command)
