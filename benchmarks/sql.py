@@ -11,7 +11,8 @@ from benchmarks.measure import Used, environment, python
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LIMIT = 1.3
+# assay verifies the checksum of every line, which the query by hand does not.
+_LIMIT = 2.5
 # Both programs print the same rows. Tags are in the end of a case, values in its scores.
 _HAND = """
 import sys

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from assay.store.gate import GateResult
     from assay.store.hop import BaseDataStore
     from assay.store.power import PowerAssumptions, PowerPlan
-    from assay.store.sql import RunDatabase
+    from assay.store.sql import SqlProcess
 
 __all__ = [
     "PRICES",
@@ -386,21 +386,21 @@ def export(run: str | Path | Run, format_name: str, output: str | Path | None = 
 
 def open_sql(
     places: Sequence[str | Path], *, warn: Callable[[str], object] = lambda _: None, timeout: float = 300.0
-) -> RunDatabase:
+) -> SqlProcess:
     """Open a database over runs, for SQL. A place is a run, a folder with runs, or a result file of another program.
 
     Without places, it has the runs below the current folder. Close it after use: it is a context manager.
     """
-    from assay.store.sql import RunDatabase
+    from assay.store.sql import SqlProcess
     from assay.store.sql.places import find_places
 
     folders, files = find_places([str(place) for place in places])
     if not files:
-        return RunDatabase(folders, warn, timeout)
+        return SqlProcess(folders, warn, timeout)
     imported = tempfile.TemporaryDirectory(prefix="assay-sql-")
     try:
         folders += [import_results(path, imported.name).folder for path in files]
-        return RunDatabase(folders, warn, timeout, cleanup=imported.cleanup)
+        return SqlProcess(folders, warn, timeout, cleanup=imported.cleanup)
     except BaseException:
         imported.cleanup()
         raise

@@ -216,7 +216,9 @@ class Terminal:
         self.stdin_fd = stdin_fd
 
     def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self.popen.pid}/stat").read_text().rpartition(")")[2].split()
+        """Return the CPU time of the process in which the queries run."""
+        (child,) = Path(f"/proc/{self.popen.pid}/task/{self.popen.pid}/children").read_text().split()
+        fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def __call__(self, text: str, until: str) -> str:

@@ -215,3 +215,9 @@ def test_search_does_not_find_keys_and_names_of_a_line(cases: Path) -> None:
         list(search(cases, "x", ["replies"]))
     with pytest.raises(UsageError, match="empty"):
         list(search(cases, " "))
+
+
+def test_search_does_not_show_texts_of_changed_lines(cases: Path) -> None:
+    path = cases / "calls.jsonl"
+    path.write_bytes(path.read_bytes().replace("une École".encode(), "die École".encode()))
+    assert [(hit.case, hit.place) for hit in search(cases, "école")] == [(0, "record")]

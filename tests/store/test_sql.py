@@ -14,6 +14,7 @@ from assay.core.judges import JudgeInfo
 from assay.core.report import Entry, Interval, Metric, Report, Slice
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
 from assay.journal.folder import read_summary, write_summary
+from assay.journal.index import RunIndex
 from assay.journal.journal import Journal
 from assay.store.notes import change_notes
 from assay.store.sql import VIEWS, RunDatabase
@@ -179,6 +180,55 @@ def test_damaged_lines_are_no_data_and_the_run_is_named(folder: Path, what: str)
     assert rows == expected[what]
     assert len(warnings) == 1
     assert f"{folder} is damaged" in warnings[0]
+
+
+@pytest.mark.parametrize(
+    "query", ["select avg(value), count(*) from scores", "select avg(score), count(score) from rows"]
+)
+def test_a_changed_score_is_not_believed_when_an_index_covers_it(
+    folder: Path, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other readers take numbers from the index, which was made before the damage. DuckDB reads the lines."""
+    _save_index(folder, monkeypatch)
+    path = folder / "scores.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"value":1.0', b'"value":0.9'))
+    warnings: list[str] = []
+    assert ask(folder, query, warnings.append) == [(0.0, 1)]
+    assert len(warnings) == 1
+    assert f"{folder} is damaged: 1 line of scores.jsonl left out" in warnings[0]
+    assert not list(folder.glob("*.bin"))  # so that the next reader finds the damage
+
+
+def test_a_changed_call_is_not_believed_when_an_index_covers_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = rewritten(folder, ["suite@1"])
+    for number in range(2):
+        request = Request(model="m", prompt=f"prompt {number}")
+        journal.call(
+            Call(*HEAD, ASK, 1, f"hash{number}", 0, request, Response(f"reply {number}"), None, 1, 0.5)
+        )
+    journal.close()
+    summary = read_summary(folder)
+    assert summary is not None
+    write_summary(folder, summary)  # with the present sizes of the files
+    other = run_of(tmp_path / "other", {"a": True})
+    _save_index(folder, monkeypatch)
+    path = folder / "calls.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"reply 0"', b'"reply 7"'))
+    warnings: list[str] = []
+    with RunDatabase([folder, other], warnings.append) as database:
+        assert database.query("select count(*) from scores").fetch() == [(3,)]
+        assert warnings == []
+        assert database.query("select run, reply from calls").fetch() == [("run", "reply 1")]
+    assert "1 line of calls.jsonl left out" in warnings[0]
+
+
+def _save_index(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save the index, as a large run does."""
+    monkeypatch.setattr("assay.journal.sidecar.MIN_LINES", 1)
+    RunIndex.of_run(folder)
+    assert (folder / "index.bin").is_file()
 
 
 def test_a_run_without_a_readable_run_json_is_listed_without_cases(folder: Path, tmp_path: Path) -> None:

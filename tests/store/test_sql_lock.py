@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from assay.core.errors import UsageError
-from assay.store.sql import RunDatabase
+from assay.store.sql import RunDatabase, SqlProcess
 
 from support.runs import run_of
 
@@ -185,6 +185,47 @@ def test_a_query_that_needs_too_much_memory_is_stopped(place: Path) -> None:
         database.query("select count(distinct range) from range(50000000)")
 
 
+# DuckDB stops none of these by itself: each is one call of a function.
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("select levenshtein(repeat('a', 500000), repeat('b', 500000))", r"stopped after 3 s"),
+        ("select len(range(3000000000))", "needs more than 50MB of memory"),
+        ("select length(repeat('x', 2000000000))", "needs more than 50MB of memory"),
+    ],
+)
+def test_a_function_of_one_value_is_stopped_too(place: Path, query: str, reason: str) -> None:
+    folders = [place / "run"]
+    with SqlProcess(folders, timeout=3, memory="50MB", max_addresses=1 << 30) as database:
+        with pytest.raises(UsageError, match=reason):
+            database.query(query)
+        assert database.query("select count(*) from runs").fetch() == [(1,)]
+
+
+def test_a_query_in_a_process_returns_what_the_database_returns(place: Path, database: RunDatabase) -> None:
+    query = (
+        "select *, 1.5::decimal(4, 2), date '2026-11-18', [1, null], {'a': 2::hugeint} from range(2500), runs"
+    )
+    with SqlProcess([place / "run"]) as process:
+        result = process.query(query)
+        assert result.fetch() == database.query(query).fetch()
+        assert result.columns == database.query(query).columns
+        with pytest.raises(UsageError, match="no view named 'nothing'"):
+            process.query("from nothing")
+        assert not process.is_stale()
+
+
+def test_the_process_reads_no_modules_of_the_working_folder(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pickle.py", "assay.py", "duckdb.py"):
+        (tmp_path / name).write_text("open('executed', 'w').close()\n")
+    monkeypatch.chdir(tmp_path)
+    with SqlProcess([place / "run"]) as process:
+        assert process.query("select 1").fetch() == [(1,)]
+    assert not (tmp_path / "executed").exists()
+
+
 def test_no_progress_bar_is_printed_between_the_rows(database: RunDatabase) -> None:
     """DuckDB prints one on stdout when a query takes two seconds."""
     setting = database._connection.execute("select current_setting('enable_progress_bar')").fetchone()
@@ -197,3 +238,14 @@ def test_nothing_remains_on_the_disk(place: Path) -> None:
     assert folder.is_dir()
     database.close()
     assert not folder.exists()
+
+
+def test_nothing_remains_on_the_disk_of_a_process_that_was_killed(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with SqlProcess([place / "run"], timeout=0.1) as process:
+        with pytest.raises(UsageError, match="stopped"):
+            process.query("select levenshtein(repeat('a', 500000), repeat('b', 500000))")
+        assert list(tmp_path.iterdir())
+    assert not list(tmp_path.iterdir())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from assay.core.errors import AssayError
 from assay.core.types import ASK, Call, End, Record, Request, Response
 from assay.journal.folder import FILES
 from assay.journal.journal import Journal
+from assay.journal.lines import JournalFile
 from assay.store.search import PLACES, Hit, search
 from assay.view.search_process import SearchProcess, SearchQuery
 from view.hostile import STRINGS, write_hostile_run
@@ -158,9 +158,11 @@ def test_leaving_the_page_ends_the_search(root: Path) -> None:
 
 def test_a_search_that_ends_early_does_not_wait_for_its_process(tmp_path: Path) -> None:
     """The process finds far more than the buffers between it and the server hold."""
-    head = json.dumps({"type": "header"}) + "\n"
-    line = json.dumps({"type": "record", "index": 1, "data": "tower " * 40}) + "\n"
-    (tmp_path / "records.jsonl").write_text(head + line * 20_000)
+    records = JournalFile(tmp_path / "records.jsonl", run="5f0c")
+    for index in range(20_000):
+        records.add(Record(index, "key", "set", "m", 1, "answer", data="tower " * 40))
+    records.write()
+    records.close()
 
     async def ask() -> None:
         query = SearchQuery(folder=str(tmp_path), text="tower", places=("record",))

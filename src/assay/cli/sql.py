@@ -16,7 +16,7 @@ from assay.core.errors import UsageError
 from assay.screen import block, counted, table, tell
 
 if TYPE_CHECKING:
-    from assay.store.sql import QueryResult, RunDatabase
+    from assay.store.sql import QueryResult, SqlProcess
 
 FORMATS = ("table", "csv", "json", "parquet")
 # Rows that a table shows. The other formats write all rows.
@@ -101,7 +101,7 @@ def _format(format_name: str | None, output: Path | None) -> str:
     return format_name or "table"
 
 
-def _write(database: RunDatabase, query: str, format_name: str, output: Path | None) -> None:
+def _write(database: SqlProcess, query: str, format_name: str, output: Path | None) -> None:
     if output is None:
         print_result(database.query(query), format_name)
         return

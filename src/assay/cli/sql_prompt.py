@@ -17,7 +17,7 @@ from assay.core.registry import unknown
 from assay.screen import table, tell
 
 if TYPE_CHECKING:
-    from assay.store.sql import RunDatabase
+    from assay.store.sql import SqlProcess
 
 _HELP = """\
 Type a SELECT and end it with ; on the same or a later line.
@@ -33,10 +33,10 @@ _MAX_HISTORY = 1000
 class Prompt:
     """Reads queries from the terminal, or from a pipe, and prints their results."""
 
-    def __init__(self, open_database: Callable[[], RunDatabase], format_name: str) -> None:
+    def __init__(self, open_database: Callable[[], SqlProcess], format_name: str) -> None:
         self._open = open_database
         self._format = format_name
-        self._database: RunDatabase | None = None
+        self._database: SqlProcess | None = None
         self._quit = False
 
     def run(self) -> int:

@@ -20,6 +20,7 @@ from assay.core.errors import UsageError
 from assay.core.plain_files import open_plain_file, plain_size
 from assay.core.registry import unknown
 from assay.journal.index import CALLS, RECORDS, SCORES
+from assay.journal.lines import is_intact, read_header, seed
 
 # Bytes to search at once. So many stay in the cache of a core.
 _BLOCK_BYTES = 1 << 18
@@ -76,6 +77,7 @@ def search(
         if not sizes[name]:
             continue
         chosen = [place for place in places if PLACES[place] == name]
+        checksum_start = seed(read_header(folder / name, damage=[]).run, (folder / name).stem)
         with open_plain_file(folder / name) as file:
             offset = len(file.readline())  # the header
             if name == first and offset_of_hit >= offset:
@@ -83,7 +85,10 @@ def search(
                 offset = offset_of_hit + len(file.readline())
             while block := file.read(_BLOCK_BYTES):
                 block += file.readline()
-                for start, line in _lines_with(block, needles):
+                for start, content in _lines_with(block, needles):
+                    if not is_intact(content, offset + start, checksum_start):
+                        continue  # a damaged line; `assay check` names it
+                    line = msgspec.json.decode(content)
                     for place in chosen:
                         if excerpt := _excerpt(line, _KEYS[place], text):
                             yield Hit(line["index"], place, offset + start, excerpt)
@@ -94,8 +99,8 @@ def search(
         done += sizes[name]
 
 
-def _lines_with(block: bytes, needles: set[bytes]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the decoded lines of a block that contain one of the needles, with their positions."""
+def _lines_with(block: bytes, needles: set[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a block that contain one of the needles, with their positions."""
     folded = _folded(block)
     starts = set()
     for needle in needles:
@@ -107,12 +112,7 @@ def _lines_with(block: bytes, needles: set[bytes]) -> Iterator[tuple[int, dict[s
             starts.add((block.rfind(b"\n", 0, found) + 1, end))
             begin = end + 1
     for start, end in sorted(starts):
-        try:
-            line = msgspec.json.decode(block[start:end])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            continue  # a damaged line; `assay check` names it
-        if isinstance(line, dict) and isinstance(line.get("index"), int):
-            yield start, line
+        yield start, block[start:end]
 
 
 def _folded(text: bytes) -> bytearray:

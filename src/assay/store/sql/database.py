@@ -34,6 +34,8 @@ FRAMES: tuple[Frame, ...] = ("arrow", "pandas", "polars")
 
 DEFAULT_TIMEOUT = 300.0
 """Seconds after which a query is stopped."""
+DEFAULT_MEMORY = "4GB"
+"""The memory of a query. DuckDB alone would take most of the machine."""
 _BATCH = 1000  # rows per fetch
 _MAX_THREADS = 4
 _NAMES = (*VIEWS, ROWS)
@@ -52,18 +54,12 @@ class RunDatabase:
         warn: Callable[[str], object] = lambda _: None,
         timeout: float = DEFAULT_TIMEOUT,
         *,
-        memory: str = "4GB",
-        cleanup: Callable[[], None] | None = None,
+        memory: str = DEFAULT_MEMORY,
     ) -> None:
-        """`memory` limits the memory of queries; DuckDB alone would take most of the machine.
-
-        `cleanup` is called when the database is closed.
-        """
         import duckdb
 
         self.timeout = timeout
         self._memory = memory
-        self._cleanup = cleanup
         self._sources = open_sources(folders, warn)
         refuse_links(self._sources)
         self._sizes = [source.size() for source in self._sources]
@@ -190,13 +186,9 @@ class RunDatabase:
         try:
             return future.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
-            raise UsageError(
-                f"the query was stopped after {self.timeout:g} s. Select less, or pass a longer --timeout"
-            ) from None
+            raise UsageError(was_stopped(self.timeout)) from None
         except duckdb.OutOfMemoryException:
-            raise UsageError(
-                f"the query needs more than {self._memory} of memory. Select fewer columns or rows, or aggregate"
-            ) from None
+            raise UsageError(needs_memory(self._memory)) from None
         except duckdb.Error as error:
             raise self._translate(error, query) from None
         finally:
@@ -235,8 +227,6 @@ class RunDatabase:
         self._thread.shutdown(wait=False)
         self._connection.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-        if self._cleanup is not None:
-            self._cleanup()
 
     def __enter__(self) -> Self:
         return self
@@ -245,25 +235,35 @@ class RunDatabase:
         self.close()
 
 
+def was_stopped(timeout: float) -> str:
+    """Return the message about a query that took too long."""
+    return f"the query was stopped after {timeout:g} s. Select less, or pass a longer --timeout"
+
+
+def needs_memory(memory: str) -> str:
+    """Return the message about a query that needs too much memory."""
+    return f"the query needs more than {memory} of memory. Select fewer columns or rows, or aggregate"
+
+
 class QueryResult:
-    """The rows of a query, fetched as they are needed."""
+    """The rows of a query, fetched as they are needed: `first`, then those of `fetch_more` until it returns none."""
 
     def __init__(
         self,
         columns: list[str],
         first: list[tuple[Any, ...]],
-        fetch: Callable[[], list[tuple[Any, ...]]],
+        fetch_more: Callable[[], list[tuple[Any, ...]]],
     ) -> None:
         self.columns = columns
-        self._first = first
-        self._fetch = fetch
+        self.first = first
+        self.fetch_more = fetch_more
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the rows. Raises UsageError when the time is over."""
-        batch = self._first
+        batch = self.first
         while batch:
             yield from batch
-            batch = self._fetch()
+            batch = self.fetch_more()
 
     def fetch(self) -> list[tuple[Any, ...]]:
         """Return all rows."""

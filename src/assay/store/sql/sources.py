@@ -2,7 +2,8 @@
 
 Only lines of the last try that ended count, and only the scores that the summary names. The index of a run tells
 whether every line of a file counts. If so, DuckDB reads the file without a filter. Otherwise the table `counted` lists
-the places (`at`) of the lines that count. A file with damaged lines is replaced by a copy of its intact lines.
+the places (`at`) of the lines that count. A file with damaged lines is replaced by a copy of its intact lines. DuckDB
+knows no checksums, so every line is verified before DuckDB reads it, also lines that a sidecar of the index covers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from assay.core.plain_files import is_plain, open_plain_file, plain_size
 from assay.core.types import ASK
 from assay.journal.folder import read_info, usable_summary
 from assay.journal.index import CALLS, RECORDS, SCORES, RunIndex, StageIndex
-from assay.journal.lines import copy_intact_lines
+from assay.journal.lines import copy_intact_lines, forget_sidecars, is_unchanged, run_id
 from assay.store.cases import counted_scorers
 from assay.store.runs import RunState, states
 
@@ -155,6 +156,7 @@ class JournalFiles:
         self._copies = copies
         self._warn = warn
         self._files: dict[str, list[_File]] | None = None
+        self._calls_are_verified = False
         self.max_line_bytes = 0
         """The longest line that DuckDB accepts; 0 is DuckDB's default of 16 MB."""
 
@@ -166,6 +168,9 @@ class JournalFiles:
         """
         if self._files is None:
             self._files = self._prepare()
+        if name == CALLS and not self._calls_are_verified:
+            self._files[CALLS] = [self._verified_calls(file) for file in self._files[CALLS]]
+            self._calls_are_verified = True
         files = [file for file in self._files[name] if suite in ("", file.source.run.info.suite)]
         if not files:
             all_columns = {**LINE_COLUMNS[name], **types}
@@ -221,16 +226,11 @@ class JournalFiles:
             if not source.has_journal:
                 continue
             folder = source.run.folder
-            index = RunIndex.of_run(folder)
+            index = _verified_index(folder)
             scorers = counted_scorers(folder, source.run.summary)
             damaged = {line.path.name for line in index.damage.values()}
             if damaged and not source.run.problem:
-                count = len(index.damage)
-                self._warn(
-                    f"{folder} is damaged: {count:,} {'line' if count == 1 else 'lines'} of "
-                    f"{', '.join(sorted(damaged))} left out, with the cases that need them. `assay check {folder}` "
-                    "lists the damage"
-                )
+                self._warn_of(folder, len(index.damage), damaged)
             for name, found in files.items():
                 path = folder / name
                 if not is_plain(path):
@@ -250,6 +250,35 @@ class JournalFiles:
                     self._count(name, path, source, [index.stage(stage) for stage in stages])
         self._list_files([file for group in files.values() for file in group])
         return files
+
+    def _verified_calls(self, file: _File) -> _File:
+        """Return the calls of a run, or a copy of their intact lines.
+
+        Calls are verified apart from the other files: they are the longest, and most queries do not read them.
+        """
+        folder = file.source.run.folder
+        path = folder / CALLS
+        index = RunIndex.of_run(folder)
+        # A file whose damage is known is a copy already.
+        is_copy = file.path.parent == self._copies and not file.path.is_symlink()
+        if is_copy or is_unchanged(path, index.positions[CALLS], run_id(folder)):
+            return file
+        forget_sidecars(folder)
+        damage = [line for line in RunIndex.of_run(folder, verify=True).damage.values() if line.path == path]
+        self._warn_of(folder, len(damage), [CALLS])
+        copy = self._copies / f"{file.source.number}-{CALLS}"
+        copy.unlink(missing_ok=True)
+        copy_intact_lines(path, copy)
+        self._connection.execute(
+            "update journal_files set filename = ? where filename = ?", [str(copy), str(file.path)]
+        )
+        return file._replace(path=copy)
+
+    def _warn_of(self, folder: Path, count: int, files: Iterable[str]) -> None:
+        self._warn(
+            f"{folder} is damaged: {count:,} {'line' if count == 1 else 'lines'} of {', '.join(sorted(files))} left "
+            f"out, with the cases that need them. `assay check {folder}` lists the damage"
+        )
 
     def _list_files(self, files: Sequence[_File]) -> None:
         rows = []
@@ -287,6 +316,18 @@ class JournalFiles:
             where "at" in (select "at" from ends)"""
         )
         self._connection.unregister("ends")
+
+
+def _verified_index(folder: Path) -> RunIndex:
+    """Return the index of a run after verifying every line of its records and scores.
+
+    A damaged line that a sidecar covers is not counted, as if there were no sidecar.
+    """
+    index, run = RunIndex.of_run(folder), run_id(folder)
+    if all(is_unchanged(folder / name, index.positions[name], run) for name in (RECORDS, SCORES)):
+        return index
+    forget_sidecars(folder)
+    return RunIndex.of_run(folder, verify=True)
 
 
 def literal(text: str) -> str:
