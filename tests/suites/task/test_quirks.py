@@ -32,6 +32,37 @@ def test_one_seed_for_all_repeats(lab: Lab, quirks: bool) -> None:
     assert named(lab.run(lm_eval_quirks=quirks)) == {}
 
 
+@pytest.mark.parametrize(
+    ("quirks", "generation", "args", "seed"),
+    [
+        (False, {}, {}, 44),
+        (True, {}, {}, 1234),
+        (True, {}, {"seed": 7}, 7),
+        (True, {"seed": 3}, {"seed": 7}, 3),
+    ],
+)
+def test_the_seed_of_requests_is_an_argument_of_the_harness_s_model(
+    lab: Lab, quirks: bool, generation: dict[str, Any], args: dict[str, Any], seed: int
+) -> None:
+    """Its --seed draws examples and reaches no request."""
+    lab.task(docs=TWO, generation_kwargs={"until": [";"], **generation})
+    with LoopbackServer(lambda body: (200, chat("1"))) as server:
+        values: dict[str, Any] = {"seed": 44, "seeds": [11, 22, 33, 44], "model_args": args}
+        lab.run(model="openai/m", base_url=server.url, lm_eval_quirks=quirks, **values)
+    assert {body["seed"] for body in server.bodies} == {seed}
+
+
+@pytest.mark.parametrize(("quirks", "sent"), [(False, 4), (True, 6)])
+def test_more_than_four_stops_reach_a_text_endpoint(lab: Lab, quirks: bool, sent: int) -> None:
+    """A chat endpoint gets four of them from both."""
+    stops = ["a", "b", "c", "d", "e", "f"]
+    lab.task(docs=TWO, generation_kwargs={"until": stops})
+    completion = {"choices": [{"index": 0, "text": "1", "finish_reason": "stop"}]}
+    with LoopbackServer(lambda body: (200, completion)) as server:
+        lab.run(model="openai-completions/m", base_url=server.url, lm_eval_quirks=quirks)
+    assert [body["stop"] for body in server.bodies if "stop" in body] == [stops[:sent]] * 2
+
+
 @pytest.mark.parametrize("quirks", [False, True])
 def test_replies_are_not_cut_at_stops(lab: Lab, quirks: bool) -> None:
     """Without the flag they are cut."""

@@ -134,6 +134,14 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
         }
         return {name: value for name, value in arguments.items() if value}
 
+    def argument_defaults(self, model_args: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the harness does with requests: it cuts prompts at max_length; with its quirks more."""
+        if not self.lm_eval_quirks:
+            return {"cut_prompts": True}
+        # Of requests that are sent at the same time, the harness forgets the EOS.
+        one_at_a_time = str(model_args.get("num_concurrent", 1)) in ("0", "1")
+        return {"cut_prompts": True, "lm_eval_requests": True, "stop_at_eos": one_at_a_time}
+
     @classmethod
     def translate(cls, words: list[str], tell: Callable[[str], None]) -> list[str]:
         """Rewrite a command line of the harness: short flags, several words after a flag, repeated flags.
