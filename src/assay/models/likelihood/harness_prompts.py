@@ -5,8 +5,8 @@
         body |= await prompts.fields(request)
 
 With a tokenizer the harness cuts a prompt from the left, so that prompt and reply fit into `max_length` tokens. Without
-one it cuts nothing. With `lm_eval_requests` the rest is sent as the harness sends it too: every prompt as token ids, more
-than four stop strings, and the tokenizer's EOS among them.
+one it cuts nothing. With `lm_eval_requests` the rest is sent as the harness sends it too: every prompt as token ids,
+more than four stop strings, and the tokenizer's EOS among them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _DEFAULT_LIMIT = 256
 class HarnessPrompts:
     """Changes requests for generated text at one endpoint, by --model-args.
 
-    `cut_prompts` cuts prompts that are too long. `lm_eval_requests` sends all else as the harness does; `stop_at_eos` is
-    False where that leaves the EOS out of the stops.
+    `cut_prompts` cuts prompts that are too long. `lm_eval_requests` sends all else as the harness does; `stop_at_eos`
+    False leaves the EOS out of the stops.
     """
 
     def __init__(self, tokenizer: RemoteTokenizer, args: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.params import secret_problem
 from assay.core.registry import unknown
+from assay.core.user_code_errors import UserCodeError
 from assay.core.user_modules import installed, load_module
 from assay.core.yamlfile import FunctionRef, YamlFile, load_yaml
 from assay.suites.task.dataset.process_docs import datasets_stand_in
@@ -372,13 +373,20 @@ class TaskFiles:
 
     def __init__(self) -> None:
         self._included: dict[str, TaskSettings] = {}
+        self._repeated: dict[Problem, None] = {}
+
+    @property
+    def repeated_keys(self) -> list[Problem]:
+        """A warning for each key that is written twice in a file that was read. The last one counts."""
+        return list(self._repeated)
 
     def read(self, path: Path) -> TaskSettings:
         """Return the settings of a file. They win over those of the files it includes."""
         return self._read(path, ())
 
     def _read(self, path: Path, above: tuple[str, ...]) -> TaskSettings:
-        file = load_yaml(path)
+        file = load_yaml(path, last_key_wins=True)
+        self._repeated.update(dict.fromkeys(file.repeated))
         name = os.path.normpath(path)
         if name in above:
             raise InputError(Problem(str(path), "this file includes itself"))
@@ -430,7 +438,8 @@ def import_function(value: Any, where: str) -> Any:
             with datasets_stand_in():
                 module = load_module(path)
         except InputError as error:
-            raise InputError(Problem(where, f"!function {value.name}: {error}")) from error
+            message = f"!function {value.name}: {error}{_how_to_install(error)}"
+            raise InputError(Problem(where, message)) from error
     else:
         installed_module = installed(module_name)
         if installed_module is None:
@@ -441,6 +450,18 @@ def import_function(value: Any, where: str) -> Any:
     if not callable(function):
         raise InputError(Problem(where, f"!function {value.name}: {module_name}.py has no function {name!r}"))
     return function
+
+
+def _how_to_install(error: InputError) -> str:
+    """Return the end of the message about a file of a task that imports a missing package; else an empty text."""
+    cause = error.__cause__
+    raised = cause.error if isinstance(cause, UserCodeError) else None
+    if not isinstance(raised, ModuleNotFoundError) or not raised.name:
+        return ""
+    package = raised.name.partition(".")[0]
+    if package == "lm_eval":
+        return ". Tasks of lm-evaluation-harness use its package: pip install 'lm_eval==0.4.13'"
+    return f". If {package!r} is a package, install it into the environment of assay"
 
 
 def function_file(ref: FunctionRef) -> Path:

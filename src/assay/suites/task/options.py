@@ -112,7 +112,11 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
     ] = ""
     write_out: Annotated[bool, how("Print the first prompt of each task before the run.")] = False
     listing: Annotated[
-        bool, how("List the tasks, groups and tags in --include-path, and exit.", flags=["--list"])
+        bool,
+        how(
+            "List the tasks, groups and tags in --include-path, else those of lm_eval, and exit.",
+            flags=["--list"],
+        ),
     ] = False
 
     @property

@@ -24,7 +24,7 @@ from assay.core.user_code_errors import is_failure, last_line, message_of
 from assay.scoring.intervals import statistic_interval, wilson
 from assay.scoring.statistics import left_sum, pass_at_k, stderr
 from assay.suites.task.catalog import GroupMetric, TaskGroup
-from assay.suites.task.metrics import TaskMetric
+from assay.suites.task.metrics import TaskMetric, no_group_value
 from assay.suites.task.samples import sample_value
 from assay.suites.task.scorer import TaskScoring
 
@@ -314,6 +314,27 @@ def aggregate_group(group: TaskGroup, results: dict[str, dict[str, Any]]) -> dic
     if counts:
         entry["sample_count"] = counts
     return entry
+
+
+def missing_results(group: TaskGroup, entry: dict[str, Any]) -> list[MetricResult]:
+    """Return a number without a value for each metric and filter of the group that no task has, for the report."""
+    missing = []
+    for metric in group.metrics:
+        found = [key.partition(",")[2] for key in entry if key.startswith(f"{metric.metric},")]
+        parts = [""] if metric.filters is None and not found else metric.filters or ()
+        for part in parts:
+            if part not in found:
+                reason = no_group_value(metric.metric, part)
+                result = MetricResult(
+                    filter=part,
+                    metric=metric.metric,
+                    aggregation="mean of tasks",
+                    count=0,
+                    left_out={},
+                    reason=reason,
+                )
+                missing.append(result)
+    return missing
 
 
 def _group_mean(

@@ -164,7 +164,7 @@ class Task:
 
     @property
     def _harness_seed(self) -> int:
-        """The seed that the harness sends with every request: an argument of the model, which --seed does not change."""
+        """The seed that the harness sends with every request: an argument of the model, whatever --seed is."""
         return int(self._spec.model_args.get("seed", DEFAULT_SEED))
 
     def request_params(self) -> dict[str, Any]:
