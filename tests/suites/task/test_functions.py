@@ -339,6 +339,41 @@ def test_results_contain_the_source_of_functions(lab: Lab) -> None:
 # What can go wrong
 
 
+# The results file
+
+
+def test_results_show_functions_classes_and_partials_as_the_harness_prints_them(lab: Lab) -> None:
+    """Without the addresses that the harness writes too, which differ in every run."""
+    lab.write(
+        "utils.py",
+        "from functools import partial\n\n"
+        "def text(doc, mark):\n    return doc['q'] + mark\n\n"
+        "marked = partial(text, mark='!')\n\n"
+        "def first(resps, docs):\n    return [each[0] for each in resps]\n\n"
+        "class Own:\n    def apply(self, resps, docs):\n        return resps\n",
+    )
+    steps = [{"function": Fn("utils.Own")}, {"function": "custom", "filter_fn": Fn("utils.first")}]
+    lab.task(docs=FOUR, doc_to_text=Fn("utils.marked"), filter_list=[{"name": "f", "filter": steps}])
+    config = lab.run().file["configs"]["t"]
+    assert config["doc_to_text"] == "functools.partial(<function text>, mark='!')"
+    assert config["filter_list"][0]["filter"] == [
+        {"function": f"<class '{lab.folder}/utils.Own'>"},
+        {"function": "custom", "filter_fn": "<function first>"},
+    ]
+
+
+def test_metrics_are_in_the_order_of_the_task_file(lab: Lab) -> None:
+    """In rows, in results and in the table, whoever computes them."""
+    lab.write("utils.py", "def own(references, predictions):\n    return {'own_b': 1.0, 'own_a': 0.0}\n")
+    metrics = [{"metric": Fn("utils.own"), "aggregation": "mean"}, {"metric": "exact_match"}]
+    lab.task(docs=FOUR, metric_list=metrics)
+    result = lab.run()
+    names = ["own_b", "own_a", "exact_match"]
+    assert result.rows()[0]["metrics"] == names
+    assert [key.partition(",")[0] for key in result.results["t"] if key.endswith(",none")][::2] == names
+    assert [metric.name for metric in result.entry().metrics] == names
+
+
 # The package lm_eval
 
 REGISTRY = """

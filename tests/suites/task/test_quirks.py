@@ -52,6 +52,22 @@ def test_the_seed_of_requests_is_an_argument_of_the_harness_s_model(
     assert {body["seed"] for body in server.bodies} == {seed}
 
 
+@pytest.mark.parametrize(
+    ("model", "args", "source"),
+    [
+        ("local-chat-completions", {"model": "m"}, "local-chat-completions"),
+        ("openai/m", {}, "openai"),
+    ],
+)
+def test_results_name_the_class_of_the_model_as_it_was_typed(
+    lab: Lab, model: str, args: dict[str, Any], source: str
+) -> None:
+    lab.task(docs=TWO)
+    with LoopbackServer(lambda body: (200, chat("1"))) as server:
+        file = lab.run(model=model, base_url=server.url, model_args=args).file
+    assert (file["config"]["model"], file["model_source"], file["model_name"]) == (source, source, "m")
+
+
 @pytest.mark.parametrize(("quirks", "sent"), [(False, 4), (True, 6)])
 def test_more_than_four_stops_reach_a_text_endpoint(lab: Lab, quirks: bool, sent: int) -> None:
     """A chat endpoint gets four of them from both."""

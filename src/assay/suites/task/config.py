@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,8 @@ _REFUSED = {
     "doc_to_audio": "audio input is not supported",
     "use_prompt": "promptsource templates are not supported; write doc_to_text and doc_to_target",
 }
+# How Python prints the place of an object in memory.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _TYPE_NAMES = {str: "text", int: "a whole number", list: "a list", dict: "a mapping"}
 
 
@@ -481,6 +484,13 @@ def setting_identity(value: Any) -> Any:
     return value
 
 
+def _harness_module(ref: FunctionRef) -> str:
+    """Return the name under which the harness imports a function's file: its path, or lm_eval.tasks.NAME of its own."""
+    path = function_file(ref).resolve().with_suffix("").as_posix()
+    _, own, name = path.partition("/lm_eval/tasks/")
+    return f"lm_eval.tasks.{name.replace('/', '.')}" if own else path
+
+
 def find_functions(
     value: Any, place: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], FunctionRef]]:
@@ -496,14 +506,24 @@ def find_functions(
 
 
 def written_setting(value: Any, *, nested: bool = False) -> Any:
-    """Return a setting as results files show it. A function is its source text, or its name if `nested`."""
+    """Return a setting as results files show it. A function is its source text, or `<function name>` if `nested`.
+
+    What has no source, such as a `functools.partial`, is the text that Python prints for it. Addresses in memory, which
+    the harness writes too, are left out: they are others in every run.
+    """
     if isinstance(value, FunctionRef):
-        if nested:
-            return f"<function {value.name.rpartition('.')[2]}>"
         try:
-            return inspect.getsource(import_function(value, ""))
-        except (InputError, UsageError, OSError, TypeError):
+            function = import_function(value, "")
+        except (InputError, UsageError):
             return f"!function {value.name}"
+        if not nested:
+            try:
+                return inspect.getsource(function)
+            except (OSError, TypeError):
+                pass
+        if inspect.isclass(function):
+            return f"<class '{_harness_module(value)}.{function.__qualname__}'>"
+        return _ADDRESS.sub("", str(function))
     if isinstance(value, dict):
         return {key: written_setting(item, nested=nested) for key, item in value.items()}
     if isinstance(value, list):

@@ -52,7 +52,7 @@ class TaskMetric(Struct, frozen=True):
 
 
 # Replaces all metrics with `--predict-only`. The harness writes 999 as its value.
-BYPASS = TaskMetric("bypass", None, "bypass", lambda _values: 999)
+BYPASS = TaskMetric("bypass", None, "bypass", lambda _values: 999, higher_is_better=True)
 
 
 def read_metrics(config: TaskConfig, *, imports: bool = True, quirks: bool = False) -> dict[str, TaskMetric]:

@@ -110,6 +110,10 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
             "Name of the results file, without time and .json: that of --output-path FILE.json.", cli=False
         ),
     ] = ""
+    harness_model: Annotated[
+        str,
+        score("The harness's name of the model's class, such as local-completions, for results.", cli=False),
+    ] = ""
     write_out: Annotated[bool, how("Print the first prompt of each task before the run.")] = False
     listing: Annotated[
         bool,

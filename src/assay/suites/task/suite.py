@@ -54,7 +54,7 @@ from assay.suites.task.catalog import (
 )
 from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
 from assay.suites.task.dataset.documents import DataFacts
-from assay.suites.task.harness_models import check_address, named_model, refuse_launcher
+from assay.suites.task.harness_models import DEFAULT_MODEL, check_address, named_model, refuse_launcher
 from assay.suites.task.metrics import find_missing_metrics, find_repeated_metrics, reported_names
 from assay.suites.task.options import TaskOptions
 from assay.suites.task.prompts import BadDocument
@@ -108,7 +108,9 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             raise UsageError(f"--seed takes one number or four, not {len(options.seeds)}")
         model, args = named_model(spec.model, spec.model_args)
         check_address(spec.model, spec)
-        spec = replace(spec, model=model, model_args=args)
+        if model != spec.model:
+            options = replace(options, harness_model=spec.model or DEFAULT_MODEL)
+        spec = replace(spec, model=model, model_args=args, options=options)
         path = Path(spec.output_dir)
         if path.suffix == ".json":
             options = replace(options, results_name=path.stem)
