@@ -71,6 +71,7 @@ TASK: dict[str, Any] = {
     "max_batch_size": 8,
     "trust_remote_code": True,
     "results_name": "numbers",
+    "harness_model": "local-completions",
     "write_out": True,
     "listing": True,
 }

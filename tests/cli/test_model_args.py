@@ -82,7 +82,7 @@ def given(model: str, args: dict[str, Any], role: Role | None = None, **options:
 
 def test_options_of_assay_and_the_name_of_the_model_are_not_passed_on() -> None:
     args = {"model": "m", "base_url": "http://127.0.0.1:1/v1", "num_concurrent": 4, "max_length": 64}
-    assert given("openai-completions/m", args) == {"max_length": 64}
+    assert given("openai-completions/m", args) == {"cut_prompts": True, "max_length": 64}
 
 
 def test_another_name_than_that_of_the_model_is_refused() -> None:
@@ -96,7 +96,8 @@ def test_a_judge_of_another_provider_gets_no_arguments() -> None:
     assert given("openai-completions/m", {"max_length": 64}, judge) == {}
     assert given("openai-completions/m", {"max_length": 64}, other) == {"max_length": 64}
     assert given("", {"max_length": 64}, other) == {}, "without a main model, models of the user have them"
-    assert given("", {"max_length": 64}, Role("openai-completions/m")) == {"max_length": 64}
+    own = given("", {"max_length": 64}, Role("openai-completions/m"))
+    assert own == {"cut_prompts": True, "max_length": 64}
 
 
 def test_a_provider_that_takes_any_argument_gets_all_but_those_of_the_harness(

@@ -36,6 +36,25 @@ def test_structural_mistakes_have_a_line(text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
+def test_of_repeated_keys_the_last_counts_if_a_reader_wants_it() -> None:
+    """Its lines are those of messages too, and a warning names each key that is lost."""
+    text = "a:\n- 1\n- {b: 2, c: 3}\nd: {e: 4, e: 5}\na:\n- 6\n- {b: 7}\n"
+    file = parse_yaml(text, HERE, last_key_wins=True)
+    assert file.value == {"a": [6, {"b": 7}], "d": {"e": 5}}
+    assert [file.where("a", 0), file.where("a", 1, "b"), file.where("a", 1, "c")] == [
+        f"{HERE}:6",
+        f"{HERE}:7",
+        f"{HERE}:7",
+    ]
+    lost = "is written twice, first on line"
+    assert [(problem.level, problem.where) for problem in file.repeated] == [
+        ("warning", f"{HERE}:4"),
+        ("warning", f"{HERE}:5"),
+    ]
+    assert f"key 'e' {lost} 4" in file.repeated[0].message
+    assert f"key 'a' {lost} 1; the last one counts" in file.repeated[1].message
+
+
 def test_functions_are_named_not_imported() -> None:
     """Reading a file runs nothing of it."""
     assert parse_yaml("f: !function os.abort\n", HERE).value == {"f": FunctionRef("os.abort", HERE.parent)}

@@ -51,6 +51,38 @@ def test_a_wrong_regex_is_named() -> None:
         exact("a", "a", regexes_to_ignore=["("])
 
 
+@pytest.mark.parametrize(
+    ("target", "answer", "rate"),
+    [
+        ("the cat sat", "the cat sat", 0.0),
+        ("the cat sat", "the dog sat down", 2 / 3),
+        ("the  cat\n\nsat ", "the cat sat", 0.0),
+        ("one", "two three four", 3.0),
+        ("a\nb", "a b", 2.0),
+        ("a b", "", 1.0),
+    ],
+)
+def test_word_error_rate_is_that_of_jiwer(target: str, answer: str, rate: float) -> None:
+    assert registry.find("metric", "wer").build()(target, answer) == pytest.approx(rate)
+
+
+def test_a_target_without_words_has_no_word_error_rate() -> None:
+    with pytest.raises(ValueError, match="the target has no words"):
+        registry.find("metric", "wer").build()(" ", "a")
+
+
+def test_metrics_of_hugging_face_evaluate_compare_the_label_of_each_document() -> None:
+    """polemo2 has `accuracy`, and `f1` with `average` and the aggregation `mean`."""
+    f1, accuracy = registry.find("metric", "f1"), registry.find("metric", "accuracy")
+    for measure in (
+        accuracy.build(),
+        *(f1.build_mean(average=name) for name in ("micro", "macro", "weighted")),
+    ):
+        assert [measure(2, 2), measure(2, -1)] == [1.0, 0.0]
+    with pytest.raises(UsageError, match="average is micro, macro or weighted, not 'binary'"):
+        f1.build_mean(average="binary")
+
+
 @pytest.mark.parametrize("name", ["bleu", "chrf", "chrf++", "ter"])
 def test_a_missing_extra_is_known_before_the_first_request(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -46,6 +46,7 @@ _ELSEWHERE = {
 _NOT_BATCHED = "requests are never batched; --concurrency sets how many are sent at once"
 _OWN_TOKENIZER = "the model's own tokenizer is used"
 _LIKELIHOODS = "only the likelihoods of openai-completions need it"
+_NOT_CUT = "prompts are not cut; only openai-completions does so, if its endpoint has a tokenizer"
 # Arguments of the harness that do nothing for a provider that does not take them, with the reason.
 _NO_EFFECT = {
     "batch_size": _NOT_BATCHED,
@@ -56,11 +57,11 @@ _NO_EFFECT = {
     "use_fast_tokenizer": _OWN_TOKENIZER,
     "tokenizer_backend": _LIKELIHOODS,
     "tokenized_requests": _LIKELIHOODS,
-    "max_length": _LIKELIHOODS,
+    "max_length": _NOT_CUT,
     "add_bos_token": _LIKELIHOODS,
     "custom_prefix_token_id": _LIKELIHOODS,
     "eos_string": _LIKELIHOODS,
-    "truncate": "prompts are never cut",
+    "truncate": "it has no effect in the harness either",
 }
 # Not passed to a server that assay starts, although it takes any other argument: servers have no such options.
 _OF_THE_HARNESS = frozenset({"batch_size", "max_batch_size", "device"})
@@ -96,11 +97,12 @@ def arguments_for(spec: RunSpec, role: Role) -> dict[str, Any]:
 
     The arguments of the run are for the provider of its main model, so a judge of another provider gets none.
     """
-    given = _given(spec, role)
-    if not given:
+    given, defaults = _given(spec, role), spec.options.argument_defaults(spec.model_args)
+    if not given and (not defaults or role.mark != "ask"):
         return {}
     about = _describe(spec, role)
-    return {name: value for name, value in given.items() if _takes(about, name)}
+    own = {name: value for name, value in defaults.items() if name in about.args and role.mark == "ask"}
+    return own | {name: value for name, value in given.items() if _takes(about, name)}
 
 
 def ask_arguments(spec: RunSpec, roles: Iterable[Role]) -> dict[str, Any]:

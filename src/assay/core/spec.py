@@ -114,6 +114,10 @@ class SuiteOptions(Struct, frozen=True, kw_only=True):
         """Return arguments for the provider of the main model that have their own flags, such as `--device`."""
         return {}
 
+    def argument_defaults(self, model_args: Mapping[str, Any]) -> dict[str, Any]:
+        """Return arguments that the suite sets for a provider that lists them. Those of --model-args win."""
+        return {}
+
 
 class RunSpec(Struct, frozen=True, kw_only=True):
     """All options of a run: those that every suite has, and in `options` the suite's own."""

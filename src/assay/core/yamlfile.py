@@ -1,6 +1,7 @@
 """Reads YAML strictly, and keeps the line of every key for messages.
 
-A tab, a duplicate key or a document that is not a mapping is an error with its line.
+A tab, a duplicate key or a document that is not a mapping is an error with its line. Of duplicate keys in task files
+the last one counts, as in lm-evaluation-harness, and `YamlFile.repeated` names the others.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class YamlFile(Struct, frozen=True):
     lines: dict[KeyPath, int]
     text_lines: Mapping[KeyPath, int] = MappingProxyType({})
     """The line of the first line of a text, if its lines are those of the file: literal blocks (`|`), single lines."""
+    repeated: tuple[Problem, ...] = ()
+    """A warning for each key that is written twice, if the file was read with `last_key_wins`."""
 
     @property
     def wording(self) -> Wording:
@@ -84,8 +87,11 @@ class YamlFile(Struct, frozen=True):
         return Problem(self.where(*path), message, level)
 
 
-def load_yaml(path: Path) -> YamlFile:
-    """Read a YAML file. Raises InputError with all problems of its structure."""
+def load_yaml(path: Path, *, last_key_wins: bool = False) -> YamlFile:
+    """Read a YAML file. Raises InputError with all problems of its structure.
+
+    With `last_key_wins` a key that is written twice is no error: the last value counts.
+    """
     try:
         text = read_file(path, MAX_YAML_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
@@ -94,10 +100,10 @@ def load_yaml(path: Path) -> YamlFile:
         raise InputError(Problem(str(path), not_utf8(error))) from None
     except OSError as error:
         raise InputError(Problem(str(path), f"cannot be read: {error}")) from None
-    return parse_yaml(text, path)
+    return parse_yaml(text, path, last_key_wins=last_key_wins)
 
 
-def parse_yaml(text: str, path: Path) -> YamlFile:
+def parse_yaml(text: str, path: Path, *, last_key_wins: bool = False) -> YamlFile:
     """Do what `load_yaml` does, for a text. `path` names it in messages."""
     _refuse_size(text, path)
     try:
@@ -111,11 +117,12 @@ def parse_yaml(text: str, path: Path) -> YamlFile:
             raise InputError(Problem(f"{path}:1", "expected a mapping of keys to values"))
         lines: dict[KeyPath, int] = {}
         problems: list[Problem] = []
-        walk = _KeyWalk(path, lines, problems)
+        walk = _KeyWalk(path, lines, problems, last_key_wins=last_key_wins)
         walk.visit(node, ())
         if problems:
             raise InputError(problems)
-        return YamlFile(path, loader.construct_document(node), lines, walk.text_lines)
+        value = loader.construct_document(node)
+        return YamlFile(path, value, lines, walk.text_lines, tuple(walk.repeated))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise InputError(Problem(f"{path}:{line}", _explain(error, text, line))) from None
@@ -164,13 +171,18 @@ def _line(event: yaml.Event) -> int:
 class _KeyWalk:
     """Adds the line of every key below a node to `lines`, and duplicate keys to `problems`.
 
+    With `last_key_wins` duplicate keys go to `repeated` instead, and `lines` has those of the last value.
     Raises InputError for more than _MAX_VALUES values. An alias counts with everything below it.
     """
 
-    def __init__(self, path: Path, lines: dict[KeyPath, int], problems: list[Problem]) -> None:
+    def __init__(
+        self, path: Path, lines: dict[KeyPath, int], problems: list[Problem], *, last_key_wins: bool
+    ) -> None:
         self._path = path
         self._lines = lines
         self._problems = problems
+        self._last_key_wins = last_key_wins
+        self.repeated: list[Problem] = []
         self._values = 0
         self.text_lines: dict[KeyPath, int] = {}
 
@@ -208,9 +220,19 @@ class _KeyWalk:
             # The merge key `<<` may occur more than once.
             if name in seen and name != "<<":
                 message = f"key {name!r} is written twice, first on line {seen[name]}"
-                self._problems.append(Problem(f"{self._path}:{line}", message))
-                continue
+                if not self._last_key_wins:
+                    self._problems.append(Problem(f"{self._path}:{line}", message))
+                    continue
+                message += "; the last one counts, as in lm-evaluation-harness. Remove the other"
+                self.repeated.append(Problem(f"{self._path}:{line}", message, "warning"))
+                self._forget((*keys, name))
             seen[name] = line
             if len(self._lines) <= _MAX_KEYS:
                 self._lines[*keys, name] = line
             self.visit(value_node, (*keys, name))
+
+    def _forget(self, keys: KeyPath) -> None:
+        """Forget the lines of a value that a later one replaces."""
+        for lines in (self._lines, self.text_lines):
+            for place in [place for place in lines if place[: len(keys)] == keys]:
+                del lines[place]

@@ -14,7 +14,13 @@ from assay.models.calling.foreign_sdk import forward, is_sdk_request
 from assay.models.calling.http_client import HttpEndpoint
 from assay.models.calling.openai_format import read_completion, request_headers, request_params
 from assay.models.calling.vendor import OPENAI, key_headers, vendor_url
-from assay.models.likelihood.endpoint import LIKELIHOOD_ARGUMENTS, EndpointLikelihood
+from assay.models.likelihood.endpoint import (
+    LIKELIHOOD_ARGUMENTS,
+    EndpointLikelihood,
+    RemoteTokenizer,
+    read_arguments,
+)
+from assay.models.likelihood.harness_prompts import HarnessPrompts
 
 ABOUT = About(
     summary="text completion behind an OpenAI-compatible endpoint (vLLM, llama.cpp, ...)",
@@ -22,7 +28,7 @@ ABOUT = About(
     can=frozenset({TEXT, LIKELIHOOD, EMBEDDINGS}),
     example="openai-completions/Qwen/Qwen2.5-0.5B",
     keys=(COMMON_KEY,),
-    args=LIKELIHOOD_ARGUMENTS,
+    args=LIKELIHOOD_ARGUMENTS | {"cut_prompts", "lm_eval_requests", "stop_at_eos"},
 )
 
 
@@ -41,7 +47,10 @@ class CompletionsModel:
         self._server_root = HttpEndpoint(
             self.endpoint.removesuffix("/v1"), headers, connection.timeout, connection.network
         )
-        self._likelihood = EndpointLikelihood(self._http, self._server_root, self._name, connection.args)
+        arguments = read_arguments(connection.args)
+        tokenizer = RemoteTokenizer(self._server_root, arguments)
+        self._likelihood = EndpointLikelihood(self._http, tokenizer, self._name, arguments)
+        self._prompts = HarnessPrompts(tokenizer, connection.args)
 
     async def send(self, request: Request, seed: int) -> Response:
         """Send one completion, or measure one likelihood. The caller retries, so this method does not."""
@@ -51,9 +60,13 @@ class CompletionsModel:
             return await self._likelihood.measure(request, seed)
         # The parameters come last: a seed of the task or prompt overrides the seed of the run.
         body = {"model": self._name, "prompt": request.prompt, "seed": seed, **request_params(request.params)}
+        notes: tuple[str, ...] = ()
+        if self._prompts.may_change(request):
+            fields, notes = await self._prompts.fields(request)
+            body |= fields
         headers = request_headers(request.params)
         reply, adapted = await self._adapted.post("/completions", body, headers)
-        return read_completion(reply, self.endpoint, adapted)
+        return read_completion(reply, self.endpoint, (*adapted, *notes))
 
     async def close(self) -> None:
         """Close all connections."""

@@ -170,6 +170,22 @@ def test_an_unknown_name_gets_suggestions(lab: Lab) -> None:
         lab.run("sum", include_path=["tasks"])
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("numbr_7", r"there is no task named 'numbr_7'; did you mean 'number_7' or .{10,40}\?$"),
+        ("ber_42", r"there is no task named 'ber_42'; did you mean 'number_42'\?$"),
+        ("quiz", r"there is no task named 'quiz', and none of the 60 known names is similar; .* --list.*"),
+    ],
+)
+def test_among_many_names_only_near_ones_are_listed(lab: Lab, name: str, message: str) -> None:
+    """lm_eval has 14,000 names."""
+    for number in range(60):
+        lab.write(f"tasks/{number}.yaml", f"task: number_{number}\n")
+    with pytest.raises(UsageError, match=message):
+        lab.run(name, include_path=["tasks"])
+
+
 def test_a_name_without_any_folder_gets_a_hint(lab: Lab) -> None:
     """The hint names --include-path and the package lm_eval."""
     with pytest.raises(UsageError, match=r"there is no YAML file 'named' .*--include-path.*lm_eval"):

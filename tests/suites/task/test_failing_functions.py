@@ -147,6 +147,8 @@ def test_a_document_on_which_scoring_raises_loses_its_score_alone(lab: Lab, code
     assert result.metric(name).left_out == {"invalid": 1}
     assert "ZeroDivisionError: division by zero" in result.rows()[1]["error"]
     assert result.rows()[1]["resps"] == [["2"]]
+    # A filter that raised has no answers. If a metric raised, they show what it got.
+    assert result.rows()[1]["filtered_resps"] == ([] if "filter_list" in code else ["2"])
     assert result.results["t"][f"{name},none"] == pytest.approx((-1 + 1 + 0.5) / 3)
 
 

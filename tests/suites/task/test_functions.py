@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import assay
-from assay.core.errors import UsageError
+from assay import api
+from assay.core.errors import InputError, UsageError
 
 from support.lab import FOUR, Fn, Lab, docs_of
 
@@ -333,3 +337,115 @@ def test_results_contain_the_source_of_functions(lab: Lab) -> None:
 
 
 # What can go wrong
+
+
+# The results file
+
+
+def test_results_show_functions_classes_and_partials_as_the_harness_prints_them(lab: Lab) -> None:
+    """Without the addresses that the harness writes too, which differ in every run."""
+    lab.write(
+        "utils.py",
+        "from functools import partial\n\n"
+        "def text(doc, mark):\n    return doc['q'] + mark\n\n"
+        "marked = partial(text, mark='!')\n\n"
+        "def first(resps, docs):\n    return [each[0] for each in resps]\n\n"
+        "class Own:\n    def apply(self, resps, docs):\n        return resps\n",
+    )
+    steps = [{"function": Fn("utils.Own")}, {"function": "custom", "filter_fn": Fn("utils.first")}]
+    lab.task(docs=FOUR, doc_to_text=Fn("utils.marked"), filter_list=[{"name": "f", "filter": steps}])
+    config = lab.run().file["configs"]["t"]
+    assert config["doc_to_text"] == "functools.partial(<function text>, mark='!')"
+    assert config["filter_list"][0]["filter"] == [
+        {"function": f"<class '{lab.folder}/utils.Own'>"},
+        {"function": "custom", "filter_fn": "<function first>"},
+    ]
+
+
+def test_metrics_are_in_the_order_of_the_task_file(lab: Lab) -> None:
+    """In rows, in results and in the table, whoever computes them."""
+    lab.write("utils.py", "def own(references, predictions):\n    return {'own_b': 1.0, 'own_a': 0.0}\n")
+    metrics = [{"metric": Fn("utils.own"), "aggregation": "mean"}, {"metric": "exact_match"}]
+    lab.task(docs=FOUR, metric_list=metrics)
+    result = lab.run()
+    names = ["own_b", "own_a", "exact_match"]
+    assert result.rows()[0]["metrics"] == names
+    assert [key.partition(",")[0] for key in result.results["t"] if key.endswith(",none")][::2] == names
+    assert [metric.name for metric in result.entry().metrics] == names
+
+
+# The package lm_eval
+
+REGISTRY = """
+_filters = {}
+
+def register_filter(name):
+    return lambda cls: _filters.setdefault(name, cls)
+
+def get_filter(name):
+    return _filters[name]
+"""
+UTILS = """
+from lm_eval.api.registry import register_filter
+
+@register_filter("own_words")
+class Words:
+    def __init__(self, last=False):
+        self.at = -1 if last else 0
+
+    def apply(self, resps, docs):
+        return [[text.split()[self.at] for text in texts] for texts in resps]
+
+def score(doc, results):
+    return {"right": float(results[0] == doc["a"])}
+"""
+OWN_FILTER = {"function": "own_words", "last": True}
+
+
+@pytest.fixture
+def registering(lab: Lab) -> Lab:
+    """A task with a filter that its Python registers by name."""
+    lab.write("utils.py", UTILS)
+    steps = [OWN_FILTER, {"function": "take_first"}]
+    lab.task(
+        docs=docs_of("x y=y", "x y=x"),
+        process_results=Fn("utils.score"),
+        metric_list=[{"metric": "right"}],
+        filter_list=[{"name": "f", "filter": steps}],
+    )
+    return lab
+
+
+def test_a_filter_that_the_tasks_python_registers_is_known_by_its_name(
+    registering: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in acpbench. Checking the file imports nothing."""
+    assert api.check(registering.folder / "t.yaml") == []
+    registering.write("site/lm_eval/__init__.py", "")
+    registering.write("site/lm_eval/api/__init__.py", "")
+    registering.write("site/lm_eval/api/registry.py", REGISTRY)
+    monkeypatch.syspath_prepend(str(registering.folder / "site"))
+    try:
+        result = registering.run()
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "lm_eval"]:
+            del sys.modules[name]
+    assert result.column("filtered_resps") == [["y"], ["y"]]
+    assert result.results["t"]["right,f"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("package", "advice"),
+    [
+        ("lm_eval", "Tasks of lm-evaluation-harness use its package: pip install 'lm_eval==0.4.13'"),
+        ("no_such_package", "If 'no_such_package' is a package, install it into the environment of assay"),
+    ],
+)
+def test_python_that_needs_a_missing_package_says_what_to_install(
+    registering: Lab, package: str, advice: str
+) -> None:
+    if find_spec(package) is not None:
+        pytest.skip(f"{package} is installed")
+    registering.write("utils.py", UTILS.replace("lm_eval", package))
+    with pytest.raises(InputError, match=f"No module named '{package}'.*{re.escape(advice)}"):
+        registering.run()

@@ -87,6 +87,8 @@ def golden_spec(name: str, url: str, out: Path) -> assay.RunSpec:
         limit=stored.limit,
         apply_chat_template=stored.chat,
         lm_eval_quirks=stored.quirks,
+        # As in the stored command: with its quirks, the harness sends token ids if the endpoint has a tokenizer.
+        model_args={"tokenizer_backend": "None"} if stored.quirks else {},
     )
 
 

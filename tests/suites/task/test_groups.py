@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from assay import api
 from assay.core.errors import InputError, UsageError
+from assay.suites.task.suite import TaskSuite
 
 from support.lab import Fn, Lab, TaskResult, docs_of
 
@@ -47,6 +50,59 @@ def test_the_mean_is_weighted_by_size(pair: Lab) -> None:
     assert entry["exact_match_stderr,none"] == pytest.approx(math.sqrt((0.5 + 2 / 3) / 3 / 5))
     assert (entry["sample_len"], entry["sample_count"]) == (5, {"exact_match,none": 5})
     assert result.file["groups"] == {"g": entry}
+
+
+@pytest.mark.parametrize(
+    ("listed", "shown", "message"),
+    [
+        (
+            {"metric": "acc"},
+            ("acc", ""),
+            "no task of the group has the metric 'acc'; they have exact_match",
+        ),
+        (
+            {"metric": "exact_match", "filter_list": ["none", "nome"]},
+            ("exact_match", "nome"),
+            "no task of the group has the metric 'exact_match' with the filter 'nome'; did you mean 'none'?",
+        ),
+        (
+            {"metric": Fn("utils.score"), "aggregation": "mean"},
+            ("!function utils.score", ""),
+            "no task of the group has the metric '!function utils.score'; write the metric's name, score",
+        ),
+    ],
+)
+def test_a_metric_that_no_task_has_is_named_by_check_and_run(
+    pair: Lab, listed: dict[str, Any], shown: tuple[str, str], message: str
+) -> None:
+    """The harness only logs it. The file has no number for it; the report has a row without a value."""
+    pair.group("tasks/g.yaml", task=["two", "three"], aggregate_metric_list=[*MEAN, listed])
+    where = "tasks/g.yaml:7 aggregate_metric_list.1"
+    (notice,) = TaskSuite(pair.spec("g", include_path=["tasks"])).notices
+    assert notice == f"{where}: {message}"
+    for path in ("tasks/g.yaml", "tasks"):
+        (problem,) = [each for each in api.check(Path(path)) if each.level != "note"]
+        assert (problem.level, problem.message) == ("warning", message)
+    result = run(pair)
+    assert list(result.results["g"]) == [
+        *("alias", "name", "sample_len", "exact_match,none", "exact_match_stderr,none", "sample_count")
+    ]
+    value, missing = result.entry("g").metrics
+    assert (value.value, missing.value, missing.name, missing.filter) == (2 / 5, None, *shown)
+    assert missing.reason == message.partition(";")[0]
+    assert result.run.exit_code == 0
+
+
+def test_metrics_that_only_the_tasks_python_knows_are_missed_after_the_run(pair: Lab) -> None:
+    """Before it, any name may come."""
+    pair.write("tasks/utils.py", "def score(doc, results):\n    return {'right': 1.0}\n")
+    pair.task("tasks/two.yaml", TWO, process_results=Fn("utils.score"))
+    listed = [{"metric": "right"}, {"metric": "wrong"}]
+    pair.group("tasks/g.yaml", task=["two", "three"], aggregate_metric_list=listed)
+    assert TaskSuite(pair.spec("g", include_path=["tasks"])).notices == []
+    right, wrong = run(pair).entry("g").metrics
+    assert (right.value, wrong.value) == (1.0, None)
+    assert wrong.reason == "no task of the group has the metric 'wrong'"
 
 
 def test_an_unweighted_mean_counts_every_task_the_same(pair: Lab) -> None:
@@ -273,7 +329,7 @@ def test_a_metric_no_member_has_gives_no_number(pair: Lab) -> None:
     pair.group("tasks/g.yaml", task=["two"], aggregate_metric_list=[{"metric": "acc"}])
     result = run(pair)
     assert result.results["g"] == {"alias": "g", "name": "g", "sample_len": 2}
-    assert result.entry("g").metrics == []
+    assert run(pair, predict_only=True).entry("g").metrics == [], "no metric was asked for"
 
 
 def test_a_member_without_a_number_is_left_out_of_the_group_mean(pair: Lab) -> None:

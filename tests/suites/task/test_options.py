@@ -168,6 +168,12 @@ def test_predict_only_computes_no_metric(lab: Lab, monkeypatch: pytest.MonkeyPat
     assert result.column("filtered_resps") == [["0"], ["1"], ["2"], ["3"], ["4"]]
     assert result.results["t"]["bypass,none"] == 999
     assert result.results["t"]["bypass_stderr,none"] == "N/A"
+    assert result.file["higher_is_better"] == {"t": {"bypass": True}}
+    keys = list(result.file["configs"]["t"])
+    assert result.file["configs"]["t"]["process_results"] == "process_results"
+    assert keys.index("process_results") == keys.index("doc_to_target") + 2, (
+        "after unsafe_code, as in the harness"
+    )
 
 
 def test_predict_only_does_not_call_process_results(lab: Lab) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,7 +84,18 @@ def test_invalid_data_is_refused(lab: Lab) -> None:
         look(lab)
 
 
-def test_listing_needs_a_folder() -> None:
-    """--list without --include-path is an error."""
-    with pytest.raises(UsageError, match="--list needs --include-path DIR"):
+def test_listing_without_a_folder_lists_an_installed_lm_eval(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without --include-path and without the package, --list says what to do."""
+    with pytest.raises(
+        UsageError, match="pass the folder with --include-path DIR, or install the package lm_eval"
+    ):
         api.instead_of_run(assay.spec("task", listing=True))
+    tasks = tmp_path / "lm_eval" / "tasks"
+    tasks.mkdir(parents=True)
+    (tmp_path / "lm_eval" / "__init__.py").touch()
+    (tasks / "riddles.yaml").write_text("task: riddles\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (section,) = api.instead_of_run(assay.spec("task", listing=True))
+    assert section.table.rows == [["task", "riddles", str(tasks / "riddles.yaml")]]

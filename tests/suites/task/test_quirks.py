@@ -32,6 +32,53 @@ def test_one_seed_for_all_repeats(lab: Lab, quirks: bool) -> None:
     assert named(lab.run(lm_eval_quirks=quirks)) == {}
 
 
+@pytest.mark.parametrize(
+    ("quirks", "generation", "args", "seed"),
+    [
+        (False, {}, {}, 44),
+        (True, {}, {}, 1234),
+        (True, {}, {"seed": 7}, 7),
+        (True, {"seed": 3}, {"seed": 7}, 3),
+    ],
+)
+def test_the_seed_of_requests_is_an_argument_of_the_harness_s_model(
+    lab: Lab, quirks: bool, generation: dict[str, Any], args: dict[str, Any], seed: int
+) -> None:
+    """Its --seed draws examples and reaches no request."""
+    lab.task(docs=TWO, generation_kwargs={"until": [";"], **generation})
+    with LoopbackServer(lambda body: (200, chat("1"))) as server:
+        values: dict[str, Any] = {"seed": 44, "seeds": [11, 22, 33, 44], "model_args": args}
+        lab.run(model="openai/m", base_url=server.url, lm_eval_quirks=quirks, **values)
+    assert {body["seed"] for body in server.bodies} == {seed}
+
+
+@pytest.mark.parametrize(
+    ("model", "args", "source"),
+    [
+        ("local-chat-completions", {"model": "m"}, "local-chat-completions"),
+        ("openai/m", {}, "openai"),
+    ],
+)
+def test_results_name_the_class_of_the_model_as_it_was_typed(
+    lab: Lab, model: str, args: dict[str, Any], source: str
+) -> None:
+    lab.task(docs=TWO)
+    with LoopbackServer(lambda body: (200, chat("1"))) as server:
+        file = lab.run(model=model, base_url=server.url, model_args=args).file
+    assert (file["config"]["model"], file["model_source"], file["model_name"]) == (source, source, "m")
+
+
+@pytest.mark.parametrize(("quirks", "sent"), [(False, 4), (True, 6)])
+def test_more_than_four_stops_reach_a_text_endpoint(lab: Lab, quirks: bool, sent: int) -> None:
+    """A chat endpoint gets four of them from both."""
+    stops = ["a", "b", "c", "d", "e", "f"]
+    lab.task(docs=TWO, generation_kwargs={"until": stops})
+    completion = {"choices": [{"index": 0, "text": "1", "finish_reason": "stop"}]}
+    with LoopbackServer(lambda body: (200, completion)) as server:
+        lab.run(model="openai-completions/m", base_url=server.url, lm_eval_quirks=quirks)
+    assert [body["stop"] for body in server.bodies if "stop" in body] == [stops[:sent]] * 2
+
+
 @pytest.mark.parametrize("quirks", [False, True])
 def test_replies_are_not_cut_at_stops(lab: Lab, quirks: bool) -> None:
     """Without the flag they are cut."""

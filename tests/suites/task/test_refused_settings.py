@@ -8,6 +8,7 @@ import pytest
 
 from assay import api
 from assay.core.errors import InputError
+from assay.suites.task.suite import TaskSuite
 
 from conftest import Assay
 from support.lab import Fn, Lab, docs_of
@@ -47,6 +48,18 @@ def test_a_run_prints_the_warning(sums: Any, assay_in: Assay) -> None:
     done = assay_in("task", "sums.yaml", "--model", "python/model.py:answer")
     assert done.returncode == 0, done.stderr
     assert "sums.yaml:15 metric_list.0: this metric is not computed" in done.stderr
+
+
+def test_of_a_key_written_twice_the_last_counts_and_check_and_run_warn(lab: Lab) -> None:
+    """As in the harness, which tells nobody. The key may be in an included file."""
+    lab.task(docs=TWO)
+    lab.write("base.yaml", "description: one\ndescription: 'two '\n")
+    lab.write("t.yaml", "include: base.yaml\n" + (lab.folder / "t.yaml").read_text())
+    (warning,) = warnings(lab)
+    assert "key 'description' is written twice, first on line 1; the last one counts" in warning
+    (notice,) = TaskSuite(lab.spec()).notices
+    assert notice == f"base.yaml:2: {warning}"
+    assert lab.run().prompts() == ["two a", "two b"]
 
 
 def test_equal_entries_and_other_names_are_no_problem(lab: Lab) -> None:

@@ -37,18 +37,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 class EndpointLikelihood:
-    """Measures texts at one endpoint. `server_root` is the same server without /v1; vLLM has /tokenize there."""
+    """Measures texts at one endpoint."""
 
     def __init__(
-        self, http: HttpEndpoint, server_root: HttpEndpoint, name: str, args: dict[str, Any]
+        self, http: HttpEndpoint, tokenizer: RemoteTokenizer, name: str, arguments: LikelihoodArguments
     ) -> None:
         self._http = http
         self._name = name
-        self._arguments = read_arguments(args)
-        self._tokenizer = RemoteTokenizer(server_root, self._arguments)
-        # None until the server was probed for a tokenizer.
-        self._has_tokenizer: bool | None = False if self._arguments.use_tokenizer is False else None
-        self._probe_lock = asyncio.Lock()
+        self._arguments = arguments
+        self._tokenizer = tokenizer
         self._has_answered = False
 
     async def measure(self, request: Request, seed: int) -> Response:
@@ -58,7 +55,7 @@ class EndpointLikelihood:
         if not continuation:
             return spans.build_response([spans.EMPTY_TEXT], rolling=rolling)
         try:
-            if await self._probe_tokenizer():
+            if await self._tokenizer.is_available():
                 windows = await self._spans(prompt, continuation, rolling=rolling)
                 parts = [await self._measure_span(span, request, seed) for span in windows]
             else:
@@ -71,20 +68,6 @@ class EndpointLikelihood:
             raise
         self._has_answered = True
         return spans.build_response(parts, rolling=rolling, address=self._http.base_url)
-
-    async def _probe_tokenizer(self) -> bool:
-        """Return whether the server has a tokenizer. Probes it once, before the first likelihood."""
-        async with self._probe_lock:
-            if self._has_tokenizer is None:
-                has_tokenizer = await self._tokenizer.probe()
-                if self._arguments.use_tokenizer and not has_tokenizer:
-                    message = (
-                        f"the server of {self._http.base_url} has no tokenizer (/tokenize). "
-                        "Remove tokenizer_backend=remote from --model-args"
-                    )
-                    raise ModelError(Failure("unsupported", message))
-                self._has_tokenizer = has_tokenizer
-            return self._has_tokenizer
 
     async def _spans(self, prompt: str, continuation: str, *, rolling: bool) -> Iterable[TokenSpan]:
         tokenize = self._tokenizer.tokenize
@@ -138,6 +121,8 @@ class EndpointLikelihood:
 
     async def _post(self, prompt: str | list[Ids], request: Request, seed: int) -> Any:
         # max_tokens is 1 because endpoints refuse 0. The generated token is ignored.
+        # A seed of the request overrides that of the run.
+        seed = request.params.get("seed", seed)
         fixed = {"temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": seed, "echo": True}
         body = {"model": self._name, "prompt": prompt, **request.params, **fixed}
         where = self._http.base_url
@@ -196,8 +181,8 @@ def read_arguments(args: dict[str, Any]) -> LikelihoodArguments:
     return LikelihoodArguments(
         max_tokens=_read_number(args, "max_length", DEFAULT_MAX_LENGTH, least=3) - 1,
         use_tokenizer=_TOKENIZER_BACKENDS[backend],
-        send_ids=_read_flag(args, "tokenized_requests", default=True),
-        add_special_tokens=_read_flag(args, "add_bos_token", default=False),
+        send_ids=read_flag(args, "tokenized_requests", default=True),
+        add_special_tokens=read_flag(args, "add_bos_token", default=False),
         prefix_token=prefix_token,
         eos_text=str(args["eos_string"]) if args.get("eos_string") else None,
     )
@@ -210,7 +195,8 @@ def _read_number(args: dict[str, Any], name: str, default: int, least: int = 0) 
     return int(text)
 
 
-def _read_flag(args: dict[str, Any], name: str, *, default: bool) -> bool:
+def read_flag(args: dict[str, Any], name: str, *, default: bool) -> bool:
+    """Read an argument that is True or False. Raises UsageError for any other value."""
     text = str(args.get(name, default)).lower()
     if text in ("true", "1"):
         return True
@@ -220,7 +206,7 @@ def _read_flag(args: dict[str, Any], name: str, *, default: bool) -> bool:
 
 
 class RemoteTokenizer:
-    """The tokenizer of a server: /tokenize, /detokenize and /tokenizer_info of vLLM.
+    """The tokenizer of a server: /tokenize, /detokenize and /tokenizer_info of vLLM, which it has beside /v1.
 
     Recent texts are cached, and concurrent calls for the same text share one request.
     """
@@ -230,6 +216,29 @@ class RemoteTokenizer:
         self._arguments = arguments
         self._info: dict[str, Any] = {}
         self._cache: dict[str, asyncio.Task[Ids]] = {}
+        # None until the server was probed.
+        self._is_available: bool | None = False if arguments.use_tokenizer is False else None
+        self._probe_lock = asyncio.Lock()
+
+    async def is_available(self) -> bool:
+        """Return whether the server has a tokenizer. Probes it once, before the first text."""
+        async with self._probe_lock:
+            if self._is_available is None:
+                is_available = await self.probe()
+                if self._arguments.use_tokenizer and not is_available:
+                    message = (
+                        f"the server of {self._http.base_url} has no tokenizer (/tokenize). "
+                        "Remove tokenizer_backend=remote from --model-args"
+                    )
+                    raise ModelError(Failure("unsupported", message))
+                self._is_available = is_available
+            return self._is_available
+
+    @property
+    def eos_text(self) -> str | None:
+        """The text of the end-of-text token: `eos_string`, else that of /tokenizer_info. None if neither has one."""
+        text = self._arguments.eos_text or self._info.get("eos_token")
+        return text if isinstance(text, str) and text else None
 
     async def probe(self) -> bool:
         """Return whether the server tokenizes texts. Also reads its /tokenizer_info, if it has one."""

@@ -23,7 +23,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.bounds import read_file
-from assay.core.errors import InputError, Problem, UsageError, similar_file
+from assay.core.errors import InputError, Problem, UsageError, similar_file, similar_names
 from assay.core.registry import unknown
 from assay.core.yamlfile import MAX_YAML_BYTES, YAML_SUFFIXES, FunctionRef
 from assay.suites.task.config import KeyOrigin, TaskConfig, TaskFiles, TaskSettings, read_task
@@ -40,6 +40,8 @@ _IGNORED_FOLDERS = frozenset({"__pycache__", ".ipynb_checkpoints"})
 # Characters that some file system does not allow in a name, as the harness replaces them.
 _UNSAFE = re.compile(r'["<>:/|\\?*\[\]]+')
 _PATTERN = re.compile(r"[*?\[]")
+# The message about an unknown name lists all known names if there are fewer than this.
+_MAX_LISTED = 50
 
 
 class TaskHeader(Struct, frozen=True):
@@ -207,7 +209,8 @@ class Catalog:
                 return TaskFolder(folder, strict=False)
         return None
 
-    def _all_folders(self) -> list[TaskFolder]:
+    def all_folders(self) -> list[TaskFolder]:
+        """Return the user's folders, and last the task folder of an installed lm_eval package."""
         harness = self._harness_folder
         return self.folders if harness is None else [*self.folders, harness]
 
@@ -218,7 +221,7 @@ class Catalog:
 
     def find(self, name: str) -> Path | list[str] | None:
         """Return the file of a task or group, or the names of a tag's tasks. None for an unknown name."""
-        for folder in self._all_folders():
+        for folder in self.all_folders():
             if match := folder.find(name) or folder.tagged(name):
                 return match
         return None
@@ -237,20 +240,28 @@ class Catalog:
 
     def unknown_name(self, name: str) -> UsageError:
         """Build the error for an unknown name."""
-        if not self._all_folders():
+        if not self.all_folders():
             return UsageError(
                 f"there is no YAML file {name!r} and no folder to look for a task of this name; "
                 "pass the folder with --include-path, or install the package lm_eval for its tasks"
             )
         names = sorted(self._all_names())
-        # The error lists the known names. lm_eval has thousands, so it lists those with the same beginning.
-        if len(names) >= 50:
-            names = [similar for similar in names if similar[:3] == name[:3]] or names[:50]
-        return UsageError(unknown("task", name, names))
+        if len(names) < _MAX_LISTED or similar_names(name, names):
+            return UsageError(unknown("task", name, names))
+        # lm_eval has thousands of names, which are too many for a message.
+        longer = sorted((other for other in names if name.lower() in other.lower()), key=len)[:3]
+        if longer:
+            return UsageError(
+                f"there is no task named {name!r}; did you mean {' or '.join(map(repr, longer))}?"
+            )
+        return UsageError(
+            f"there is no task named {name!r}, and none of the {len(names):,} known names is similar; "
+            "`assay task --list` lists them"
+        )
 
     def _all_names(self) -> set[str]:
         names: set[str] = set()
-        for folder in self._all_folders():
+        for folder in self.all_folders():
             names.update(folder.names(), folder.tags())
         return names
 
@@ -258,9 +269,15 @@ class Catalog:
 def list_tasks(include: list[str]) -> Iterator[tuple[str, str, str]]:
     """Yield (kind, name, place) of every task, group and tag in these folders, for `--list`.
 
-    The place is the file of a task or group, and the tasks of a tag.
+    Without folders these are the tasks of an installed lm_eval package; UsageError if there is none. The place is the
+    file of a task or group, and the tasks of a tag.
     """
-    for folder in Catalog(include).folders:
+    folders = Catalog(include).folders if include else Catalog([]).all_folders()
+    if not folders:
+        raise UsageError(
+            "--list found no tasks: pass the folder with --include-path DIR, or install the package lm_eval"
+        )
+    for folder in folders:
         for name, path in folder.names().items():
             yield ("group" if folder.header(path).group else "task"), name, str(path)
         for tag in folder.tags():
@@ -276,12 +293,13 @@ GROUP_METRIC_KEYS = ("metric", "filter_list", "aggregation", "weight_by_size")
 class GroupMetric(Struct, frozen=True):
     """A metric that a group averages over its tasks. `filters` is None for all filters of the tasks.
 
-    `weighted` means that a task counts by its number of documents.
+    `weighted` means that a task counts by its number of documents. `where` is its place in the file of the group.
     """
 
     metric: str
     filters: list[str] | None
     weighted: bool
+    where: str = ""
 
 
 class TaskGroup(Struct, frozen=True):
@@ -355,7 +373,11 @@ def read_group(
     metrics = []
     for position, entry in enumerate(entries if isinstance(entries, list) else [entries]):
         where = f"{origin.where('aggregate_metric_list', position)} aggregate_metric_list.{position}"
-        if not isinstance(entry, dict) or not isinstance(entry.get("metric"), str):
+        metric = entry.get("metric") if isinstance(entry, dict) else None
+        if isinstance(metric, FunctionRef):
+            # The harness compares the function with names, so no task has this metric.
+            metric = f"!function {metric.name}"
+        if not isinstance(entry, dict) or not isinstance(metric, str):
             problems.append(Problem(where, "expected a mapping with the key 'metric'"))
             continue
         unknown_keys = [str(key) for key in entry if key not in GROUP_METRIC_KEYS]
@@ -369,7 +391,7 @@ def read_group(
         if isinstance(filters, str):
             filters = [filters]
         weighted = entry.get("weight_by_size", True) is not False
-        metrics.append(GroupMetric(entry["metric"], filters, weighted))
+        metrics.append(GroupMetric(metric, filters, weighted, where))
     metadata = values.get("metadata") or {}
     if not isinstance(metadata, dict):
         where = f"{origin.where('metadata')} metadata"
@@ -410,6 +432,11 @@ class TaskSelection:
         self._catalog = catalog
         self._files = TaskFiles()
         self._open_groups: list[Path] = []
+
+    @property
+    def repeated_keys(self) -> list[Problem]:
+        """A warning for each key that is written twice in a file of the selection."""
+        return self._files.repeated_keys
 
     def select(self, names: list[str]) -> list[TaskNode]:
         """Return the named tasks and groups in the given order. A tag is replaced by its tasks."""

@@ -15,7 +15,15 @@ from assay.core.schema import shorten
 from assay.core.spec import build
 from assay.core.templates import TemplateProblem, check_template
 from assay.core.yamlfile import YAML_SUFFIXES, FunctionRef, load_yaml
-from assay.suites.task.catalog import Catalog, TaskFolder, TaskSelection, read_group, tasks_of
+from assay.suites.task.catalog import (
+    Catalog,
+    TaskFolder,
+    TaskGroup,
+    TaskSelection,
+    all_groups,
+    read_group,
+    tasks_of,
+)
 from assay.suites.task.config import (
     KeyOrigin,
     TaskConfig,
@@ -27,7 +35,14 @@ from assay.suites.task.config import (
 from assay.suites.task.dataset.documents import Documents
 from assay.suites.task.dataset.formats import open_checked
 from assay.suites.task.filters import read_filters
-from assay.suites.task.metrics import find_repeated_metrics, read_metrics, refuse_lists
+from assay.suites.task.metrics import (
+    ReportedNames,
+    find_missing_metrics,
+    find_repeated_metrics,
+    read_metrics,
+    refuse_lists,
+    reported_names,
+)
 from assay.suites.task.options import Seeds, TaskOptions, seeds_of
 from assay.suites.task.task import Task, TaskData, problem_of
 
@@ -85,15 +100,20 @@ def examine(path: Path, options: CheckOptions) -> FileCheck:
         return FileCheck(kind="folder of tasks (task)", contents=summary.message, problems=problems)
     if path.suffix in YAML_SUFFIXES:
         # The file of a group is checked together with every task in the group.
+        selection = TaskSelection(Catalog([]))
         try:
-            (node,) = TaskSelection(Catalog([])).select([str(path)])
+            (node,) = selection.select([str(path)])
         except InputError as error:
             return FileCheck(kind=_TASK_KIND, problems=error.problems)
         checks = [TaskCheck(config, options) for config in tasks_of(node)]
+        warnings = selection.repeated_keys
+        for group in all_groups([node]):
+            names = [reported_names(config) for config in group.tasks()]
+            warnings += find_missing_metrics(group.metrics, names)
         return FileCheck(
             kind=_TASK_KIND,
             contents=contents({"task": len(checks), "document": sum(check.documents for check in checks)}),
-            problems=[problem for check in checks for problem in check.problems],
+            problems=[*warnings, *(problem for check in checks for problem in check.problems)],
             notes=list(dict.fromkeys(note for check in checks for note in check.notes)),
         )
     kind = _data_format(path)
@@ -381,6 +401,9 @@ class FolderCheck:
         self._folder = TaskFolder(root, strict=False)
         self._files = TaskFiles()
         self._tasks = self._groups = 0
+        # For the metrics of groups: the names that each task reports, and each group with its members.
+        self._reported: dict[str, ReportedNames] = {}
+        self._group_members: dict[str, tuple[TaskGroup, list[Any]]] = {}
 
     def __iter__(self) -> Iterator[Problem]:
         fine = 0
@@ -390,6 +413,11 @@ class FolderCheck:
             problems = list(self._check_file(path))
             fine += not any(problem.level == "error" for problem in problems)
             yield from problems
+        yield from self._files.repeated_keys
+        for group, members in self._group_members.values():
+            names = self._names_of(members)
+            if names is not None:
+                yield from find_missing_metrics(group.metrics, names)
         for name, paths in self._folder.duplicates().items():
             yield Problem(str(paths[1]), f"{paths[0]} has the name {name!r} too", "warning")
         files = f"{fine:,} of {len(paths):,} files are fine"
@@ -406,6 +434,7 @@ class FolderCheck:
             elif isinstance(settings.values.get("task"), str):
                 self._tasks += 1
                 config = read_task(settings, path)
+                self._reported[config.name] = reported_names(config)
                 yield from parsed_problems(config)
                 yield from find_repeated_metrics(config)
         except InputError as error:
@@ -413,12 +442,34 @@ class FolderCheck:
 
     def _check_group(self, name: str, values: dict[str, Any], origin: KeyOrigin) -> Iterator[Problem]:
         """Yield the members of a group that do not exist. The existing ones are checked as files of their own."""
-        read_group(name, values, origin, {})
         folder, members = self._folder, values.get("task")
-        for position, member in enumerate(members if isinstance(members, list) else [members]):
+        members = members if isinstance(members, list) else [members]
+        self._group_members[name] = read_group(name, values, origin, {}), members
+        for position, member in enumerate(members):
             place = KeyOrigin(origin.file, (*origin.above, "task", position))
             if isinstance(member, dict) and "group" in member:
                 if not folder.find(str(member["group"])):
                     yield from self._check_group(str(member["group"]), member, place)
             elif isinstance(member, str) and not (folder.find(member) or folder.tagged(member)):
                 yield Problem(f"{place.where()} task", f"there is no task, group or tag named {member!r}")
+
+    def _names_of(self, members: list[Any], above: tuple[str, ...] = ()) -> list[ReportedNames] | None:
+        """Return what the tasks of a group report. None if a member is defined or changed inside the group.
+
+        `above` are the groups that this one is in. A group that contains itself has no tasks.
+        """
+        reported: list[ReportedNames] = []
+        for member in members:
+            tasks: list[ReportedNames] | None = None
+            if not isinstance(member, str) or member in above:
+                return None
+            if member in self._reported:
+                tasks = [self._reported[member]]
+            elif member in self._group_members:
+                tasks = self._names_of(self._group_members[member][1], (*above, member))
+            elif tagged := self._folder.tagged(member):
+                tasks = self._names_of(list(tagged), (*above, member))
+            if tasks is None:
+                return None
+            reported += tasks
+        return reported

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.params import secret_problem
 from assay.core.registry import unknown
+from assay.core.user_code_errors import UserCodeError
 from assay.core.user_modules import installed, load_module
 from assay.core.yamlfile import FunctionRef, YamlFile, load_yaml
 from assay.suites.task.dataset.process_docs import datasets_stand_in
@@ -150,6 +152,8 @@ _REFUSED = {
     "doc_to_audio": "audio input is not supported",
     "use_prompt": "promptsource templates are not supported; write doc_to_text and doc_to_target",
 }
+# How Python prints the place of an object in memory.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _TYPE_NAMES = {str: "text", int: "a whole number", list: "a list", dict: "a mapping"}
 
 
@@ -372,13 +376,20 @@ class TaskFiles:
 
     def __init__(self) -> None:
         self._included: dict[str, TaskSettings] = {}
+        self._repeated: dict[Problem, None] = {}
+
+    @property
+    def repeated_keys(self) -> list[Problem]:
+        """A warning for each key that is written twice in a file that was read. The last one counts."""
+        return list(self._repeated)
 
     def read(self, path: Path) -> TaskSettings:
         """Return the settings of a file. They win over those of the files it includes."""
         return self._read(path, ())
 
     def _read(self, path: Path, above: tuple[str, ...]) -> TaskSettings:
-        file = load_yaml(path)
+        file = load_yaml(path, last_key_wins=True)
+        self._repeated.update(dict.fromkeys(file.repeated))
         name = os.path.normpath(path)
         if name in above:
             raise InputError(Problem(str(path), "this file includes itself"))
@@ -430,7 +441,8 @@ def import_function(value: Any, where: str) -> Any:
             with datasets_stand_in():
                 module = load_module(path)
         except InputError as error:
-            raise InputError(Problem(where, f"!function {value.name}: {error}")) from error
+            message = f"!function {value.name}: {error}{_how_to_install(error)}"
+            raise InputError(Problem(where, message)) from error
     else:
         installed_module = installed(module_name)
         if installed_module is None:
@@ -441,6 +453,18 @@ def import_function(value: Any, where: str) -> Any:
     if not callable(function):
         raise InputError(Problem(where, f"!function {value.name}: {module_name}.py has no function {name!r}"))
     return function
+
+
+def _how_to_install(error: InputError) -> str:
+    """Return the end of the message about a file of a task that imports a missing package; else an empty text."""
+    cause = error.__cause__
+    raised = cause.error if isinstance(cause, UserCodeError) else None
+    if not isinstance(raised, ModuleNotFoundError) or not raised.name:
+        return ""
+    package = raised.name.partition(".")[0]
+    if package == "lm_eval":
+        return ". Tasks of lm-evaluation-harness use its package: pip install 'lm_eval==0.4.13'"
+    return f". If {package!r} is a package, install it into the environment of assay"
 
 
 def function_file(ref: FunctionRef) -> Path:
@@ -460,6 +484,13 @@ def setting_identity(value: Any) -> Any:
     return value
 
 
+def _harness_module(ref: FunctionRef) -> str:
+    """Return the name under which the harness imports a function's file: its path, or lm_eval.tasks.NAME of its own."""
+    path = function_file(ref).resolve().with_suffix("").as_posix()
+    _, own, name = path.partition("/lm_eval/tasks/")
+    return f"lm_eval.tasks.{name.replace('/', '.')}" if own else path
+
+
 def find_functions(
     value: Any, place: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], FunctionRef]]:
@@ -475,14 +506,24 @@ def find_functions(
 
 
 def written_setting(value: Any, *, nested: bool = False) -> Any:
-    """Return a setting as results files show it. A function is its source text, or its name if `nested`."""
+    """Return a setting as results files show it. A function is its source text, or `<function name>` if `nested`.
+
+    What has no source, such as a `functools.partial`, is the text that Python prints for it. Addresses in memory, which
+    the harness writes too, are left out: they are others in every run.
+    """
     if isinstance(value, FunctionRef):
-        if nested:
-            return f"<function {value.name.rpartition('.')[2]}>"
         try:
-            return inspect.getsource(import_function(value, ""))
-        except (InputError, UsageError, OSError, TypeError):
+            function = import_function(value, "")
+        except (InputError, UsageError):
             return f"!function {value.name}"
+        if not nested:
+            try:
+                return inspect.getsource(function)
+            except (OSError, TypeError):
+                pass
+        if inspect.isclass(function):
+            return f"<class '{_harness_module(value)}.{function.__qualname__}'>"
+        return _ADDRESS.sub("", str(function))
     if isinstance(value, dict):
         return {key: written_setting(item, nested=nested) for key, item in value.items()}
     if isinstance(value, list):

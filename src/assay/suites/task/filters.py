@@ -9,8 +9,11 @@ A chain gets all replies to one request as a list, one for each of the task's `r
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -22,7 +25,7 @@ from assay.core.user_code import call_here
 from assay.core.user_code_errors import UserCodeError
 from assay.core.yamlfile import FunctionRef
 from assay.scoring.filters import takes_doc
-from assay.suites.task.config import TaskConfig, import_function
+from assay.suites.task.config import TaskConfig, find_functions, function_file, import_function
 
 NO_FILTER = "none"
 """The harness's name for its default chain."""
@@ -31,6 +34,8 @@ NO_FILTER = "none"
 _MAX_VOTES_OF_TAKE_FIRST = 20
 # Filters that select among the replies. All others change each reply on its own.
 _SELECTING_FILTERS = frozenset({"take_first", "take_first_k", "majority_vote"})
+# `@register_filter("name")` in a Python file, which makes a filter known to the harness.
+_REGISTERED = re.compile(r"""\bregister_filter\(\s*["']([^"']+)["']""")
 FilterFunction = Callable[[Any, dict[str, Any]], Any]
 
 
@@ -96,7 +101,7 @@ def read_filters(config: TaskConfig, *, imports: bool = True) -> list[FilterChai
             if not isinstance(step, dict) or "function" not in step:
                 problems.append(Problem(where, "expected a mapping with the key 'function'"))
                 continue
-            built = _read_step(step, where, problems, imports=imports)
+            built = _read_step(config, step, where, problems, imports=imports)
             if built is not None:
                 steps.append((str(step["function"]), built))
         chains.append(FilterChain(name, steps, _ends_in_list(entry["filter"])))
@@ -112,21 +117,27 @@ def _ends_in_list(steps: list[Any]) -> bool:
     """
     names = [step.get("function") for step in steps if isinstance(step, dict)]
     for name in names:
-        if isinstance(name, FunctionRef) or name == "custom" or ".py:" in str(name):
+        if name == "custom" or isinstance(name, FunctionRef) or name not in registry.built_in("filter"):
             return False
     return "take_first" not in names
 
 
 def _read_step(
-    step: dict[str, Any], where: str, problems: list[Problem], *, imports: bool
+    config: TaskConfig, step: dict[str, Any], where: str, problems: list[Problem], *, imports: bool
 ) -> FilterFunction | None:
     name = step["function"]
     options = {key: value for key, value in step.items() if key != "function"}
     try:
+        if isinstance(name, str) and (ref := _registering_function(config, name)) is not None:
+            return (
+                _build_class(_registered_class(ref, name, where), name, options) if imports else _not_imported
+            )
         if not imports and ".py:" in str(name):
             return _not_imported
         if isinstance(name, FunctionRef):
-            return _build_user_filter(name, options, where) if imports else _not_imported
+            if not imports:
+                return _not_imported
+            return _build_class(import_function(name, where), f"!function {name.name}", options)
         if not imports and any(isinstance(value, FunctionRef) for value in options.values()):
             # Raises an error for an unknown filter.
             registry.find("filter", name)
@@ -168,15 +179,43 @@ def _build_step(name: str, options: dict[str, Any], where: str) -> FilterFunctio
     return step
 
 
-def _build_user_filter(ref: FunctionRef, options: dict[str, Any], where: str) -> FilterFunction:
+def _build_class(filter_class: Callable[..., Any], name: str, options: dict[str, Any]) -> FilterFunction:
     """Build a filter from a class of the user, whose method `apply(resps, docs)` takes lists as in the harness."""
     try:
-        instance = call_here(import_function(ref, where), (), options)
+        instance = call_here(filter_class, (), options)
     except UserCodeError as error:
         raise UsageError(error.text) from error
     if not callable(getattr(instance, "apply", None)):
-        raise UsageError(f"!function {ref.name}: expected a class with a method apply(resps, docs)")
+        raise UsageError(f"{name}: expected a class with a method apply(resps, docs)")
     return lambda replies, document: next(iter(instance.apply([replies], [document])))
+
+
+def _registering_function(config: TaskConfig, name: str) -> FunctionRef | None:
+    """Return a `!function` of the task whose file registers a filter of this name; None for a built-in name.
+
+    The harness imports the file for the function, and then knows the filter by its name.
+    """
+    if name in registry.built_in("filter"):
+        return None
+    for _, ref in find_functions(config.values):
+        if name in _registered_names(function_file(ref)):
+            return ref
+    return None
+
+
+def _registered_names(path: Path) -> frozenset[str]:
+    """Return the names that a Python file registers with lm_eval's `register_filter`, without importing it."""
+    try:
+        return frozenset(_REGISTERED.findall(path.read_text(encoding="utf-8", errors="replace")))
+    except OSError:
+        return frozenset()
+
+
+def _registered_class(ref: FunctionRef, name: str, where: str) -> Callable[..., Any]:
+    import_function(ref, where)
+    # The file has imported this module to register the class in it.
+    get_filter: Callable[[str], Callable[..., Any]] = import_module("lm_eval.api.registry").get_filter
+    return get_filter(name)
 
 
 def build_with_options(

@@ -12,19 +12,20 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from assay.core import registry
-from assay.core.errors import InputError, MissingExtra, Problem, UsageError
+from assay.core.errors import InputError, MissingExtra, Problem, UsageError, similar
 from assay.core.patterns import PatternStopped
 from assay.core.registry import unknown
 from assay.core.yamlfile import FunctionRef
 from assay.scoring import statistics
 from assay.scoring.metrics import DEFAULT_METRICS, Measure
+from assay.suites.task.catalog import GroupMetric
 from assay.suites.task.config import CHOICE, GENERATE, LIKELIHOOD, ROLLING, TaskConfig, import_function
-from assay.suites.task.filters import FilterChain, build_with_options
+from assay.suites.task.filters import NO_FILTER, FilterChain, build_with_options
 from assay.suites.task.outputs import NO_LABEL, TaskGold
 
 _ENTRY_KEYS = frozenset({"metric", "aggregation", "higher_is_better", "hf_evaluate"})
@@ -51,7 +52,7 @@ class TaskMetric(Struct, frozen=True):
 
 
 # Replaces all metrics with `--predict-only`. The harness writes 999 as its value.
-BYPASS = TaskMetric("bypass", None, "bypass", lambda _values: 999)
+BYPASS = TaskMetric("bypass", None, "bypass", lambda _values: 999, higher_is_better=True)
 
 
 def read_metrics(config: TaskConfig, *, imports: bool = True, quirks: bool = False) -> dict[str, TaskMetric]:
@@ -101,6 +102,59 @@ def find_repeated_metrics(config: TaskConfig) -> list[Problem]:
             )
             problems.append(Problem(config.where("metric_list", position), message, "warning"))
     return problems[::-1]
+
+
+class ReportedNames(NamedTuple):
+    """The metrics and filters under which a task reports numbers, as far as its file says.
+
+    With `has_more` the task's own Python may return further metrics, which are known only after a run.
+    """
+
+    metrics: frozenset[str]
+    filters: frozenset[str]
+    has_more: bool
+
+
+def reported_names(config: TaskConfig) -> ReportedNames:
+    """Return the names of a task's metrics and filters. Imports no Python."""
+    entries = config.values.get("metric_list")
+    if entries is None:
+        entries = [{"metric": name} for name in DEFAULT_METRICS[config.output]]
+    metrics = [entry.get("metric") for entry in entries if isinstance(entry, dict)]
+    chains = config.values.get("filter_list") or [{"name": NO_FILTER}]
+    return ReportedNames(
+        frozenset(metric for metric in metrics if isinstance(metric, str)),
+        frozenset(str(chain.get("name")) for chain in chains if isinstance(chain, dict)),
+        config.values.get("process_results") is not None
+        or any(isinstance(metric, FunctionRef) for metric in metrics),
+    )
+
+
+def find_missing_metrics(group_metrics: list[GroupMetric], tasks: list[ReportedNames]) -> list[Problem]:
+    """Return a warning for each metric and filter of a group that none of its tasks has: the group gets no number."""
+    metrics = sorted({name for task in tasks for name in task.metrics})
+    filters = sorted({name for task in tasks for name in task.filters})
+    problems = []
+    for metric in group_metrics:
+        messages = []
+        if metric.metric.startswith("!function"):
+            name = metric.metric.rpartition(".")[2]
+            messages = [f"{no_group_value(metric.metric)}; write the metric's name, {name}"]
+        elif metric.metric not in metrics and not any(task.has_more for task in tasks):
+            hint = similar(metric.metric, metrics) or f"; they have {', '.join(metrics)}"
+            messages = [f"{no_group_value(metric.metric)}{hint}"]
+        else:
+            for name in metric.filters or ():
+                if name not in filters:
+                    hint = similar(name, filters) or f"; they have {', '.join(filters)}"
+                    messages.append(f"{no_group_value(metric.metric, name)}{hint}")
+        problems += [Problem(metric.where, message, "warning") for message in messages]
+    return problems
+
+
+def no_group_value(metric: str, part: str = "") -> str:
+    """Return why a group has no number for a metric."""
+    return f"no task of the group has the metric {metric!r}" + (f" with the filter {part!r}" if part else "")
 
 
 def refuse_lists(config: TaskConfig, chains: list[FilterChain], metrics: dict[str, TaskMetric]) -> None:

@@ -110,9 +110,17 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
             "Name of the results file, without time and .json: that of --output-path FILE.json.", cli=False
         ),
     ] = ""
+    harness_model: Annotated[
+        str,
+        score("The harness's name of the model's class, such as local-completions, for results.", cli=False),
+    ] = ""
     write_out: Annotated[bool, how("Print the first prompt of each task before the run.")] = False
     listing: Annotated[
-        bool, how("List the tasks, groups and tags in --include-path, and exit.", flags=["--list"])
+        bool,
+        how(
+            "List the tasks, groups and tags in --include-path, else those of lm_eval, and exit.",
+            flags=["--list"],
+        ),
     ] = False
 
     @property
@@ -133,6 +141,14 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
             "trust_remote_code": self.trust_remote_code,
         }
         return {name: value for name, value in arguments.items() if value}
+
+    def argument_defaults(self, model_args: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the harness does with requests: it cuts prompts at max_length; with its quirks more."""
+        if not self.lm_eval_quirks:
+            return {"cut_prompts": True}
+        # Of requests that are sent at the same time, the harness forgets the EOS.
+        one_at_a_time = str(model_args.get("num_concurrent", 1)) in ("0", "1")
+        return {"cut_prompts": True, "lm_eval_requests": True, "stop_at_eos": one_at_a_time}
 
     @classmethod
     def translate(cls, words: list[str], tell: Callable[[str], None]) -> list[str]:

@@ -24,7 +24,7 @@ from assay.suites.task.prompts import (
 )
 
 # The harness does not know max_new_tokens: it sends this name on to the endpoint, and the limit stays 256.
-_HARNESS_TOKEN_LIMITS = ("max_gen_toks", "max_tokens")
+_HARNESS_TOKEN_LIMITS = ("max_tokens", "max_gen_toks")
 # `until` is sent as `stop`.
 _NOT_SENT = frozenset({"until"})
 # The harness's label for a target outside the choices. No choice has this index, so the answer counts as wrong.
@@ -46,13 +46,17 @@ class TaskGold(msgspec.Struct, frozen=True):
 
 
 class RequestSettings(msgspec.Struct, frozen=True):
-    """The part that all requests of a task share. `chat` sends messages, else the prompt is one text."""
+    """The part that all requests of a task share. `chat` sends messages, else the prompt is one text.
+
+    Requests for likelihoods have no parameters but `likelihood_params`.
+    """
 
     model: str
     endpoint: str
     chat: bool
     multiturn: bool
     params: dict[str, Any]
+    likelihood_params: dict[str, Any]
 
 
 class RequestBuilder:
@@ -115,7 +119,11 @@ class RequestBuilder:
             raise BadDocument(f"{self._where}: expected text, found {continuation!r}")
         settings = self._settings
         return Request(
-            model=settings.model, endpoint=settings.endpoint, prompt=prompt, continuation=continuation
+            model=settings.model,
+            endpoint=settings.endpoint,
+            prompt=prompt,
+            continuation=continuation,
+            params=settings.likelihood_params,
         )
 
     def gold(self, fields: DocumentFields, document: Document) -> TaskGold:
@@ -183,5 +191,6 @@ def wire_params(
     if stops:
         params["stop"] = stops
     if quirks:
-        params["seed"] = seed
+        # A seed among the task's parameters wins, as in the harness.
+        params.setdefault("seed", seed)
     return params

@@ -101,7 +101,7 @@ class ResultsFile:
         arguments = self._model_arguments()
         configs, versions, shots, higher, samples = {}, {}, {}, {}, {}
         for task in self._tasks:
-            configs[task.name] = _task_config(task, arguments)
+            configs[task.name] = _task_config(task, arguments, predict_only=self._options.predict_only)
             versions[task.name] = (task.values.get("metadata") or {}).get("version", "Yaml")
             shots[task.name] = task.values["num_fewshot"]
             higher[task.name] = _directions(task, self._numbers[task.name].metrics)
@@ -127,9 +127,10 @@ class ResultsFile:
     def _about_run(self, run: RunFacts) -> dict[str, Any]:
         options = self._options
         provider, _, name = self._spec.model.partition("/")
+        source = options.harness_model or provider
         chat, system = options.apply_chat_template, options.system_instruction
         return {
-            "config": self._run_config(provider),
+            "config": self._run_config(source),
             "git_hash": None,
             "date": run.started,
             "pretty_env_info": _environment(),
@@ -137,7 +138,7 @@ class ResultsFile:
             "lm_eval_version": f"assay {assay.__version__}",
             "upper_git_hash": None,
             "task_hashes": {},
-            "model_source": provider,
+            "model_source": source,
             "model_name": name,
             "model_name_sanitized": sanitise(name),
             "system_instruction": system,
@@ -148,11 +149,11 @@ class ResultsFile:
             "total_evaluation_time_seconds": str(run.seconds),
         }
 
-    def _run_config(self, provider: str) -> dict[str, Any]:
+    def _run_config(self, source: str) -> dict[str, Any]:
         options, seeds = self._options, seeds_of(self._spec)
         arguments = arguments_for(self._spec, Role(self._spec.model))
         return {
-            "model": provider,
+            "model": source,
             "model_args": self._model_arguments(),
             "batch_size": arguments.get("batch_size", 1),
             "batch_sizes": [],
@@ -190,10 +191,13 @@ def _task_entry(task: Task, numbers: TaskNumbers) -> dict[str, Any]:
     return entry
 
 
-def _task_config(task: Task, arguments: dict[str, Any]) -> dict[str, Any]:
+def _task_config(task: Task, arguments: dict[str, Any], *, predict_only: bool) -> dict[str, Any]:
     """Return the settings of a task as the run used them, in the harness's order, without null values."""
     config = {}
     for key in KEYS:
+        if key == "process_results" and predict_only:
+            # The harness writes this word, whether the task has such a function or not.
+            config[key] = key
         # The harness does not write `tag`.
         if task.values.get(key) is not None and key != "tag":
             config[key] = written_setting(task.values[key], nested=key in _NESTED_FUNCTIONS)

@@ -85,10 +85,15 @@ class TaskScorer(Scorer):
         self, case: Case, chain: FilterChain, scoring: TaskScoring, replies: list[list[Any]]
     ) -> list[Score]:
         gold: TaskGold = case.gold
+        data: dict[str, Any] = {}
         try:
             filtered = [chain.run(repeats, gold.doc) for repeats in replies]
-            values = measure(scoring, gold, [result.value for result in filtered])
-            data = _score_data(filtered, scoring, chain, gold, replies)
+            try:
+                values = measure(scoring, gold, [result.value for result in filtered])
+            finally:
+                # After the metrics, whose code may change the answers. They stay in the row if a metric raises.
+                data["filtered"] = [plain(result.value) for result in filtered]
+            data |= _score_data(filtered, scoring, chain, gold, replies)
         except BaseException as error:
             # The task's own code failed on this document. Its scores are invalid; the run continues.
             if not isinstance(error, Exception) and not is_failure(error):
@@ -97,8 +102,12 @@ class TaskScorer(Scorer):
             chain_name = "" if chain.name == NO_FILTER else f"filter {chain.name}: "
             reason = f"{chain_name}{kind}{message_of(error)}"
             traceback = traceback_of(error)
-            invalid = ScoredValue("invalid", None, {"traceback": traceback} if traceback else None, reason)
-            return [self._score(case, chain, metric, invalid) for metric in scoring.metrics.values()]
+            scores = []
+            for metric in scoring.metrics.values():
+                failed = data | ({"traceback": traceback} if traceback else {})
+                scores.append(self._score(case, chain, metric, ScoredValue("invalid", None, failed, reason)))
+                data = {}
+            return scores
         # The target of `loglikelihood_rolling` is the whole text, which may be a book, so it is not stored.
         expected = None if scoring.output == ROLLING else plain(gold.target)
         scores = []
@@ -145,8 +154,8 @@ def _score_data(
     gold: TaskGold,
     replies: list[list[Any]],
 ) -> dict[str, Any]:
-    """Return the data that the journal keeps for a filter: answers, votes, and correct repeats."""
-    data: dict[str, Any] = {"filtered": [plain(result.value) for result in filtered]}
+    """Return the data that the journal keeps for a filter beside its answers: votes, and correct repeats."""
+    data: dict[str, Any] = {}
     if filtered[0].votes:
         data["votes"] = filtered[0].votes
     if len(replies[0]) > 1:

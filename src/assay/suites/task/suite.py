@@ -54,8 +54,8 @@ from assay.suites.task.catalog import (
 )
 from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
 from assay.suites.task.dataset.documents import DataFacts
-from assay.suites.task.harness_models import check_address, named_model, refuse_launcher
-from assay.suites.task.metrics import find_repeated_metrics
+from assay.suites.task.harness_models import DEFAULT_MODEL, check_address, named_model, refuse_launcher
+from assay.suites.task.metrics import find_missing_metrics, find_repeated_metrics, reported_names
 from assay.suites.task.options import TaskOptions
 from assay.suites.task.prompts import BadDocument
 from assay.suites.task.scorer import JUDGE_METRIC, TaskScorer
@@ -108,7 +108,9 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             raise UsageError(f"--seed takes one number or four, not {len(options.seeds)}")
         model, args = named_model(spec.model, spec.model_args)
         check_address(spec.model, spec)
-        spec = replace(spec, model=model, model_args=args)
+        if model != spec.model:
+            options = replace(options, harness_model=spec.model or DEFAULT_MODEL)
+        spec = replace(spec, model=model, model_args=args, options=options)
         path = Path(spec.output_dir)
         if path.suffix == ".json":
             options = replace(options, results_name=path.stem)
@@ -122,8 +124,6 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         assert isinstance(options, TaskOptions)
         if not options.listing:
             return None
-        if not options.include_path:
-            raise UsageError("--list needs --include-path DIR, the folder with the tasks to list")
         table = Table(name="tasks", columns=["kind", "name", "where"], rows=[])
         for kind, name, where in list_tasks(options.include_path):
             place = where
@@ -142,7 +142,9 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         options = self.options
         if not options.tasks:
             raise UsageError("no task given; use: assay task FILE.yaml --model PROVIDER/NAME")
-        self._nodes = TaskSelection(Catalog(options.include_path)).select(options.tasks)
+        selection = TaskSelection(Catalog(options.include_path))
+        self._nodes = selection.select(options.tasks)
+        self._repeated_keys = selection.repeated_keys
         self.tasks = [Task(config, spec) for config in self._configs()]
         self._by_name = {task.name: task for task in self.tasks}
         self._refuse_equal_file_names()
@@ -202,6 +204,10 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         return judge
 
     def _find_notices(self) -> Iterator[str]:
+        yield from map(str, self._repeated_keys)
+        for group in all_groups(self._nodes) if not self.options.predict_only else ():
+            names = [reported_names(task) for task in group.tasks()]
+            yield from map(str, find_missing_metrics(group.metrics, names))
         for task in self.tasks:
             yield from map(str, find_repeated_metrics(task.config))
             if task.values["should_decontaminate"]:
@@ -363,14 +369,17 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         self, group: TaskGroup, results: dict[str, Any], shares: Collection[tuple[str, str]]
     ) -> Entry:
         """Return the report's entry of a group, from the group's part of the results file."""
-        from assay.suites.task.tally import group_results, report_metric
+        from assay.suites.task.tally import group_results, missing_results, report_metric
 
+        metrics = group_results(results, shares)
+        if not self.options.predict_only:
+            metrics += missing_results(group, results)
         return Entry(
             name=group.name,
             subject=self.spec.model,
             alias=group.alias if group.alias != group.name else "",
             members=list(group.children),
-            metrics=[report_metric(result) for result in group_results(results, shares)],
+            metrics=[report_metric(result) for result in metrics],
         )
 
     def overview(self, rows: Rows[TaskRow]) -> Overview:

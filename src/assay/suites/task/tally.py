@@ -24,7 +24,7 @@ from assay.core.user_code_errors import is_failure, last_line, message_of
 from assay.scoring.intervals import statistic_interval, wilson
 from assay.scoring.statistics import left_sum, pass_at_k, stderr
 from assay.suites.task.catalog import GroupMetric, TaskGroup
-from assay.suites.task.metrics import TaskMetric
+from assay.suites.task.metrics import TaskMetric, no_group_value
 from assay.suites.task.samples import sample_value
 from assay.suites.task.scorer import TaskScoring
 
@@ -203,14 +203,8 @@ class TaskTally:
     def __init__(self, scoring: TaskScoring, judge_scores: MetricScores | None = None) -> None:
         self._scoring = scoring
         self._judge_scores = judge_scores
-        # Metrics that every scored document has. They are listed in the report even without any score. Names
-        # of metrics that the task's Python returns are known only once a score has them.
-        declared: list[TaskMetric] = []
-        if scoring.process is None and scoring.output == "generate_until":
-            declared = [metric for metric in scoring.metrics.values() if not metric.user_function]
-        self._tallies: dict[str, dict[str, MetricScores]] = {}
-        for chain in scoring.chains:
-            self._tallies[chain.name] = {metric.name: MetricScores(chain.name, metric) for metric in declared}
+        # By filter and metric, in the order in which the scores of documents have them.
+        self._tallies: dict[str, dict[str, MetricScores]] = {chain.name: {} for chain in scoring.chains}
         self._repeats = {chain.name: RepeatTally() for chain in scoring.chains}
         self._counts = {"ok": 0, "subject_error": 0, "infra_error": 0, "unfinished": 0}
         self._without_scores: Counter[str] = Counter()
@@ -262,8 +256,14 @@ class TaskTally:
     def numbers(self, draws: int) -> TaskNumbers:
         """Return the numbers of every filter and metric, and the number of documents by status."""
         metrics = []
+        # Metrics that every scored document has. They are listed in the report even without any score. Names
+        # of metrics that the task's Python returns are known only once a score has them.
+        declared: list[TaskMetric] = []
+        if self._scoring.process is None and self._scoring.output == "generate_until":
+            declared = [metric for metric in self._scoring.metrics.values() if not metric.user_function]
         for part, tallies in self._tallies.items():
             part_tallies = list(tallies.values())
+            part_tallies += [MetricScores(part, metric) for metric in declared if metric.name not in tallies]
             without = self._without_scores + self._without_names[part]
             reason = ""
             if not part_tallies and (self._without_names[part] or without[_NOT_SCORED]):
@@ -314,6 +314,27 @@ def aggregate_group(group: TaskGroup, results: dict[str, dict[str, Any]]) -> dic
     if counts:
         entry["sample_count"] = counts
     return entry
+
+
+def missing_results(group: TaskGroup, entry: dict[str, Any]) -> list[MetricResult]:
+    """Return a number without a value for each metric and filter of the group that no task has, for the report."""
+    missing = []
+    for metric in group.metrics:
+        found = [key.partition(",")[2] for key in entry if key.startswith(f"{metric.metric},")]
+        parts = [""] if metric.filters is None and not found else metric.filters or ()
+        for part in parts:
+            if part not in found:
+                reason = no_group_value(metric.metric, part)
+                result = MetricResult(
+                    filter=part,
+                    metric=metric.metric,
+                    aggregation="mean of tasks",
+                    count=0,
+                    left_out={},
+                    reason=reason,
+                )
+                missing.append(result)
+    return missing
 
 
 def _group_mean(

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from assay.core import registry
 from assay.core.arguments import takes_do_sample
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.spec import RunSpec, apply_limit
+from assay.core.spec import DEFAULT_SEED, RunSpec, apply_limit
 from assay.core.types import Failure
 from assay.core.user_code import call_here
 from assay.core.user_code_errors import UserCodeError
@@ -153,6 +153,7 @@ class Task:
             options.apply_chat_template,
             options.multiturn,
             self.request_params(),
+            {"seed": self._harness_seed} if options.lm_eval_quirks else {},
         )
         return RequestBuilder(
             self.config,
@@ -161,13 +162,17 @@ class Task:
             quirks=options.lm_eval_quirks,
         )
 
+    @property
+    def _harness_seed(self) -> int:
+        """The seed that the harness sends with every request: an argument of the model, whatever --seed is."""
+        return int(self._spec.model_args.get("seed", DEFAULT_SEED))
+
     def request_params(self) -> dict[str, Any]:
         """Return the generation parameters of every request, in the API's names."""
-        quirks = self._options.lm_eval_quirks
         return wire_params(
             self._generation,
-            quirks=quirks,
-            seed=self._spec.seed,
+            quirks=self._options.lm_eval_quirks,
+            seed=self._harness_seed,
             sends_do_sample=takes_do_sample(self._spec.model),
         )
 
