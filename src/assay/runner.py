@@ -788,8 +788,8 @@ class Runner:
                 report.notices.insert(0, _shard_notice(cases))
             leave_out_unanswered(report, self._case_counts(journal, cases))
             for entry in report.entries:
-                own = ErrorCounts([*results.errors(entry.set, entry.subject), *entry.errors])
-                entry.errors = [] if has_score(entry) else own.all()[:1]
+                own = [error for name in report.sets_of(entry) for error in results.errors(name, entry.subject)]
+                entry.errors = [] if has_score(entry) else ErrorCounts([*own, *entry.errors]).all()[:1]
             # Only the suite's notices: the printer prints report.notices each time it prints the report.
             self._notice(self.suite.on_report(outcome.report))
         summary = self._summary(journal, cases, seconds, stopped, outcome)

@@ -366,6 +366,13 @@ class Report(Struct, kw_only=True, omit_defaults=True):
             for metric in entry.metrics:
                 yield entry, metric
 
+    def sets_of(self, entry: Entry) -> list[str]:
+        """Return the sets whose cases an entry is about: its own, or those of all members of a group."""
+        if not entry.members:
+            return [entry.set]
+        members = [each for each in self.entries if each.name in entry.members and each is not entry]
+        return list(dict.fromkeys(name for member in members for name in self.sets_of(member)))
+
     def judges(self, subject: str | None = None) -> list[JudgeInfo]:
         """Return the judges behind these numbers, or behind those of one subject.
 

@@ -360,3 +360,15 @@ def test_a_group_without_a_right_answer_has_an_interval_with_a_width(lab: Lab) -
     metric = result.metric("exact_match", "g")
     assert metric.interval == pytest.approx((0.0, 0.3903), abs=1e-4)
     assert (metric.value, metric.denominator, metric.interval_method) == (0.0, 6, "wilson")
+
+
+def test_a_group_without_a_score_has_the_errors_of_its_own_tasks(lab: Lab) -> None:
+    code = "".join(f"def {name}(doc, replies):\n    raise ValueError('{name}')\n" for name in ("one", "other"))
+    lab.write("tasks/fails.py", code)
+    for name in ("one", "other"):
+        lab.task(f"tasks/{name}.yaml", TWO, process_results=Fn(f"fails.{name}"))
+        lab.group(f"tasks/g_{name}.yaml", task=[name], aggregate_metric_list=MEAN)
+    report = run(lab, "g_one", "g_other").run.report
+    assert report is not None
+    errors = {entry.name: [error.message for error in entry.errors] for entry in report.entries}
+    assert (errors["g_one"], errors["g_other"]) == (["ValueError: one"], ["ValueError: other"])

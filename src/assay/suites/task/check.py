@@ -390,8 +390,8 @@ class FolderCheck:
             problems = list(self._check_file(path))
             fine += not any(problem.level == "error" for problem in problems)
             yield from problems
-        for name, paths in self._folder.duplicates().items():
-            yield Problem(str(paths[1]), f"{paths[0]} has the name {name!r} too", "warning")
+        for name, (first, second, *_) in self._folder.duplicates().items():
+            yield Problem(str(second), f"{first} has the name {name!r} too", "warning")
         files = f"{fine:,} of {len(paths):,} files are fine"
         message = f"{self._tasks:,} tasks and {self._groups:,} groups, {files}"
         yield Problem(str(self._folder.root), message, "note")
