@@ -327,11 +327,17 @@ class PairedSubjects(Struct, kw_only=True):
 
 
 class CaseCounts(Struct, frozen=True):
-    """Cases of a run: all, those that ended well, and those without an answer of an endpoint or a judge."""
+    """Cases of a run: all, those that ended well, and those without an answer of an endpoint or a judge.
+
+    `invalid` of the unanswered ones have data of which no request can be made. Running them again does not help.
+    """
 
     total: int
     ok: int
     unanswered: int = 0
+    invalid: int = 0
+    why_invalid: str = ""
+    """What is wrong with the first invalid one."""
 
 
 class Report(Struct, kw_only=True, omit_defaults=True):

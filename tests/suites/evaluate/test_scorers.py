@@ -310,8 +310,9 @@ def test_a_run_in_which_no_case_has_an_answer_does_not_pass() -> None:
 
 
 def truth(answer: str) -> Any:
-    is_long = len(answer) > 9
-    return is_long
+    """Neither its annotation nor its source says that it returns a bool."""
+    values = {"one": False, "two": False}
+    return values[answer]
 
 
 @pytest.mark.parametrize(

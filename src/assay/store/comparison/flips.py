@@ -30,8 +30,8 @@ class Flip(Struct, kw_only=True):
     """A case that is right on one side and wrong on the other.
 
     `metric` and `part` are the first of the table in which it flipped, `also` names the others. `check` is the first
-    check with a different outcome: path, kind, expected, base, new, why, and `step` for a check of a pipeline step. `id`
-    is the id in the data, if the scores have it.
+    check with a different outcome: path, kind, expected, base, new, why, and `step` for a check of a pipeline step.
+    `id` is the id in the data, if the scores have it.
     """
 
     set: str

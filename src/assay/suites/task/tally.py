@@ -19,7 +19,7 @@ from assay.core.errors import AssayError
 from assay.core.excerpt import cut_end
 from assay.core.function_source import place_of
 from assay.core.report import Interval, Metric
-from assay.core.types import End, Score
+from assay.core.types import BAD_CASE, End, Score
 from assay.core.user_code_errors import is_failure, last_line, message_of
 from assay.scoring.intervals import statistic_interval, t_interval, wilson
 from assay.scoring.statistics import left_sum, pass_at_k, stderr
@@ -30,6 +30,8 @@ from assay.suites.task.scorer import TaskScoring
 
 # Why a document that has an answer is left out: there is no score of it.
 _NOT_SCORED = "not scored"
+# Why a document is left out of which no request can be made.
+_BAD_DATA = "bad data"
 
 
 class MetricResult(Struct, kw_only=True):
@@ -238,19 +240,25 @@ class TaskTally:
 
     def add(self, end: End | None, scores: list[Score], verdicts: Sequence[Score] = ()) -> None:
         """Add one case: its end (None if unfinished), its scores, and the judge's scores."""
-        self.add_case(end.status if end else "unfinished", scores, verdicts)
+        is_bad = end is not None and end.failure is not None and end.failure.kind == BAD_CASE
+        status = end.status if end else "unfinished"
+        self.add_case(status, scores, verdicts, reason=_BAD_DATA if is_bad else status)
 
-    def add_case(self, status: str, scores: list[Score], verdicts: Sequence[Score] = ()) -> None:
-        """Do what `add` does, for the status of a case."""
+    def add_case(
+        self, status: str, scores: list[Score], verdicts: Sequence[Score] = (), *, reason: str = ""
+    ) -> None:
+        """Do what `add` does, for the status of a case. `reason` says why it is left out if it has no scores."""
+        reason = reason or status
         self._counts[status] += 1
         if self._judge_scores is not None:
             for verdict in verdicts:
                 self._judge_scores.add(verdict)
             if not verdicts:
-                reason = "not judged" if status in ("ok", "subject_error") else status
-                self._judge_scores.left_out[reason] += 1
+                self._judge_scores.left_out[
+                    "not judged" if status in ("ok", "subject_error") else reason
+                ] += 1
         if not scores:
-            self._without_scores[_NOT_SCORED if status == "ok" else status] += 1
+            self._without_scores[_NOT_SCORED if status == "ok" else reason] += 1
             return
         for score in self._with_names(scores) if self._learns_names else scores:
             tallies = self._tallies[score.part]
