@@ -11,6 +11,7 @@ from typing import Any
 
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError
 from assay.core.file_check import NOT_RUN, CheckOptions, FileCheck, contents, nearest, python_problem
+from assay.core.files import can_exist
 from assay.core.schema import shorten
 from assay.core.spec import build
 from assay.core.templates import TemplateProblem, check_template
@@ -299,7 +300,9 @@ def _function_problem(ref: FunctionRef) -> str:
     if not module:
         return f"!function {ref.name}: expected module.name"
     path = function_file(ref)
-    if path.is_file():
+    if not can_exist(path):
+        problem = "no file can have this name"
+    elif path.is_file():
         problem = python_problem(path, name)
     else:
         # Of a module in a package the package would be imported to find it.

@@ -32,7 +32,7 @@ from assay.core.types import ASK, Call, Failure, Record, Request, Response, Scor
 from assay.scoring import statistics
 from assay.scoring.intervals import statistic_interval, wilson
 from assay.scoring.statistics import BOOTSTRAP_DRAWS
-from assay.suites.task.catalog import sanitise
+from assay.suites.task.catalog import task_file_part
 from assay.suites.task.dataset.documents import document_key
 from assay.suites.task.filters import NO_FILTER, FilterChain
 from assay.suites.task.metrics import TaskMetric
@@ -544,7 +544,7 @@ def _samples_path(results: Path, task: str) -> Path | None:
     match = _RESULTS_NAME.fullmatch(results.name) or _OTHER_RESULTS_NAME.fullmatch(results.name)
     when = match["when"] if match else None
     path = results.with_name(
-        f"samples_{sanitise(task)}_{when}.jsonl" if when else f"samples_{sanitise(task)}.jsonl"
+        f"samples_{task_file_part(task)}_{when}.jsonl" if when else f"samples_{task_file_part(task)}.jsonl"
     )
     return path if path.is_file() else None
 
