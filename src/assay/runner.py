@@ -53,6 +53,7 @@ from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
 from assay.core.shard import Shard
 from assay.core.spec import values_marked
 from assay.core.suite import Outcome, RunFacts, Suite
+from assay.core.types import BAD_CASE
 from assay.core.user_code import hide_task
 from assay.core.user_modules import files_read_on_import
 from assay.engine.cases import Cases
@@ -788,8 +789,10 @@ class Runner:
                 report.notices.insert(0, _shard_notice(cases))
             leave_out_unanswered(report, self._case_counts(journal, cases))
             for entry in report.entries:
-                own = ErrorCounts([*results.errors(entry.set, entry.subject), *entry.errors])
-                entry.errors = [] if has_score(entry) else own.all()[:1]
+                own = [
+                    error for name in report.sets_of(entry) for error in results.errors(name, entry.subject)
+                ]
+                entry.errors = [] if has_score(entry) else ErrorCounts([*own, *entry.errors]).all()[:1]
             # Only the suite's notices: the printer prints report.notices each time it prints the report.
             self._notice(self.suite.on_report(outcome.report))
         summary = self._summary(journal, cases, seconds, stopped, outcome)
@@ -810,7 +813,11 @@ class Runner:
         counts = journal.counts(cases.slots)
         # Subtracted from the total, because cases that never ran are not counted: `assay rescore` runs no cases.
         unanswered = cases.total - counts["ok"] - counts["subject_error"] + self._unscored
-        return CaseCounts(cases.total, counts["ok"], unanswered)
+        invalid, why = 0, ""
+        if counts["infra_error"]:
+            failures, first_failures = journal.failures()
+            invalid, why = failures.get(BAD_CASE, 0), first_failures.get(BAD_CASE, "")
+        return CaseCounts(cases.total, counts["ok"], unanswered, invalid, why)
 
     def _summary(
         self,

@@ -204,3 +204,53 @@ def test_an_unreachable_endpoint_can_be_continued(sums: Path, assay_in: Assay) -
     assert "cannot be reached" in done.stderr
     assert "Continue with: assay task sums.yaml" in done.stderr
     assert list((sums / "out" / "assay").glob("*/calls.jsonl"))
+
+
+LONG = "a" * 300
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["task", "sums.yaml", "--model", "python/model.py:answer", "--output-dir", LONG],
+        ["task", LONG, "--model", "python/model.py:answer"],
+        ["task", "sums.yaml", "--model", f"script/{LONG}"],
+        ["task", "sums.yaml", "--model", "python/model.py:answer", "--include-path", LONG],
+        ["task", "sums.yaml", "--model", "python/model.py:answer", "--output-dir", f"out/{LONG[:230]}.json"],
+        ["hop", LONG, "rows.jsonl", "--model", "python/model.py:answer"],
+        ["hop", "--analyse", LONG],
+        ["pipeline", LONG, "--model", "python/model.py:answer"],
+        ["show", LONG],
+        ["check", LONG],
+        ["import", LONG],
+        ["init", "task", LONG],
+        ["compare", LONG, LONG],
+    ],
+    ids=lambda words: " ".join(word[:16] for word in words),
+)
+def test_a_name_that_is_too_long_gets_a_sentence(sums: Path, assay_in: Assay, words: list[str]) -> None:
+    done = assay_in(*words)
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert not (sums / "results").exists(), "found before the first request"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("sums.jsonl", f"{LONG}.jsonl", "sums.yaml:3 dataset_kwargs.data_files: there is no data file"),
+        ("dataset_path: json", f"dataset_path: {LONG}", "sums.yaml:2 dataset_path: this can be neither"),
+        ("metadata:", f"include: {LONG}.yaml\nmetadata:", "there is no file"),
+        ("metadata:", f"process_docs: !function {LONG}.f\nmetadata:", "no file can have this name"),
+    ],
+)
+def test_a_name_in_a_task_file_that_is_too_long_is_named_with_its_place(
+    sums: Path, assay_in: Assay, old: str, new: str, message: str
+) -> None:
+    text = (sums / "sums.yaml").read_text()
+    assert old in text
+    (sums / "sums.yaml").write_text(text.replace(old, new))
+    done = assay_in("task", "sums.yaml", "--model", "python/model.py:answer")
+    assert (done.returncode, message in done.stderr) == (2, True), done.stderr
+    checked = assay_in("check", "sums.yaml")
+    assert (checked.returncode, message in checked.stdout) == (1, True), checked.stdout

@@ -69,6 +69,13 @@ def test_without_a_place_the_runs_below_the_current_folder_are_asked(capsys: Cap
     assert [line.split() for line in lines[2:]] == [["memory-test", "6"], ["pipeline", "1"], ["task", "6"]]
 
 
+@pytest.mark.usefixtures("_here")
+def test_a_query_may_be_longer_than_the_name_of_a_file(capsys: Captured) -> None:
+    condition = " or ".join(f"suite = 'suite number {n}'" for n in range(40))
+    assert typed("sql", f"select count(*) as n from cases where suite = 'task' or {condition}") == 0
+    assert capsys.readouterr().out.split()[-1] == "6"
+
+
 def test_a_folder_without_runs_gets_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:

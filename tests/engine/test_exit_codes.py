@@ -455,3 +455,10 @@ def test_a_suite_of_your_own_without_a_score_ends_with_1(lab: Path) -> None:
     assert end_of_report(Report(), CaseCounts(3, 3)) == (0, "")
     assert end_of_report(Report(), CaseCounts(3, 0)) == (1, "No case has an answer, all 3 failed")
     assert end_of_report(report, CaseCounts(3, 2, 1)).code == 3
+
+
+def test_bad_data_ends_with_2_unless_another_case_can_be_continued() -> None:
+    """The same command would meet the same data for ever."""
+    end = end_of_report(Report(), CaseCounts(9, 8, 1, 1, "no label (rows.jsonl:3)"))
+    assert end == (2, "1 of 9 cases cannot be asked because of bad data: no label (rows.jsonl:3)")
+    assert end_of_report(Report(), CaseCounts(9, 7, 2, 1, "no label")).code == 3

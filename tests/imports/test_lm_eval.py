@@ -47,13 +47,15 @@ def test_every_case_of_an_imported_run_can_be_read(tmp_path: Path) -> None:
     assert len(list(run.cases())) == run.summary.total > 0
 
 
-def test_a_proportion_is_recognised_by_its_error_where_the_samples_are_missing(tmp_path: Path) -> None:
+def test_a_proportion_is_recognised_by_name_and_error_where_the_samples_are_missing(tmp_path: Path) -> None:
     """Its interval is that of a run with samples. Another number from 0 to 1 may exceed 1."""
     numbers = {
         "acc,none": 0.9,
         "acc_stderr,none": (0.9 * 0.1 / 9) ** 0.5,
-        "em,none": 0.0,
-        "em_stderr,none": 0.0,
+        "exact_match,none": 0.0,
+        "exact_match_stderr,none": 0.0,
+        "rouge2_diff,none": 0.0,
+        "rouge2_diff_stderr,none": 0.0,
         "bpb,none": 0.9,
         "bpb_stderr,none": 0.2,
     }
@@ -69,5 +71,6 @@ def test_a_proportion_is_recognised_by_its_error_where_the_samples_are_missing(t
     assert report is not None
     metrics = {metric.name: metric for _, metric in report.metrics()}
     assert metrics["acc"].interval == pytest.approx((0.5958, 0.9821), abs=1e-4)
-    assert metrics["em"].interval == pytest.approx((0.0, 0.2775), abs=1e-4)
+    assert metrics["exact_match"].interval == pytest.approx((0.0, 0.2775), abs=1e-4)
+    assert metrics["rouge2_diff"].interval is None
     assert metrics["bpb"].interval == pytest.approx((0.9 - 0.392, 0.9 + 0.392), abs=1e-3)

@@ -138,3 +138,30 @@ def test_a_flip_has_the_difference_of_long_answers(tmp_path: Path) -> None:
     facts = dict(flip_facts(compared(*runs).now_failing.shown[0]))
     assert facts["base"].endswith("… (607 characters)")
     assert facts["difference"].endswith("it is [-4-]{+5+}")
+
+
+def test_a_case_that_flips_in_several_metrics_counts_once(tmp_path: Path) -> None:
+    """Two filters of one task disagree about a case less often than they agree."""
+
+    def scores(strict: int, flexible: int) -> list[dict[str, Any]]:
+        values = {"strict": strict, "flexible": flexible}
+        return [{"metric": "em", "part": part, "value": value} for part, value in values.items()]
+
+    base, new = Made(tmp_path / "base"), Made(tmp_path / "new")
+    for key, after in {"both": (0, 0), "one": (1, 0), "none": (1, 1)}.items():
+        base.case(key, scores(1, 1))
+        new.case(key, scores(*after))
+    failing = compared(base.finish(parts="filters"), new.finish(parts="filters")).now_failing
+    assert failing.count == 2
+    assert [(flip.case, flip.part, flip.also) for flip in failing.shown] == [
+        ("both", "strict", ["em,flexible"]),
+        ("one", "flexible", []),
+    ]
+
+
+def test_each_row_of_a_case_that_flips_counts(tmp_path: Path) -> None:
+    base, new = Made(tmp_path / "base"), Made(tmp_path / "new")
+    base.case("k", [passed(1, "test1"), passed(1, "test2"), passed(1, "test3")])
+    new.case("k", [passed(0, "test1"), passed(0, "test2"), passed(1, "test3")])
+    failing = compared(base.finish(), new.finish()).now_failing
+    assert (failing.count, [flip.part for flip in failing.shown]) == (2, ["test1", "test2"])

@@ -12,7 +12,8 @@ import click
 
 from assay.core.dollars import dollars, known_cost
 from assay.core.error_counts import ErrorCount
-from assay.core.types import SUBJECT_KINDS
+from assay.core.run_end import BAD_INPUT
+from assay.core.types import BAD_CASE, SUBJECT_KINDS
 from assay.screen import counted, duration, tell
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ def print_footer(run: Run) -> None:
         _print_how_to_continue(run)
     elif summary.exit_reason:
         tell(summary.end_sentence)
+    if run.exit_code == BAD_INPUT:
+        click.echo("Correct the task or its data; `assay check` lists every problem.", err=True)
 
 
 def print_errors(run: Run) -> None:
@@ -168,10 +171,11 @@ def _price_source(tables: list[str]) -> str:
 def _print_how_to_continue(run: Run) -> None:
     if run.reason:
         tell(run.reason)
-    invalid = run.summary.failures.get("bad_case", 0)
+    invalid = run.summary.failures.get(BAD_CASE, 0)
     if invalid:
         click.echo(
-            f"{counted(invalid, 'document')} cannot be run; `assay check` lists the problems.", err=True
+            f"{counted(invalid, 'case')} with bad data cannot be asked; `assay check` lists the problems.",
+            err=True,
         )
     if (unanswered := run.summary.infra_error - invalid) > 0:
         click.echo(f"{_again(unanswered, 'got no answer')} be run again.", err=True)

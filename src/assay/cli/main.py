@@ -17,6 +17,8 @@ import assay
 from assay.cli.completion import COMPLETE_VARIABLE, answer_shell
 from assay.cli.suite_command import SETTINGS, suite_command
 from assay.core.errors import AssayError, StopRun, UsageError
+from assay.core.excerpt import cut_end
+from assay.core.files import MAX_NAME_BYTES
 from assay.core.named_code import only_named_code
 from assay.core.process_end import leave_threads
 from assay.core.registry import unknown
@@ -190,11 +192,14 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:
         code = CLOSED_PIPE  # `head` has read enough
     except OSError as error:
-        # An error with the name of a file is about that file, not about the output.
-        if error.filename is not None or error.errno not in FULL_OUTPUT:
-            raise
-        tell(f"cannot write the output: {error.strerror}")
-        code = StopRun.exit_code
+        if error.errno == errno.ENAMETOOLONG:
+            tell(_long_name(str(error.filename or "")))
+            code = UsageError.exit_code
+        elif error.filename is None and error.errno in FULL_OUTPUT:
+            tell(f"cannot write the output: {error.strerror}")
+            code = StopRun.exit_code
+        else:
+            raise  # an error with the name of a file is about that file, not about the output
     code = code if isinstance(code, int) else 0
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -205,6 +210,15 @@ def main(arguments: list[str] | None = None) -> None:
     if arguments is None:
         _end_soon(code)
     sys.exit(code)
+
+
+def _long_name(path: str) -> str:
+    """Return the sentence about a path that the file system refuses."""
+    longest = max(path.split("/"), key=len)
+    return (
+        f"{cut_end(longest, 60)!r} is too long for the name of a file or folder: it has "
+        f"{len(os.fsencode(longest)):,} bytes, and {MAX_NAME_BYTES} are allowed. Pass a shorter name"
+    )
 
 
 def batchhoptest() -> None:

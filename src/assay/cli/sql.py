@@ -13,6 +13,7 @@ import msgspec
 
 from assay.cli.completion import complete_runs
 from assay.core.errors import UsageError
+from assay.core.files import can_exist
 from assay.screen import block, counted, table, tell
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def command(
     if query is not None and not query.strip():
         raise UsageError("the query is empty. Leave it out to open the prompt")
     # `assay sql results` opens the prompt: a query has several words.
-    if query is not None and (" " not in query.strip() or Path(query).exists()) and "\n" not in query:
+    is_place = query is not None and can_exist(query) and Path(query).exists()
+    if query is not None and (" " not in query.strip() or is_place) and "\n" not in query:
         places, query = (query, *places), None
     chosen = _format(format_name, output)
     if query is None:

@@ -25,6 +25,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from assay.core.files import can_exist
 from assay.core.types import Failure, Response
 
 
@@ -97,6 +98,8 @@ def similar_file(path: Path) -> str:
 
     Of a path that exists and is no file it says so, instead of suggesting its own name.
     """
+    if not can_exist(path):
+        return ""
     if path.is_dir():
         return "; it is a folder"
     if path.exists():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from glob import escape
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,32 @@ def close_to_others(path: Path) -> None:
     mode = path.stat().st_mode & 0o7777
     if mode & 0o007:
         path.chmod(mode & ~0o007)
+
+
+# What Linux and macOS allow: bytes of one name, and of a whole path with its end.
+MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 4096
+
+
+def can_exist(path: str | Path) -> bool:
+    """Return False for a path that no file can have: a name in it is over 255 bytes, or it has a NUL.
+
+    Ask before `Path.exists` and `Path.is_file`, which raise for a long name, where people may write anything.
+    """
+    name = os.fsencode(path)
+    return (
+        b"\0" not in name
+        and len(name) < _MAX_PATH_BYTES
+        and all(len(part) <= MAX_NAME_BYTES for part in name.split(b"/"))
+    )
+
+
+def fitting_name(name: str, most: int = MAX_NAME_BYTES) -> str:
+    """Return a name for a file or folder. One of more than `most` bytes is cut, and ends in a hash of all of it."""
+    encoded = os.fsencode(name)
+    if len(encoded) <= most:
+        return name
+    digest = sha256(encoded).hexdigest()[:12]
+    return f"{encoded[: most - 13].decode(errors='ignore')}-{digest}"
 
 
 def path_from_here(path: Path) -> Path:

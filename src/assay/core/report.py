@@ -327,11 +327,17 @@ class PairedSubjects(Struct, kw_only=True):
 
 
 class CaseCounts(Struct, frozen=True):
-    """Cases of a run: all, those that ended well, and those without an answer of an endpoint or a judge."""
+    """Cases of a run: all, those that ended well, and those without an answer of an endpoint or a judge.
+
+    `invalid` of the unanswered ones have data of which no request can be made. Running them again does not help.
+    """
 
     total: int
     ok: int
     unanswered: int = 0
+    invalid: int = 0
+    why_invalid: str = ""
+    """What is wrong with the first invalid one."""
 
 
 class Report(Struct, kw_only=True, omit_defaults=True):
@@ -365,6 +371,13 @@ class Report(Struct, kw_only=True, omit_defaults=True):
         for entry in self.entries:
             for metric in entry.metrics:
                 yield entry, metric
+
+    def sets_of(self, entry: Entry) -> list[str]:
+        """Return the sets whose cases an entry is about: its own, or those of all members of a group."""
+        if not entry.members:
+            return [entry.set]
+        members = [each for each in self.entries if each.name in entry.members and each is not entry]
+        return list(dict.fromkeys(name for member in members for name in self.sets_of(member)))
 
     def judges(self, subject: str | None = None) -> list[JudgeInfo]:
         """Return the judges behind these numbers, or behind those of one subject.

@@ -5,12 +5,14 @@ The first that applies:
 | code | the run |
 |---|---|
 | 130 | was interrupted |
+| 2 | has a case with bad data, of which no request can be made, and no case that could be continued |
 | 3 | stopped, or some case got no answer from an endpoint; the same command continues |
 | 1 | failed a check, or has no score: every answer is an error, or no score or verdict is valid |
 | 4 | is undecided: some verdict of a judge is missing |
 | 0 | measured what it was asked to measure, right or wrong. One task or memory of several may have no score |
 
-Code 2 (wrong use, bad input) never gets here: such a command does not start a run.
+Wrong use and bad input that is found before the first request (code 2) never get here: such a command does not start a
+run.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from assay.core.report import CaseCounts, Entry, Metric, Report
 
 # The exit code of a run that Ctrl-C or SIGTERM stopped, as shells have it.
 INTERRUPTED = 130
-STOPPED, FAILED, UNDECIDED = 3, 1, 4
+STOPPED, FAILED, UNDECIDED, BAD_INPUT = 3, 1, 4, 2
 
 
 class RunEnd(NamedTuple):
@@ -40,9 +42,16 @@ def end_of_stopped(error: BaseException) -> RunEnd:
 
 def end_of_report(report: Report, cases: CaseCounts) -> RunEnd:
     """Return the end of a run that has a report."""
-    if cases.unanswered:
+    if cases.unanswered > cases.invalid:
         are = "case has" if cases.unanswered == 1 else "cases have"
         return RunEnd(STOPPED, f"{cases.unanswered:,} of {cases.total:,} {are} no answer or no score")
+    if cases.invalid:
+        first = "" if cases.invalid == 1 else ", the first"
+        return RunEnd(
+            BAD_INPUT,
+            f"{cases.invalid:,} of {cases.total:,} cases cannot be asked because of bad data{first}: "
+            f"{cases.why_invalid}",
+        )
     answered = report.answers(cases)
     if answered.total and not answered.count:
         return RunEnd(

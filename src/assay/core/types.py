@@ -30,6 +30,9 @@ leaves out the scores of this scorer. Any other difference between scorers makes
 SUBJECT_KINDS = frozenset({"user_code", "refusal", "context_overflow", "failed_step"})
 """Kinds of failures that count against the subject (`subject_error`). All other kinds are `infra_error`."""
 
+BAD_CASE = "bad_case"
+"""The kind of failure of a case with bad data, such as a label outside the choices: no request can be made of it."""
+
 
 class Usage(Struct, frozen=True, omit_defaults=True):
     """Tokens of one call, as the endpoint counted them.

@@ -57,18 +57,24 @@ def ratio_metric(name: str, numerator: float, denominator: int, **fields: Unpack
     return Metric(name=name, value=value, numerator=numerator, denominator=denominator, **fields)
 
 
-def mean_metric(name: str, values: Sequence[float], **fields: Unpack[MetricFields]) -> Metric:
+def mean_metric(
+    name: str, values: Sequence[float], *, right_wrong: bool = False, **fields: Unpack[MetricFields]
+) -> Metric:
     """Return the mean of independent numbers, one a case. Without cases it has no value.
 
-    The interval lies between 0 and 1 if all numbers do. It is missing if all others are equal, or there is only one.
+    `right_wrong` declares that a value is 1 for right, 0 for wrong, or the share of a case's repeats that are right.
+    The interval is then that of a proportion. Numbers of any other scale have an interval by their own spread, also
+    if they happen to lie between 0 and 1; there is none if they are all equal, or if there is only one.
     """
     import numpy as np
 
+    if right_wrong and all(value in (0, 1) for value in values):
+        return proportion_metric(name, sum(values), len(values), **fields)
     if not len(values):
         return Metric(name=name, value=None, denominator=0, **fields)
     numbers = np.array(values, dtype=np.float64)
     sample = cluster_sample(numbers)
-    is_share = bool(((numbers >= 0) & (numbers <= 1)).all())
+    is_share = right_wrong and bool(((numbers >= 0) & (numbers <= 1)).all())
     bounds = mean_bounds(sample, right_wrong=False, is_share=is_share)
     return Metric(
         name=name,

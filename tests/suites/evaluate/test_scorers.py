@@ -307,3 +307,25 @@ def test_a_run_in_which_no_case_has_an_answer_does_not_pass() -> None:
     assert run.exit_code == 1
     with pytest.raises(assay.CheckFailed, match="No case has an answer, all 2 failed"):
         run.check()
+
+
+def truth(answer: str) -> Any:
+    """Neither its annotation nor its source says that it returns a bool."""
+    values = {"one": False, "two": False}
+    return values[answer]
+
+
+@pytest.mark.parametrize(
+    ("score", "method"),
+    [
+        pytest.param(truth, "wilson", id="returns True and False"),
+        pytest.param(assay.scorer(lambda answer: 0, name="s", right_wrong=True), "wilson", id="declared"),
+        pytest.param(assay.scorer(truth, right_wrong=False), "", id="declared as a number"),
+        pytest.param(lambda answer: 0, "", id="numbers that are all 0"),
+        pytest.param(lambda answer: 0.25 if answer == "one" else 0.5, "t", id="numbers from 0 to 1"),
+    ],
+)
+def test_a_proportion_is_what_returns_truths_or_is_declared(score: Any, method: str) -> None:
+    run = assay.evaluate(ROWS, answer=echo, score=score)
+    (metric,) = [metric for _, metric in run.report.metrics()]
+    assert metric.interval_method == method

@@ -205,7 +205,7 @@ def test_memories_are_compared_by_the_judge(tmp_path: Path) -> None:
     (comparison,) = api.compare([str(run.folder)], flips=100).comparisons
     (row,) = [row for row in comparison.rows if row.metric == "judged"]
     assert (row.n, row.base, row.new, row.losses) == (4, 1.0, 0.0, 4)
-    (example, *_) = [flip for flip in comparison.now_failing.shown if flip.metric == "judged"]
+    (example, *_) = [flip for flip in comparison.now_failing.shown if "judged" in flip.also]
     assert (example.base.answer, example.new.answer) == ("Bob likes fruit1", "Not mentioned.")
     assert comparison.notes == []
 

@@ -271,6 +271,16 @@ def test_an_unknown_evaluation_target_is_reported_with_other_mistakes(lab: Pipel
     assert "does not compile" in messages[1]
 
 
+def test_an_id_that_is_too_long_for_a_folder_is_refused_before_the_first_request(lab: PipelineLab) -> None:
+    lab.pipeline(says("one"), id="p" * 256)
+    with pytest.raises(
+        InputError, match="the results folder has this name, which may have 255 bytes at most"
+    ):
+        assay.run(lab.spec())
+    lab.pipeline(says("one"), id="p" * 255)
+    assert lab.run().code == 0
+
+
 @pytest.mark.parametrize("name", ["assay", "a/b", "..", ".hidden", "a b", ""])
 def test_an_id_that_is_no_folder_name_is_refused(lab: PipelineLab, name: str) -> None:
     """The id is the name of the results folder."""

@@ -312,7 +312,8 @@ def test_check_of_a_folder_warns_about_duplicate_names(lab: Lab) -> None:
     """The rest of the folder is checked too."""
     written(lab, "tasks/a.yaml", "task: twice")
     written(lab, "tasks/b.yaml", "task: twice")
+    written(lab, "tasks/c.yaml", "task: once")
     problems = check(Path("tasks"))
     assert [(p.level, p.where) for p in problems] == [("warning", "tasks/b.yaml")]
     assert "tasks/a.yaml has the name 'twice' too" in problems[0].message
-    assert "2 of 2 files are fine" in TaskSuite.examine(Path("tasks"), CheckOptions()).contents
+    assert "3 of 3 files are fine" in TaskSuite.examine(Path("tasks"), CheckOptions()).contents

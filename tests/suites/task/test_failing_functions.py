@@ -110,9 +110,9 @@ def test_a_document_on_which_code_raises_fails_alone(lab: Lab, place: str) -> No
     lab.write("utils.py", "def broken(doc):\n    return {'1': '1', '3': '3', '4': '4'}[doc['q']]\n")
     lab.task(docs=FOUR, **PLACES[place])
     result = lab.run()
-    assert (result.run.exit_code, result.run.summary.infra_error) == (3, 1)
+    assert (result.run.exit_code, result.run.summary.infra_error) == (2, 1)
     assert result.metric("exact_match").denominator == 3
-    assert result.metric("exact_match").left_out == {"infra_error": 1}
+    assert result.metric("exact_match").left_out == {"bad data": 1}
     error = result.rows()[1]["error"]
     assert "!function utils.broken raised KeyError: '2'" in error
     assert "t.jsonl:2" in error
@@ -277,7 +277,7 @@ def test_sys_exit_on_one_document_costs_that_document(lab: Lab) -> None:
     lab.write("utils.py", ENDING)
     lab.task(docs=FOUR, doc_to_text=Fn("utils.text"))
     result = lab.run()
-    assert (result.run.exit_code, result.run.summary.infra_error) == (3, 1)
+    assert (result.run.exit_code, result.run.summary.infra_error) == (2, 1)
     assert "!function utils.text raised SystemExit: 0" in result.rows()[1]["error"]
     (failure,) = [case.end.failure for case in RunCases(result.run.folder) if case.end.failure]
     assert "in leave_on_two\n    sys.exit(0)" in failure.traceback

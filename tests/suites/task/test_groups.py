@@ -416,3 +416,35 @@ def test_a_group_without_a_right_answer_has_an_interval_with_a_width(lab: Lab) -
     metric = result.metric("exact_match", "g")
     assert metric.interval == pytest.approx((0.0, 0.3903), abs=1e-4)
     assert (metric.value, metric.denominator, metric.interval_method) == (0.0, 6, "wilson")
+
+
+def test_a_group_without_a_score_has_the_errors_of_its_own_tasks(lab: Lab) -> None:
+    code = "".join(
+        f"def {name}(doc, replies):\n    raise ValueError('{name}')\n" for name in ("one", "other")
+    )
+    lab.write("tasks/fails.py", code)
+    for name in ("one", "other"):
+        lab.task(f"tasks/{name}.yaml", TWO, process_results=Fn(f"fails.{name}"))
+        lab.group(f"tasks/g_{name}.yaml", task=[name], aggregate_metric_list=MEAN)
+    report = run(lab, "g_one", "g_other").run.report
+    assert report is not None
+    errors = {entry.name: [error.message for error in entry.errors] for entry in report.entries}
+    assert (errors["g_one"], errors["g_other"]) == (["ValueError: one"], ["ValueError: other"])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"aggregate_metric_list": [{"metric": "exact_match", "weight_by_size": "maybe"}]},
+            "weight_by_size: expected true or false, found 'maybe'",
+        ),
+        ({"group": "g\0"}, "group: a name cannot have the character NUL"),
+    ],
+)
+def test_settings_of_a_group_that_mean_nothing_are_refused(
+    pair: Lab, settings: dict[str, Any], message: str
+) -> None:
+    pair.group("tasks/g.yaml", task=["two"], **settings)
+    with pytest.raises(InputError, match=message):
+        pair.run("tasks/g.yaml")

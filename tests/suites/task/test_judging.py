@@ -323,8 +323,9 @@ def test_runs_are_compared_by_the_judge(lab: Lab) -> None:
     (result,) = api.compare([str(Path(run.folder)) for run in runs]).comparisons
     (row,) = [row for row in result.rows if row.metric == "judge"]
     assert (row.n, row.base, row.new) == (4, 0.75, 0.0)
-    shown = next(flip for flip in result.now_failing.shown if flip.metric == "judge")
-    assert (shown.base.answer, shown.new.answer) == ("1", "no idea")
+    shown = result.now_failing.shown[0]
+    assert (shown.metric, shown.also) == ("exact_match", ["judge,none"])
+    assert (shown.base.answer, shown.new.answer) == (["1"], ["no idea"])
 
 
 def test_a_judge_without_a_provider_is_an_openai_model(lab: Lab, server: JudgingServer) -> None:

@@ -252,3 +252,27 @@ def test_invalid_model_args_are_refused(lab: Lab, model: str, args: dict[str, An
     lab.task()
     with pytest.raises(UsageError, match=message):
         lab.run(model=model, model_args=args)
+
+
+def test_long_names_of_task_and_model_are_cut_in_names_of_files_only(lab: Lab) -> None:
+    """A model is often a path. Before, all requests were paid, and then no file could be written."""
+    folder = "/".join(letter * 120 for letter in "abc")
+    (lab.folder / folder).mkdir(parents=True)
+    (lab.folder / folder / "own.py").write_text((lab.folder / "model.py").read_text())
+    name = "long" * 80
+    lab.task(docs=FIVE, task=name)
+    result = lab.run(model=f"python/{folder}/own.py:echo")
+    assert result.run.exit_code == 0
+    results, samples = result.run.files
+    assert results.parent.name.startswith("a" * 120 + "__" + "b" * 120)
+    assert len(results.parent.name.encode()) == 255
+    assert samples.name.startswith("samples_longlong")
+    assert list(result.results) == [name]
+    assert result.file["model_name_sanitized"] == f"{folder.replace('/', '__')}__own.py__echo"
+    assert result.run.files == lab.run(model=f"python/{folder}/own.py:echo").run.files
+
+
+def test_a_model_name_with_nul_is_refused(lab: Lab) -> None:
+    lab.task(docs=FIVE)
+    with pytest.raises(UsageError, match="has the character NUL"):
+        lab.run(model="script/x\0y")

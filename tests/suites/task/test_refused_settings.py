@@ -14,6 +14,12 @@ from conftest import Assay
 from support.lab import Fn, Lab, docs_of
 
 TWO = docs_of("a=A", "b=b")
+
+
+def generation(**kwargs: Any) -> dict[str, Any]:
+    return {"generation_kwargs": kwargs}
+
+
 STRICT, LOOSE = {"metric": "exact_match"}, {"metric": "exact_match", "ignore_case": True}
 
 
@@ -81,6 +87,12 @@ def test_equal_entries_and_other_names_are_no_problem(lab: Lab) -> None:
             {"filter_list": [{"name": "f", "filter": [{"function": "take_first_k", "k": "2"}]}]},
             "take_first_k: expected a k of at least 1, found '2'",
         ),
+        (generation(temperature=float("nan")), "generation_kwargs.temperature: expected a number, found nan"),
+        (generation(top_p=float("inf")), "generation_kwargs.top_p: inf is not a number of JSON"),
+        (generation(max_gen_toks=-5), "generation_kwargs.max_gen_toks: expected at least 1, found -5"),
+        ({"metadata": {"version": float("nan")}}, "metadata: NaN and infinity are not numbers of JSON"),
+        ({"task": "  "}, "task: the name is empty"),
+        ({"task": "x\0y"}, "task: a name cannot have the character NUL"),
     ],
 )
 def test_numbers_out_of_range_are_refused_by_check_and_by_the_run(

@@ -2,11 +2,14 @@
 
     AGGREGATIONS = ("mean", "median", "nanmean")       # ways to get one number from all documents, default first
     HIGHER_IS_BETTER = True
-    RIGHT_WRONG = True                                 # a document without an answer counts as 0, not as left out
+    RIGHT_WRONG = True                                 # 1 is right, 0 wrong: see the text below
     OUTPUT_TYPES = ("generate_until",)                 # output types of tasks that may use the metric
 
     def build() -> Measure:                            # options of the metric are keyword arguments
         return lambda target, answer: 1.0 if answer == target else 0.0
+
+`RIGHT_WRONG` declares that a value is 1 for right and 0 for wrong. The number then has the interval of a proportion,
+and a document without an answer counts as 0. Other metrics leave it out, and have an interval by their own spread.
 
 The value for a document is a number. Metrics such as F1, which need all documents, return the pair
 [target, answer] instead. Only tasks with `generate_until` call the measure. Other output types compute their

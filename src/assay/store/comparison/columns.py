@@ -56,6 +56,11 @@ class ComparedScore(NamedTuple):
     metric: str
     part: str
 
+    @property
+    def title(self) -> str:
+        """The name to print: `exact_match,strict`."""
+        return f"{self.metric},{self.part}" if self.part else self.metric
+
 
 class NameNumbers:
     """Assigns a number to each set and score name, the same in all runs of a comparison."""

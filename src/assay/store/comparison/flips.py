@@ -29,8 +29,9 @@ class FlipSide(Struct, kw_only=True):
 class Flip(Struct, kw_only=True):
     """A case that is right on one side and wrong on the other.
 
-    `check` is the first check with a different outcome: path, kind, expected, base, new, why, and `step` for
-    a check of a pipeline step. `id` is the id in the data, if the scores have it.
+    `metric` and `part` are the first of the table in which it flipped, `also` names the others. `check` is the first
+    check with a different outcome: path, kind, expected, base, new, why, and `step` for a check of a pipeline step.
+    `id` is the id in the data, if the scores have it.
     """
 
     set: str
@@ -42,6 +43,7 @@ class Flip(Struct, kw_only=True):
     target: Any = None
     check: dict[str, Any] | None = None
     id: Any = None
+    also: list[str] = field(default_factory=list)
 
 
 class BaseScore(Struct, kw_only=True):
@@ -54,13 +56,19 @@ class BaseScore(Struct, kw_only=True):
 
 
 class Flips(Struct, kw_only=True):
-    """The number of flips, and the first of them."""
+    """The number of cases that flipped, and the first of them. A case that flipped in several metrics counts once.
+
+    Parts that are rows, such as the tests of a pipeline, count one by one.
+    """
 
     count: int = 0
     shown: list[Flip] = field(default_factory=list)
 
 
 Checks = list[dict[str, Any]]
+
+# A large odd factor: it combines a case and a part of it into one 64-bit number.
+_MIX_CASE = 0x9E3779B97F4A7C15
 
 
 class FlipReader:
@@ -76,15 +84,29 @@ class FlipReader:
         self._last: list[tuple[int, dict[tuple[str, int], list[Score]]]] = [(-1, {}), (-1, {})]
 
     def flips(self, scores: PairedScores, table: list[RowPairs], most: int, *, worse: bool) -> Flips:
-        """Return the flips in one direction, in the order of the table. Only right/wrong metrics have flips."""
-        flips = Flips()
-        for _, flipped in flipped_pairs(scores, table, worse=worse):
-            # All flips are counted, but only the first `most` are read from the journal.
-            flips.count += len(flipped)
-            for position in flipped[: most - len(flips.shown)].tolist():
-                name = scores.score_names[int(scores.pairs.name[position])]
-                base, new = int(scores.pairs.base[position]), int(scores.pairs.new[position])
-                flips.shown.append(self.read(base, new, name))
+        """Return the cases that flipped in one direction, in the order of the table.
+
+        Only right/wrong metrics have flips.
+        """
+        import numpy as np
+
+        by_row = [positions for _, positions in flipped_pairs(scores, table, worse=worse)]
+        if not by_row:
+            return Flips()
+        flipped = np.concatenate(by_row)
+        cases = scores.pairs.pair[flipped].astype(np.uint64)
+        if self._runs[0].info.score_parts != "filters":
+            cases = cases * np.uint64(_MIX_CASE) + self._columns[0].score_part[scores.pairs.base[flipped]]
+        _, firsts = np.unique(cases, return_index=True)
+        flips = Flips(count=len(firsts))
+        # All cases are counted, but only the first `most` are read from the journal.
+        for first in np.sort(firsts)[:most].tolist():
+            position, *others = flipped[cases == cases[first]].tolist()
+            name = scores.score_names[int(scores.pairs.name[position])]
+            base, new = int(scores.pairs.base[position]), int(scores.pairs.new[position])
+            flip = self.read(base, new, name)
+            flip.also = [scores.score_names[int(scores.pairs.name[other])].title for other in others]
+            flips.shown.append(flip)
         return flips
 
     def case_name(self, side: int, position: int) -> str:

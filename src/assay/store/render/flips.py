@@ -80,7 +80,8 @@ def flip_title(flip: Flip) -> str:
     part = f",{flip.part}" if flip.part else ""
     row = "" if flip.id is None else f" · row {flip.id}"
     values = f"{flip.base.value:g} → {flip.new.value:g}"
-    return f"case {flip.new.index} · {flip.set}/{flip.case}{row} · {flip.metric}{part} · {values}"
+    also = f" · also {', '.join(flip.also)}" if flip.also else ""
+    return f"case {flip.new.index} · {flip.set}/{flip.case}{row} · {flip.metric}{part} · {values}{also}"
 
 
 def flip_facts(flip: Flip) -> list[tuple[str, str]]:

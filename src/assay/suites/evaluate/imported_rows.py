@@ -20,7 +20,8 @@ from assay.core.hashing import row_key
 from assay.core.imported import ImportedCase, ImportedRun, ImportPlan
 from assay.core.report import Metric
 from assay.scoring.intervals import Bounds, statistic_interval, wilson
-from assay.scoring.metric_builders import mean_metric, proportion_metric
+from assay.scoring.metric_builders import mean_metric
+from assay.suites.evaluate.scorers import RIGHT_WRONG
 from assay.suites.evaluate.suite import ROWS_FILE
 
 _encode = msgspec.json.Encoder().encode
@@ -74,12 +75,17 @@ class CaseValues:
 
     def __init__(self) -> None:
         self.values = array("d")
+        self.right_wrong = True
+        """True if the file says of every value that it is right or wrong: True, False, a letter such as C or I."""
+
+    def add(self, value: float, data: Any) -> None:
+        """Add the value of a score, with the score's data."""
+        self.values.append(value)
+        self.right_wrong &= isinstance(data, dict) and RIGHT_WRONG in data
 
     def metric(self, name: str, **fields: Any) -> Metric:
         """Return the mean of the values with its interval, where the file has no number."""
-        if all(value in (0.0, 1.0) for value in self.values):
-            return proportion_metric(name, sum(self.values), len(self.values), **fields)
-        return mean_metric(name, self.values, **fields)
+        return mean_metric(name, self.values, right_wrong=self.right_wrong, **fields)
 
     def agree(self, value: float | None) -> bool:
         """Return whether a number is the mean of these values."""
@@ -88,10 +94,10 @@ class CaseValues:
         return isclose(value, sum(self.values) / len(self.values), rel_tol=_TOLERANCE, abs_tol=1e-12)
 
     def file_metric(self, name: str, value: float | None, stderr: float | None, **fields: Any) -> Metric:
-        """Return the number of the file. Its interval is Wilson's if it is the share of ones among the values."""
+        """Return the number of the file. Its interval is Wilson's if it is the share of right ones among the values."""
         value = value if value is not None and isfinite(value) else None
         stderr = stderr if stderr is not None and isfinite(stderr) else None
-        if self.agree(value) and all(one in (0.0, 1.0) for one in self.values):
+        if self.right_wrong and self.agree(value) and all(one in (0.0, 1.0) for one in self.values):
             right = sum(self.values)
             return Metric(
                 name=name,
@@ -104,7 +110,9 @@ class CaseValues:
             )
         bounds = Bounds(None, "")
         if value is not None:
-            is_share = bool(self.values) and all(0.0 <= one <= 1.0 for one in self.values)
+            is_share = (
+                self.right_wrong and bool(self.values) and all(0.0 <= one <= 1.0 for one in self.values)
+            )
             bounds = statistic_interval(value, stderr, len(self.values), is_share=is_share)
         return Metric(
             name=name,

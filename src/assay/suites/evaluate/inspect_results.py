@@ -29,6 +29,7 @@ from assay.suites.evaluate.inspect_log import (
     InspectScorer,
     open_log,
 )
+from assay.suites.evaluate.scorers import RIGHT_WRONG
 
 FORMAT = "inspect"
 SAMPLE_ERROR = "sample_error"
@@ -145,7 +146,7 @@ class InspectRun(ImportedRows):
         )
         for score in scores:
             if score.value is not None:
-                self._values.setdefault((score.metric, score.part), CaseValues()).values.append(score.value)
+                self._values.setdefault((score.metric, score.part), CaseValues()).add(score.value, score.data)
         return RowCase(case, row)
 
     def _tags(self, sample: InspectSample) -> tuple[str, ...]:
@@ -184,6 +185,8 @@ class InspectRun(ImportedRows):
         if value is None:
             status = "invalid" if failed else "not_applicable"
         data: dict[str, Any] = {"value": values[0][1]} if isinstance(values[0][1], (str, list)) else {}
+        if all(_is_right_wrong(value) for _, value in values):
+            data[RIGHT_WRONG] = True
         if values[0][0].answer is not None:
             data["answer"] = values[0][0].answer
         if len(values) > 1:
@@ -291,6 +294,13 @@ def _is_grouped(metric: InspectMetric) -> bool:
 
 def _finite(value: float | None) -> float | None:
     return value if value is not None and isfinite(value) else None
+
+
+def _is_right_wrong(value: Any) -> bool:
+    """Return True for a score that says right or wrong, not a number."""
+    if isinstance(value, str):
+        return value in _LETTERS or value.lower() in _WORDS
+    return isinstance(value, bool)
 
 
 def value_to_float(value: Any) -> float | None:

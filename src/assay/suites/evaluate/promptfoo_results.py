@@ -30,6 +30,7 @@ from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan,
 from assay.core.report import Entry, Report
 from assay.core.types import ASK, Call, Failure, Record, Request, Response, Score, Usage
 from assay.suites.evaluate.imported_rows import CaseValues, ImportedRows, RowCase
+from assay.suites.evaluate.scorers import RIGHT_WRONG
 
 FORMAT = "promptfoo"
 _SCORER = imported_scorer(FORMAT)
@@ -276,8 +277,7 @@ class PromptfooRun(ImportedRows):
         self._counts[subject]["error" if failure else "ok"] += 1
         for score in scores:
             if score.value is not None:
-                values = self._values[subject].setdefault(score.metric, CaseValues())
-                values.values.append(score.value)
+                self._values[subject].setdefault(score.metric, CaseValues()).add(score.value, score.data)
         return RowCase(case, row)
 
     def report(self) -> Report:
@@ -325,7 +325,7 @@ def _subject_names(subjects: list[tuple[str, str, int]]) -> dict[tuple[str, str,
 def _scores(result: PromptfooResult) -> Iterator[Score]:
     grade = result.grade or PromptfooGrade()
     reason = grade.reason or ""
-    yield _score("pass", float(result.success), reason)
+    yield _score("pass", float(result.success), reason, right_wrong=True)
     if result.score is not None:
         yield _score("score", result.score, "")
     named = result.named_scores or {}
@@ -342,12 +342,16 @@ def _scores(result: PromptfooResult) -> Iterator[Score]:
         if taken[name] > 1:
             name = f"{name} {taken[name]}"
         value = part.score if part.score is not None else None if part.passed is None else float(part.passed)
-        yield _score(name, value, part.reason or "", assertion.get("value"))
+        # The score of an assertion that can only pass or fail repeats its outcome.
+        right_wrong = part.passed is not None and value == float(part.passed)
+        yield _score(name, value, part.reason or "", assertion.get("value"), right_wrong=right_wrong)
     for name, value in named.items():
         yield _score(name, value, "\n".join(reasons.get(name, ())))
 
 
-def _score(metric: str, value: float | None, reason: str, expected: Any = None) -> Score:
+def _score(
+    metric: str, value: float | None, reason: str, expected: Any = None, *, right_wrong: bool = False
+) -> Score:
     number = value if value is not None and isfinite(value) else None
     return Score(
         *UNPLACED,
@@ -356,6 +360,7 @@ def _score(metric: str, value: float | None, reason: str, expected: Any = None) 
         status="scored" if number is not None else "not_applicable",
         value=number,
         reason=reason,
+        data={RIGHT_WRONG: True} if right_wrong else None,
         expected=_plain(expected),
     )
 

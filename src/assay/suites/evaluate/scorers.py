@@ -52,6 +52,8 @@ from assay.suites.evaluate.subjects import make_function_context
 NO_ANSWER = "no answer"
 PAIRS = "pairs"
 """Key in the data of a score of a corpus metric such as BLEU: the (target, answer) pairs of all repeats."""
+RIGHT_WRONG = "right_wrong"
+"""Key in the data of a score whose value was True or False, not a number that happens to be 1 or 0."""
 
 
 # The items of `score=`
@@ -94,6 +96,8 @@ class OwnScorer(Struct, frozen=True):
     name: str = ""
     higher_is_better: bool | None = True
     version: str = ""
+    right_wrong: bool | None = None
+    """Whether 1 means right and 0 wrong. None: only if the function returns True and False."""
 
 
 ScorerLike = str | Callable[..., Any] | NamedMetric | AnswerJudge | Rubric | OwnScorer
@@ -153,14 +157,21 @@ def rubric(text: str, *, column: str = "", name: str = "rubric") -> Rubric:
 
 
 def scorer(
-    function: Callable[..., Any], *, name: str = "", higher_is_better: bool | None = True, version: str = ""
+    function: Callable[..., Any],
+    *,
+    name: str = "",
+    higher_is_better: bool | None = True,
+    version: str = "",
+    right_wrong: bool | None = None,
 ) -> OwnScorer:
-    """Score with your function and set its name, its direction or its version.
+    """Score with your function and set its name, its direction, its version or its scale.
 
     The function takes any of `answer, target, row, ctx, records`. Set `version` if the function depends on something
     that assay cannot compare between runs, such as a model that it loads. Another version scores the answers again.
+    `right_wrong=True` declares that the function's 1 means right and its 0 wrong: the number then has the interval of
+    a proportion, and a case without an answer counts as 0. A function that returns True and False needs no declaration.
     """
-    return OwnScorer(function, name, higher_is_better, version)
+    return OwnScorer(function, name, higher_is_better, version, right_wrong)
 
 
 def gold_columns(scorers: Sequence[ScorerLike]) -> list[str]:
@@ -186,6 +197,8 @@ class MetricAbout(Struct, frozen=True):
 
     aggregation: str = "mean"
     higher_is_better: bool | None = True
+    right_wrong: bool | None = None
+    """Whether 1 means right and 0 wrong. None: only if every value was True or False."""
 
 
 class EvaluateScorer(Scorer):
@@ -264,7 +277,9 @@ def _mean(repeats: list[Scored]) -> Scored:
         return Scored(data={PAIRS: pairs})
     values = [repeat.value for repeat in repeats if repeat.value is not None]
     reason = next((repeat.reason for repeat in repeats if repeat.reason), "")
-    data = {"repeats": [repeat.value for repeat in repeats]}
+    data: dict[str, Any] = {"repeats": [repeat.value for repeat in repeats]}
+    if all(isinstance(repeat.data, dict) and RIGHT_WRONG in repeat.data for repeat in repeats):
+        data[RIGHT_WRONG] = True
     if values:
         return Scored(sum(values) / len(values), "scored", reason, data)
     status = next((repeat.status for repeat in repeats if repeat.status == "invalid"), repeats[0].status)
@@ -291,8 +306,7 @@ class MetricScorer(EvaluateScorer):
             if option not in parameters:
                 raise UsageError(registry.unknown(f"option of {spec.metric}", option, sorted(parameters)))
         self._measure: Measure = module.build(**spec.options)
-        self._right_wrong: bool = module.RIGHT_WRONG
-        self.about = MetricAbout(module.AGGREGATIONS[0], module.HIGHER_IS_BETTER)
+        self.about = MetricAbout(module.AGGREGATIONS[0], module.HIGHER_IS_BETTER, module.RIGHT_WRONG)
         super().__init__(spec.name, [spec.metric, spec.column, spec.options], rows, target)
 
     async def measure(
@@ -320,7 +334,9 @@ class MetricScorer(EvaluateScorer):
 
     def without_answer(self) -> Mapping[str, Scored]:
         """Score 0 if the metric tells right from wrong. Other metrics leave the case out."""
-        return {self.name: Scored(0.0, reason=NO_ANSWER)} if self._right_wrong else super().without_answer()
+        if self.about.right_wrong:
+            return {self.name: Scored(0.0, reason=NO_ANSWER)}
+        return super().without_answer()
 
 
 def _like(target: Any, answer: Any) -> Any:
@@ -348,14 +364,17 @@ class FunctionScorer(EvaluateScorer):
         self._function = spec.function
         self._timeout = timeout
         self._arguments: Arguments = scorer_arguments(spec.function, has_target=bool(rows.gold_columns))
-        self._truth = returns_truth(spec.function)
-        self.about = MetricAbout(higher_is_better=spec.higher_is_better)
+        right_wrong = spec.right_wrong
+        if right_wrong is None and returns_truth(spec.function):
+            right_wrong = True
+        self.about = MetricAbout(higher_is_better=spec.higher_is_better, right_wrong=right_wrong)
         self.identity: FunctionIdentity = identify(spec.function)
         stable = spec.version or (self.identity.has_source and not self.identity.unknown)
         # assay cannot tell whether an unknown value changed. A random salt makes such a scorer run again in every
         # start, because computing a score twice is better than reporting a stale one.
         salt = spec.version if stable else os.urandom(8).hex()
-        super().__init__(name, [self.identity.parts, salt, name, spec.higher_is_better], rows, target)
+        settings = [self.identity.parts, salt, name, spec.higher_is_better, spec.right_wrong]
+        super().__init__(name, settings, rows, target)
 
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
@@ -390,8 +409,10 @@ class FunctionScorer(EvaluateScorer):
         return {str(key): _scored(value) for key, value in result.items()}
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """Score 0 if the function returns bools. Otherwise leave the case out."""
-        return {self.name: Scored(0.0, reason=NO_ANSWER)} if self._truth else super().without_answer()
+        """Score 0 if the function tells right from wrong. Otherwise leave the case out."""
+        if self.about.right_wrong:
+            return {self.name: Scored(0.0, reason=NO_ANSWER)}
+        return super().without_answer()
 
 
 def _copy(value: Any) -> Any:
@@ -406,7 +427,7 @@ def _scored(value: Any) -> Scored:
         value = value.item()
     try:
         if isinstance(value, (bool, int, float)) and math.isfinite(value):
-            return Scored(float(value))
+            return Scored(float(value), data={RIGHT_WRONG: True} if isinstance(value, bool) else None)
         text = cut_end(repr(value), 80)
     except Exception:  # noqa: BLE001 - an int beyond every float, or a repr of the user that raises
         text = f"a value of type {type(value).__name__} that cannot be used"
@@ -417,6 +438,7 @@ def _scored(value: Any) -> Scored:
 class JudgeScorer(EvaluateScorer):
     """Asks the judge whether an answer means the same as its reference."""
 
+    about = MetricAbout(right_wrong=True)
     needs_target = True
 
     def __init__(
@@ -463,6 +485,8 @@ class JudgeScorer(EvaluateScorer):
 
 class RubricScorer(EvaluateScorer):
     """Asks the judge whether an answer meets a rubric."""
+
+    about = MetricAbout(right_wrong=True)
 
     def __init__(self, spec: Rubric, panel: Panel, rows: EvaluateRows, target: Callable[[int], Any]) -> None:
         if panel.name == OFFLINE:

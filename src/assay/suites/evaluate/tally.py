@@ -14,8 +14,8 @@ from assay.core.types import Score
 from assay.core.user_code_errors import message_of
 from assay.scoring import statistics
 from assay.scoring.intervals import Bounds, statistic_interval
-from assay.scoring.metric_builders import mean_metric, proportion_metric, ratio_metric
-from assay.suites.evaluate.scorers import NO_ANSWER, PAIRS, MetricAbout
+from assay.scoring.metric_builders import mean_metric, ratio_metric
+from assay.suites.evaluate.scorers import NO_ANSWER, PAIRS, RIGHT_WRONG, MetricAbout
 
 # Number of failed cases in the report. `run.cases(failed=True)` returns all of them.
 _SHOWN = 10
@@ -30,6 +30,7 @@ class MetricValues:
         self.left_out: Counter[str] = Counter()
         self._numbers = array("d")
         self._pairs: list[Any] = []
+        self._only_truths = True
         self.repeats: list[list[float]] = []
 
     def add(self, score: Score | None, why: str) -> None:
@@ -42,21 +43,23 @@ class MetricValues:
             self._pairs += score.data[PAIRS]
         else:
             self._numbers.append(score.value)
+            self._only_truths &= isinstance(score.data, dict) and RIGHT_WRONG in score.data
             repeats = score.data.get("repeats") if isinstance(score.data, dict) else None
             if repeats and all(value in (0.0, 1.0) for value in repeats):
                 self.repeats.append(repeats)
 
     def metric(self) -> Metric:
-        """Return the metric with its denominator and interval. If all values are 0 or 1, it is Wilson's interval."""
-        name, numbers = self.name, self._numbers
-        left_out, higher = dict(self.left_out), self.about.higher_is_better
+        """Return the metric with its denominator and interval."""
+        left_out, right_wrong = dict(self.left_out), self.about.right_wrong
         if self._pairs:
             return self._corpus_metric(left_out)
-        if all(number in (0.0, 1.0) for number in numbers):
-            return proportion_metric(
-                name, sum(numbers), len(numbers), left_out=left_out, higher_is_better=higher
-            )
-        return mean_metric(name, numbers, left_out=left_out, higher_is_better=higher)
+        return mean_metric(
+            self.name,
+            self._numbers,
+            right_wrong=self._only_truths if right_wrong is None else right_wrong,
+            left_out=left_out,
+            higher_is_better=self.about.higher_is_better,
+        )
 
     def _corpus_metric(self, left_out: dict[str, int]) -> Metric:
         """Return a metric that is computed from all cases at once, such as BLEU."""

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.core.errors import InputError, Problem, UsageError
+from assay.core.files import MAX_NAME_BYTES, can_exist
 from assay.core.registry import unknown
 from assay.core.schema import KeyPath, convert
 from assay.core.yamlfile import YamlFile, load_yaml
@@ -157,6 +158,10 @@ class PipelineFile:
         if not _FOLDER_NAME.fullmatch(self.id) or self.id == "assay":
             message = f"{self.id!r} cannot be the name of the results folder; use letters, digits, _ and -"
             self.add(("id",), message)
+        elif not can_exist(self.id):
+            self.add(
+                ("id",), f"the results folder has this name, which may have {MAX_NAME_BYTES} bytes at most"
+            )
         self.name = shape.name or self.id
         self.default_testset = shape.default_testset
         self.inputs = self._read_inputs(shape.inputs or [])
@@ -358,7 +363,7 @@ class PipelineFile:
         """Return the file that a `code_file` names; None if there is none."""
         # Prompt Lab's paths are relative to the project, the folder above `pipelines`.
         files = [folder / str(name) for folder in (self.path.parent, Path(), self.path.parent.parent)]
-        return next((file for file in files if file.is_file()), None)
+        return next((file for file in files if can_exist(file) and file.is_file()), None)
 
 
 def output_key(step: dict[str, Any]) -> str:

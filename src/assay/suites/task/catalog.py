@@ -24,9 +24,10 @@ from msgspec import Struct
 
 from assay.core.bounds import read_file
 from assay.core.errors import InputError, Problem, UsageError, similar_file, similar_names
+from assay.core.files import can_exist, fitting_name
 from assay.core.registry import unknown
 from assay.core.yamlfile import MAX_YAML_BYTES, YAML_SUFFIXES, FunctionRef
-from assay.suites.task.config import KeyOrigin, TaskConfig, TaskFiles, TaskSettings, read_task
+from assay.suites.task.config import KeyOrigin, TaskConfig, TaskFiles, TaskSettings, name_problem, read_task
 
 # An unindented key, the rest of its line, and the lines below that belong to its value: list items, indented
 # lines, blank lines and comments.
@@ -39,6 +40,9 @@ _COMMENT = re.compile(r"(?:^|\s)#.*")
 _IGNORED_FOLDERS = frozenset({"__pycache__", ".ipynb_checkpoints"})
 # Characters that some file system does not allow in a name, as the harness replaces them.
 _UNSAFE = re.compile(r'["<>:/|\\?*\[\]]+')
+# Bytes of a task's name in the names of its files. The longest is `.samples_<task>_<time>.jsonl.hashes.tmp`, and a
+# file system allows 255 bytes.
+MAX_PART_BYTES = 200
 _PATTERN = re.compile(r"[*?\[]")
 # The message about an unknown name lists all known names if there are fewer than this.
 _MAX_LISTED = 50
@@ -370,6 +374,8 @@ def read_group(
     """Build a group from the settings in its file and its members. Raises InputError with every problem."""
     entries = values.get("aggregate_metric_list") or []
     problems: list[Problem] = []
+    if problem := name_problem(name):
+        problems.append(Problem(f"{origin.where('group')} group", problem))
     metrics = []
     for position, entry in enumerate(entries if isinstance(entries, list) else [entries]):
         where = f"{origin.where('aggregate_metric_list', position)} aggregate_metric_list.{position}"
@@ -390,8 +396,10 @@ def read_group(
         filters = entry.get("filter_list")
         if isinstance(filters, str):
             filters = [filters]
-        weighted = entry.get("weight_by_size", True) is not False
-        metrics.append(GroupMetric(metric, filters, weighted, where))
+        weighted = entry.get("weight_by_size", True)
+        if not isinstance(weighted, bool):
+            problems.append(Problem(where, f"weight_by_size: expected true or false, found {weighted!r}"))
+        metrics.append(GroupMetric(metric, filters, bool(weighted), where))
     metadata = values.get("metadata") or {}
     if not isinstance(metadata, dict):
         where = f"{origin.where('metadata')} metadata"
@@ -555,12 +563,17 @@ def _expand_files(name: str) -> list[str]:
 def is_path(name: str) -> bool:
     """Return whether a name on the command line is a path and not the name of a task."""
     path = Path(name)
-    return path.suffix in YAML_SUFFIXES or path.is_file()
+    return path.suffix in YAML_SUFFIXES or (can_exist(path) and path.is_file())
 
 
 def sanitise(name: str) -> str:
     """Return the name of a model or task for use in a file name: `/a/b` becomes `__a__b`."""
     return _UNSAFE.sub("__", name) if name.strip(".") else "__"
+
+
+def task_file_part(name: str) -> str:
+    """Return a task's name as it stands in the names of its files. One that is too long is cut and gets a hash."""
+    return fitting_name(sanitise(name), MAX_PART_BYTES)
 
 
 def _without_duplicates(nodes: list[TaskNode]) -> list[TaskNode]:

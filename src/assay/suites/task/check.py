@@ -11,6 +11,7 @@ from typing import Any
 
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError
 from assay.core.file_check import NOT_RUN, CheckOptions, FileCheck, contents, nearest, python_problem
+from assay.core.files import can_exist
 from assay.core.schema import shorten
 from assay.core.spec import build
 from assay.core.templates import TemplateProblem, check_template
@@ -319,7 +320,9 @@ def _function_problem(ref: FunctionRef) -> str:
     if not module:
         return f"!function {ref.name}: expected module.name"
     path = function_file(ref)
-    if path.is_file():
+    if not can_exist(path):
+        problem = "no file can have this name"
+    elif path.is_file():
         problem = python_problem(path, name)
     else:
         # Of a module in a package the package would be imported to find it.
@@ -418,8 +421,8 @@ class FolderCheck:
             names = self._names_of(members)
             if names is not None:
                 yield from find_missing_metrics(group.metrics, names)
-        for name, paths in self._folder.duplicates().items():
-            yield Problem(str(paths[1]), f"{paths[0]} has the name {name!r} too", "warning")
+        for name, (first, second, *_) in self._folder.duplicates().items():
+            yield Problem(str(second), f"{first} has the name {name!r} too", "warning")
         files = f"{fine:,} of {len(paths):,} files are fine"
         message = f"{self._tasks:,} tasks and {self._groups:,} groups, {files}"
         yield Problem(str(self._folder.root), message, "note")

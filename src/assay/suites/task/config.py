@@ -12,6 +12,7 @@ the task file. It is imported only when a run needs it.
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ from msgspec import Struct
 
 from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
+from assay.core.excerpt import cut_end
+from assay.core.files import can_exist
 from assay.core.params import secret_problem
 from assay.core.registry import unknown
 from assay.core.user_code_errors import UserCodeError
@@ -285,9 +288,23 @@ def _find_key_problems(config: TaskConfig) -> Iterator[Problem]:
         if value is not None and not isinstance(value, (*kinds, FunctionRef)):
             names = " or ".join(_TYPE_NAMES[kind] for kind in kinds)
             yield Problem(config.where(key), f"expected {names}, found {value!r}")
+    if isinstance(name := values.get("task"), str) and (problem := name_problem(name)):
+        yield Problem(config.where("task"), problem)
+    for key, value in values.items():
+        if key != "generation_kwargs" and not _is_finite(value):
+            yield Problem(
+                config.where(key), "NaN and infinity are not numbers of JSON, in which results are written"
+            )
     for key, reason in _REFUSED.items():
         if values.get(key) is not None:
             yield Problem(config.where(key), f"{key} is set: {reason}")
+
+
+def name_problem(name: str) -> str:
+    """Return why a name of a task or group cannot be part of a file name; empty if it can."""
+    if not name.strip():
+        return "the name is empty"
+    return "a name cannot have the character NUL" if "\0" in name else ""
 
 
 def override_generation(generation: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -322,17 +339,30 @@ def find_generation_problems(generation: Any, where: Callable[[str], str]) -> It
         tokens = generation.get(key)
         if tokens is not None and type(tokens) is not int:
             yield Problem(where(key), f"expected a whole number, found {tokens!r}")
+        elif tokens is not None and tokens < 1:
+            yield Problem(where(key), f"expected at least 1, found {tokens}")
     if problem := secret_problem(generation):
         yield Problem(where("headers"), problem)
     if "temperature" in generation:
         temperature = generation["temperature"]
         try:
-            float(temperature)
-            is_number = not isinstance(temperature, bool)
+            is_number = math.isfinite(float(temperature)) and not isinstance(temperature, bool)
         except (TypeError, ValueError):
             is_number = False
         if not is_number:
             yield Problem(where("temperature"), f"expected a number, found {temperature!r}")
+    for key, value in generation.items():
+        if key != "temperature" and not _is_finite(value):
+            yield Problem(where(str(key)), f"{value!r} is not a number of JSON, in which requests are sent")
+
+
+def _is_finite(value: Any) -> bool:
+    """Return False for NaN and infinity, also inside a list or a mapping."""
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def is_list_of_documents(value: Any) -> bool:
@@ -413,7 +443,7 @@ class TaskFiles:
         paths = []
         for name in names if isinstance(names, list) else [names]:
             path = file.path.parent / str(name)
-            if os.path.normpath(path) not in self._included and not path.is_file():
+            if os.path.normpath(path) not in self._included and not (can_exist(path) and path.is_file()):
                 raise InputError(Problem(file.where("include"), f"there is no file {str(name)!r} to include"))
             paths.append(path)
         return paths
@@ -436,6 +466,8 @@ def import_function(value: Any, where: str) -> Any:
         message = "a path is not allowed. Put the function into a Python file beside this file, and write module.name"
         raise InputError(Problem(where, f"!function {value.name}: {message}"))
     path = function_file(value)
+    if not can_exist(path):
+        raise InputError(Problem(where, f"!function {cut_end(value.name, 80)}: no file can have this name"))
     if path.is_file():
         try:
             with datasets_stand_in():
@@ -476,7 +508,7 @@ def setting_identity(value: Any) -> Any:
     """Return a setting for a fingerprint. A function is identified by its file and the files that it imports."""
     if isinstance(value, FunctionRef):
         path = function_file(value)
-        return f"{value.name}@{code_sha256(path) if path.is_file() else 'installed'}"
+        return f"{value.name}@{code_sha256(path) if can_exist(path) and path.is_file() else 'installed'}"
     if isinstance(value, dict):
         return {key: setting_identity(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -159,6 +159,10 @@ def _metric_list() -> JsonSchema:
                 one_of(sorted(AGGREGATIONS), TEXT), "How the values of all documents become one number."
             ),
             "higher_is_better": described({}, "true or false. Decides which run of a comparison is better."),
+            "right_wrong": described(
+                {"type": "boolean"},
+                "true: values are 1 for right and 0 for wrong, so the number has the interval of a proportion.",
+            ),
         },
         "required": ["metric"],
     }

@@ -19,13 +19,13 @@ from msgspec.structs import replace
 
 import assay
 from assay.core.exported import CasePart, ExportedRun, Exporter, case_parts, interim_loss
-from assay.core.files import write_whole
+from assay.core.files import fitting_name, write_whole
 from assay.core.imported import UNPLACED
 from assay.core.report import Entry, Metric
 from assay.core.suite import CaseView
 from assay.core.types import ASK, Record
 from assay.solvers.prompt import PromptInputs
-from assay.suites.task.catalog import sanitise
+from assay.suites.task.catalog import sanitise, task_file_part
 from assay.suites.task.filters import NO_FILTER
 from assay.suites.task.lm_eval_results import DOCUMENT, FORMAT
 from assay.suites.task.outputs import TaskGold
@@ -115,7 +115,9 @@ class _HarnessFiles:
             for view in self._run.cases():
                 task = _Task(view.end.subject, view.end.set)
                 if task not in writers:
-                    path = self._folder(task.subject) / f"samples_{sanitise(task.name)}_{self._when}.jsonl"
+                    path = (
+                        self._folder(task.subject) / f"samples_{task_file_part(task.name)}_{self._when}.jsonl"
+                    )
                     generation = next((call.request.params for call in view.calls if call.request), None)
                     names = self._filters[task] or [NO_FILTER]
                     writers[task] = stack.enter_context(SamplesWriter(path, names, generation))
@@ -132,7 +134,7 @@ class _HarnessFiles:
         return files
 
     def _folder(self, subject: str) -> Path:
-        folder = self._target / sanitise(subject.partition("/")[2] or subject or "model")
+        folder = self._target / fitting_name(sanitise(subject.partition("/")[2] or subject or "model"))
         folder.mkdir(exist_ok=True)
         return folder
 

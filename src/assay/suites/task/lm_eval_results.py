@@ -32,7 +32,7 @@ from assay.core.types import ASK, Call, Failure, Record, Request, Response, Scor
 from assay.scoring import statistics
 from assay.scoring.intervals import statistic_interval, wilson
 from assay.scoring.statistics import BOOTSTRAP_DRAWS
-from assay.suites.task.catalog import sanitise
+from assay.suites.task.catalog import task_file_part
 from assay.suites.task.dataset.documents import document_key
 from assay.suites.task.filters import NO_FILTER, FilterChain
 from assay.suites.task.metrics import TaskMetric
@@ -327,9 +327,14 @@ class _TaskSamples:
         for name in map(str, names):
             if name not in row:
                 continue
-            if name not in self._scoring.metrics and not isinstance(row[name], (int, float)):
+            if name not in self._scoring.metrics:
                 # Samples without settings: a corpus metric such as bleu has a pair of texts here.
-                self._scoring.metrics[name] = _declared_metric(name, {})
+                is_number = isinstance(row[name], (int, float))
+                self._scoring.metrics[name] = (
+                    TaskMetric(name, right_wrong=_is_right_wrong(name))
+                    if is_number
+                    else _declared_metric(name, {})
+                )
             scored = scored_value(self._scoring.metric(name), row[name], data)
             yield Score(
                 *UNPLACED,
@@ -410,7 +415,7 @@ def _metrics_in_file(
 ) -> list[MetricResult]:
     """Return the numbers of a task or group in the results file that are not among the known ones.
 
-    `shares` names the metrics, each with its filter, that are means of values from 0 to 1.
+    `shares` names the metrics, each with its filter, that are shares of right answers.
     """
     names = {(result.metric, result.filter) for result in known}
     counts = numbers.get("sample_count")
@@ -434,7 +439,7 @@ def _metrics_in_file(
             stderr=error,
             higher_is_better=directions.get(metric),
         )
-        if number is not None and _is_proportion(number, error, result.count):
+        if number is not None and _is_right_wrong(metric) and _is_proportion(number, error, result.count):
             result.is_share = True
             result.interval = wilson(round(number * result.count), result.count)
             result.interval_method = "wilson"
@@ -488,7 +493,13 @@ def _declared_metric(name: str, entry: Mapping[str, Any]) -> TaskMetric:
         aggregation=aggregation if known else "!function",
         aggregate=statistics.AGGREGATIONS[aggregation] if known else _no_number,
         higher_is_better=higher if isinstance(higher, bool) else None,
+        right_wrong=entry.get("right_wrong", _is_right_wrong(name)) is True,
     )
+
+
+def _is_right_wrong(name: str) -> bool:
+    """Return True for a metric of the harness whose value is 1 for right and 0 for wrong."""
+    return name in registry.built_in("metric") and registry.find("metric", name).RIGHT_WRONG is True
 
 
 def _no_number(values: Any) -> None:
@@ -533,7 +544,7 @@ def _samples_path(results: Path, task: str) -> Path | None:
     match = _RESULTS_NAME.fullmatch(results.name) or _OTHER_RESULTS_NAME.fullmatch(results.name)
     when = match["when"] if match else None
     path = results.with_name(
-        f"samples_{sanitise(task)}_{when}.jsonl" if when else f"samples_{sanitise(task)}.jsonl"
+        f"samples_{task_file_part(task)}_{when}.jsonl" if when else f"samples_{task_file_part(task)}.jsonl"
     )
     return path if path.is_file() else None
 

@@ -28,7 +28,7 @@ from assay.suites.task.config import CHOICE, GENERATE, LIKELIHOOD, ROLLING, Task
 from assay.suites.task.filters import NO_FILTER, FilterChain, build_with_options
 from assay.suites.task.outputs import NO_LABEL, TaskGold
 
-_ENTRY_KEYS = frozenset({"metric", "aggregation", "higher_is_better", "hf_evaluate"})
+_ENTRY_KEYS = frozenset({"metric", "aggregation", "higher_is_better", "hf_evaluate", "right_wrong"})
 # Options of exact_match. Existing task files also pass them to other metrics, where the harness ignores them.
 _EXACT_MATCH_OPTIONS = frozenset({"ignore_case", "ignore_punctuation", "ignore_numbers", "regexes_to_ignore"})
 
@@ -37,7 +37,8 @@ class TaskMetric(Struct, frozen=True):
     """A metric with its options.
 
     `measure` computes the value of one generated answer. It is None for metrics of likelihoods, for `user_function` and
-    for tasks with `process_results`. `right_wrong` means that the value is 1 for right and 0 for wrong.
+    for tasks with `process_results`. `right_wrong` declares that the value is 1 for right and 0 for wrong: the number
+    has the interval of a proportion, and a document without an answer counts as 0.
     """
 
     name: str
@@ -190,12 +191,13 @@ class _MetricReader:
         if isinstance(name, FunctionRef):
             return self._read_function(name, entry)
         if not self._imports and ".py:" in name:
-            return TaskMetric(name, None, "mean", statistics.mean, entry.get("higher_is_better"))
+            higher, right_wrong = entry.get("higher_is_better"), _read_right_wrong(entry)
+            return TaskMetric(name, None, "mean", statistics.mean, higher, right_wrong)
         options = {key: value for key, value in entry.items() if key not in _ENTRY_KEYS}
         module = self._find_module(name)
         aggregation, aggregate = self._read_aggregation(entry, module)
         higher = entry.get("higher_is_better", getattr(module, "HIGHER_IS_BETTER", None))
-        right_wrong = getattr(module, "RIGHT_WRONG", False)
+        right_wrong = _read_right_wrong(entry, default=getattr(module, "RIGHT_WRONG", False))
         measure = None
         if not self._has_process_results and self._output == GENERATE:
             measure = self._build_measure(module, aggregation, options)
@@ -249,7 +251,8 @@ class _MetricReader:
         function = import_function(ref, self._where) if self._imports else None
         aggregation, aggregate = self._read_aggregation(entry, None)
         higher = entry.get("higher_is_better")
-        return TaskMetric(name, None, aggregation, aggregate, higher, user_function=function, options=options)
+        right_wrong = _read_right_wrong(entry)
+        return TaskMetric(name, None, aggregation, aggregate, higher, right_wrong, function, options)
 
     def _read_aggregation(self, entry: dict[str, Any], module: Any) -> tuple[str, Callable[[Any], Any]]:
         default = module.AGGREGATIONS[0] if module else "mean"
@@ -264,6 +267,13 @@ class _MetricReader:
                 unknown(f"aggregation for {entry['metric']}", str(name), list(module.AGGREGATIONS))
             )
         return str(name), statistics.AGGREGATIONS[name]
+
+
+def _read_right_wrong(entry: dict[str, Any], *, default: bool = False) -> bool:
+    right_wrong = entry.get("right_wrong", default)
+    if not isinstance(right_wrong, bool):
+        raise UsageError(f"right_wrong: expected true or false, found {right_wrong!r}")
+    return right_wrong
 
 
 # Metrics of likelihoods

@@ -21,10 +21,11 @@ import msgspec
 import assay
 from assay.core.arguments import arguments_for
 from assay.core.connect import Role
+from assay.core.files import fitting_name
 from assay.core.judges import JudgeInfo
 from assay.core.spec import RunSpec
 from assay.core.suite import RunFacts
-from assay.suites.task.catalog import TaskNode, all_groups, groups_inner_first, sanitise
+from assay.suites.task.catalog import TaskNode, all_groups, groups_inner_first, sanitise, task_file_part
 from assay.suites.task.config import KEYS, written_setting
 from assay.suites.task.options import TaskOptions, seeds_of
 from assay.suites.task.tally import MetricResult, TaskNumbers, aggregate_group
@@ -40,7 +41,7 @@ def file_names(spec: RunSpec, tasks: list[str], started: float) -> tuple[Path, s
     assert isinstance(options, TaskOptions)
     folder = Path(spec.output_dir)
     if not options.results_name:
-        folder /= sanitise(spec.model.partition("/")[2])
+        folder /= fitting_name(sanitise(spec.model.partition("/")[2]))
     when = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
     if options.lm_eval_quirks:
         # The harness writes microseconds, and no task in the name of the results file.
@@ -49,7 +50,7 @@ def file_names(spec: RunSpec, tasks: list[str], started: float) -> tuple[Path, s
         return folder, f"{options.results_name}_{when}.json", f"samples_{{}}_{when}.jsonl"
     if options.lm_eval_quirks:
         return folder, f"results_{when}.json", f"samples_{{}}_{when}.jsonl"
-    task = f"{sanitise(tasks[0])}_" if len(tasks) == 1 else ""
+    task = f"{task_file_part(tasks[0])}_" if len(tasks) == 1 else ""
     return folder, f"results_{task}{when}.json", f"samples_{{}}_{when}.jsonl"
 
 

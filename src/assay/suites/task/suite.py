@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from assay.core.connect import CHAT, LIKELIHOOD
 from assay.core.errors import Problem, UsageError
-from assay.core.files import write_whole
+from assay.core.files import fitting_name, write_whole
 from assay.core.hashing import fingerprint
 from assay.core.report import AnswerCount, Curve, Entry, Metric, Point, Report, Table
 from assay.core.spec import RunSpec
@@ -43,13 +43,14 @@ from assay.core.suite import (
 from assay.core.types import Request, Score
 from assay.solvers.prompt import PromptSolver
 from assay.suites.task.catalog import (
+    MAX_PART_BYTES,
     Catalog,
     TaskGroup,
     TaskSelection,
     all_groups,
     is_path,
     list_tasks,
-    sanitise,
+    task_file_part,
     tasks_of,
 )
 from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
@@ -111,8 +112,12 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         if model != spec.model:
             options = replace(options, harness_model=spec.model or DEFAULT_MODEL)
         spec = replace(spec, model=model, model_args=args, options=options)
+        if "\0" in model:
+            raise UsageError(f"--model: {model!r} has the character NUL, which no folder of results can have")
         path = Path(spec.output_dir)
         if path.suffix == ".json":
+            if fitting_name(path.stem, MAX_PART_BYTES) != path.stem:
+                raise UsageError(f"--output-dir: the name {path.name!r} is too long for a results file")
             options = replace(options, results_name=path.stem)
             spec = replace(spec, output_dir=str(path.parent), options=options)
         return spec
@@ -177,7 +182,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     def _refuse_equal_file_names(self) -> None:
         names: dict[str, str] = {}
         for task in self.tasks:
-            other = names.setdefault(sanitise(task.name), task.name)
+            other = names.setdefault(task_file_part(task.name), task.name)
             if other != task.name:
                 raise UsageError(
                     f"the tasks {other!r} and {task.name!r} would write to the same samples file"
@@ -268,7 +273,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         quirks: Counter[str] = Counter()
         numbers: dict[str, TaskNumbers] = {}
         for task in self.tasks:
-            path = folder / samples_name.format(sanitise(task.name)) if writes_samples else None
+            path = folder / samples_name.format(task_file_part(task.name)) if writes_samples else None
             own_results = task_results if name == task.name else iter(())
             numbers[task.name], digest = self._finish_task(task, own_results, path, quirks)
             if name == task.name:

@@ -19,9 +19,9 @@ from assay.core.errors import AssayError
 from assay.core.excerpt import cut_end
 from assay.core.function_source import place_of
 from assay.core.report import Interval, Metric
-from assay.core.types import End, Score
+from assay.core.types import BAD_CASE, End, Score
 from assay.core.user_code_errors import is_failure, last_line, message_of
-from assay.scoring.intervals import statistic_interval, wilson
+from assay.scoring.intervals import statistic_interval, t_interval, wilson
 from assay.scoring.statistics import left_sum, pass_at_k, stderr
 from assay.suites.task.catalog import GroupMetric, TaskGroup
 from assay.suites.task.metrics import TaskMetric, no_group_value
@@ -30,6 +30,8 @@ from assay.suites.task.scorer import TaskScoring
 
 # Why a document that has an answer is left out: there is no score of it.
 _NOT_SCORED = "not scored"
+# Why a document is left out of which no request can be made.
+_BAD_DATA = "bad data"
 
 
 class MetricResult(Struct, kw_only=True):
@@ -50,7 +52,7 @@ class MetricResult(Struct, kw_only=True):
     higher_is_better: bool | None = None
     numerator: int | None = None
     is_share: bool = False
-    """True if the number is a mean of values from 0 to 1."""
+    """True if the number is a mean of right (1) and wrong (0) answers, or of shares of right ones."""
     interval: Interval | None = None
     interval_method: str = ""
     reason: str = ""
@@ -103,11 +105,15 @@ class MetricScores:
             result.reason = f"{metric.aggregation} raised {type(problem).__name__}: {message}{_at(place)}"
             return result
         result.value, result.stderr = value, error
-        result.is_share = metric.aggregation == "mean" and all(0 <= number <= 1 for number in values)
+        result.is_share = self._is_share()
         if result.is_share and all(number in (0.0, 1.0) for number in values):
             result.numerator = values.count(1.0)
             result.interval = wilson(result.numerator, len(values))
             result.interval_method = "wilson"
+        elif metric.aggregation == "mean" and not result.is_share:
+            if error is not None and _is_finite(value):
+                bounds = t_interval(value, error * error, len(values) - 1)
+                result.interval, result.interval_method = bounds
         else:
             bounds = statistic_interval(value, error, len(values), is_share=result.is_share)
             result.interval, result.interval_method = bounds
@@ -119,6 +125,17 @@ class MetricScores:
                 f"{metric.aggregation} returned {text}, which is not a finite number{comma}{place}"
             )
         return result
+
+    def _is_share(self) -> bool:
+        """Return True for a mean of answers that are right or wrong: the metric says so, or every value is a bool.
+
+        The range of the values is no evidence: seconds, or differences that are all 0, can lie between 0 and 1 too.
+        """
+        if self.metric.aggregation != "mean":
+            return False
+        if self.metric.right_wrong:
+            return all(0 <= value <= 1 for value in self._values)
+        return all(type(value) is bool for value in self._values)
 
 
 def _at(place: str) -> str:
@@ -217,19 +234,25 @@ class TaskTally:
 
     def add(self, end: End | None, scores: list[Score], verdicts: Sequence[Score] = ()) -> None:
         """Add one case: its end (None if unfinished), its scores, and the judge's scores."""
-        self.add_case(end.status if end else "unfinished", scores, verdicts)
+        is_bad = end is not None and end.failure is not None and end.failure.kind == BAD_CASE
+        status = end.status if end else "unfinished"
+        self.add_case(status, scores, verdicts, reason=_BAD_DATA if is_bad else status)
 
-    def add_case(self, status: str, scores: list[Score], verdicts: Sequence[Score] = ()) -> None:
-        """Do what `add` does, for the status of a case."""
+    def add_case(
+        self, status: str, scores: list[Score], verdicts: Sequence[Score] = (), *, reason: str = ""
+    ) -> None:
+        """Do what `add` does, for the status of a case. `reason` says why it is left out if it has no scores."""
+        reason = reason or status
         self._counts[status] += 1
         if self._judge_scores is not None:
             for verdict in verdicts:
                 self._judge_scores.add(verdict)
             if not verdicts:
-                reason = "not judged" if status in ("ok", "subject_error") else status
-                self._judge_scores.left_out[reason] += 1
+                self._judge_scores.left_out[
+                    "not judged" if status in ("ok", "subject_error") else reason
+                ] += 1
         if not scores:
-            self._without_scores[_NOT_SCORED if status == "ok" else status] += 1
+            self._without_scores[_NOT_SCORED if status == "ok" else reason] += 1
             return
         for score in self._with_names(scores) if self._learns_names else scores:
             tallies = self._tallies[score.part]
@@ -380,7 +403,7 @@ def report_metric(result: MetricResult) -> Metric:
 
 
 def share_names(results: Collection[MetricResult]) -> set[tuple[str, str]]:
-    """Return the metrics, each with its filter, that are a mean of values from 0 to 1 in every task that has them."""
+    """Return the metrics, each with its filter, that are a share of right answers in every task that has them."""
     others = {(result.metric, result.filter) for result in results if not result.is_share}
     return {(result.metric, result.filter) for result in results} - others
 

@@ -22,7 +22,7 @@ from assay.core import registry
 from assay.core.arguments import takes_do_sample
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.spec import DEFAULT_SEED, RunSpec, apply_limit
-from assay.core.types import Failure
+from assay.core.types import BAD_CASE, Failure
 from assay.core.user_code import call_here
 from assay.core.user_code_errors import UserCodeError
 from assay.solvers.prompt import PromptInputs
@@ -336,7 +336,7 @@ class Task:
             requests = self._requests.requests(contexts, gold)
         except BadDocument as problem:
             where = row.document.where
-            failure = Failure("bad_case", f"{problem} ({where})", where, traceback=problem.traceback)
+            failure = Failure(BAD_CASE, f"{problem} ({where})", where, traceback=problem.traceback)
             return PromptInputs([]), TaskGold(row.value, ""), failure
         inputs = PromptInputs(requests, self.values["repeats"], cut=not self._options.lm_eval_quirks)
         if self._spec.judge:

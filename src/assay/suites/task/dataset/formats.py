@@ -36,6 +36,7 @@ from assay.core.bounds import (
 )
 from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.core.errors import InputError, MissingExtra, Problem
+from assay.core.files import can_exist
 from assay.core.parquet import read_parquet
 
 Rows = Iterator[tuple[int, bytes]]
@@ -130,6 +131,8 @@ def find_files(names: str | list[str], beside: Path) -> list[Path]:
     """
     files: list[Path] = []
     for name in [names] if isinstance(names, str) else names:
+        if not can_exist(name):
+            return []
         for base in (Path(), beside):
             matches = [base / name] if (base / name).is_file() else glob_files(base, name)
             if matches:

@@ -22,6 +22,7 @@ import msgspec
 
 from assay.core.bounds import read_file
 from assay.core.errors import InputError, MissingExtra, Problem, similar_file
+from assay.core.files import can_exist
 from assay.core.foreign_yaml import MAX_YAML_BYTES, decode_yaml
 from assay.core.named_code import is_restricted
 from assay.suites.task.dataset.documents import Documents, spool_rows
@@ -116,6 +117,9 @@ class DataSource:
         """Return the files. None for a data set that only `datasets` can read, such as one of the Hub."""
         if self.path in FORMATS:
             return self._layout_of_format()
+        where = self._where("dataset_path")
+        if not can_exist(self.path):
+            raise InputError(Problem(where, "this can be neither a folder nor the name of a data set"))
         for base in (Path(), self._beside):
             if (base / self.path).is_dir():
                 layout = folder_layout(base / self.path, self.name, self.options, self._where)
@@ -178,7 +182,7 @@ class DataSource:
         name = self.options.get("data_dir")
         if name is None:
             return None
-        for base in (Path(), self._beside):
+        for base in (Path(), self._beside) if can_exist(str(name)) else ():
             if (base / str(name)).is_dir():
                 return base / str(name)
         raise InputError(Problem(self._where("dataset_kwargs", "data_dir"), f"there is no folder {name!r}"))
