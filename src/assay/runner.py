@@ -619,7 +619,7 @@ class Runner:
         permits = {
             addresses_of(up.model): permits_of(up.model, spec.concurrency) for up in upstreams.values()
         }
-        gateway = Gateway(upstreams)
+        gateway = Gateway(upstreams, {name: role.sdk_params for name, role in suite.roles.items()})
         callers = {
             name: Caller(
                 up,
