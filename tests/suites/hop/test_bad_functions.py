@@ -12,7 +12,7 @@ from servers.fake_openai import FakeOpenAI
 from support.hop_batch import Batch, numbered, numbers, results_of
 
 BAD = """
-import asyncio, sys, time
+import asyncio, os, sys, time
 
 {kind} hop(n):
     if n != 2:
@@ -22,6 +22,8 @@ import asyncio, sys, time
 BODIES = {
     "raise KeyError('gone')": "[KeyError] 'gone' (hop.py:7",
     "sys.exit(3)": "[SystemExit] 3 (hop.py:7",
+    "os._exit(0)": "[SystemExit] os._exit would end the whole run (hop.py:7",
+    "os.execlp('true', 'true')": "[SystemExit] os.execv would end the whole run (hop.py:7",
     "raise KeyboardInterrupt": "[KeyboardInterrupt]",
     "raise GeneratorExit": "[GeneratorExit]",
     "return float('nan')": "no JSON",
