@@ -48,7 +48,7 @@ def test_a_bad_row_is_an_error_and_the_batch_goes_on(tmp_path: Path, kind: str, 
     run = Batch(tmp_path, BAD.format(kind=kind, body=body), numbered(3)).run()
     one, bad, three = results_of(run)
     assert [json.loads(row["hop_result"]) for row in (one, three)] == [{"answer": 1}, {"answer": 3}]
-    assert (bad["hop_result"], bad["hop_stats"]["status"]) == (None, "ERROR")
+    assert (bad["hop_result"], bad["hop_stats"]["status"]) == ("null", "ERROR")
     assert BODIES[body] in bad["hop_stats"]["error"]
     assert len(bad["hop_stats"]["error"]) < 3_000
     actual = numbers(run.report)["default"]
