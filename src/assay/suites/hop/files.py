@@ -112,7 +112,7 @@ def store_of(folder: Path, contract: Contract, files: Sequence[Path] | None = No
         output_fields=fields,
         audit_key_field=contract.audit_key,
     )
-    return BaseDataStore(folder, config, files)
+    return BaseDataStore(folder, config, files=files)
 
 
 def results_folder(path: Path) -> Path:
