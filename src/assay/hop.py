@@ -25,7 +25,7 @@ from assay.suites.hop.files import data_store
 from assay.suites.hop.history import HistoryRecord, RecordCount, ResultIndex, count_records, first_input
 from assay.suites.hop.scorer import RowVerdict
 from assay.suites.hop.task_folder import HopTask, find_tasks, is_task, read_task
-from assay.view.hop import BaseService
+from assay.view.hop import BaseService, create_fastapi_app, create_pywebview_app
 
 __all__ = [
     "BaseDataStore",
@@ -45,6 +45,8 @@ __all__ = [
     "ViewConfig",
     "analyse",
     "count_records",
+    "create_fastapi_app",
+    "create_pywebview_app",
     "data_store",
     "find_tasks",
     "first_input",

@@ -67,8 +67,19 @@ class RoundResult(Struct, frozen=True, kw_only=True):
 class HopRounds:
     """The rounds of one person with one function and one profile. The profile is empty for a task without settings."""
 
-    def __init__(self, task: Path, profile: str, scratch: Path) -> None:
+    def __init__(
+        self,
+        task: Path,
+        profile: str,
+        scratch: Path,
+        *,
+        target: str = "",
+        observer: HopletObserver | None = None,
+    ) -> None:
+        """`target` is another function than that of the task's contract, `observer` another log than the task's."""
         self._task = task
+        self._target = target or str(task)
+        self._observer = observer
         self._profile = profile
         self._scratch = scratch
         self._count = 0
@@ -93,7 +104,7 @@ class HopRounds:
         data = _write_row(folder, request.fields)
         spec = api.spec(
             "hop",
-            target=str(self._task),
+            target=self._target,
             data=str(data),
             profiles=[self._profile] if self._profile else [],
             output_dir=str(folder),
@@ -104,8 +115,8 @@ class HopRounds:
         if self._models is None:
             self._models = open_run(spec).models
         logs = self._task / TEST_CASES
-        observer = None
-        if os.access(logs, os.W_OK):
+        observer = self._observer
+        if observer is None and os.access(logs, os.W_OK):
             observer = HopletObserver(logs / "observer.jsonl", self._task.name)
         suite = HopSuite(HopSuite.resolve(spec), feedback=request.feedback, observer=observer)
         self._runner = Runner(suite, self._models)

@@ -46,6 +46,7 @@ from assay.core.files import close_to_others
 from assay.core.hashing import fingerprint
 from assay.core.no_answer import leave_out_unanswered
 from assay.core.patterns import forget_stops
+from assay.core.process_end import refuse_exits
 from assay.core.protocols import Model, Upstream
 from assay.core.redact import Redactor, secrets_of
 from assay.core.report import CaseCounts, Report
@@ -528,7 +529,8 @@ class Runner:
             )
             if code_files.damaged:
                 self._notice([_DAMAGED_FILES])
-            with chdir("."), code_files:  # user code may change the working folder; chdir changes it back
+            # User code may change the working folder; chdir changes it back. It may try to end the process.
+            with chdir("."), refuse_exits(), code_files:
                 stopped = await self._loop(journal, info, cases)
             if code_files.too_many:
                 self._notice([_TOO_MANY_FILES])
@@ -620,7 +622,7 @@ class Runner:
         permits = {
             addresses_of(up.model): permits_of(up.model, spec.concurrency) for up in upstreams.values()
         }
-        gateway = Gateway(upstreams)
+        gateway = Gateway(upstreams, {name: role.sdk_params for name, role in suite.roles.items()})
         callers = {
             name: Caller(
                 up,

@@ -271,12 +271,12 @@ def test_times_of_a_run_of_assay_belong_to_their_profile(
     assert typed("hop", "ClauseCheck", "条款.jsonl", "--profiles", "careful", "best") == 0
     capsys.readouterr()
     document = analysed("ClauseCheck", capsys=capsys)
-    starts = [
-        line
+    profiles = [
+        line["metadata"]["profile"]
         for line in lines_of(project / "Tasks" / "ClauseCheck" / "TestCases" / "observer.jsonl")
-        if line["type"] == "run_start" and "profile" in line
+        if line["type"] == "run_end" and "metadata" in line
     ]
-    assert sorted(line["profile"] for line in starts) == ["best"] * 4 + ["careful"] * 4
+    assert sorted(profiles) == ["best"] * 4 + ["careful"] * 4
     for profile in ("careful", "best"):
         ((count, _, _),) = table(document, profile, "seconds")
         assert count == 4

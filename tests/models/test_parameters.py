@@ -15,6 +15,7 @@ from assay.core.errors import UsageError
 from assay.core.params import check_params, merge, with_params
 from assay.core.types import Request
 from assay.models.calling.adapt import OPENAI_CHANGES, find_change
+from assay.models.calling.foreign_sdk import read_chat_request, read_sdk_request
 
 from servers.loopback import LoopbackServer, chat
 from servers.reasoning_model import reasoning_model, rejection
@@ -365,6 +366,65 @@ def test_requests_of_another_sdk_get_the_parameters_in_their_body_and_likelihood
     assert with_params(embedding, {"top_p": 1}) is embedding
     likelihood = Request(model="m", prompt="a", continuation="b")
     assert with_params(likelihood, {"top_p": 1}) is likelihood
+
+
+PROFILE = {"temperature": 0.1, "max_tokens": 40, "stop": "END", "seed": 3, "extra_body": {"top_k": 5}}
+GOOGLE = "/v1beta/models/other:generateContent"
+
+
+@pytest.mark.parametrize(
+    ("path", "own", "expected"),
+    [
+        (
+            "/chat/completions",
+            {"seed": 8},
+            {"temperature": 0.1, "max_tokens": 40, "stop": ["END"], "seed": 3, "top_k": 5},
+        ),
+        (
+            "/chat/completions",
+            {"temperature": 0.9, "max_completion_tokens": 7, "stop": None},
+            {"temperature": 0.9, "max_completion_tokens": 7, "seed": 3, "top_k": 5},
+        ),
+        (
+            "/completions",
+            {"n": 2},
+            {"temperature": 0.1, "max_tokens": 40, "stop": ["END"], "seed": 3, "top_k": 5, "n": 2},
+        ),
+        (
+            "/responses",
+            {"input": "hi", "temperature": 1},
+            {"input": "hi", "temperature": 1, "max_output_tokens": 40, "top_k": 5},
+        ),
+        (
+            "/v1/messages",
+            {"max_tokens": 9},
+            {"temperature": 0.1, "max_tokens": 9, "stop_sequences": ["END"], "top_k": 5},
+        ),
+        ("/embeddings", {"input": "hi"}, {"input": "hi", "model": "other"}),
+        ("/moderations", {"input": "hi"}, {"input": "hi", "model": "other"}),
+    ],
+)
+def test_a_request_of_another_sdk_is_for_the_runs_model_and_sets_what_the_profile_does_not(
+    path: str, own: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    """The model that the SDK names counts only on paths that need a model of another kind."""
+    request = read_sdk_request("openai/run", "", path, {"model": "other", **own}, PROFILE)
+    assert (request.params["path"], request.params["body"]) == (path, expected)
+
+
+def test_googles_path_gets_the_runs_model_and_its_own_words_for_parameters() -> None:
+    body = {"contents": [], "generationConfig": {"temperature": 1}}
+    request = read_sdk_request("openai/run", "", GOOGLE, body, {**PROFILE, "headers": {"a": "b"}})
+    assert request.params["path"] == "/v1beta/models/run:generateContent"
+    config = {"temperature": 1, "maxOutputTokens": 40, "stopSequences": ["END"], "seed": 3, "topK": 5}
+    assert request.params["body"] == {"contents": [], "generationConfig": config}
+    assert request.params["headers"] == {"a": "b"}
+
+
+def test_a_request_of_another_sdk_to_a_model_without_an_endpoint_gets_the_profiles_parameters() -> None:
+    body = {"model": "other", "messages": [], "temperature": 0.9, "max_completion_tokens": 7, "seed": 8}
+    request = read_chat_request("local/run", "", body, {"temperature": 0.1, "max_tokens": 40, "top_p": 1})
+    assert request.params == {"temperature": 0.9, "max_tokens": 7, "top_p": 1}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ async def hop_verify(session, fields):
     if mode == "raise":
         raise ValueError("the source is down")
     if mode == "die":
-        os._exit(7)
+        os.kill(os.getpid(), 9)
     if mode == "fail":
         return "FAIL", {"error": f"not verified {calls}"}
     if mode == "ask" and len(session.feedback) < 2:

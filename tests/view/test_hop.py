@@ -170,10 +170,10 @@ def test_text_that_is_no_json_is_an_error() -> None:
 
 def test_records_say_the_profile_that_was_chosen(tmp_path: Path) -> None:
     """Results and errors; the store tells profiles apart by it, and as input it is taken off again."""
-    service = BaseService("fast")
+    service = BaseService(profile="fast")
     first = list(service._batch_worker([{"n": 1}, {"m": 2}], lambda fields: {"n": fields["n"]}))
     assert [one["profile"] for one in first] == ["fast", "fast"]
-    again = list(BaseService("careful")._batch_worker(first, echo))
+    again = list(BaseService(profile="careful")._batch_worker(first, echo))
     assert [(one["input"], one["profile"]) for one in again] == [({"n": 1}, "careful"), ({"m": 2}, "careful")]
     (tmp_path / "r.jsonl").write_text("".join(json.dumps(one) + "\n" for one in [*first, *again]))
     stats = BaseDataStore(tmp_path).get_stats("fast")

@@ -20,7 +20,7 @@ from assay.core.errors import AssayError, StopRun, UsageError
 from assay.core.excerpt import cut_end
 from assay.core.files import MAX_NAME_BYTES
 from assay.core.named_code import only_named_code
-from assay.core.process_end import leave_threads
+from assay.core.process_end import leave_threads, refuse_exits
 from assay.core.registry import unknown
 from assay.screen import tell
 from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
@@ -174,7 +174,10 @@ def main(arguments: list[str] | None = None) -> None:
     code: Any = 0
     try:
         # Not `cli.main`, which ends with 1 if the reader of a pipe has left.
-        with cli.make_context("assay", sys.argv[1:] if arguments is None else list(arguments)) as context:
+        with (
+            refuse_exits(),
+            cli.make_context("assay", sys.argv[1:] if arguments is None else list(arguments)) as context,
+        ):
             code = cli.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as end:

@@ -28,7 +28,7 @@ LIKELIHOOD = (
 )
 SCHEMA = "json_schema"  # restricts its reply to the JSON schema of `response_format`
 EMBEDDINGS = "embeddings"  # returns vectors of texts, for --embedder
-FORWARD = "forward"  # passes the requests of other SDKs to an endpoint unchanged
+FORWARD = "forward"  # passes the requests of other SDKs to an endpoint in their own form
 
 
 SEVERAL = "several endpoints"
@@ -139,6 +139,9 @@ class Role(Struct, frozen=True):
     params: dict[str, Any] = field(default_factory=dict)
     """Parameters of every request, such as those of --judge-kwargs. They override the request's own parameters; None
     removes one."""
+    sdk_params: dict[str, Any] | None = field(default_factory=dict)
+    """For code with its own SDK: parameters that its requests get unless they set them. Its requests are for this
+    model, whatever model they name. With None they pass as they are: the code may use other models of the endpoint."""
     needs: frozenset[str] = frozenset()
     """Abilities that the model must have, such as CHAT. Checked before the first request."""
     mark: Literal["ask", "score"] = "ask"

@@ -1,8 +1,8 @@
 """Runs the user's code: hop functions, memories, `python/` models, `!function`, loaders. Nothing else runs it.
 
-A call returns a value or raises one `UserCodeError`. `sys.exit`, a `KeyboardInterrupt` that the code raises itself,
-code that hangs and code that blocks the event loop fail one case only. Only `os._exit` and a crash in C end the
-process; the same command then continues the run.
+A call returns a value or raises one `UserCodeError`. `sys.exit`, `os._exit` (`process_end.py`), a `KeyboardInterrupt`
+that the code raises itself, code that hangs and code that blocks the event loop fail one case only. Only a crash in C
+ends the process, with an exit code that is not 0; the same command then continues the run.
 
     from assay.core import user_code
     from assay.core.user_code_errors import UserCodeError

@@ -22,6 +22,7 @@ from assay.core.code import code_sha256
 from assay.core.code_files import CodeFile, CodeFiles, outdated, watch_opens
 from assay.core.errors import InputError, Problem, UsageError, similar_file
 from assay.core.named_code import refuse_unnamed_file, refuse_unnamed_module
+from assay.core.process_end import refuse_exits
 from assay.core.user_code import call_here
 from assay.core.user_code_errors import UserCodeError
 
@@ -58,7 +59,7 @@ def load_module(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with chdir("."), _own_folder(path.resolve().parent), _files_read_by(name):
+        with chdir("."), refuse_exits(), _own_folder(path.resolve().parent), _files_read_by(name):
             call_here(loader.exec_module, (module,))
     except UserCodeError as error:
         del sys.modules[name]

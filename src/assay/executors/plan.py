@@ -31,6 +31,7 @@ class RoleFacts(Struct, frozen=True):
     endpoint: str
     can: frozenset[str]
     params: dict[str, Any]
+    sdk_params: dict[str, Any] | None = None
 
 
 class WorkerPlan(Struct, frozen=True, kw_only=True):
@@ -55,7 +56,7 @@ def make_plan(suite: Suite[Any, Any], models: Mapping[str, Model], *, home: Path
     """Return the plan for the workers of a run."""
     spec = suite.spec
     roles = {
-        name: RoleFacts(role.model, models[name].endpoint, models[name].can, role.params)
+        name: RoleFacts(role.model, models[name].endpoint, models[name].can, role.params, role.sdk_params)
         for name, role in suite.roles.items()
     }
     return WorkerPlan(

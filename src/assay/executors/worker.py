@@ -206,7 +206,9 @@ class CaseRunner:
                 upstreams = {
                     role: Upstream(facts.name, DriversModel(facts)) for role, facts in plan.roles.items()
                 }
-                self._gateway = Gateway(upstreams)
+                self._gateway = Gateway(
+                    upstreams, {role: facts.sdk_params for role, facts in plan.roles.items()}
+                )
                 self._last_turn = time.monotonic()  # the loop did not turn meanwhile
                 self._is_built = True
         except Exception as error:  # noqa: BLE001 - told to the driver, which stops with this sentence

@@ -1,7 +1,7 @@
 """Provider `openai/NAME`: chat models behind an OpenAI-compatible endpoint.
 
 Each request is a POST to `/chat/completions`. Requests of foreign SDKs, which arrive through the gateway, are
-passed to the endpoint unchanged.
+passed to the endpoint in their own form.
 
 A vendor with an endpoint of this kind is a file of a few lines: see `deepseek.py`.
 """

@@ -54,6 +54,57 @@ def test_a_run_that_returns(tmp_path: Path) -> None:
     assert "什么" in observer.path.read_text(encoding="utf-8")
 
 
+def test_hops_own_form_writes_the_same_records(tmp_path: Path) -> None:
+    """As HOP's document "HopletView" calls it: the path is a text, and each run has its own name of the Hoplet."""
+    observer = HopletObserver(str(tmp_path / "observer.jsonl"))
+    with observer.trace_run("abc-123", "verify_model_output", {"a": 1}) as tracer:
+        tracer.trace_step(1, "hop_get", "Break down", "OK", 3.456789, 0)
+        tracer.trace_step(2, "hop_judge", "Trace", "UNCERTAIN", 4.5, retry_count=1, metadata={"b": 2})
+        tracer.set_result({"score": 4})
+    with (
+        pytest.raises(KeyError),
+        observer.trace_run(run_id="abc-124", hoplet="verify_model_output", input_data={}),
+    ):
+        raise KeyError("gone")
+    with observer.trace_run("abc-125", "verify_model_output", {}):
+        pass
+    observer.close()
+    lines = records(tmp_path / "observer.jsonl")
+    for line in lines:
+        assert isinstance(line.pop("timestamp"), float)
+    assert all(line.pop("duration") >= 0 for line in lines if line["type"] == "run_end")
+    start = {"type": "run_start", "run_id": "abc-123", "hoplet": "verify_model_output", "input": {"a": 1}}
+    step = {"type": "step", "run_id": "abc-123"}
+    end = {"type": "run_end", "run_id": "abc-123"}
+    assert lines == [
+        start,
+        {
+            **step,
+            "step": 1,
+            "op": "hop_get",
+            "task": "Break down",
+            "status": "OK",
+            "duration": 3.4568,
+            "retry_count": 0,
+        },
+        {
+            **step,
+            "step": 2,
+            "op": "hop_judge",
+            "task": "Trace",
+            "status": "UNCERTAIN",
+            "duration": 4.5,
+            "retry_count": 1,
+            "metadata": {"b": 2},
+        },
+        {**end, "status": "UNCERTAIN", "result": {"score": 4}},
+        {**start, "run_id": "abc-124", "input": {}},
+        {**end, "run_id": "abc-124", "status": "FAIL", "metadata": {"error": "'gone'"}},
+        {**start, "run_id": "abc-125", "input": {}},
+        {**end, "run_id": "abc-125", "status": "OK", "result": None},
+    ]
+
+
 def test_a_run_without_steps_is_ok_and_one_that_raises_is_not(tmp_path: Path) -> None:
     """FAIL with the error, and no result."""
     observer = HopletObserver(tmp_path / "o.jsonl", "h")
@@ -180,7 +231,7 @@ def hop(n, session):
     if n == 2:
         with session.tracer.trace_step(op="look", task="at it") as step:
             step.status = "LACK_OF_INFO"
-    return {"answer": n}
+    return ("UNCERTAIN" if n == 1 else "OK"), {"answer": n}
 """
     batch = Batch(tmp_path, code, numbered(3))
     batch.run(workers=1)
@@ -190,11 +241,12 @@ def hop(n, session):
         *("run_start", "step", "run_end"),
         *("run_start", "run_end"),
     ]
-    assert [record["hoplet"] for record in lines if record["type"] == "run_start"] == ["hop"] * 3
-    assert [record["status"] for record in lines if record["type"] == "run_end"] == [
-        "OK",
-        "LACK_OF_INFO",
-        "FAIL",
-    ]
-    assert lines[-1]["metadata"]["error"].startswith("[ValueError] no")
+    starts = [record for record in lines if record["type"] == "run_start"]
+    ends = [record for record in lines if record["type"] == "run_end"]
+    assert [record["hoplet"] for record in starts] == ["hop"] * 3
+    assert {tuple(record) for record in starts} == {("type", "run_id", "timestamp", "hoplet", "input")}
+    # The status that the function returned, not that of its last step.
+    assert [record["status"] for record in ends] == ["UNCERTAIN", "OK", "FAIL"]
+    assert [record["metadata"]["profile"] for record in ends] == ["default"] * 3
+    assert ends[-1]["metadata"]["error"].startswith("[ValueError] no")
     assert "metadata" not in lines[3]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import pydantic
 import pytest
 
 from assay.core.connect import CHAT, SCHEMA, Connection
@@ -103,6 +104,55 @@ def test_a_result_or_what_is_missing() -> None:
     assert "object" in formats.result_schema("in words")["anyOf"][0]["properties"]["result"]["type"]
 
 
+class Year(pydantic.BaseModel):
+    year: int
+    names: list[str] = []
+
+
+class Unknown:
+    """A class that neither msgspec nor pydantic can check."""
+
+
+FORMS = [
+    (Year, {"year": 1900}, {"year": "1900"}, "result.year: Input should be a valid integer"),
+    (Year, {"year": 1900, "names": ["a"]}, {}, "result.year: Field required"),
+    (list[Year], [{"year": 1}], [{"year": None}], "result.0.year: Input should be a valid integer"),
+    (Year | None, None, 1, "result: Input should be"),
+    ({"when": Year}, {"when": {"year": 1}}, {"when": 1}, "result.when: Input should be"),
+    ((int, str), [1, "a"], ["a", 1], "result[0]: Expected `int`, got `str`"),
+    ((int, str), [1, "a"], [1], "result is not a JSON list of 2 items"),
+    ((int, Year), [1, {"year": 1}], {"a": 1}, "result is not a JSON list of 2 items"),
+    ({"city": (str, ...)}, {"city": "Oslo"}, {"city": 1}, "result.city: Expected `str`, got `int`"),
+]
+
+
+@pytest.mark.parametrize(("form", "good", "bad", "problem"), FORMS)
+def test_a_return_format_of_hop_is_checked(form: Any, good: Any, bad: Any, problem: str) -> None:
+    """Models of pydantic, tuples, and fields as HOP writes them."""
+    assert formats.form_problem(good, form) is None
+    assert (formats.form_problem(bad, form) or "").startswith(problem)
+
+
+def test_a_class_that_nothing_can_check_accepts_every_value() -> None:
+    assert formats.form_problem({"a": 1}, Unknown) is None
+
+
+def test_models_of_pydantic_and_tuples_have_a_description_and_a_schema() -> None:
+    assert '"year":{"title":"Year","type":"integer"}' in formats.describe_form(Year)
+    assert formats.describe_form((int, str)) == ("a JSON list of exactly 2 items: a whole number, a text")
+    schema = formats.result_schema({"all": list[Year], "pair": (int, str), "city": (str, ...)})
+    assert schema["$defs"]["Year"]["required"] == ["year"]
+    fields = schema["anyOf"][0]["properties"]["result"]["properties"]
+    assert fields["all"] == {"type": "array", "items": {"$ref": "#/$defs/Year"}}
+    assert fields["pair"] == {
+        "type": "array",
+        "prefixItems": [{"type": "integer"}, {"type": "string"}],
+        "minItems": 2,
+        "maxItems": 2,
+    }
+    assert fields["city"] == {"type": "string"}
+
+
 def test_a_choice_has_one_of_the_tools_and_its_arguments() -> None:
     """One without default is required; a tool that takes any name takes any object."""
     one, other, _ = formats.choice_schema(tools_by_name([price, anything]))["anyOf"]
@@ -126,6 +176,7 @@ def test_the_embedded_model_is_held_to_every_schema(tmp_path: Path, weights: Pat
             await session.hop_judge("It opened in 1998.", context, verifier="cross", **short),
             await session.hop_tool_use("What does a lamp cost?", [price], "", verifier=None, **short),
             await session.hop_get("When and where?", context, Event, verifier=None, **short),
+            await session.hop_get("When and where?", context, (Year, str), verifier=None, **short),
         ]
 
     lab = HopLab(tmp_path, model, model)

@@ -12,7 +12,7 @@ from servers.fake_openai import FakeOpenAI
 from support.hop_batch import Batch, numbered, numbers, results_of
 
 BAD = """
-import asyncio, sys, time
+import asyncio, os, sys, time
 
 {kind} hop(n):
     if n != 2:
@@ -22,6 +22,8 @@ import asyncio, sys, time
 BODIES = {
     "raise KeyError('gone')": "[KeyError] 'gone' (hop.py:7",
     "sys.exit(3)": "[SystemExit] 3 (hop.py:7",
+    "os._exit(0)": "[SystemExit] os._exit would end the whole run (hop.py:7",
+    "os.execlp('true', 'true')": "[SystemExit] os.execv would end the whole run (hop.py:7",
     "raise KeyboardInterrupt": "[KeyboardInterrupt]",
     "raise GeneratorExit": "[GeneratorExit]",
     "return float('nan')": "no JSON",
@@ -46,7 +48,7 @@ def test_a_bad_row_is_an_error_and_the_batch_goes_on(tmp_path: Path, kind: str, 
     run = Batch(tmp_path, BAD.format(kind=kind, body=body), numbered(3)).run()
     one, bad, three = results_of(run)
     assert [json.loads(row["hop_result"]) for row in (one, three)] == [{"answer": 1}, {"answer": 3}]
-    assert (bad["hop_result"], bad["hop_stats"]["status"]) == (None, "ERROR")
+    assert (bad["hop_result"], bad["hop_stats"]["status"]) == ("null", "ERROR")
     assert BODIES[body] in bad["hop_stats"]["error"]
     assert len(bad["hop_stats"]["error"]) < 3_000
     actual = numbers(run.report)["default"]

@@ -109,7 +109,7 @@ def test_an_error_row_has_no_result_and_its_reason(tmp_path: Path) -> None:
     batch = Batch(tmp_path, "def hop(n, session):\n    raise ValueError('no')\n", numbered(1))
     run = batch.run()
     (row,) = results_of(run)
-    assert row["hop_result"] is None
+    assert row["hop_result"] == "null"
     assert row["hop_stats"] == {
         "retry_count": 0,
         "execution_path": [],

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from servers.fake_openai import FakeOpenAI
-from support.hop_batch import Batch, numbered, results_of
+from servers.loopback import LoopbackServer, chat
+from support.hop_batch import Batch, lines_of, numbered, results_of
 
 ASYNC = """
 import openai
@@ -139,16 +140,25 @@ def _rows(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()[1:]]
 
 
-def test_each_profile_has_its_own_model_behind_its_address(tmp_path: Path, server: FakeOpenAI) -> None:
-    """The address of a row leads to the run side of its profile."""
-    server.reset()
-    batch = Batch(tmp_path, SYNC, numbered(2))
-    (tmp_path / "settings.yaml").write_text(
-        f"llms:\n  x: {{model: first, base_url: '{server.url}'}}\n  y: {{model: second, base_url: '{server.url}'}}\n"
-        "profiles: {a: {run: x}, b: {run: y, verify: x}}\n"
-    )
-    run = batch.run()
-    assert (run.exit_code, len(server.stats().requests)) == (0, 4)
-    lines = (run.folder / "calls.jsonl").read_text().splitlines()[1:]
-    models = [json.loads(line).get("request", {}).get("model") for line in lines]
-    assert {model for model in models if model} == {"openai/first", "openai/second"}
+@pytest.mark.parametrize("code", [SYNC, COMMON], ids=["session.base_url", "OPENAI_BASE_URL"])
+def test_an_sdk_gets_model_and_parameters_of_the_profile(tmp_path: Path, code: str) -> None:
+    """Whatever model the function names, so that the meta line of the result file is true."""
+    with LoopbackServer(lambda _: (200, chat("fine"))) as server:
+        batch = Batch(tmp_path, code, numbered(1))
+        (tmp_path / "settings.yaml").write_text(
+            "defaults: {max_tokens: 9, temperature: 0.5}\nllms:\n"
+            f"  x: {{model: first, base_url: '{server.url}'}}\n"
+            f"  y: {{model: second, base_url: '{server.url}', params: {{temperature: 0}}}}\n"
+            "profiles: {a: {run: x}, b: {run: y, verify: x}}\n"
+        )
+        options = {"settings": str(tmp_path / "settings.yaml"), "gen_kwargs": {"top_p": 1}}
+        if code is COMMON:
+            # One shared URL leads to one model, so there is one run for each profile.
+            runs = [batch.run(profiles=[name], shared_endpoint=True, **options) for name in ("a", "b")]
+        else:
+            runs = [batch.run(workers=1, **options)]
+    metas = [line for run in runs for line in lines_of(run) if "_type" in line]
+    assert [meta["run_llm"] for meta in metas] == ["first", "second"]
+    for meta, sent in zip(metas, server.bodies, strict=True):
+        assert (sent["model"], sent["top_p"]) == (meta["run_llm"], 1)
+        assert {name: sent[name] for name in ("max_tokens", "temperature")} == meta["run_params"]

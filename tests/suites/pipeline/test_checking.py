@@ -86,14 +86,22 @@ def test_invalid_expectations_are_found_before_the_run(lab: PipelineLab) -> None
     assert not (lab.folder / "out").exists()
 
 
-def test_a_testset_without_ids_gets_one_warning(lab: PipelineLab) -> None:
+def test_a_testset_of_an_agent_without_ids_gets_one_warning(lab: PipelineLab) -> None:
     """Prompt Lab's agents have such sets. The line numbers are the ids, and no two records may have the same."""
-    lab.write("agent_v1.jsonl", '{"text": "a"}\n{"text": "b"}\n{"id": 2, "text": "c"}\n')
-    warning, error = [
-        problem for problem in PipelineSuite.check(Path("agent_v1.jsonl")) if problem.level != "advice"
-    ]
+    path = Path("agents/mood/testsets/agent_v1.jsonl")
+    path.parent.mkdir(parents=True)
+    lab.write(str(path), '{"text": "a"}\n{"text": "b"}\n{"id": 2, "text": "c"}\n')
+    warning, error = [problem for problem in PipelineSuite.check(path) if problem.level != "advice"]
     assert warning.level == "warning"
     assert str(warning).startswith(
-        "agent_v1.jsonl:1: the id is missing, here and in 1 more; the line number is used"
+        f"{path}:1: the id is missing, here and in 1 more; the line number is used"
     )
-    assert str(error) == "agent_v1.jsonl:3 $.id: duplicate id '2', first used on line 2"
+    assert str(error) == f"{path}:3 $.id: duplicate id '2', first used on line 2"
+
+
+def test_a_record_of_a_pipeline_needs_an_id_in_both_formats(lab: PipelineLab) -> None:
+    """The format document requires it."""
+    lab.write("greet_basic.jsonl", '{"text": "a"}\n{"inputs": {"text": "b"}}\n')
+    assert [str(problem) for problem in PipelineSuite.check(Path("greet_basic.jsonl"))] == [
+        f"greet_basic.jsonl:{line}: the id is missing; every case needs a unique id" for line in (1, 2)
+    ]

@@ -1,6 +1,6 @@
 """Requests and replies of the SDKs that reach the gateway ("foreign": assay does not control them).
 
-Models with an HTTP endpoint get the SDK's request unchanged:
+Models with an HTTP endpoint get the SDK's request in its own form, whatever dialect of the endpoint it speaks:
 
     request = read_sdk_request(name, endpoint, "/chat/completions", body)   # is logged
     response = await forward(adapted, name, request, seed)                  # contains the whole reply
@@ -15,6 +15,7 @@ A reply to the SDK is built from the logged response alone, so a replay gives th
 from __future__ import annotations
 
 import base64
+import re
 from array import array
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,7 @@ from msgspec.structs import replace
 
 from assay.core.errors import ModelError
 from assay.core.hashing import fingerprint
+from assay.core.params import merge
 from assay.core.types import Failure, Request, Response
 from assay.models.calling.adapt import AdaptedEndpoint
 from assay.models.calling.http_errors import bad_reply, decode_json, reply_error
@@ -36,6 +38,7 @@ from assay.models.calling.openai_format import (
     read_reasoning,
     read_usage,
     request_headers,
+    request_params,
 )
 
 CHAT_PATH = "/chat/completions"
@@ -57,21 +60,95 @@ class SdkReply(Struct, frozen=True):
     content_type: str = JSON
 
 
-def read_sdk_request(model: str, endpoint: str, path: str, body: dict[str, Any]) -> Request:
+# How the dialects that an SDK may speak spell a profile's parameters, by the end of the path. A name that is not
+# listed is the same, "a.b" is the field b of the object a, and "" means that the dialect has no such parameter.
+_RESPONSES_NAMES = {
+    "max_tokens": "max_output_tokens",
+    "max_completion_tokens": "max_output_tokens",
+    "reasoning_effort": "reasoning.effort",
+    "verbosity": "text.verbosity",
+    **dict.fromkeys(("seed", "stop", "frequency_penalty", "presence_penalty", "response_format"), ""),
+}
+_MESSAGES_NAMES = {
+    "max_completion_tokens": "max_tokens",
+    "stop": "stop_sequences",
+    **dict.fromkeys(
+        ("seed", "frequency_penalty", "presence_penalty", "response_format", "reasoning_effort"), ""
+    ),
+}
+_GOOGLE_NAMES = {
+    "max_tokens": "maxOutputTokens",
+    "max_completion_tokens": "maxOutputTokens",
+    "stop": "stopSequences",
+    "top_p": "topP",
+    "top_k": "topK",
+    "frequency_penalty": "frequencyPenalty",
+    "presence_penalty": "presencePenalty",
+    **dict.fromkeys(("response_format", "reasoning_effort"), ""),
+}
+_DIALECTS: dict[str, dict[str, str]] = {
+    "/completions": {},
+    "/responses": _RESPONSES_NAMES,
+    "/messages": _MESSAGES_NAMES,
+}
+# Google's paths name the model, and its bodies have the parameters in an object of their own.
+_GOOGLE_PATH = re.compile(r"(.*/models/)[^/:]+(:(?:generateContent|streamGenerateContent))")
+_GOOGLE_PARAMS = "generationConfig"
+
+
+def read_sdk_request(
+    model: str, endpoint: str, path: str, body: dict[str, Any], sdk_params: dict[str, Any] | None = None
+) -> Request:
     """Return the SDK's request as a Request that `forward` can send.
 
-    Messages and prompt go into the fields of that name. The seed is removed, because the caller chooses it.
+    Messages and prompt go into the fields of that name. The seed is removed, because the caller chooses it. With
+    `sdk_params` the request is for the model of the run, and has these parameters unless it sets them itself.
     """
     rest = dict(body)
     messages = prompt = None
+    headers: dict[str, Any] = {}
     if path in (CHAT_PATH, TEXT_PATH):
         rest.pop("seed", None)
+    if sdk_params is not None:
+        path, rest = _address(path, rest, model.partition("/")[2], request_params(sdk_params))
+        headers = {"headers": sdk_params["headers"]} if sdk_params.get("headers") else {}
     if path == CHAT_PATH and _is_list_of_objects(body.get("messages")):
         messages = rest.pop("messages")
     if path == TEXT_PATH and isinstance(body.get("prompt"), str):
         prompt = rest.pop("prompt")
-    params = {"path": path, "body": rest}
+    params = {"path": path, "body": rest, **headers}
     return Request(model=model, endpoint=endpoint, prompt=prompt, messages=messages, params=params)
+
+
+def _address(
+    path: str, body: dict[str, Any], name: str, params: dict[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """Return path and body of a request for the model `name`, with parameters that the body's own override.
+
+    `forward` writes the model's name into a body that has none. Paths that do not generate text, such as /embeddings,
+    stay as they are: they need a model of another kind.
+    """
+    if google := _GOOGLE_PATH.fullmatch(path):
+        own = body.get(_GOOGLE_PARAMS) or {}
+        config = {**_translate(params, _GOOGLE_NAMES), **own}
+        return f"{google[1]}{name}{google[2]}", {**body, _GOOGLE_PARAMS: config}
+    names = next((names for end, names in _DIALECTS.items() if path.endswith(end)), None)
+    if names is None:
+        return path, body
+    own = {field: value for field, value in body.items() if field != "model"}
+    return path, merge(_translate(params, names), own)
+
+
+def _translate(params: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    """Return parameters in the words of a dialect."""
+    translated: dict[str, Any] = {}
+    for name, value in params.items():
+        outer, _, inner = names[name].partition(".") if name in names else (name, "", "")
+        if inner:
+            translated.setdefault(outer, {})[inner] = value
+        elif outer:
+            translated[outer] = [value] if name == "stop" and isinstance(value, str) else value
+    return translated
 
 
 def is_sdk_request(request: Request) -> bool:
@@ -251,8 +328,13 @@ class UnsupportedRequest(Exception):
 _NO_PARAMETERS = frozenset({"model", "messages", "seed", "stream", "stream_options", "n"})
 
 
-def read_chat_request(model: str, endpoint: str, body: dict[str, Any]) -> Request:
-    """Return a chat request in the form that suites use, so that equal requests share logged replies."""
+def read_chat_request(
+    model: str, endpoint: str, body: dict[str, Any], sdk_params: dict[str, Any] | None = None
+) -> Request:
+    """Return a chat request in the form that suites use, so that equal requests share logged replies.
+
+    It has the parameters of `sdk_params` that the SDK does not set itself.
+    """
     messages = body.get("messages")
     if not _is_list_of_objects(messages):
         raise UnsupportedRequest("the body has no list of messages")
@@ -263,6 +345,7 @@ def read_chat_request(model: str, endpoint: str, body: dict[str, Any]) -> Reques
     params = {name: value for name, value in body.items() if name not in _NO_PARAMETERS and value is not None}
     if "max_completion_tokens" in params:
         params["max_tokens"] = params.pop("max_completion_tokens")
+    params = merge(sdk_params or {}, params)
     if isinstance(params.get("stop"), str):
         params["stop"] = [params["stop"]]
     return Request(model=model, endpoint=endpoint, messages=messages, params=params)
@@ -284,7 +367,7 @@ def build_chat_reply(request: Request, response: Response, body: dict[str, Any])
         "id": f"chatcmpl-{fingerprint([request, response])}",
         "object": "chat.completion.chunk" if stream else "chat.completion",
         "created": 0,
-        "model": body.get("model") or request.model.partition("/")[2],
+        "model": request.model.partition("/")[2],
         "choices": [choice],
     }
     if response.usage:

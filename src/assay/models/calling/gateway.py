@@ -66,8 +66,12 @@ ENDPOINT_CLOSED = build_error(
 class Gateway:
     """Opens endpoints for the models of a run. The first `start` opens the port; most runs never need it."""
 
-    def __init__(self, upstreams: Mapping[str, Upstream]) -> None:
+    def __init__(
+        self, upstreams: Mapping[str, Upstream], sdk_params: Mapping[str, dict[str, Any] | None] | None = None
+    ) -> None:
+        """`sdk_params` are those of the roles (`core/connect.py`). A role without them passes requests as they are."""
         self._upstreams = upstreams
+        self._sdk_params = sdk_params or {}
         self._endpoints: dict[str, CaseEndpoint] = {}  # by token, the random part of the URL
         self._shared_token = secrets.token_urlsafe(16)
         self._start_lock = asyncio.Lock()
@@ -100,7 +104,7 @@ class Gateway:
 
     def _open(self, token: str, role: str, asker: Asker, on_close: Callable[[], object]) -> CaseEndpoint:
         url = f"{self._address}/c/{token}/v1"
-        endpoint = CaseEndpoint(url, self._upstreams[role], asker, on_close)
+        endpoint = CaseEndpoint(url, self._upstreams[role], asker, on_close, self._sdk_params.get(role))
         self._endpoints[token] = endpoint
         return endpoint
 
@@ -120,8 +124,16 @@ class CaseEndpoint:
     engine reads it here.
     """
 
-    def __init__(self, url: str, upstream: Upstream, asker: Asker, on_close: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        url: str,
+        upstream: Upstream,
+        asker: Asker,
+        on_close: Callable[[], object],
+        sdk_params: dict[str, Any] | None,
+    ) -> None:
         self.url = url
+        self._sdk_params = sdk_params
         self.failure: Failure | None = None
         self._upstream = upstream
         self._asker = asker
@@ -138,7 +150,9 @@ class CaseEndpoint:
         name, model = self._upstream
         try:
             if FORWARD in model.can or (path == EMBEDDINGS_PATH and EMBEDDINGS in model.can):
-                response = await self._ask(read_sdk_request(name, model.endpoint, path, body))
+                response = await self._ask(
+                    read_sdk_request(name, model.endpoint, path, body, self._sdk_params)
+                )
                 return build_reply(response)
             if path != CHAT_PATH or CHAT not in model.can:
                 return build_error(
@@ -146,7 +160,7 @@ class CaseEndpoint:
                     f"{name} has no OpenAI-compatible endpoint; the gateway offers {CHAT_PATH} for chat models "
                     f"only, not {path}",
                 )
-            request = read_chat_request(name, model.endpoint, body)
+            request = read_chat_request(name, model.endpoint, body, self._sdk_params)
             return build_chat_reply(request, await self._ask(request), body)
         except EndpointClosed:
             return ENDPOINT_CLOSED

@@ -11,6 +11,7 @@ have a maximum length, because a small model may write one without end.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -31,8 +32,8 @@ _MAX_DOCSTRING = 600  # characters of a tool's docstring in the prompt
 _KEYWORD_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-# A `form` is the `return_format` of hop_get: words, a type, a dict of field names and forms, or a list of
-# one form. None means any result.
+# A `form` is the `return_format` of hop_get: words, a type, a dict of field names and forms, a list of one form, or a
+# tuple with a form for each item of a list. None means any result. HOP writes a field of a dict as `(form, ...)`.
 
 
 def describe_form(form: Any) -> str:
@@ -49,13 +50,41 @@ def describe_form(form: Any) -> str:
         return f"a JSON object with all of these fields: {fields}"
     if isinstance(form, list):
         return f"a JSON list; each item is {describe_form(form[0])}" if form else "a JSON list"
+    if isinstance(form, tuple):
+        if _is_field(form):
+            return describe_form(form[0])
+        items = ", ".join(map(describe_form, form))
+        return f"a JSON list of exactly {len(form)} items: {items}"
     if isinstance(form, type) and form in _TYPE_WORDS:
         return _TYPE_WORDS[form]
     try:
         schema = msgspec.json.encode(msgspec.json.schema(form)).decode()
     except TypeError:
-        schema = getattr(form, "__name__", None) or repr(form)
+        adapter = _pydantic_adapter(form)
+        if adapter is None:
+            schema = getattr(form, "__name__", None) or repr(form)
+        else:
+            schema = msgspec.json.encode(adapter.json_schema()).decode()
     return f"JSON that meets this schema: {schema}"
+
+
+def _is_field(form: tuple[Any, ...]) -> bool:
+    """Return whether a tuple is a field in HOP's form: `(str, ...)` is a required text."""
+    return len(form) == 2 and form[1] is ...
+
+
+def _pydantic_adapter(form: Any) -> Any:
+    """Return pydantic's TypeAdapter of a type that msgspec does not know. None if pydantic does not know it either.
+
+    assay does not need pydantic. A user's model has imported it.
+    """
+    pydantic = sys.modules.get("pydantic")
+    if pydantic is None:
+        return None
+    try:
+        return pydantic.TypeAdapter(form)
+    except Exception:  # noqa: BLE001 - an older pydantic, or a type that it does not know
+        return None
 
 
 def form_schema(form: Any, definitions: Schema) -> Schema:
@@ -69,10 +98,19 @@ def form_schema(form: Any, definitions: Schema) -> Schema:
         return object_schema({str(name): form_schema(inner, definitions) for name, inner in form.items()})
     if isinstance(form, list):
         return {"type": "array", "items": form_schema(form[0] if form else None, definitions)}
+    if isinstance(form, tuple):
+        if _is_field(form):
+            return form_schema(form[0], definitions)
+        items = [form_schema(inner, definitions) for inner in form]
+        return {"type": "array", "prefixItems": items, "minItems": len(form), "maxItems": len(form)}
     try:
         (schema,), components = msgspec.json.schema_components([form])
     except TypeError:
-        return ANY_VALUE
+        adapter = _pydantic_adapter(form)
+        if adapter is None:
+            return ANY_VALUE
+        schema = adapter.json_schema()
+        components = schema.pop("$defs", {})
     definitions.update(components)
     return schema or ANY_VALUE
 
@@ -106,12 +144,37 @@ def form_problem(value: Any, form: Any, where: str = "result") -> str | None:
             if problem := form_problem(item, form[0] if form else None, f"{where}[{index}]"):
                 return problem
         return None
+    if isinstance(form, tuple):
+        if _is_field(form):
+            return form_problem(value, form[0], where)
+        if not isinstance(value, list) or len(value) != len(form):
+            return f"{where} is not a JSON list of {len(form)} items"
+        for index, (item, inner) in enumerate(zip(value, form, strict=True)):
+            if problem := form_problem(item, inner, f"{where}[{index}]"):
+                return problem
+        return None
     try:
         msgspec.convert(value, form)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, TypeError) as error:
+        try:
+            msgspec.json.schema(form)
+        except TypeError:  # msgspec does not know this type, or a part of it
+            return _pydantic_problem(value, form, where)
         return f"{where}: {error}"
-    except TypeError:
-        return None  # msgspec does not support this type, so it cannot be checked
+    return None
+
+
+def _pydantic_problem(value: Any, form: Any, where: str) -> str | None:
+    """Return what pydantic finds wrong with a value, or None. A type that it does not know accepts every value."""
+    adapter = _pydantic_adapter(form)
+    if adapter is None:
+        return None
+    try:
+        # Strict, because the function gets the value as it is: "1900" is no whole number.
+        adapter.validate_json(msgspec.json.encode(value), strict=True)
+    except sys.modules["pydantic"].ValidationError as error:
+        errors = error.errors(include_url=False)
+        return "; ".join(f"{'.'.join([where, *map(str, each['loc'])])}: {each['msg']}" for each in errors)
     return None
 
 

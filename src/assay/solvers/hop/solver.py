@@ -113,7 +113,7 @@ class HopSolver(Solver):
                 observed_run.failed(session.failure.message)
                 failure = ModelError(session.failure)
             else:
-                observed_run.end(result.value)
+                observed_run.end(result.value, result.status)
         # The steps of a failed call are recorded too: they show how far it came.
         for step in session.tracer.steps:
             ctx.emit("step", msgspec.to_builtins(step), str(step.step))

@@ -6,8 +6,14 @@ A `HopletObserver` appends them to a file during the run. Errors in either never
     observer = HopletObserver(Path("TestCases/observer.jsonl"), "FactCheck")
     call = observer.run({"question": "2+2?"})        # writes run_start
     call.step(step)                                  # one line for a step that closed
-    call.end({"answer": 4})                          # writes run_end; or call.failed("[KeyError] 'gone'")
+    call.end({"answer": 4}, "OK")                    # writes run_end; or call.failed("[KeyError] 'gone'")
     observer.close()
+
+HOP's own form of the same:
+
+    with HopletObserver("observer.jsonl").trace_run("run 1", "FactCheck", {"question": "2+2?"}) as tracer:
+        tracer.trace_step(1, "hop_get", "Add the numbers", "OK", 3.45)
+        tracer.set_result({"answer": 4})
 """
 
 from __future__ import annotations
@@ -216,9 +222,10 @@ class HopletObserver:
     dropped and counted in `lost`; `last_error` has the reason. Nothing is raised.
     """
 
-    def __init__(self, path: Path, hoplet: str, redact: Redactor | None = None) -> None:
+    def __init__(self, log_path: Path | str, hoplet: str = "", redact: Redactor | None = None) -> None:
         """`redact` replaces secrets in every line; without it, those of the environment are replaced."""
-        self.path = path
+        self.path = Path(log_path)
+        self.log_path = str(log_path)
         self.hoplet = hoplet
         self.lost = 0
         self.last_error = ""
@@ -235,11 +242,26 @@ class HopletObserver:
     def run(
         self, fields: dict[str, Any], profile: str = "", times: ObservedTimes | None = None
     ) -> ObservedRun:
-        """Write `run_start` for one call of the function. A profile is written too, so that times can be grouped.
+        """Write `run_start` for one call of the function. `run_end` has the profile, so that times can be grouped.
 
         `times` are those of a call that has ended already, on another machine.
         """
         return ObservedRun(self, fields, profile, times)
+
+    @contextmanager
+    def trace_run(self, run_id: str, hoplet: str, input_data: dict[str, Any]) -> Iterator[RunTracer]:
+        """Write `run_start`, and `run_end` when the block ends. Its status is that of the last traced step, else OK.
+
+        An exception in the block is logged as FAIL and raised again. This is the form of HOP's documents.
+        """
+        run = ObservedRun(self, input_data, run_id=run_id, hoplet=hoplet)
+        tracer = RunTracer(run)
+        try:
+            yield tracer
+        except Exception as error:
+            run.failed(str(error))
+            raise
+        run.end(tracer.last_result)
 
     def run_id(self) -> str:
         """Return a new id of 32 hex digits. A counter is cheaper than a random id for each row."""
@@ -337,12 +359,11 @@ def _locked(fd: int) -> Iterator[None]:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
-class _RunStartLine(Struct, tag="run_start", tag_field="type", omit_defaults=True):
+class _RunStartLine(Struct, tag="run_start", tag_field="type"):
     run_id: str
     timestamp: float
     hoplet: str
     input: dict[str, Any]
-    profile: str = ""
 
 
 class _StepLine(Struct, tag="step", tag_field="type", omit_defaults=True):
@@ -374,9 +395,9 @@ class ObservedTimes(Struct, frozen=True):
 
 
 class ObservedRun:
-    """The log of one call of the function. Its status is that of the last step, or FAIL if the call failed."""
+    """The log of one call of the function."""
 
-    __slots__ = ("_observer", "_started", "_status", "_times", "run_id")
+    __slots__ = ("_observer", "_profile", "_started", "_status", "_times", "run_id")
 
     def __init__(
         self,
@@ -384,14 +405,18 @@ class ObservedRun:
         fields: dict[str, Any],
         profile: str = "",
         times: ObservedTimes | None = None,
+        *,
+        run_id: str = "",
+        hoplet: str = "",
     ) -> None:
-        self.run_id = observer.run_id()
+        self.run_id = run_id or observer.run_id()
         self._observer = observer
+        self._profile = profile
         self._started = time.perf_counter()
         self._status = OK
         self._times = times
         now = times.started if times else time.time()
-        observer.write(_RunStartLine(self.run_id, now, observer.hoplet, fields, profile))
+        observer.write(_RunStartLine(self.run_id, now, hoplet or observer.hoplet, fields))
 
     def step(self, step: TraceStep) -> None:
         """Write a `step` line for a closed step."""
@@ -410,17 +435,57 @@ class ObservedRun:
             )
         )
 
-    def end(self, result: Any) -> None:
-        """Write `run_end` with the result of the function."""
+    def end(self, result: Any, status: str = "") -> None:
+        """Write `run_end` with the result of the function and its status; without one, that of the last step."""
+        metadata = {"profile": self._profile} if self._profile else UNSET
         self._observer.write(
-            _RunEndLine(self.run_id, time.time(), self._duration(), self._status, result=result)
+            _RunEndLine(
+                self.run_id, time.time(), self._duration(), status or self._status, result, metadata=metadata
+            )
         )
 
     def failed(self, error: str) -> None:
         """Write `run_end` for a function that raised, timed out, or returned an invalid result."""
-        self._observer.write(
-            _RunEndLine(self.run_id, time.time(), self._duration(), FAIL, metadata={"error": error})
-        )
+        metadata = {"error": error, "profile": self._profile} if self._profile else {"error": error}
+        self._observer.write(_RunEndLine(self.run_id, time.time(), self._duration(), FAIL, metadata=metadata))
 
     def _duration(self) -> float:
         return round(self._times.seconds if self._times else time.perf_counter() - self._started, 4)
+
+
+class RunTracer:
+    """What `HopletObserver.trace_run` gives: the steps and the result of one call, in the form of HOP's documents."""
+
+    def __init__(self, run: ObservedRun) -> None:
+        self._run = run
+        self.last_status: str | None = None
+        self.last_result: Any = None
+
+    def trace_step(
+        self,
+        step: int,
+        op: str,
+        task: str,
+        status: str,
+        duration: float,
+        retry_count: int = 0,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        """Write a `step` line."""
+        self.last_status = status
+        self._run.step(
+            TraceStep(
+                step=step,
+                op=op,
+                task=task,
+                status=status,
+                duration=round(duration, 4),
+                timestamp=time.time(),
+                retry_count=retry_count,
+                metadata=_json_metadata(metadata),
+            )
+        )
+
+    def set_result(self, result: Any) -> None:
+        """Keep the result for `run_end`."""
+        self.last_result = result

@@ -184,7 +184,8 @@ def _with_error(audit: Audit, error: Any, result: Any) -> Audit:
     """Set the error message of an audit and its status to ERROR. Returns the audit."""
     audit.status = "ERROR"
     audit.error = NO_MESSAGE if _is_empty(error) else _text(error)
-    audit.raw = result if isinstance(result, str) and result else None
+    # Rows of errors have no result: "null" in files of assay, null or an empty text in others.
+    audit.raw = result if isinstance(result, str) and result not in ("", "null") else None
     return audit
 
 

@@ -10,10 +10,11 @@ Errors count in every denominator. A mean is over the values that are numbers, o
 
 from __future__ import annotations
 
+import dataclasses
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import msgspec
 from msgspec import Struct
@@ -37,7 +38,8 @@ _MAX_LABELS = 50
 _decode = msgspec.json.Decoder().decode
 
 
-class FieldAggregation(Struct, frozen=True):
+@dataclasses.dataclass(frozen=True)
+class FieldAggregation:
     """How one output field is aggregated.
 
     `sub_field` is a key of the objects in an array. A distribution counts the values of that key.
@@ -83,20 +85,31 @@ class FieldStats(Struct, frozen=True, kw_only=True):
     """A distribution: each value with its count, the most frequent first."""
 
 
-class ViewConfig(Struct, frozen=True):
-    """The part of a task's view config that the store reads. `msgspec.convert` ignores the other keys.
+@dataclasses.dataclass(frozen=True)
+class ViewConfig:
+    """What a task's `View/config.py` says about the task, with the names and the order of HOP's documents.
 
-    `audit_key_field` distinguishes a result without a wrapper from an input row. It never drops a result.
+    The store reads the fields of the output, the columns and `audit_key_field`, which distinguishes a result without a
+    wrapper from an input row; it never drops a result. `BaseService` reads the function and the last two. DuckDB
+    needs no `empty_table_schema` here, and the pages of `assay view` have no window.
     """
 
     task_name: str = ""
     hoplet_name: str = ""
     description: str = ""
     hop_func_name: str = ""
-    input_fields: dict[str, str] = {}
-    output_fields: list[FieldAggregation] = []
-    sortable_columns: list[str] = []
+    input_fields: dict[str, str] = dataclasses.field(default_factory=dict)
+    output_fields: list[FieldAggregation] = dataclasses.field(default_factory=list)
+    empty_table_schema: str = ""
+    sortable_columns: Collection[str] = frozenset()
     audit_key_field: str | None = None
+    window_title: str = ""
+    window_width: int = 1200
+    window_height: int = 820
+    retry_quota: int | None = None
+    """How often `BaseService.retry_task` repeats a call; None is without a limit."""
+    max_feedback_rounds: int = 5
+    """How often `BaseService.submit_feedback` calls the function again."""
 
 
 class BaseDataStore:
@@ -106,19 +119,60 @@ class BaseDataStore:
     neither wait for it nor see half of it.
     """
 
+    @overload
     def __init__(
-        self, folder: Path | str, config: ViewConfig | None = None, files: Sequence[Path] | None = None
+        self,
+        config: ViewConfig,
+        testcases_dir: Path | str,
+        observer_log: Path | str | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        config: Path | str,
+        testcases_dir: ViewConfig | None = None,
+        *,
+        files: Sequence[Path] | None = None,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        config: ViewConfig | Path | str,
+        testcases_dir: Path | str | ViewConfig | None = None,
+        observer_log: Path | str | None = None,
+        *,
+        files: Sequence[Path] | None = None,
     ) -> None:
-        """With `files`, only these files are read instead of all files of the folder."""
+        """Take the config and the folder, as HOP does, or the folder alone, perhaps with a config after it.
+
+        `observer_log` is a log that is not in the folder. With `files`, only these files are read instead of all files
+        of the folder.
+        """
+        folder: Path | str | ViewConfig | None = testcases_dir
+        if not isinstance(config, ViewConfig):
+            folder = config
+            config = testcases_dir if isinstance(testcases_dir, ViewConfig) else ViewConfig()
+        if not isinstance(folder, (str, Path)):
+            raise UsageError("pass the folder of the results: BaseDataStore(config, testcases_dir)")
+        self.config = config
+        self.testcases_dir = str(folder)
+        self.observer_log = None if observer_log is None else str(observer_log)
         self.folder = Path(folder)
         self._files = files
-        self.config = config or ViewConfig()
+        columns = config.sortable_columns  # a set in HOP's documents
+        self._sort_columns = sorted(columns) if isinstance(columns, (set, frozenset)) else list(columns)
         self._load_lock = threading.Lock()
         self._tables: ResultTables | None = None
 
     def load_results(self, force_reload: bool = False) -> int:
         """Return the number of results, errors included. Reads the files again if one is new, gone or changed."""
         return self._load(force=force_reload).total
+
+    def close(self) -> None:
+        """Free the memory of the tables. A later query reads the files again."""
+        with self._load_lock:
+            self._tables = None
 
     @property
     def bad_lines(self) -> int:
@@ -128,6 +182,7 @@ class BaseDataStore:
     def get_stats(self, profile: str | None = None, *, without_profile: bool = False) -> dict[str, Any]:
         """Return `total`, `errors`, `completed`, `parse_errors` and one value per output field of the config.
 
+        A result is completed if it is no error and its status is OK, as in the report of a run.
         Without a config, every field that occurs is aggregated by the type of its values. Without `profile`,
         all results count, also those that have no profile. With `without_profile`, only those count.
         """
@@ -140,14 +195,16 @@ class BaseDataStore:
             digits = 1 if field.agg_type == "mean" else 4  # as HOP's own store rounds them
             columns.append(f"round({_aggregate_sql(field, tables.columns[field.path])}, {digits})")
         ((total, *row),) = tables.query(f"select {', '.join(columns)} from results {where}", values)  # noqa: S608
-        ((errors, parse_errors),) = tables.query(
-            f"select count(*) filter (failed), count(*) filter (parse_error) from odd {where}",  # noqa: S608
+        not_completed = "failed or coalesce(outcome, 'OK') != 'OK'"
+        ((errors, open_rows, parse_errors),) = tables.query(
+            f"select count(*) filter (failed), count(*) filter ({not_completed}), "  # noqa: S608
+            f"count(*) filter (parse_error) from odd {where}",
             values,
         )
         stats = {
             "total": total,
             "errors": errors,
-            "completed": total - errors,
+            "completed": total - open_rows,
             "parse_errors": parse_errors,
         }
         numbers = dict(zip((field.key for field in single), row, strict=True))
@@ -195,7 +252,7 @@ class BaseDataStore:
         return profiles
 
     def query_results(
-        self, offset: int = 0, limit: int = 50, sort_by: str | None = None, ascending: bool = False
+        self, *, offset: int = 0, limit: int = 50, sort_by: str | None = None, ascending: bool = False
     ) -> list[dict[str, Any]]:
         """Return a page of results as flat objects, in the order of the files or sorted by a column, nulls last."""
         if min(offset, limit) < 0:
@@ -259,6 +316,9 @@ class BaseDataStore:
                 )
             candidates = self.folder.glob("*.jsonl") if self._files is None else self._files
             paths = sorted(path for path in candidates if path.is_file())
+            log = Path(self.observer_log) if self.observer_log is not None else None
+            if log is not None and log.is_file() and not any(log.samefile(path) for path in paths):
+                paths.append(log)
             current = self._tables
             if current is not None and not force:
                 stamps = {path: FileStamp.of(path) for path in paths}
@@ -267,7 +327,9 @@ class BaseDataStore:
             output_fields = [
                 (field.path, field.agg_type == "distribution") for field in self.config.output_fields
             ]
-            tables = ResultTables(output_fields, self.config.sortable_columns, self.config.audit_key_field)
+            tables = ResultTables(
+                output_fields, sorted(self.config.sortable_columns), self.config.audit_key_field
+            )
             tables.read(paths)
             self._tables = tables
             return tables
@@ -276,7 +338,7 @@ class BaseDataStore:
         """Return the database columns by the names that a user may pass."""
         fields = {path[0]: column.name for path, column in tables.columns.items() if len(path) == 1}
         columns = fields | {name: name for name in IDENTITY}
-        return {name: columns[name] for name in self.config.sortable_columns or [*IDENTITY, *fields]}
+        return {name: columns[name] for name in self._sort_columns or [*IDENTITY, *fields]}
 
     def _order(self, tables: ResultTables, sort_by: str | None, ascending: bool) -> str:
         if sort_by is None:

@@ -73,7 +73,9 @@ class ResultFile:
         }
         if not result.ok:
             stats["error"] = result.error
-        self._write({**row.record, "hop_result": result.text, "hop_stats": stats, "profile": result.profile})
+        # HOP's document makes it a JSON text in every row. A row without a result has that of null.
+        text = "null" if result.text is None else result.text
+        self._write({**row.record, "hop_result": text, "hop_stats": stats, "profile": result.profile})
 
     def close(self) -> None:
         """Give the file its final name. A crash before this leaves no partial result file."""
@@ -110,7 +112,7 @@ def store_of(folder: Path, contract: Contract, files: Sequence[Path] | None = No
         output_fields=fields,
         audit_key_field=contract.audit_key,
     )
-    return BaseDataStore(folder, config, files)
+    return BaseDataStore(folder, config, files=files)
 
 
 def results_folder(path: Path) -> Path:

@@ -5,7 +5,7 @@
     call.seconds, call.steps
 
 A line of the log does not name the row. A call belongs to a row if input and result are equal, and the profile, if the
-log has one: assay writes it, HOP does not.
+log has one: assay writes it into the metadata of `run_end`, HOP does not.
 """
 
 from __future__ import annotations
@@ -61,18 +61,17 @@ class ObserverLog:
             if record["type"] == "run_start":
                 began = _number(record.get("timestamp")) or self._since
                 if began >= self._since - _TOLERANCE and (until is None or began < until):
-                    profile = record.get("profile")
-                    running[run_id] = ObservedCall(
-                        _encode(record.get("input")), began, profile if isinstance(profile, str) else ""
-                    )
+                    running[run_id] = ObservedCall(_encode(record.get("input")), began)
             elif record["type"] == "step":
                 if run_id in running:
                     running[run_id].steps.append(_step(record))
             elif (call := running.pop(run_id, None)) is not None:
                 metadata = record.get("metadata")
-                error = metadata.get("error") if isinstance(metadata, dict) else None
+                metadata = metadata if isinstance(metadata, dict) else {}
+                profile = metadata.get("profile")
+                call.profile = profile if isinstance(profile, str) else ""
                 call.seconds = _number(record.get("duration"))
-                self._calls[call.input, _encode(record.get("result", error))].append(call)
+                self._calls[call.input, _encode(record.get("result", metadata.get("error")))].append(call)
 
     @property
     def count(self) -> int:

@@ -26,4 +26,4 @@ def write_case(observer: HopletObserver, fields: dict[str, Any], profile: str, c
     if case.failure is not None:
         run.failed(case.failure.message)
     else:
-        run.end(json.loads(answer["result"]))
+        run.end(json.loads(answer["result"]), answer["status"])

@@ -28,6 +28,7 @@ from assay.core.hop_records import RESULT_KEYS, result_file_name
 from assay.core.hop_result import OK
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
+from assay.core.params import merge
 from assay.core.protocols import Scorer
 from assay.core.redact import Redactor, secrets_of
 from assay.core.report import Report
@@ -179,7 +180,12 @@ class HopSuite(Suite[HopOptions, HopRow]):
             for role, llm in zip(_role_names(profile), self._llms(profile), strict=True):
                 if llm.model:
                     roles[role] = Role(
-                        llm.model, llm.base_url, llm.key_in(file=keys), file, params=self.spec.gen_kwargs
+                        llm.model,
+                        llm.base_url,
+                        llm.key_in(file=keys),
+                        file,
+                        params=self.spec.gen_kwargs,
+                        sdk_params=merge(llm.params, self.spec.gen_kwargs),
                     )
         return roles
 

@@ -297,7 +297,7 @@ def testset_schema() -> JsonSchema:
     record["patternProperties"] = {
         "^expected_.": described({}, "Expected output of this name. It never reaches the pipeline.")
     }
-    # A v1 record without an id gets its line number.
+    # A v1 record in a testset of an agent may have no id.
     record["if"] = {"anyOf": [{"required": [key]} for key in sorted(V2_KEYS)]}
     record["then"] = {"required": ["id"]}
     return schema

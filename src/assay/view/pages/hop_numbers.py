@@ -146,7 +146,7 @@ def _stats(site: Site, state: HopState, task: HopTask, profile: str) -> StatsPag
 def _completion_cards(stats: dict[str, Any]) -> list[NumberCard]:
     total = stats["total"]
     cards = []
-    names = {"completed": "Without an error", "errors": "Errors", "parse_errors": "Plain texts, not JSON"}
+    names = {"completed": "Completed", "errors": "Errors", "parse_errors": "Plain texts, not JSON"}
     for key, label in names.items():
         if stats[key] or key != "parse_errors":
             share = stats[key] / total

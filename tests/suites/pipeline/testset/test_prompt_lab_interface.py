@@ -140,8 +140,9 @@ def test_a_missing_file_is_a_file_not_found_error(tmp_path: Path) -> None:
 
 
 def test_records_of_v1_without_ids_get_their_line_numbers(tmp_path: Path) -> None:
-    """With one warning for the file. A v2 record still needs an id."""
-    path = tmp_path / "a_b.jsonl"
+    """In a testset of an agent. A v2 record still needs an id."""
+    path = tmp_path / "agents" / "mood" / "testsets" / "a_b.jsonl"
+    path.parent.mkdir(parents=True)
     path.write_text(
         '// agents\n{"text": "a", "expected": "x"}\n\n{"text": "b"}\n{"id": "own", "text": "c"}\n'
     )

@@ -80,7 +80,7 @@ class TestsetLoader:
         path = _existing(path)
         problems: list[Problem] = []
         for raw_record in read_records(path, problems):
-            record = with_line_as_id(raw_record)
+            record = with_line_as_id(raw_record, path)
             check_record(record.value, declared, record, problems)
             _refuse(problems, path)
             yield TestCase.of(record.value, record.where(), declared)

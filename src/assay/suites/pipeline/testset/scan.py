@@ -26,6 +26,7 @@ from assay.suites.pipeline.testset.validation import (
     is_v2,
 )
 
+_AGENTS = "agents"
 _REPEATED_KEY = "duplicate key in one object; the last value is used"
 
 
@@ -70,7 +71,7 @@ def scan_file(
     try:
         for raw_record in read_records(path, problems):
             count += 1
-            record = with_line_as_id(raw_record)
+            record = with_line_as_id(raw_record, path)
             if record is not raw_record:
                 without_id.append(record)
             try:
@@ -99,12 +100,15 @@ def scan_file(
     return ScannedFile(path, records, dependencies)
 
 
-def with_line_as_id(record: FileRecord) -> FileRecord:
-    """Return a v1 record without an id with its line number as the id. Prompt Lab's agents have such testsets.
+def with_line_as_id(record: FileRecord, path: Path) -> FileRecord:
+    """Return a v1 record without an id with its line number as the id, if the file is a testset of an agent.
 
-    Other records are returned as they are: v2 requires an id.
+    Prompt Lab's agents have such testsets, `agents/NAME/testsets/*.jsonl`. Other records are returned as they are: the
+    format of pipelines requires an id.
     """
     if "id" in record.value or is_v2(record.value) or not record.line:
+        return record
+    if _AGENTS not in (folder.name for folder in path.resolve().parents[2:3]):
         return record
     return record._replace(value={"id": record.line, **record.value})
 
