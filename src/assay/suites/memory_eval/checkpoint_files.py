@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from assay.core.files import FILE_MODE, sync_data
@@ -109,15 +110,21 @@ class _GrowingFile:
     def add(self, lines: Sequence[bytes]) -> None:
         """Write lines behind the first `size` bytes. Whatever stood there is lost."""
         fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-        with os.fdopen(fd, "wb") as file:
-            file.truncate(self.size)
-            file.seek(self.size)
-            # Kept after the last write only: on a full disk, the bytes that were written are none of the file's.
-            sha256 = self.sha256.copy()
-            for line in lines:
-                for piece in (line, b"\n"):
-                    file.write(piece)
-                    sha256.update(piece)
-            file.flush()
-            sync_data(file.fileno())
-            self.size, self.sha256 = file.tell(), sha256
+        sha256, size = self.sha256.copy(), self.size
+        try:
+            os.ftruncate(fd, self.size)
+            with os.fdopen(fd, "wb", closefd=False) as file:
+                file.seek(self.size)
+                for line in lines:
+                    for piece in (line, b"\n"):
+                        file.write(piece)
+                        sha256.update(piece)
+                        size += len(piece)
+            sync_data(fd)
+            self.size, self.sha256 = size, sha256
+        except OSError:
+            with suppress(OSError):  # the first error has the cause
+                os.ftruncate(fd, self.size)
+            raise
+        finally:
+            os.close(fd)
