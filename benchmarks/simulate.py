@@ -125,6 +125,11 @@ def all_scenarios() -> Iterable[Scenario]:
         ((50, 1, 0.0), (500, 1, 0.0), (5, 30, 0.2), (50, 10, 0.2)), (0.3, 0.8)
     ):
         yield Scenario(title, clusters, size, rate, icc)
+    title = "Rare changes: a drop of 0.05 that a gate of 0.02 passes, and the interval of the difference"
+    for (clusters, size, icc), rate in product(
+        ((50, 1, 0.0), (500, 1, 0.0), (10, 20, 0.1), (10, 200, 0.02), (50, 10, 0.2)), (0.4, 0.8)
+    ):
+        yield Scenario(title, clusters, size, rate, icc)
 
 
 def measure(scenario: Scenario) -> list[Figure]:
@@ -135,6 +140,7 @@ def measure(scenario: Scenario) -> list[Figure]:
         "One run, elsew": marked,
         "Two equal syst": two_systems,
         "Gates: of two ": gates,
+        "Rare changes: ": rare_changes,
     }
     return functions.get(scenario.table[:14], one_run)(scenario, stream)
 
@@ -222,6 +228,27 @@ def gates(scenario: Scenario, stream: Generator) -> list[Figure]:
     return [
         Figure(name, times / scenario.runs, 0.0, 0.05, scenario.runs)
         for name, times in zip(names, opposite, strict=True)
+    ]
+
+
+def rare_changes(scenario: Scenario, stream: Generator) -> list[Figure]:
+    """A new version that changes few answers: how often its drop passes, and how often its interval is wrong.
+
+    Of all answers, 0.07 become wrong and 0.02 right. In small runs, often no pair differs.
+    """
+    lost, gained, most = 0.07, 0.02, 0.02
+    passes = wrong = 0
+    for _ in range(scenario.runs):
+        base, clusters = draw(scenario, stream)
+        chance = np.where(base == 1, lost / scenario.rate, gained / (1 - scenario.rate))
+        new = np.where(stream.random(len(base)) < chance, 1 - base, base)
+        row = row_of(base, new, clusters)
+        passes += decide_drop(most, "m", row, point=False).verdict == "pass"
+        if row.interval is not None and not row.few_clusters:
+            wrong += not row.interval.low <= gained - lost <= row.interval.high
+    return [
+        Figure("passes", passes / scenario.runs, 0.0, 0.05, scenario.runs),
+        Figure("wrong", wrong / scenario.runs, 0.0, 0.08, scenario.runs),
     ]
 
 

@@ -47,7 +47,7 @@ from assay.core.hashing import fingerprint
 from assay.core.no_answer import leave_out_unanswered
 from assay.core.patterns import forget_stops
 from assay.core.process_end import refuse_exits
-from assay.core.protocols import Model, Upstream
+from assay.core.protocols import Model, Upstream, View
 from assay.core.redact import Redactor, secrets_of
 from assay.core.report import CaseCounts, Report
 from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
@@ -645,6 +645,13 @@ class Runner:
         if executor is not None:
             executor.expect(open_cases)
         shared = await self._open_shared_endpoint(gateway, callers, journal, only_open_case=open_cases == 1)
+
+        async def checkpoint(view: View) -> None:
+            try:
+                await suite.checkpoint(view, journal.folder, self._redactor)
+            except OSError as error:
+                raise cannot_write(error.filename or spec.output_dir, error) from error
+
         loop = Loop(
             Setup(
                 cases=cases,
@@ -662,6 +669,7 @@ class Runner:
                 started=info.started,
                 gateway=gateway,
                 shared_endpoint=shared,
+                checkpoint=checkpoint if suite.checkpoints and self._asks else None,
                 asks=self._asks,
             )
         )

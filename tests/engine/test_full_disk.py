@@ -163,7 +163,7 @@ def test_full_disk_under_the_files_of_a_memory_evaluation(tmp_path: Path) -> Non
     assert "cannot write" in stopped.err
     assert "Traceback" not in stopped.err
     assert [path.name for path in samples.out.rglob("*") if path.name.endswith(".tmp")] == []
-    assert [path.name for path in samples.out.rglob("pipeline_*.jsonl")] == []
+    assert {path.read_bytes() for path in samples.out.rglob("pipeline_*.jsonl")} <= {b""}
     asked = len(samples.asked())
     assert job.run().code == 0
     assert len(samples.asked()) == asked

@@ -213,7 +213,7 @@ class Named:
     purpose = ""
     usage: dict[str, StageUsage] = {}  # noqa: RUF012
     seed: int | None = None
-    replayed_seconds = 0.0
+    call_times = None
 
     def __init__(self, name: str, *, silent: bool = False) -> None:
         self.name = name

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.core.report import PairedRow
-from assay.scoring.intervals import tango
+from assay.scoring.intervals import t_quantile, tango
 from assay.scoring.paired import adjust_rows, fill_row, mcnemar, paired, sign_flip
 
 BASE = [-0.8, -1.32, -0.25, 0.42, 1.14, 0.11, -0.55, -0.78, 0.75, 1.63, 0.27, -1.23]
@@ -37,16 +37,33 @@ def test_tangos_interval_has_a_width_and_is_the_same_from_both_sides(rose: int, 
 
 
 def test_two_runs_without_a_flip_still_have_an_interval() -> None:
-    """Each conversation counts as one case: nothing tells how flips would cluster."""
     ones = np.ones(50)
     single = paired(ones, ones, np.arange(50))
     assert single.interval is not None
     assert single.interval.high == pytest.approx(0.0713, abs=1e-4)
     assert (single.p, single.method) == (1.0, "tango")
-    clustered = paired(np.ones(500), np.ones(500), np.repeat(np.arange(50), 10))
-    assert clustered.interval == pytest.approx(single.interval, abs=0.004), "with Student's t"
     graded = paired(ones * 0.3, ones * 0.3, np.arange(50))
     assert graded.interval == pytest.approx(single.interval)
+
+
+@pytest.mark.parametrize(
+    ("values", "pairs"),
+    [
+        ([0.0, 0.5, 1.0, 0.5] * 125, 500),
+        ([0.3] * 500, 500),
+        ([0.0] * 250 + [1.0] * 250, 10),
+    ],
+    ids=["clusters alike", "constant", "each cluster constant"],
+)
+def test_equal_pairs_of_clusters_say_as_much_as_the_clustering_of_their_values_lets_them(
+    values: list[float], pairs: int
+) -> None:
+    """500 equal pairs in 10 conversations: as many independent pairs if the conversations are alike, 10 at worst."""
+    result = paired(*arrays(values, values, [place // 50 for place in range(500)]))
+    quantile = t_quantile(9)
+    assert result.interval is not None
+    assert result.interval.high == pytest.approx(quantile**2 / (pairs + quantile**2), rel=0.15)
+    assert (result.difference, result.stderr, result.p) == (0.0, 0.0, 1.0)
 
 
 def test_the_interval_of_shares_ends_where_differences_end() -> None:

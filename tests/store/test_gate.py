@@ -98,7 +98,8 @@ def test_what_was_not_measured_is_open_with_point_too(point: bool) -> None:
 def paired(low: float, high: float, **more: Any) -> PairedRow:
     middle = (low + high) / 2
     fields = {"set": "", "metric": "acc", "part": "", "higher_is_better": True, "n": 50, **more}
-    return PairedRow(base=0.5, new=0.5 + middle, difference=middle, interval=Interval(low, high), **fields)
+    fields.setdefault("interval", Interval(low, high))
+    return PairedRow(base=0.5, new=0.5 + middle, difference=middle, **fields)
 
 
 @pytest.mark.parametrize(
@@ -116,6 +117,28 @@ def test_a_drop_is_decided_by_the_paired_interval(low: float, high: float, verdi
     falling = paired(-high, -low, higher_is_better=False)
     decision = decide_drop(0.02, "acc", falling, point=False)
     assert (decision.verdict, decision.requirement) == (verdict, "acc rises by at most 0.02")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        paired(-0.3, 0.3, ties=50),
+        paired(-0.3, 0.3, ties=50, higher_is_better=False),
+        paired(
+            -0.3, 0.3, ties=50, few_clusters="too few clusters: 3. An interval is reliable from 5 clusters on"
+        ),
+        paired(0.0, 0.0, ties=50, interval=None),
+    ],
+    ids=["wide interval", "lower is better", "few clusters", "no interval"],
+)
+def test_a_system_with_the_same_value_in_every_pair_passes(row: PairedRow) -> None:
+    """Whatever its interval: that is about other cases. A rise that is asked for is not there."""
+    for most in (0.02, 0.0):
+        decision = decide_drop(most, "acc", row, point=False)
+        assert (decision.verdict, decision.reason) == ("pass", "none of the 50 pairs differs")
+    assert decide_drop(-0.02, "acc", row, point=False).verdict == "inconclusive"
+    row.ties, row.wins, row.losses = 48, 1, 1
+    assert decide_drop(0.02, "acc", row, point=False).verdict == "inconclusive"
 
 
 def test_point_allows_a_drop_of_exactly_the_limit() -> None:

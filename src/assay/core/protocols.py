@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from msgspec import Struct
 
 from assay.core.stage_usage import StageUsage
-from assay.core.types import Call, Case, End, Record, Request, Response, Score
+from assay.core.types import Call, CallTime, Case, End, Record, Request, Response, Score
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -60,8 +60,8 @@ class Asker(Protocol):
     """What the calls of this try cost, by purpose. Replies from a log count like new ones."""
     seed: int | None
     """The seed of all requests instead of the run's. None means the run's. Solvers may set it."""
-    replayed_seconds: float
-    """The time that calls of this try took when they were sent, if their replies come from a log now."""
+    call_times: list[CallTime] | None
+    """A list to which the times of calls are added. None: nobody asks. Solvers may set it."""
 
     async def call(self, request: Request) -> Call:
         """Return the call as the log has it, with its duration. Raises ModelError if it has no reply."""

@@ -56,7 +56,7 @@ from msgspec import Struct, field
 from assay.core.connect import Role
 from assay.core.errors import Problem, UsageError
 from assay.core.hashing import RepeatFinder, Twins, row_key
-from assay.core.protocols import Scorer, Solver
+from assay.core.protocols import Scorer, Solver, View
 from assay.core.report import Report, Table
 from assay.core.spec import RunSpec, SuiteOptions, apply_limit
 from assay.core.types import ASK, CLOSING_KINDS, Call, Case, End, Failure, Record, Request, Score
@@ -383,6 +383,8 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     dimensions: ClassVar[Sequence[str]] = ()
     """Names of the metrics that the page of a memory run shows as its dimensions, in order."""
 
+    checkpoints: bool = False
+    """Whether `checkpoint` is called for every case."""
     roles: Mapping[str, Role]
     """The models of the run, by role. The default is --model as `main`; a run without --model is then refused."""
     shared_endpoint: str | None = None
@@ -502,6 +504,12 @@ class Suite(ABC, Generic[OptionsT, DataT]):
 
     def prepare(self, folder: Path) -> None:
         """Write what readers of the run folder need besides the journal. Called before the first case of each start."""
+
+    async def checkpoint(self, view: View, folder: Path, redact: Callable[[bytes], bytes]) -> None:
+        """Write the answers of a case that has ended and is not scored yet, for users who need them before the end.
+
+        `folder` is the run folder, `redact` removes secrets from a line. May be called again for the same case.
+        """
 
     # On workers of another machine.
 

@@ -10,7 +10,7 @@ The order of fields is the order of keys in the journal's lines, so do not reord
 `from __future__ import annotations`, the decoders of these types need not compile the text of each type at every start.
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct, field
 
@@ -99,6 +99,15 @@ class Response(Struct, frozen=True, omit_defaults=True):
     adapted: tuple[str, ...] = ()
     price_table: str = ""
     free: bool = False
+
+
+class CallTime(NamedTuple):
+    """When a call of a case began and ended here, and the seconds that the model took. A log's reply is `replayed`."""
+
+    began: float
+    ended: float
+    seconds: float
+    replayed: bool
 
 
 class Case(Struct, frozen=True):

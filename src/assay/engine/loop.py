@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from types import coroutine
 from typing import Protocol
 
@@ -79,6 +79,8 @@ class Setup(Struct, frozen=True):
     """`Suite.passed`."""
     gateway: SdkGateway | None = None
     shared_endpoint: SharedEndpoint | None = None
+    checkpoint: Callable[[View], Awaitable[None]] | None = None
+    """`Suite.checkpoint`, if the suite has one."""
     asks: bool = True
     """False scores the cases that have ended, and runs no case."""
 
@@ -194,6 +196,8 @@ class Loop:
         else:
             view = self._read(case)
         if view.end.status != "infra_error":
+            if self._setup.checkpoint is not None:
+                await self._setup.checkpoint(view)
             for scorer in self._scorers:
                 # Code of a scorer may take long. Whoever presses Ctrl-C waits for calls that are paid for, not for
                 # scores: the next start scores this case.

@@ -34,7 +34,7 @@ Z = 1.959963984540054
 # Fewer clusters say too little about how clusters differ.
 MIN_CLUSTERS = 5
 # A variance below this is 0 apart from rounding.
-_ROUNDING = 1e-24
+ROUNDING = 1e-24
 
 
 class Bounds(NamedTuple):
@@ -161,7 +161,7 @@ def share_interval(mean: float, variance: float, freedom: float, cases: int) -> 
     It lies between 0 and 1 and is longer towards 0.5. If all values are equal, the variance is 0 and this interval
     would have no width; then it is Wilson's interval of so many `cases`.
     """
-    if variance < _ROUNDING or not 0 < mean < 1:
+    if variance < ROUNDING or not 0 < mean < 1:
         return Bounds(wilson(min(1.0, max(0.0, mean)) * cases, cases), "wilson")
     odds = math.log(mean / (1 - mean))
     reach = t_quantile(freedom) * math.sqrt(variance) / (mean * (1 - mean))
@@ -172,7 +172,7 @@ def share_interval(mean: float, variance: float, freedom: float, cases: int) -> 
 def t_interval(mean: float, variance: float, freedom: float) -> Bounds:
     """Return mean ± Student's t standard errors. No interval if the variance is 0 or not finite."""
     # Relative to the mean, because the values can have any unit.
-    if not math.isfinite(variance) or variance <= _ROUNDING * mean * mean:
+    if not math.isfinite(variance) or variance <= ROUNDING * mean * mean:
         return Bounds(None, "")
     reach = t_quantile(freedom) * math.sqrt(variance)
     return Bounds(Interval(mean - reach, mean + reach), "t")
@@ -188,7 +188,7 @@ def statistic_interval(value: float, error: float | None, count: int, *, is_shar
         return Bounds(None, "")
     if is_share and count > 1 and 0 <= value <= 1:
         return share_interval(value, error * error, count - 1.0, cases=count)
-    if error * error <= _ROUNDING * value * value:
+    if error * error <= ROUNDING * value * value:
         return Bounds(None, "")
     return Bounds(Interval(value - Z * error, value + Z * error), "normal")
 

@@ -7,6 +7,7 @@
 |---|---|---|
 | independent, each value 0 or 1 | Tango | McNemar, exact |
 | clustered, each value 0 or 1 | Tango with the counts divided by the design effect | sign flips of cluster sums |
+| clustered shares, all pairs equal | the same with the design effect of the values | 1 |
 | all others | Student's t, with the clustered variance | sign flips of cluster sums |
 
 Pairs of one cluster, such as questions about one conversation, are not independent: `intervals.py`. The test asks how
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.core.report import Interval, PairedRow
 from assay.scoring.intervals import (
+    ROUNDING,
     Bounds,
     ClusterSample,
     cluster_sample,
@@ -84,7 +86,9 @@ def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Pai
     with np.errstate(over="ignore", invalid="ignore"):
         differences = new - base
         names, members = np.unique(clusters, return_inverse=True)
-        sample = cluster_sample(differences, members.ravel() if len(names) < len(base) else None)
+        members = members.ravel()
+        groups = members if len(names) < len(base) else None
+        sample = cluster_sample(differences, groups)
         rose, fell = int((differences > 0).sum()), int((differences < 0).sum())
         right_wrong = all(bool(((side == 0) | (side == 1)).all()) for side in (base, new))
         is_share = all(bool(((side >= 0) & (side <= 1)).all()) for side in (base, new))
@@ -94,14 +98,17 @@ def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Pai
         if right_wrong and not sample.is_clustered:
             p, p_method = mcnemar(rose, fell), "mcnemar"
         elif math.isfinite(sample.mean):
-            p, p_method = sign_flip(np.bincount(members.ravel(), weights=differences)), "permutation"
+            p, p_method = sign_flip(np.bincount(members, weights=differences)), "permutation"
         else:
             p_method = ""
     # Graded values without any difference have no variance either, as 0 and 1 without a flip.
     counts_flips = right_wrong or (is_share and not rose and not fell)
     # The variance of independent flips follows from their number. Only an estimated variance needs Student's t.
     freedom = math.inf if counts_flips and not sample.is_clustered else sample.freedom
-    interval, method = _difference_bounds(sample, rose, fell, freedom, counts_flips=counts_flips)
+    # Pairs that are all equal do not tell how flips would cluster. The best guess is: as the values do.
+    spread = sample if rose or fell else cluster_sample(base, groups)
+    effect = spread.variance / spread.naive if spread.naive > ROUNDING else 1.0
+    interval, method = _difference_bounds(sample, rose, fell, freedom, effect if counts_flips else None)
     detectable = None
     if interval is not None:
         quantiles = [t_quantile(freedom, share) for share in (0.975, POWER)]
@@ -135,17 +142,19 @@ def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Pai
 
 
 def _difference_bounds(
-    sample: ClusterSample, rose: int, fell: int, freedom: float, *, counts_flips: bool
+    sample: ClusterSample, rose: int, fell: int, freedom: float, effect: float | None
 ) -> Bounds:
-    """Return the interval of a mean difference. There is none with one cluster."""
+    """Return the interval of a mean difference. There is none with one cluster.
+
+    `effect` is the design effect of flips: how many of them say as much as one independent flip. None for values that
+    are not counted in flips.
+    """
     kind = "clustered" if sample.is_clustered else "paired"
     if sample.clusters < 2:
         return Bounds(None, "")
-    if not counts_flips:
+    if effect is None:
         interval = t_interval(sample.mean, sample.variance, freedom).interval
         return Bounds(interval, f"{kind} t" if interval is not None else "")
-    # Without a flip, nothing tells how flips would cluster: then every cluster counts as one pair.
-    effect = sample.variance / sample.naive if sample.naive else sample.n / sample.clusters
     interval = tango(rose / effect, fell / effect, sample.n / effect, t_quantile(freedom))
     return Bounds(interval, "clustered tango" if sample.is_clustered else "tango")
 

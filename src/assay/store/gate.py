@@ -5,7 +5,7 @@
 
 A requirement is decided by the 95 % interval of its number. An interval that contains the threshold decides nothing:
 the verdict is "inconclusive", and the reason says about how many cases would decide. An interval from too few clusters
-decides nothing either. `point=True` decides by the value alone.
+decides nothing either. `point=True` decides by the value alone. Against another run, pairs that are all equal pass.
 
 `assay gate --json` prints these structs, so their field names are part of a format.
 """
@@ -331,6 +331,11 @@ def decide_drop(most: float, name: str, row: PairedRow, *, point: bool) -> Decis
     if point:
         decision.verdict = "pass" if sign * row.difference >= -most else "fail"
         decision.reason = f"the value alone decides (--point): {row.difference:+.4g} against {limit:+g}"
+        return decision
+    if row.ties == row.n and most >= 0:
+        # An unchanged system has to pass, however few its cases and clusters are. The interval is about other cases.
+        decision.verdict = "pass"
+        decision.reason = f"none of the {row.n:,} pairs differs"
         return decision
     problem = _interval_problem(row.interval, row.few_clusters)
     if row.interval is None or problem:

@@ -115,6 +115,54 @@ def test_stopped_judging_continues_with_the_rest(court: Court) -> None:
     assert stage_one(court.out) == files
 
 
+@pytest.mark.parametrize("baselines", ["bm25", SEVERAL])
+@pytest.mark.parametrize("failure", ["unreachable", "refused", "stopped"])
+def test_answers_are_judged_although_their_own_judge_never_judged_them(
+    court: Court, failure: str, baselines: str
+) -> None:
+    """The pipeline files have every sample that is answered. In the end they are those of a run without a failure."""
+    undisturbed = court.run(baseline=[baselines], output_dir=f"{court.folder}/undisturbed")
+    expected = _contents(undisturbed.folder.parent.parent)
+    options: Row = {"baseline": [baselines], "open_cases": 1}
+    if failure == "unreachable":
+        court.run(**options, judge_base_url="http://127.0.0.1:9/v1", max_retries=0)
+    elif failure == "stopped":
+        court.run(**options, judge="offline", max_calls=court.calls()[SUBJECT] - 1)
+    else:
+        with (
+            LoopbackServer(lambda _: (401, {"error": {"message": "bad key"}})) as locked,
+            pytest.raises(ModelRefused, match="401"),
+        ):
+            court.run(**options, judge_base_url=locked.url)
+    for name, content in _contents(court.out).items():
+        assert set(content.splitlines()) <= set(expected[name].splitlines())
+    calls = court.calls()
+    judged = court.judged("offline")
+    assert (judged.exit_code, court.calls()) == (3, calls)
+    assert entry_of(judged, baselines.partition(",")[0]).counts["samples"]
+    again = court.run(baseline=[baselines])
+    assert (again.exit_code, again.folder) == (0, judged.folder)
+    assert _contents(court.out) == expected
+
+
+def _contents(out: Path) -> dict[str, bytes]:
+    """Return the content of every pipeline file."""
+    return {name: content for name, (content, _) in stage_one(out).items()}
+
+
+def test_a_sample_that_a_kill_cut_off_is_not_judged(court: Court) -> None:
+    """The half line behind the last whole sample is neither an error nor the file of another tool."""
+    stopped = court.run(judge_base_url="http://127.0.0.1:9/v1", max_retries=0, open_cases=1)
+    for name in STAGE_ONE:
+        with (court.out / name).open("ab") as file:
+            file.write(b'{"sample_id": "s3", "half')
+    judged = court.judged("offline")
+    assert judged.folder == stopped.folder
+    assert {row["sample_id"] for row in lines(court.out / STAGE_ONE[0])} == {"s1"}
+    assert court.run().exit_code == 0
+    assert {row["sample_id"] for row in lines(court.out / STAGE_ONE[0])} == {"s1", "s2"}
+
+
 @pytest.mark.parametrize("failure", ["unreachable", "refused", "stopped"])
 def test_a_failed_judge_leaves_a_finished_run_finished(court: Court, failure: str) -> None:
     """The run keeps its state, its report and its files. A later judge and the first command both still work."""

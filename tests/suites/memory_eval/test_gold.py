@@ -139,7 +139,7 @@ class Silent:
         return self
 
     name, endpoint, can = "nobody", "", frozenset[str]()
-    purpose, usage, replayed_seconds = "", dict[str, StageUsage](), 0.0
+    purpose, usage, call_times = "", dict[str, StageUsage](), None
 
     async def call(self, request: Request) -> Call:
         raise ModelError(Failure("refusal", "nobody is there"))

@@ -10,6 +10,7 @@ because only there the order is known.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -17,7 +18,7 @@ from assay.core.errors import AssayError, ModelError
 from assay.core.hashing import request_hash
 from assay.core.params import with_params
 from assay.core.stage_usage import StageUsage
-from assay.core.types import Call, Request, Response
+from assay.core.types import Call, CallTime, Request, Response
 
 
 class NumberedAsker(ABC):
@@ -31,6 +32,7 @@ class NumberedAsker(ABC):
     __slots__ = (
         "_counts",
         "_params",
+        "call_times",
         "calls",
         "can",
         "endpoint",
@@ -38,7 +40,6 @@ class NumberedAsker(ABC):
         "name",
         "output",
         "purpose",
-        "replayed_seconds",
         "seed",
         "stopped",
         "usage",
@@ -58,7 +59,7 @@ class NumberedAsker(ABC):
         self.purpose = ""
         self.usage: dict[str, StageUsage] = {}
         self.seed: int | None = None
-        self.replayed_seconds = 0.0
+        self.call_times: list[CallTime] | None = None
 
     async def ask(self, request: Request) -> Response:
         """Return the reply to a request. Raises ModelError if there is none."""
@@ -89,13 +90,14 @@ class NumberedAsker(ABC):
         A call that failed is returned, not raised. Raises the reason to stop the run.
         """
         self.calls += 1
+        began = time.perf_counter() if self.call_times is not None else 0.0
         try:
             call, replayed = await self._find_or_make(request, hash_, n, purpose)
         except AssayError as error:
             self.stopped = error
             raise
-        if replayed:
-            self.replayed_seconds += call.seconds
+        if self.call_times is not None:
+            self.call_times.append(CallTime(began, time.perf_counter(), call.seconds, replayed))
         if purpose:
             self.usage.setdefault(purpose, StageUsage()).add_call(call)
         response = call.response

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import tempfile
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -26,6 +27,7 @@ from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request
 from assay.core.user_code_errors import UserCodeError
 from assay.core.user_loop import LoopTurn, run_here, run_there
+from assay.solvers.memory.operation_time import PlainMethod
 from assay.solvers.memory.roles import BUILD_ROLE, EMBEDDER_ROLE, is_endpoint
 from assay.solvers.memory.settings import MemorySetting
 from assay.solvers.memory.timed_memory import TimedMemory
@@ -67,6 +69,8 @@ class MemorySet:
         # `replaces`: a thread whose memory timed out cannot be stopped, so a new thread takes its place.
         self._pool = DaemonPool(64, "assay-memory", replaces=True)
         self._turn = LoopTurn()
+        # By the name of the memory. A method is the same in all conversations.
+        self._plain_methods = {name: defaultdict[str, PlainMethod](PlainMethod) for name in settings}
         self._embeds_at_endpoint = is_endpoint(embedder)
         self._embeds_here = not self._embeds_at_endpoint and any(
             setting.about.embeds for setting in settings.values()
@@ -85,7 +89,15 @@ class MemorySet:
         A later attempt at the case builds the memory again. Its model calls are replayed from the journal.
         """
         setting = self._settings[name]
-        memory = TimedMemory(name, setting.about, self._pool, self._turn, self._timeout, setting.k)
+        memory = TimedMemory(
+            name,
+            setting.about,
+            self._pool,
+            self._turn,
+            self._timeout,
+            setting.k,
+            self._plain_methods[name],
+        )
 
         def build_model() -> Asker:
             asker = memory.use(ctx.model(BUILD_ROLE))

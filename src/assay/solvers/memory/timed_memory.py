@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import inspect
 import math
-import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,10 +24,11 @@ from assay.core.memory import AboutMemory, Memory, MemoryItem, Message, Query, S
 from assay.core.protocols import Asker
 from assay.core.stage_usage import BUILD, RETRIEVE, StageUsage, add_usage
 from assay.core.threads import DaemonPool
-from assay.core.types import Failure
+from assay.core.types import CallTime, Failure
 from assay.core.user_code_errors import UserCodeError, place_note
 from assay.core.user_loop import LoopTurn, run_there
 from assay.solvers.memory.json_values import check_json
+from assay.solvers.memory.operation_time import PlainMethod, TimedSteps, call_correction, timed
 
 T = TypeVar("T")
 
@@ -40,9 +42,19 @@ class TimedMemory:
     """The memory of one open case. Each call is timed and limited to `timeout` seconds."""
 
     def __init__(
-        self, name: str, about: AboutMemory, pool: DaemonPool, turn: LoopTurn, timeout: float, k: int = 0
+        self,
+        name: str,
+        about: AboutMemory,
+        pool: DaemonPool,
+        turn: LoopTurn,
+        timeout: float,
+        k: int = 0,
+        plain_methods: defaultdict[str, PlainMethod] | None = None,
     ) -> None:
-        """`k` is the number of items to retrieve instead of the run's. 0 means the run's."""
+        """`k` is the number of items to retrieve instead of the run's. 0 means the run's.
+
+        The memories of all conversations share `plain_methods`.
+        """
         self._k = k
         self._turn = turn
         self._name = name
@@ -53,6 +65,8 @@ class TimedMemory:
         self._timeout = timeout
         self._stage = BUILD
         self._askers: list[Asker] = []
+        self._call_times: list[CallTime] = []
+        self._plain_methods = defaultdict(PlainMethod) if plain_methods is None else plain_methods
         self.memory: Memory
 
     def use(self, asker: Asker) -> Asker:
@@ -60,6 +74,7 @@ class TimedMemory:
         if not any(each is asker for each in self._askers):
             self._askers.append(asker)
             asker.purpose = self._stage
+            asker.call_times = self._call_times
         return asker
 
     @property
@@ -109,36 +124,52 @@ class TimedMemory:
         A reply from the log takes no time. The seconds include the time that it took when it was sent, so that a
         continued run, or one that reuses another run's building, has the same seconds.
         """
-        replayed = self._replayed_seconds()
-        started = time.perf_counter()
+        self._call_times.clear()
+        work = partial(_call_and_read, partial(function, *args), read)
         try:
-            # A quick memory of ours cannot hang, so it needs no thread and no timeout.
+            # A quick memory of ours cannot hang, so it needs no thread and no timeout. It only computes.
             if self._quick:
                 await self._turn.give_way()
-                started = time.perf_counter()
-                value = user_code.call_here(_call_and_read, (partial(function, *args), read))
+                value, took = user_code.call_here(timed, (work,))
+                seconds = took.cpu
             elif user_code.is_async(function):
-                value = await run_there(partial(self._await, partial(function, *args), read, self._timeout))
+                value, seconds = await self._await(partial(function, *args), read, self._timeout)
             else:
-                work = partial(_call_and_read, partial(function, *args), read)
-                value = await user_code.call(work, timeout=self._timeout, pool=self._pool)
-                # A method without `async` may still return a coroutine, for example of another method.
-                if inspect.isawaitable(value):
-                    seconds_left = max(0.0, self._timeout - (time.perf_counter() - started))
-                    value = await run_there(partial(self._await, partial(resolve, value), read, seconds_left))
+                value, seconds = await self._call_in_thread(method, work, read)
         except UserCodeError as error:
             raise self._user_code_failed(method, error, function) from error
-        return value, time.perf_counter() - started + self._replayed_seconds() - replayed
+        # At least 0: some calls may have ended after the operation itself.
+        return value, max(0.0, seconds + call_correction(self._call_times))
 
-    def _replayed_seconds(self) -> float:
-        return sum(asker.replayed_seconds for asker in self._askers)
+    async def _call_in_thread(
+        self, method: str, work: Callable[[], Any], read: Callable[[Any], T]
+    ) -> tuple[T, float]:
+        """Call a plain method in a thread, and read its result."""
+        plain = self._plain_methods[method]
+        async with nullcontext() if plain.is_known else plain.turn:
+            value, took = await user_code.call(partial(timed, work), timeout=self._timeout, pool=self._pool)
+        # A method without `async` may still return a coroutine, for example of another method.
+        if inspect.isawaitable(value):
+            seconds_left = max(0.0, self._timeout - took.wall)
+            value, seconds = await self._await(partial(resolve, value), read, seconds_left)
+            return value, took.cpu + seconds
+        return value, plain.seconds(took)
 
     async def _await(
-        self, function: Callable[[], Awaitable[Any]], read: Callable[[Any], T], seconds: float
-    ) -> T:
+        self, function: Callable[[], Awaitable[Any]], read: Callable[[Any], T], limit: float
+    ) -> tuple[T, float]:
         """Await a coroutine of the memory, in the loop for user code, and read its result."""
-        result = await user_code.call(function, timeout=seconds)
-        return user_code.call_here(read, (result,))
+
+        async def run() -> tuple[T, float]:
+            steps = TimedSteps(function)
+
+            async def await_steps() -> Any:
+                return await steps
+
+            result = await user_code.call(await_steps, timeout=limit)
+            return user_code.call_here(read, (result,)), steps.seconds
+
+        return await run_there(run)
 
     def _user_code_failed(
         self, method: str, error: UserCodeError, function: Callable[..., Any]

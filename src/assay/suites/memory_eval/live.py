@@ -14,8 +14,8 @@ from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint, row_key
 from assay.core.memory import BUNDLE
 from assay.core.spec import RunSpec, apply_limit
-from assay.core.suite import CaseContent, CaseResult, ListedRows, PlannedCalls, Row
-from assay.core.types import Record
+from assay.core.suite import CaseContent, ListedRows, PlannedCalls, Row
+from assay.core.types import End, Record
 from assay.scoring.questions import (
     AnswerQuestion,
     CorrectnessQuestion,
@@ -281,15 +281,16 @@ class LiveSource(RowSource):
                 answers.append(AnswerRow(part, question.text, texts[part], question.answer, about))
         return answers
 
-    def lines(self, result: CaseResult[Sample]) -> SampleLines | None:
+    def lines(
+        self, sample: Sample, subject: str, end: End | None, records: Sequence[Record]
+    ) -> SampleLines | None:
         """Return the rows and their lines; None if the sample failed or an answer is still missing.
 
         The format cannot express a missing answer: an empty answer would count as an omission.
         """
-        end = result.end
-        if end is None or end.status == "infra_error" or not _is_complete(result.records):
+        if end is None or end.status == "infra_error" or not _is_complete(records):
             return None
-        rows = self.sample_rows(result.row.data, result.subject, result.records)
+        rows = self.sample_rows(sample, subject, records)
         return SampleLines(rows, list(map(encode, rows.sessions)), list(map(encode, rows.questions)))
 
 

@@ -7,14 +7,16 @@ new run.
 
 from __future__ import annotations
 
+import hashlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, field
 
 from assay.core.errors import DamagedRun, InputError, Problem, UsageError, unreadable
 from assay.core.files import write_json
@@ -24,8 +26,8 @@ from assay.core.plain_files import read_plain
 from assay.core.protocols import Context, Solver
 from assay.core.registry import names, short
 from assay.core.spec import RunSpec
-from assay.core.suite import CaseContent, CaseResult, PlannedCalls, Row
-from assay.core.types import Record
+from assay.core.suite import CaseContent, PlannedCalls, Row
+from assay.core.types import End, Record
 from assay.scoring.questions import trivial_verdict
 from assay.store.runs import file_digests, run_folders, state_of
 from assay.suites.memory_eval.options import MemoryEvalOptions
@@ -42,7 +44,7 @@ from assay.suites.memory_eval.rows import (
 )
 from assay.suites.memory_eval.scorers import judge_tasks
 
-SESSIONS, QUESTIONS = "pipeline_sessions.jsonl", "pipeline_qa.jsonl"
+SESSIONS, QUESTIONS = PIPELINE_FILES = "pipeline_sessions.jsonl", "pipeline_qa.jsonl"
 WRITTEN_FILES = "pipeline.json"
 """File in the run folder with the hashes of the pipeline files that the run wrote."""
 T = TypeVar("T")
@@ -62,16 +64,18 @@ class RecordedSource(RowSource):
     With `--fresh` the files become a new run even if a run of assay wrote them. That run stays unchanged.
     """
 
-    writes_pipeline = False
-
     def __init__(self, spec: RunSpec, options: MemoryEvalOptions) -> None:
         output = Path(spec.output_dir)
         self.folders = pipeline_folders(output, options.baseline)
-        self._files = {name: PipelineFiles(folder) for name, folder in self.folders.items()}
         self._own_run = None if spec.fresh else find_own_run(output, self.folders)
+        sizes: Mapping[str, Mapping[str, int]] = {}
         if self._own_run:
             # Cases are numbered by sample and baseline, so the baselines must have the order of that run.
             self.folders = {name: self.folders[name] for name in self._own_run.subjects}
+            sizes = self._own_run.sizes
+        self._files = {name: PipelineFiles(path, sizes.get(name)) for name, path in self.folders.items()}
+        # A run that was stopped has left its samples in the order of their answers. They get that of the data.
+        self.writes_pipeline = bool(sizes)
         self.baselines = {name: baseline_named(name) for name in self.folders}
         self.roles = {}
         self.solver = RecordedSolver()
@@ -172,13 +176,14 @@ class RecordedSource(RowSource):
         rows: SampleRows = gold
         return answer_rows(rows.questions)
 
-    def lines(self, result: CaseResult[RecordedSample]) -> SampleLines | None:
+    def lines(
+        self, sample: RecordedSample, subject: str, end: End | None, records: Sequence[Record]
+    ) -> SampleLines | None:
         """Return the unchanged lines of the files, without an existing `eval`.
 
         Returns None for a sample that failed in stage one: the files have no lines of it.
         """
-        end = result.end
-        lines = self._files[result.subject].read(result.row.data.sample_id)
+        lines = self._files[subject].read(sample.sample_id)
         if end is None or end.status == "infra_error" or not (lines.sessions or lines.questions):
             return None
         rows = lines.rows()
@@ -288,11 +293,14 @@ class RecordedLines(NamedTuple):
 class PipelineFiles:
     """Both pipeline files of one folder. Keeps only the offsets of the lines: snapshots make the files large."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, sizes: Mapping[str, int] | None = None) -> None:
+        """`sizes` are the bytes of each file to read. None means all."""
         self.folder = folder
         problems: list[Problem] = []
-        self._sessions = _line_places(folder / SESSIONS, problems)
-        self._questions = _line_places(folder / QUESTIONS, problems)
+        self._sessions, self._questions = (
+            _line_places(folder / name, problems, sizes[name] if sizes else None)
+            for name in (SESSIONS, QUESTIONS)
+        )
         if problems:
             raise InputError(problems)
 
@@ -318,7 +326,7 @@ class PipelineFiles:
         return lines
 
 
-def _line_places(path: Path, problems: list[Problem]) -> dict[str, Sequence[int]]:
+def _line_places(path: Path, problems: list[Problem], size: int | None) -> dict[str, Sequence[int]]:
     """Return the places of each sample's lines, a flat array of line number, offset, line number, offset."""
     places: dict[str, array[int]] = {}
     decoder = msgspec.json.Decoder(_SampleId)
@@ -329,6 +337,8 @@ def _line_places(path: Path, problems: list[Problem]) -> dict[str, Sequence[int]
         raise InputError(unreadable(path, error, "--eval-only needs both pipeline files")) from None
     with file:
         for number, raw in enumerate(file, 1):
+            if size is not None and offset >= size:
+                break
             if raw.strip():
                 try:
                     sample_id = decoder.decode(raw).sample_id
@@ -384,40 +394,59 @@ def _has_both_files(folder: Path) -> bool:
 
 
 def _baseline_in(folder: Path) -> str:
-    """Return the baseline name in the first question or item that has one; `baseline` if none has."""
-    files = PipelineFiles(folder)
-    for sample in files.samples:
-        rows = files.read(sample).rows()
-        for question in rows.questions:
-            if name := str(question.retrieval.raw_trace.get("baseline", "")):
-                return name
-        for session in rows.sessions:
-            for item in session.memory_snapshot:
-                if item.source:
-                    return item.source
+    """Return the baseline name in the first question or item that has one; `baseline` if none has.
+
+    Lines that cannot be read are skipped: whoever reads them all names them.
+    """
+    for row in _readable_rows(folder / QUESTIONS, _AnyQaRow):
+        if name := str(row.retrieval.raw_trace.get("baseline", "")):
+            return name
+    for session in _readable_rows(folder / SESSIONS, _AnySessionRow):
+        for item in session.memory_snapshot:
+            if item.source:
+                return item.source
     return "baseline"
+
+
+def _readable_rows(path: Path, kind: type[T]) -> Iterator[T]:
+    with path.open("rb") as file:
+        for raw in file:
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                yield msgspec.json.decode(raw, type=kind)
 
 
 # The run that wrote the files.
 
 
-class WrittenFiles(Struct):
-    """The pipeline files that a run wrote: fingerprint of their gold, and sha256 by baseline and file name."""
+class WrittenFiles(Struct, omit_defaults=True):
+    """The pipeline files that a run wrote: fingerprint of their gold, and sha256 by baseline and file name.
+
+    `sizes` are the bytes that the sha256 is of, in files to which the run still adds samples. Bytes behind them are
+    of a sample that a kill cut off.
+    """
 
     gold: str
     files: dict[str, dict[str, str]]
+    sizes: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def has(self, baseline: str, path: Path) -> bool:
+        """Return whether a file is the one that the run wrote for this baseline."""
+        size = self.sizes.get(baseline, {}).get(path.name)
+        return prefix_sha256(path, size) == self.files.get(baseline, {}).get(path.name)
 
 
 class OwnRun(NamedTuple):
     """The run of assay that wrote the pipeline files.
 
-    `gold` is the fingerprint of its gold, `data` its data identity, and `subjects` are its baselines in order.
+    `gold` is the fingerprint of its gold, `data` its data identity, and `subjects` are its baselines in order. `sizes`
+    are those of `WrittenFiles`.
     """
 
     folder: Path
     gold: str
     data: Mapping[str, Any]
     subjects: Sequence[str]
+    sizes: Mapping[str, Mapping[str, int]]
 
 
 def find_own_run(output: Path, folders: Mapping[str, Path]) -> OwnRun | None:
@@ -429,9 +458,15 @@ def find_own_run(output: Path, folders: Mapping[str, Path]) -> OwnRun | None:
     hashes = {name: pipeline_hashes(folder) for name, folder in folders.items()}
     for run in reversed(list(run_folders(output))):
         for written in reversed(read_written_files(run)):
-            if written.files == hashes:
+            is_own = written.files == hashes
+            if written.sizes and written.files.keys() == folders.keys():
+                paths = [(name, folder / file) for name, folder in folders.items() for file in PIPELINE_FILES]
+                is_own = all(written.has(name, path) for name, path in paths)
+            if is_own:
                 ask_parts = state_of(run).info.parts["ask"]
-                return OwnRun(run, written.gold, ask_parts["data"], ask_parts["plan"]["subjects"])
+                return OwnRun(
+                    run, written.gold, ask_parts["data"], ask_parts["plan"]["subjects"], written.sizes
+                )
             if list(written.files.values()) == list(hashes.values()):
                 run_names, names = ",".join(written.files), ",".join(hashes)
                 raise UsageError(
@@ -454,13 +489,44 @@ def add_written_files(run: Path, files: WrittenFiles) -> None:
     Call it before the files get their final names, so that a run that is killed in between recognises them later.
     """
     earlier = read_written_files(run)
+    if files.sizes:
+        earlier = [written for written in earlier if not written.sizes]  # the same files, with fewer samples
     if files not in earlier:
         write_json(run / WRITTEN_FILES, msgspec.to_builtins([*earlier, files]))
 
 
+def forget_checkpoint(run: Path) -> None:
+    """Remove the entry of files that were not finished from a run's `pipeline.json`. The finished ones are there."""
+    written = read_written_files(run)
+    finished = [each for each in written if not each.sizes]
+    if finished != written:
+        write_json(run / WRITTEN_FILES, msgspec.to_builtins(finished))
+
+
+def prefix_sha256(path: Path, size: int | None) -> str:
+    """Return the SHA-256 of the first bytes of a file, or of all; "" if it is shorter or does not exist."""
+    if not path.is_file():
+        return ""
+    if size is None:
+        return file_sha256(path)
+    sha256, length = hashlib.sha256(), 0
+    for piece in first_bytes(path, size):
+        sha256.update(piece)
+        length += len(piece)
+    return sha256.hexdigest() if length == size else ""
+
+
+def first_bytes(path: Path, size: int) -> Iterator[bytes]:
+    """Yield the first bytes of a file in pieces. A shorter file ends earlier."""
+    with path.open("rb") as file:
+        while size and (piece := file.read(min(size, 1 << 20))):
+            yield piece
+            size -= len(piece)
+
+
 def pipeline_hashes(folder: Path) -> dict[str, str]:
     """Return the sha256 of the pipeline files that exist, by name."""
-    paths = [folder / name for name in (SESSIONS, QUESTIONS)]
+    paths = [folder / name for name in PIPELINE_FILES]
     return {path.name: file_sha256(path) for path in paths if path.is_file()}
 
 
@@ -475,10 +541,9 @@ def refuse_foreign_files(output: Path, folders: Mapping[str, Path]) -> None:
     # A run whose `pipeline.json` was damaged has the hashes of its files in its summary too.
     finished = {(Path(path).name, digest) for run in runs for path, digest in file_digests(run).items()}
     for name, folder in folders.items():
-        own_files = finished | {
-            file for written in all_written for file in written.files.get(name, {}).items()
-        }
-        if not own_files.issuperset(pipeline_hashes(folder).items()):
+        for file, digest in pipeline_hashes(folder).items():
+            if (file, digest) in finished or any(each.has(name, folder / file) for each in all_written):
+                continue
             raise UsageError(
                 f"{folder} has pipeline files that were edited or come from another tool. Judge them with "
                 "--eval-only, or choose another --output-dir. If they come from a run whose folder was damaged, "

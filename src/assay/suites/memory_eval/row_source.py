@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from assay.core.connect import Role
 from assay.core.protocols import Solver
-from assay.core.suite import CaseContent, CaseResult, PlannedCalls, Row, Rows
-from assay.core.types import Record
+from assay.core.suite import CaseContent, PlannedCalls, Row, Rows
+from assay.core.types import End, Record
 from assay.suites.memory_eval.rows import AnswerRow, SampleRows
 
 
@@ -42,7 +42,7 @@ class RowSource(ABC):
     """All samples of a run, each with all baselines. A baseline is an evaluated memory, the subject of a case."""
 
     writes_pipeline: bool
-    """True if this run writes the pipeline files, False if it reads them."""
+    """Whether the end of this run writes the pipeline files. A run that judges finished files leaves them alone."""
     baselines: dict[str, Baseline]
     folders: dict[str, Path]
     """The folder with the files of each baseline."""
@@ -96,8 +96,10 @@ class RowSource(ABC):
         """Return only the answers of a case, in the order of its rows."""
 
     @abstractmethod
-    def lines(self, result: CaseResult[Any]) -> SampleLines | None:
-        """Return the lines of a case for the pipeline files; None for a sample that failed."""
+    def lines(
+        self, sample: Any, subject: str, end: End | None, records: Sequence[Record]
+    ) -> SampleLines | None:
+        """Return the lines of a case for the pipeline files; None for a sample that failed. `sample` is its row."""
 
     @abstractmethod
     def judged_kinds(self) -> set[str]:

@@ -8,8 +8,8 @@ files. A `RowSource` hides the difference: `LiveSource` runs the memories, `Reco
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -48,12 +48,14 @@ from assay.core.suite import (
     graded_answers,
 )
 from assay.core.types import Record
+from assay.core.user_loop import compute
 from assay.scoring.judge_setup import setup_of
 from assay.scoring.memory_costs import memory_costs, memory_tables
 from assay.scoring.panel import OFFLINE, Panel, judge_name
 from assay.solvers.memory.settings import split_settings
 from assay.store.judges import panel_judge, require_kappa, with_calibration
 from assay.suites.memory_eval.case_page import held_sessions, sample_details, sample_question
+from assay.suites.memory_eval.checkpoint_files import CheckpointFiles
 from assay.suites.memory_eval.eval_columns import sample_evals
 from assay.suites.memory_eval.eval_export import EvalExporter
 from assay.suites.memory_eval.eval_results import find_results
@@ -66,6 +68,7 @@ from assay.suites.memory_eval.recorded import (
     WrittenFiles,
     add_written_files,
     find_own_run,
+    forget_checkpoint,
     pipeline_folders,
     refuse_foreign_files,
 )
@@ -157,6 +160,8 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
             refuse_foreign_files(Path(spec.output_dir), self.source.folders)
         # The files have fixed names, so a run with other settings must not write into the same folder.
         self.exclusive_output = self.source.writes_pipeline
+        self.checkpoints = self.source.writes_pipeline
+        self._checkpoint: CheckpointFiles | None = None
         self.open_cases = options.open_cases
         self.solver = self.source.solver
         self._panel: Panel | None = None
@@ -242,6 +247,22 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         facts["files"] = ", ".join(str(folder) for folder in self.source.folders.values())
         return Overview(facts=facts, calls=calls)
 
+    async def checkpoint(self, view: View, folder: Path, redact: Callable[[bytes], bytes]) -> None:
+        """Add the sample to the pipeline files, so that `--eval-only` can judge it whatever becomes of this run."""
+        await compute(partial(self._add_to_pipeline, view, folder, redact))
+
+    def _add_to_pipeline(self, view: View, folder: Path, redact: Callable[[bytes], bytes]) -> None:
+        case = view.case
+        if self._checkpoint is None:
+            self._checkpoint = CheckpointFiles(folder, self.source.gold_fingerprint, self.source.folders)
+        files = self._checkpoint
+        if files.has(case.subject, case.gold.sample_id):
+            return
+        lines = self.source.lines(case.gold, case.subject, view.end, view.records)
+        if lines is not None:
+            sessions, questions = (list(map(redact, each)) for each in (lines.sessions, lines.questions))
+            files.add(case.subject, case.gold.sample_id, sessions, questions)
+
     # Results.
 
     def finish(self, results: Results[Any], run: RunFacts) -> Outcome:
@@ -256,7 +277,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
             for name, folder in source.folders.items():
                 files[name] = BaselineFiles(folder, name, writes_pipeline=source.writes_pipeline)
             for result in results:
-                lines = source.lines(result)
+                lines = source.lines(result.row.data, result.subject, result.end, result.records)
                 tally = tallies[result.subject]
                 if lines is None:
                     failure = result.end.failure if result.end else None
@@ -270,6 +291,8 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
             if source.writes_pipeline:
                 add_written_files(run.folder, WrittenFiles(source.gold_fingerprint, hashes))
             written = [path for each in files.values() for path in each.publish()]
+            if source.writes_pipeline:
+                forget_checkpoint(run.folder)
         finally:
             for each in files.values():
                 each.discard()
