@@ -18,6 +18,7 @@ from assay.core.function_source import syntax_of
 from assay.scoring import questions, text_overlap
 from assay.scoring.offline.answer import judge_answer
 from assay.scoring.offline.memories import judge_correctness, judge_coverage, judge_interference, judge_update
+from assay.scoring.offline.words import abstains, plain_text
 
 
 def verdict(question: questions.JudgeQuestion) -> questions.Verdict:
@@ -34,6 +35,11 @@ def verdict(question: questions.JudgeQuestion) -> questions.Verdict:
         return judge_update(question)
     assert isinstance(question, questions.InterferenceQuestion)
     return judge_interference(question)
+
+
+def says_unknown(answer: str) -> bool:
+    """Return whether an answer says that something is not known, as `There is no mention of a hamster` does."""
+    return abstains(plain_text(answer))
 
 
 def _fingerprint() -> str:
