@@ -253,7 +253,7 @@ def test_answers_with_three_labels_have_a_table_of_them() -> None:
 
 def test_limits_count_for_the_kinds_that_they_cut() -> None:
     """A calibration is stored if its own kind is complete."""
-    rows = [answer(n, right=n % 2 == 0) for n in range(4)] + [ROWS["recall"], ROWS["recall"]]
+    rows = [answer(n, right=n % 2 == 0) for n in range(4)] + [ROWS["recall"], ROWS["recall"] | {"id": 2}]
     found = by_kind(calibrate(rows, limit=5))
     assert (found["answer"].left_out, found["recall"].left_out) == ({}, {"beyond --limit": 2})
     panel = Panel("offline")
