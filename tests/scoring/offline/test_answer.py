@@ -92,6 +92,132 @@ def test_wrong_answers_are_made_up(question: str, reference: str, response: str,
     assert reason in verdict.reason
 
 
+# Each rule with wrong answers that it rejects, and right answers that look alike.
+NEGATION = (
+    [
+        ("Is she a vegetarian?", "She is not vegetarian", "She is vegetarian"),
+        ("What does he think of fish?", "He does not like fish", "He likes fish"),
+        ("Where is the wine?", "They never keep it in the cellar", "They keep it in the cellar"),
+        ("他喜欢鱼吗？", "他不喜欢鱼", "他喜欢鱼"),
+    ],
+    [
+        ("Is she a vegetarian?", "She is not vegetarian", "She isn't a vegetarian."),
+        ("What food does he dislike?", "He does not like fish", "Fish."),
+        ("How is she?", "She is not only tired but hungry", "She is tired and hungry"),
+        ("What is the plan?", "She will not move to Rome", "She decided against moving to Rome"),
+        ("Why did he not come?", "He was not well", "He was not feeling well"),
+    ],
+)
+OPPOSITE = (
+    [
+        ("When did she leave?", "before the wedding", "after the wedding"),
+        ("Did she leave before or after the wedding?", "before the wedding", "after the wedding"),
+        ("What did he do?", "He stopped smoking", "He started smoking"),
+        ("Where is the shop?", "north of the station", "south of the station"),
+        ("Who came?", "his older brother", "his younger brother"),
+    ],
+    [
+        ("When did she leave?", "before the wedding", "prior to the wedding"),
+        ("What did she do after school?", "She swam before dinner", "After school she swam before dinner."),
+        ("What did he do?", "He stopped smoking", "He gave up smoking"),
+        ("What did he do?", "He stopped smoking", "He started smoking at 16, but has stopped smoking."),
+        ("What changed?", "The price increased", "The price went up and did not decrease"),
+    ],
+)
+DURATION = (
+    [
+        ("How long did it take?", "an hour", "two hours"),
+        ("How long did it take?", "about an hour", "half an hour"),
+        ("How long was the trip?", "a week", "three weeks"),
+        ("How long was the trip?", "two weeks", "about a week"),
+        ("When did she leave?", "She left an hour before dinner", "She left two hours before dinner"),
+    ],
+    [
+        ("How long did it take?", "an hour", "It took 60 minutes"),
+        ("How long did it take?", "an hour and a half", "90 minutes"),
+        ("How long did it take?", "two and a half hours", "2.5 hours"),
+        ("How long was the trip?", "a week", "seven days"),
+        ("How long was the trip?", "a month", "about 30 days"),
+    ],
+)
+TIME_OF_DAY = (
+    [
+        ("When does it open?", "7 am", "7 pm"),
+        ("When does it open?", "7 am", "It opens at 19:00."),
+        ("When is the call?", "9:30 a.m.", "at 9:30 in the evening"),
+        ("他什么时候来？", "上午9点", "下午9点"),
+    ],
+    [
+        ("When does it open?", "7 am", "7 in the morning"),
+        ("When does it open?", "7 am", "at 7:00"),
+        ("When does it open?", "7 pm", "It opens at 7."),
+    ],
+)
+RATE = (
+    [
+        ("How often does she swim?", "every day", "every week"),
+        ("How often does she swim?", "daily", "once a week"),
+        ("How often does she swim?", "three times a week", "three times a day"),
+        ("多久一次？", "每天", "每周"),
+    ],
+    [
+        ("How often does she swim?", "every day", "daily"),
+        ("How often does she swim?", "every day", "each morning"),
+        ("How often does she swim?", "every week", "She swims once a week."),
+    ],
+)
+UNIT = (
+    [
+        ("How much was it?", "$20", "20 euros"),
+        ("How far is it?", "5 km", "5 miles"),
+        ("How heavy is it?", "3 kg", "3 pounds"),
+    ],
+    [
+        ("How much was it?", "$20", "20 dollars"),
+        ("How much was it?", "$20", "20"),
+        ("How much was it?", "20", "It cost $20."),
+        ("How much was it?", "$1,200", "1200 USD"),
+        ("How heavy is it?", "3 kg", "3 kilograms"),
+    ],
+)
+COUNT = (
+    [
+        ("How many projects have I led?", "2", "You have led 13 projects: 1. A new shop. 2. A market study."),
+        ("How many sisters does she have?", "3", "She has 3 dogs and 2 sisters."),
+        ("How many matches has he won?", "four", "He has won five matches and calls the last his fourth."),
+    ],
+    [
+        ("How many projects have I led?", "2", "You have led 2 projects: 1. A new shop. 2. A market study."),
+        ("How many projects have I led?", "5", "2 projects in May and 3 projects in June, so 5 in total."),
+        ("How many sisters does she have?", "3", "She has 3 sisters and 2 dogs."),
+        ("How many dogs does she have?", "3", "3 dogs and 2 sisters"),
+        ("How many sisters does she have?", "3", "3 younger sisters"),
+        ("How many matches has he won?", "four", "He just won his fourth match."),
+    ],
+)
+YES_WITH_LIMITS = (
+    [("Did Ana and Bo both join the dance contest?", "Yes", "Only Bo joined the dance contest.")],
+    [("Did Ana and Bo both join the dance contest?", "Yes", "Ana and Bo both joined the dance contest.")],
+)
+CONTRADICTIONS = {
+    "negation": NEGATION,
+    "opposite": OPPOSITE,
+    "duration": DURATION,
+    "time of day": TIME_OF_DAY,
+    "rate": RATE,
+    "unit": UNIT,
+    "count": COUNT,
+    "yes with limits": YES_WITH_LIMITS,
+}
+
+
+@pytest.mark.parametrize("rule", CONTRADICTIONS)
+def test_contradictions_are_told_from_other_words_for_the_same(rule: str) -> None:
+    wrong, right = CONTRADICTIONS[rule]
+    assert [each for each in wrong if judged(*each).labels == (CORRECT,)] == []
+    assert [each for each in right if judged(*each).labels != (CORRECT,)] == []
+
+
 @pytest.mark.parametrize(
     ("question", "reference", "response", "reason"),
     [
@@ -134,6 +260,44 @@ def test_unknown_references_accept_only_abstentions(reference: str) -> None:
     assert judged("Her birthday?", reference, "It is on 7 May.").labels == (HALLUCINATION,)
 
 
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "You did not mention this information. You mentioned a cat called Tilo, but you never spoke of a hamster.",
+        "The information provided is not enough. You mentioned a trip to Rome but not to Oslo.",
+        "Based on the chat, there is no information about how the guests of the hotel liked the new breakfast room.",
+    ],
+)
+def test_a_reference_is_unknown_by_its_first_sentence(reference: str) -> None:
+    """The rest says what is known instead."""
+    assert judged("And the hamster?", reference, "There is no mention of a hamster.").labels == (CORRECT,)
+    assert judged("And the hamster?", reference, "It is called Tilo.").labels == (HALLUCINATION,)
+
+
+@pytest.mark.parametrize(
+    "response", ["17 days ago.", "18 days", "It happened seventeen days before, on 3 May 2023."]
+)
+def test_one_of_several_acceptable_answers_is_enough(response: str) -> None:
+    reference = "17 days ago. 18 days (including the last day) is also acceptable."
+    assert judged("How long ago was it?", reference, response).labels == (CORRECT,)
+    verdict = judged("How long ago was it?", reference, "19 days ago")
+    assert verdict.labels == (HALLUCINATION,)
+    assert "compared with '17 days ago.'" in verdict.reason
+
+
+def test_a_rubric_is_not_judged() -> None:
+    """Rules cannot tell whether an answer meets it, and a zero would be a claim."""
+    reference = (
+        "The user would prefer suggestions that use the tomatoes from her garden. She may not prefer others."
+    )
+    verdict = judged("What shall I cook?", reference, "A tomato soup from your garden.")
+    assert (verdict.status, verdict.labels, verdict.sure) == ("invalid", (), ())
+    assert "a judge model can read it" in verdict.reason
+    assert judged("What would she like?", "The user would prefer tea", "He would prefer tea.").labels == (
+        CORRECT,
+    )
+
+
 @pytest.mark.parametrize("reference", ["No, she was given a book", "none", "He is not specifically trained"])
 def test_a_no_is_not_an_unknown(reference: str) -> None:
     assert judged("Did she buy it?", reference, "It was not mentioned.").labels == (OMISSION,)
@@ -156,9 +320,22 @@ def test_an_abstention_in_an_answer_costs() -> None:
     assert part.sure[0] < whole.sure[0]
 
 
-@pytest.mark.parametrize("text", ["word " * 20_000, "5 May 2023 " * 5_000, "1" * 90_000, "不" * 20_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("word " * 20_000, "5 May 2023 " * 5_000, "1" * 90_000, "不" * 20_000, "before x " * 3_000),
+        *(
+            "7 am every 3 weeks $5 " * 2_000,
+            "1. 2) " * 3_000,
+            "not so " * 3_000,
+            "(" * 20_000,
+            " " * 20_000 + "a",
+        ),
+    ],
+)
 def test_very_long_texts_are_judged(text: str) -> None:
     assert judged("q", "7 May 2023", text).status == "scored"
+    assert judged("How many?", text, f"after x {text[::-1]}").status == "scored"
     assert judged("q", text, text).labels == (CORRECT,)
 
 

@@ -71,6 +71,12 @@ def span(text: str) -> Span:
         ("the weekend before 17 July 2023", "2023-07-15..2023-07-16"),
         ("two weekends before 17 July 2023", "2023-07-08..2023-07-09"),
         ("two weeks before 11 August 2023", "2023-07-25..2023-07-31"),
+        ("before 9 June 2023", "2023-06-02..2023-06-08"),
+        ("on or before 9 June 2023", "2023-06-02..2023-06-09"),
+        ("after 9 June 2023", "2023-06-10..2023-06-16"),
+        ("the week before 7:20 pm on 9 June 2023", "2023-06-02..2023-06-08"),
+        ("around 9 June 2023", "2023-06-08..2023-06-10"),
+        ("around June 2023", "2023-06-01..2023-06-30"),
         ("the week of 23 August 2023", "2023-08-20..2023-08-29"),
         ("early August 2023", "2023-08-01..2023-08-11"),
         ("late August 2023", "2023-08-21..2023-09-01"),
@@ -132,6 +138,12 @@ def test_a_month_may_have_one_slip(name: str, month: int) -> None:
         ("August 2023", "early August 2023"),
         ("June 2022", "the summer of 2022"),
         ("9-10 September 2023", "the weekend before 13 September 2023"),
+        ("19 May 2023", "the Friday before 20 May 2023"),
+        ("around 20 May 2023", "the Friday before 20 May 2023"),
+        ("around 7 May 2023", "7 May 2023"),
+        ("before 20 May 2023", "the Friday before 20 May 2023"),
+        ("last Friday before 2:01 pm on 20 May 2023", "the Friday before 20 May 2023"),
+        ("on or before 20 May 2023", "the Friday before 20 May 2023"),
     ],
 )
 def test_dates_agree_where_they_overlap(said: str, meant: str) -> None:
@@ -156,6 +168,11 @@ def test_dates_agree_where_they_overlap(said: str, meant: str) -> None:
         ("14-15 August 2023", "13-14 August 2023"),
         ("from May to April", "from May to July"),
         ("June 2023", "the week of 23 June 2023"),
+        ("20 May 2023", "the Friday before 20 May 2023"),
+        ("6 July 2023", "the week before 6 July 2023"),
+        ("3 June 2022", "the weekend after 3 June 2022"),
+        ("around 8 May 2023", "7 May 2023"),
+        ("before 7 May 2023", "7 May 2023"),
     ],
 )
 def test_other_and_vaguer_dates_do_not_agree(said: str, meant: str) -> None:

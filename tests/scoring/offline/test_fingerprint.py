@@ -1,4 +1,4 @@
-"""The name of the offline judge changes with its code."""
+"""The name of the offline judge changes with what it does."""
 
 from __future__ import annotations
 
@@ -21,16 +21,25 @@ def fingerprint_of(source: Path) -> str:
     return done.stdout.strip()
 
 
-def test_another_code_is_another_judge(tmp_path: Path) -> None:
+def test_other_rules_are_another_judge_and_other_comments_are_not(tmp_path: Path) -> None:
     """Any file of the judge counts, its lists of words too, and the words that it shares with the scores of answers."""
     shutil.copytree(
         Path(assay.__file__).parent, tmp_path / "assay", ignore=shutil.ignore_patterns("__pycache__")
     )
+    changes = (
+        ("scoring/offline/dates.py", "LATER = 1\n"),
+        ("scoring/offline/families.txt", "cellar basement\n"),
+        ("scoring/text_overlap.py", "LATER = 1\n"),
+    )
+    for name, _ in changes:
+        if name.endswith(".py"):
+            with (tmp_path / "assay" / name).open("a") as file:
+                file.write('# another comment\n"""Another docstring."""\n')
     assert fingerprint_of(tmp_path) == offline.FINGERPRINT
     found = {offline.FINGERPRINT}
-    for name in ("scoring/offline/dates.py", "scoring/offline/families.txt", "scoring/text_overlap.py"):
+    for name, line in changes:
         with (tmp_path / "assay" / name).open("a") as file:
-            file.write("# another\n")
+            file.write(line)
         found.add(fingerprint_of(tmp_path))
     assert len(found) == 4
     assert all(each.startswith("offline.v1@") for each in found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.scoring.offline.numbers import durations_in, in_digits, numbers_in
+from assay.scoring.offline.numbers import durations_in, in_digits, numbers_in, without_list_markers
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,28 @@ def test_lengths_of_time_are_compared_by_length(one: str, two: str, same: bool) 
     """In one unit exactly, between units nearly."""
     (first,) = durations_in(in_digits(one))
     assert any(first.equals(other) for other in durations_in(in_digits(two))) is same
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("a week", [7]),
+        ("It took about an hour.", [1 / 24]),
+        ("half a day", [0.5]),
+        ("two and a half days", [2.5]),
+        ("a day and a half", [1.5]),
+        ("a week ago", [7]),
+        ("twice a week", []),
+        ("three times a day", []),
+        ("a day or two", []),
+        ("what a year", []),
+    ],
+)
+def test_an_article_counts_as_one(text: str, days: list[float]) -> None:
+    """Unless it makes a rate."""
+    assert [each.days for each in durations_in(in_digits(text))] == pytest.approx(days)
+
+
+def test_the_numbers_of_list_items_are_removed() -> None:
+    assert numbers_in(without_list_markers("13 books: 1. Emma 2. Ulysses\n3) Molloy")) == [13]
+    assert numbers_in(without_list_markers("She is in room 1. He is not.")) == [1]

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from assay.scoring.offline.numbers import in_digits
-from assay.scoring.offline.words import WORD_LISTS, are_similar, fold, function_words, words_of
+from assay.scoring.offline.words import WORD_LISTS, are_similar, fold, function_words, opposites, words_of
 from assay.scoring.text_overlap import tokens
 
 
@@ -49,6 +49,11 @@ def test_no_word_is_in_two_families() -> None:
     ]
     assert all(len(family) > 1 for family in each)
     assert max(Counter(stem for family in each for stem in family).values()) == 1
+
+
+def test_no_word_is_its_own_opposite() -> None:
+    """Two words of one family would be."""
+    assert all(word not in others for word, others in opposites().items())
 
 
 @pytest.mark.parametrize(

@@ -251,9 +251,23 @@ def test_answers_with_three_labels_have_a_table_of_them() -> None:
     assert set(result.verdicts) == {"Correct", "Omission", "Hallucination"}
 
 
+def test_kinds_have_the_same_columns() -> None:
+    """Several kinds share one table, so a column does not name the label of one of them; the notes do."""
+    run = calibrate([ROWS["recall"], ROWS["update"]])
+    assert run.report is not None
+    recall, update = run.report.entries
+    labels = [[metric.label for metric in entry.metrics] for entry in (recall, update)]
+    assert labels[0] == labels[1]
+    assert {"false accepts", "false rejects"} <= set(labels[0])
+    assert [entry.notes[0] for entry in (recall, update)] == [
+        'accepted means: judged as "covered"',
+        'accepted means: judged as "updated"',
+    ]
+
+
 def test_limits_count_for_the_kinds_that_they_cut() -> None:
     """A calibration is stored if its own kind is complete."""
-    rows = [answer(n, right=n % 2 == 0) for n in range(4)] + [ROWS["recall"], ROWS["recall"]]
+    rows = [answer(n, right=n % 2 == 0) for n in range(4)] + [ROWS["recall"], ROWS["recall"] | {"id": 2}]
     found = by_kind(calibrate(rows, limit=5))
     assert (found["answer"].left_out, found["recall"].left_out) == ({}, {"beyond --limit": 2})
     panel = Panel("offline")

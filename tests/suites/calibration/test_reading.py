@@ -12,6 +12,7 @@ from assay.core.errors import InputError
 from assay.scoring.questions import AnswerQuestion
 from assay.suites.calibration.labelled_question import majority
 from assay.suites.calibration.labels import (
+    REPEATED,
     TIED,
     UNLABELLED,
     LabelFile,
@@ -74,6 +75,23 @@ def test_a_list_lines_and_an_object_are_read_alike(tmp_path: Path, path: Path) -
     ]
 
 
+def test_equal_rows_count_once(tmp_path: Path, path: Path) -> None:
+    """Published files have the same answers in several lists. A list without rows of its own makes no cluster."""
+    both = [row(), row(label=False, response="June")]
+    by_type = {"time": [both[0]], "place": [both[1]]}
+    for file in (
+        reading(path, {"responses": both, "by_type": by_type}),
+        read_labels(lines(tmp_path / "labels.jsonl", *both, *both), {}),
+    ):
+        assert [(answer_of(each).response, each.cluster) for each in file.rows] == [
+            ("In May", None),
+            ("June", None),
+        ]
+        assert file.all_left_out == {REPEATED: 2}
+    # Another system gave the same answer.
+    assert len(reading(path, [row(model="a"), row(model="b")]).rows) == 2
+
+
 def test_lists_by_user_are_clusters(path: Path) -> None:
     """The key of a list is the cluster of its rows; rows have several votes."""
     one = {
@@ -84,7 +102,11 @@ def test_lists_by_user_are_clusters(path: Path) -> None:
         "llm_judgments": {"judgment_1": True, "judgment_2": False, "judgment_3": True},
         "category": "2",
     }
-    value = {"correct": 2, "detailed_results": {"user 0": [one], "user_1": [one]}, "metadata": {"runs": [{}]}}
+    value = {
+        "correct": 2,
+        "detailed_results": {"user 0": [one], "user_1": [one | {"question_id": "q1"}]},
+        "metadata": {"runs": [{}]},
+    }
     result = reading(path, value)
     assert [(r.cluster, r.category, r.labels[0], r.votes[0]) for r in result.rows] == [
         ("user 0", "2", True, (True, False, True)),
@@ -240,6 +262,6 @@ def test_a_byte_order_mark_is_no_problem(path: Path) -> None:
 def test_many_problems_are_cut(path: Path) -> None:
     """The rest is counted."""
     with pytest.raises(InputError) as raised:
-        reading(path, [row(label="?")] * 250)
+        reading(path, [row(label=f"{number}?") for number in range(250)])
     assert len(raised.value.problems) == 201
     assert "and 50 more problems" in str(raised.value)

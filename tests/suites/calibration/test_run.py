@@ -119,9 +119,9 @@ def test_each_row_is_judged_once(server: LoopbackServer) -> None:
     assert remembered == found_in(edited)
 
 
-def test_equal_rows_count_separately(server: LoopbackServer) -> None:
-    """Two people may have labelled the same text."""
-    rows = [text(2, label=True), text(2, label=False), text(2, label=True)]
+def test_labels_of_several_people_on_one_text_count_separately(server: LoopbackServer) -> None:
+    """Only rows that are equal in every field count once."""
+    rows = [text(2, label=True), text(2, label=False), text(2, label=True) | {"person": "Bo"}]
     assert found_in(calibrate(rows, judge=JUDGE, base_url=server.url)).overall.false_accepts == Share(1, 1)
     assert len(server.bodies) == 3
 

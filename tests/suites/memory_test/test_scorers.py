@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Literal, cast
 
 import pytest
 
 from assay.core.protocols import Context, View
+from assay.core.spec import RunSpec
 from assay.core.types import Case, End, Record
 from assay.suites.memory_test.conversation import ConversationQuestion, MessagePlace
+from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.scorers import FIRST_PART, LIST_PARTS, ConversationGold, WordScorer
+from assay.suites.memory_test.suite import MemoryTestSuite
+
+from suites.memory_test.files import EXAMPLES
 
 KNOWN = {f"D1:{number}": MessagePlace(number, "session_1") for number in (1, 2, 3)}
 HEADLINES = {"judged", "f1", "exact_match", "evidence_recall", "abstention"}
@@ -66,6 +72,36 @@ def test_abstention_is_scored_apart() -> None:
     assert scored(asked(5, reference="No", abstention=True), "It is not mentioned.") == wanted
     assert scored(asked(5, abstention=True), "a boat") == wanted | {"abstention": 0.0}
     assert scored(asked(4), "a boat") == {"evidence_recall": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "own_prompt", "by_meaning"),
+    [
+        (None, False, False),
+        (None, True, True),
+        ("locomo", False, False),
+        ("locomo", True, False),
+        ("longmemeval", False, True),
+    ],
+)
+def test_a_prompt_of_ones_own_may_abstain_in_any_words(
+    tmp_path: Path, protocol: Literal["locomo", "longmemeval"] | None, own_prompt: bool, by_meaning: bool
+) -> None:
+    """The built-in prompt asks for a phrase of LoCoMo's published rule, and the protocol locomo keeps that rule."""
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_text("{memories}\n{question}")
+    options = MemoryTestOptions(
+        data=str(EXAMPLES / "plain.json"),
+        dataset="plain",
+        memory=["none"],
+        protocol=protocol,
+        answer_prompt=str(prompt) if own_prompt else "",
+    )
+    suite = MemoryTestSuite(RunSpec(suite="memory-test", model="openai/x", options=options))
+    scorer = suite.scorers[0]
+    assert isinstance(scorer, WordScorer)
+    assert scorer.abstains("It is not mentioned.")
+    assert scorer.abstains("There is no mention of a hamster.") is by_meaning
 
 
 def test_a_reference_of_zero_counts_as_a_reference() -> None:

@@ -5,8 +5,8 @@
 texts that share words with a memory point.
 
 Weights and thresholds were chosen on half of the LoCoMo conversations. `make judges` measures the judge on both
-halves; docs/judges.md has the figures. Any change of these files, comments included, changes FINGERPRINT: then run
-`make calibrate-offline` to renew the shipped calibration.
+halves; docs/judges.md has the figures. Any change of the code or of a word list changes FINGERPRINT: then run
+`make calibrate-offline` to renew the shipped calibration. Comments and docstrings do not count.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from assay.core.function_source import syntax_of
 from assay.scoring import questions, text_overlap
 from assay.scoring.offline.answer import judge_answer
 from assay.scoring.offline.memories import judge_correctness, judge_coverage, judge_interference, judge_update
+from assay.scoring.offline.words import abstains, plain_text
 
 
 def verdict(question: questions.JudgeQuestion) -> questions.Verdict:
@@ -35,12 +37,18 @@ def verdict(question: questions.JudgeQuestion) -> questions.Verdict:
     return judge_interference(question)
 
 
+def says_unknown(answer: str) -> bool:
+    """Return whether an answer says that something is not known, as `There is no mention of a hamster` does."""
+    return abstains(plain_text(answer))
+
+
 def _fingerprint() -> str:
     # text_overlap.py is part of the judge, because its `tokens` defines the words that are compared.
     folder = Path(__file__).parent
-    files = [*sorted(folder.glob("*.py")), *sorted(folder.glob("*.txt")), Path(text_overlap.__file__)]
-    hashes = (hashlib.sha256(file.read_bytes()).hexdigest() for file in files)
-    return f"offline.v1@{hashlib.sha256(' '.join(hashes).encode()).hexdigest()[:16]}"
+    code = [*sorted(folder.glob("*.py")), Path(text_overlap.__file__)]
+    parts = [syntax_of(file.read_text(encoding="utf-8")) for file in code]
+    parts += [file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.txt"))]
+    return f"offline.v1@{hashlib.sha256(repr(parts).encode()).hexdigest()[:16]}"
 
 
 # `offline.v1@` and a hash of the judge's code and word lists. A changed judge needs a new calibration.

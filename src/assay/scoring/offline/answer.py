@@ -8,13 +8,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache, lru_cache
-from itertools import pairwise, product
+from itertools import pairwise, product, takewhile
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from assay.scoring.offline.dates import Dated, agree, dates_in, is_other_year, is_vaguer, nearness, overlap
 from assay.scoring.offline.guesses import BETWEEN_DATES, OR, candidates_in
-from assay.scoring.offline.numbers import Duration, durations_in, in_digits, numbers_in
+from assay.scoring.offline.measures import clock_times_in, rates_in, same_rate, units_in
+from assay.scoring.offline.numbers import (
+    Duration,
+    durations_in,
+    in_digits,
+    number_of,
+    numbers_in,
+    without_list_markers,
+)
+from assay.scoring.offline.references import alternatives_in, is_rubric, is_unknown
 from assay.scoring.offline.words import (
     COMMON_PREFIX,
     abstains,
@@ -25,11 +37,15 @@ from assay.scoring.offline.words import (
     function_words,
     hedges,
     is_negated,
+    is_negative,
+    is_restricted,
     is_vague,
+    opposites,
+    refused_words,
     words_of,
     yes_or_no,
 )
-from assay.scoring.questions import CORRECT, HALLUCINATION, OMISSION, AnswerQuestion, Verdict
+from assay.scoring.questions import CORRECT, HALLUCINATION, OMISSION, AnswerQuestion, Verdict, invalid
 
 # Just above 0.4, the highest limit of an answer with a missing or contradicted part.
 THRESHOLD = 0.42
@@ -46,8 +62,11 @@ _RIGHT_YES_OR_NO = 0.6
 # Words of date expressions. They do not count as content of a reference beside its dates.
 _TIME_WORDS = (
     "week weekend day month year date time early late mid beginning end start first last next before after "
-    "prior during approximately roughly exactly sometime ago yesterday today tomorrow 年月日号天周星期时分钟"
+    "prior during approximately roughly exactly sometime ago yesterday today tomorrow hour minute half "
+    "年月日号天周星期时分钟"
 )
+# Words of rates that have no content beside them.
+_RATE_WORDS = "every each per single other daily weekly monthly yearly hourly morning evening night 每"
 # Words that replace a number without giving it.
 _VAGUE_NUMBERS = "few several many multiple numerous 几"
 _LIST_SEPARATOR = re.compile(r",(?!\d)|;|\band\b|&|、|，|和", re.IGNORECASE)
@@ -57,10 +76,15 @@ _SHORT_ITEM, _ENOUGH_ITEMS = 3, 0.65
 _SHORT_ANSWER, _SHORT_REFERENCE = 12, 3
 # A question that is not answered by yes or no.
 _OPEN_QUESTION = re.compile(r"\W*(?:what|when|where|who|which|why|how)\b", re.IGNORECASE)
+# The first words after `how many`, and a number with the words around it.
+_HOW_MANY = re.compile(r"\bhow many ((?:[a-z]+\s*){1,3})", re.IGNORECASE)
+_COUNT = re.compile(
+    r"(?P<own>\b(?:his|her|their|my|your|its|our) )?(?<![\w.,$])(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)"
+    r"(?P<words>(?:[\s-][a-z]+){0,3})",
+    re.IGNORECASE,
+)
 _LOWER_CASE = re.compile(r"\b[a-z]+")
 _NAME = re.compile(r"(?<=[\w,] )[A-Z][a-z]+\b")
-# Most words of a reference that means "not known". A longer one also states something.
-_MOST_UNKNOWN_WORDS = 12
 # Number of characters that are read. Bounds the time; no answer to a question needs more.
 _MOST_CHARACTERS = 20_000
 
@@ -102,7 +126,7 @@ def parse_text(text: str) -> ParsedText:
     words = words_of(plain)
     undated_words = words_of(undated) if dates else words
     numbers = tuple(numbers_in(undated))
-    durations = tuple(durations_in(undated)) if numbers else ()
+    durations = tuple(durations_in(undated))
     return ParsedText(plain, words, undated_words, numbers, durations, dates)
 
 
@@ -119,14 +143,32 @@ class AnswerFinding(NamedTuple):
 
 
 def judge_answer(question: AnswerQuestion) -> Verdict:
-    """Return Correct if the answer has enough words of the reference and contradicts nothing in it."""
+    """Return Correct if the answer has enough words of the reference and contradicts nothing in it.
+
+    If the reference names several answers, the best verdict counts. A rubric is not judged: rules cannot tell whether
+    an answer meets it.
+    """
     if not question.response.strip():
         return Verdict((OMISSION,), "the answer is empty", sure=(0.0,))
-    reference, response = parse_text(question.reference), parse_text(question.response)
+    if is_rubric(question.reference):
+        return invalid(
+            "the reference describes a good answer instead of giving it; a judge model can read it"
+        )
+    references = alternatives_in(question.reference)
+    verdicts = [_judge_by(question, reference) for reference in references]
+    best = max(verdicts, key=lambda verdict: verdict.sure)
+    if len(references) == 1:
+        return best
+    return replace(best, reason=f"{best.reason} (compared with {references[verdicts.index(best)]!r})")
+
+
+def _judge_by(question: AnswerQuestion, reference_text: str) -> Verdict:
+    """Return the verdict on an answer by one of the references."""
+    reference, response = parse_text(reference_text), parse_text(question.response)
     # Texts without words, such as `!`, are compared as they are.
-    if (reference.words or question.reference.strip()) == (response.words or question.response.strip()):
+    if (reference.words or reference_text.strip()) == (response.words or question.response.strip()):
         return Verdict((CORRECT,), "the same words as the reference", sure=(1.0,))
-    if not reference.words or (len(reference.words) <= _MOST_UNKNOWN_WORDS and abstains(reference.text)):
+    if not reference.words or is_unknown(reference.text):
         if abstains(response.text):
             reason = "the reference says that this is unknown, and so does the answer"
             return Verdict((CORRECT,), reason, sure=(1.0,))
@@ -148,7 +190,11 @@ class _AnswerComparison:
         # The words that carry the answer: those of the question only if there are no others.
         self.content = [word for word in words if word not in self.question_words] or words
         self.items = self._list_items()
+        asked = _HOW_MANY.search(question.text)
+        # The things that are counted, if the question asks how many there are.
+        self.counted = frozenset(_leading_content(words_of(asked[1]))) if asked else frozenset()
         self.same_yes_or_no = self._same_yes_or_no()
+        self.same_rate = self._same_rate()
         self.missed_dates = [
             dated for dated in reference.dates if not any(agree(d.span, dated.span) for d in response.dates)
         ]
@@ -171,7 +217,11 @@ class _AnswerComparison:
         checks = (
             self._wrong_dates(),
             self._wrong_numbers(),
+            self._other_measure(),
+            self._other_count(),
             self._denial(),
+            self._affirmation(),
+            self._opposite(),
             self._missing_items(),
             self._guesses(),
             self._other_name(),
@@ -209,6 +259,8 @@ class _AnswerComparison:
             start, reason = self._dates_and_words(word_share)
         elif not self.content and self.reference.durations and not self._durations_differ():
             start, reason = 0.95, "the same length of time"
+        elif self.same_rate and _stems(_RATE_WORDS).issuperset(self.content):
+            start, reason = 0.95, "the same rate"
         if self.same_yes_or_no:
             start = max(start, _RIGHT_YES_OR_NO + (0.9 - _RIGHT_YES_OR_NO) * start)
             reason += "; both say yes" if yes_or_no(self.reference.text) else "; both say no"
@@ -223,10 +275,20 @@ class _AnswerComparison:
         if expected is None or _OPEN_QUESTION.match(self.question.text):
             return None
         answer = yes_or_no(self.response.text)
+        if answer is None and is_restricted(self.response.text):
+            return None
         means = not is_negated(self.response.text) if answer is None else answer
         asked = self.question_words - function_words() - self.question.names().keys()
         is_clear = answer is not None or len(asked.intersection(self.response.words)) > len(asked) / 2
         return False if means != expected else is_clear or None
+
+    def _same_rate(self) -> bool | None:
+        """Return whether both give the same rate, such as `every week`. None if one of them has none."""
+        expected = set(rates_in(self.reference.text))
+        rates = set(rates_in(self.response.text)) if expected else set()
+        if not rates:
+            return None
+        return any(same_rate(one, other) for one, other in product(expected, rates))
 
     def _dates_and_words(self, word_share: float) -> tuple[float, str]:
         """Return the measure of a reference with dates, and its reason.
@@ -281,7 +343,10 @@ class _AnswerComparison:
             return AnswerFinding(0.25, "another length of time", made_up=True)
         if not self.reference.numbers:
             return None
-        expected, present = Counter(self.reference.numbers), Counter(self.response.numbers)
+        numbers = self.response.numbers
+        if self.counted:
+            numbers = tuple(numbers_in(without_list_markers(self.response.text)))
+        expected, present = Counter(self.reference.numbers), Counter(numbers)
         asked = frozenset(self.question.numbers)
         other = [number for number in present if number not in expected and number not in asked]
         missing = [number for number, count in expected.items() if present[number] < (count if other else 1)]
@@ -300,6 +365,47 @@ class _AnswerComparison:
         present = self.response.durations
         return any(not any(map(expected.equals, present)) for expected in self.reference.durations)
 
+    def _other_measure(self) -> AnswerFinding | None:
+        """The response has the right number with another half of the day, period or unit: `7 pm` for `7 am`."""
+        text, reference = self.response.text, self.reference.text
+        if self.same_rate is False:
+            return AnswerFinding(0.3, "another rate", made_up=True)
+        if not self.reference.numbers:
+            return None
+        if expected_times := clock_times_in(reference):
+            times = set(clock_times_in(text))
+            for expected in set(expected_times):
+                halves = {time.half for time in times if time.minutes == expected.minutes}
+                if expected.half and halves and not halves & {expected.half, ""}:
+                    return AnswerFinding(0.3, "another half of the day", made_up=True)
+        if expected_units := units_in(reference):
+            units = units_in(text)
+            for value in expected_units.keys() & units.keys():
+                if expected_units[value].isdisjoint(units[value]):
+                    return AnswerFinding(0.3, f"{value:g} of another unit", made_up=True)
+        return None
+
+    def _other_count(self) -> AnswerFinding | None:
+        """A short response says the number of other things, and another number of the things that are asked for.
+
+        `She has 3 dogs and 2 sisters` does not say that she has 3 sisters. Long responses count too many things.
+        """
+        if not self.counted or len(self.response.words) > _SHORT_ANSWER or len(self.reference.numbers) != 1:
+            return None
+        (number,) = self.reference.numbers
+        counts: list[float] = []
+        for match in _COUNT.finditer(self.response.text):
+            value, things = number_of(match["number"]), _leading_content(words_of(match["words"]))
+            is_asked = not self.counted.isdisjoint(things)
+            # Without a thing it may be the answer, `3 of them`, unless it is a place in an order: `his fourth`.
+            if value == number and (is_asked or not (things or match["own"])):
+                return None
+            if is_asked:
+                counts.append(value)
+        if not counts or number not in self.response.numbers:
+            return None
+        return AnswerFinding(0.25, f"the answer counts {counts[0]:g}, not {number:g}", made_up=True)
+
     def _denial(self) -> AnswerFinding | None:
         """The response negates a word that the reference affirms."""
         denied = denied_words(self.response.text)
@@ -311,6 +417,33 @@ class _AnswerComparison:
             return None
         return AnswerFinding(0.3, "the answer denies what the reference says", made_up=True)
 
+    def _affirmation(self) -> AnswerFinding | None:
+        """The response affirms a word that the reference negates. The opposite of `_denial`."""
+        groups = refused_words(self.reference.text) if len(self.reference.words) <= _SHORT_ANSWER else []
+        if not groups or is_negative(self.response.text) or is_negative(self.question.text):
+            return None
+        if not any(group.issubset(self.response.words) for group in groups):
+            return None
+        return AnswerFinding(0.3, "the answer says what the reference denies", made_up=True)
+
+    def _opposite(self) -> AnswerFinding | None:
+        """The response has the opposite of a word in the same place: `after the wedding` for `before the wedding`."""
+        words, expected = self.response.undated_words, self.reference.undated_words
+        pairs = opposites()
+        missing = (pairs.keys() & expected).difference(words)
+        if not missing:
+            return None
+        denied = denied_words(self.response.text) | denied_words(self.reference.text)
+        for word in missing - denied:
+            others = pairs[word].intersection(words).difference(expected) - denied
+            # A response may repeat the question, unless the question asks which of the two it is.
+            if word not in self.question_words:
+                others -= self.question_words
+            places = _Places.of(word, expected) if others else _NOWHERE
+            if any(places.meet(_Places.of(other, words)) for other in others):
+                return AnswerFinding(0.3, "the opposite of a word of the reference", made_up=True)
+        return None
+
     def _list_items(self) -> list[frozenset[str]]:
         """Return the content words of each item if the reference is a list of short items, else nothing.
 
@@ -319,6 +452,8 @@ class _AnswerComparison:
         text = self.reference.text
         if self.reference.dates or OR.search(text) or yes_or_no(text) is not None:
             return []
+        if self.reference.durations and not self.content:
+            return []  # `an hour and a half`
         items = [frozenset(words_of(item)) - function_words() for item in _LIST_SEPARATOR.split(text)]
         items = [item for item in items if item]
         return items if len(items) > 1 and max(map(len, items)) <= _SHORT_ITEM else []
@@ -374,7 +509,8 @@ class _AnswerComparison:
     def _other_word(self) -> AnswerFinding | None:
         """A short response has another word beside a word of the reference: `almond milk` for `coconut milk`."""
         expected = [word for word in self.reference.undated_words if word not in function_words()]
-        if len(self.response.words) > _SHORT_ANSWER or len(expected) > _SHORT_REFERENCE or self.items:
+        is_long = len(self.response.words) > _SHORT_ANSWER or len(expected) > _SHORT_REFERENCE
+        if is_long or self.items or not self.content:
             return None
         for one, two in pairwise(expected):
             missing = two if self._has(one) else one
@@ -391,6 +527,34 @@ class _AnswerComparison:
 
     def _has(self, word: str) -> bool:
         return _weighted_share([word], self.present) > 0
+
+
+def _leading_content(words: Sequence[str]) -> list[str]:
+    """Return the words up to the first function word."""
+    return list(takewhile(lambda word: word not in function_words(), words))
+
+
+class _Places(NamedTuple):
+    """The content words after and before a word in a text. `last` are the words before it where none is after it."""
+
+    after: frozenset[str]
+    before: frozenset[str]
+    last: frozenset[str]
+
+    @classmethod
+    def of(cls, word: str, words: Sequence[str]) -> _Places:
+        content = [each for each in words if each == word or each not in function_words()]
+        pairs = list(pairwise(content))
+        before = frozenset(one for one, two in pairs if two == word)
+        last = frozenset(content[-2:-1]) if content[-1] == word else frozenset()
+        return cls(frozenset(two for one, two in pairs if one == word), before, last)
+
+    def meet(self, other: _Places) -> bool:
+        """Return whether the words are in the same place: before the same word, or after it at the end of a text."""
+        return bool(self.after & other.after or self.last & other.before or other.last & self.before)
+
+
+_NOWHERE = _Places(frozenset(), frozenset(), frozenset())
 
 
 def _weighted_share(wanted: list[str], present: frozenset[str]) -> float:

@@ -288,15 +288,26 @@ _MOST_UNITS = 1000
 _WINDOW = 48
 # Characters between two dates of a list or range. A thousand commas would take a million steps.
 _MAX_BETWEEN = 200
+# What may stand between such a word and its date: `before 7:20 pm on Friday, 9 June`.
+_TO_DATE = rf"(?:\d{{1,2}}(?::\d\d)?\s*[ap]m,?\s+(?:on\s+)?)?(?:the\s+)?(?:(?:{_WEEKDAY}),?\s+)?"
 _RELATION = re.compile(
     r"(?:(?P<count>\d+|couple(?: of)?|few|several)\s+)?"
     rf"(?P<unit>{'|'.join(_UNIT_DAYS)}|{_WEEKDAY})s?\s+(?:just\s+|right\s+)?"
     r"(?P<way>before|prior to|preceding|leading up to|ahead of|after|following)\s+"
-    rf"(?:the\s+)?(?:(?:{_WEEKDAY}),?\s+)?$",
+    rf"{_TO_DATE}$",
     re.IGNORECASE,
 )
+# `before 9 June` alone does not say how long before. It is read as the week before, `on or before` with the day itself.
+_BESIDE = re.compile(
+    rf"\b(?P<on>on or )?(?P<way>before|prior to|after|following)\s+{_TO_DATE}$", re.IGNORECASE
+)
+# `around 9 June` is also the day before and the day after, if the reference gives a relative date.
+_ABOUT = "about"
+_NEAR = re.compile(rf"\b(?:around|about|approximately|roughly|circa)\s+{_TO_DATE}$", re.IGNORECASE)
 # Words of which each of the patterns needs one, in lower case. Most dates have none of them before.
 _RELATION_HINT = re.compile("before|prior|preceding|leading|ahead|after|following")
+_BESIDE_HINT = re.compile("before|prior|after|following")
+_NEAR_HINT = re.compile("around|about|approximately|roughly|circa")
 _AROUND_HINT = re.compile("week")
 _PART_HINT = re.compile("[1-4]|early|mid|late|beginning|start|end|last")
 _AROUND = re.compile(rf"(?P<unit>week|weekend)\s+of\s+(?:the\s+)?(?:(?:{_WEEKDAY}),?\s+)?$", re.IGNORECASE)
@@ -383,6 +394,23 @@ def _related_span(match: re.Match[str], span: Span) -> Span:
     return Span(min(near, far), max(near, far), span.yearly, relation, (span.first, span.last))
 
 
+def _span_beside(match: re.Match[str], span: Span) -> Span | None:
+    """Return the week before or after a day. None for longer spans."""
+    if span.days > 1:
+        return None
+    sign = 1 if match["way"].lower() in ("after", "following") else -1
+    near = span.first if match["on"] else span.first + sign
+    far = span.first + 7 * sign
+    return Span(min(near, far), max(near, far), span.yearly, f"week {sign}", (span.first, span.last))
+
+
+def _days_around(_: re.Match[str], span: Span) -> Span | None:
+    """Return a day with the days beside it. None for longer spans."""
+    if span.days > 1:
+        return None
+    return Span(span.first - 1, span.last + 1, span.yearly, _ABOUT, (span.first, span.last))
+
+
 def _week_around(match: re.Match[str], span: Span) -> Span | None:
     """Return the span of `the week of 9 June` or `the weekend of 9 June`. None for spans longer than a week."""
     if span.days > 7:
@@ -419,6 +447,8 @@ def _part_of_span(match: re.Match[str], span: Span) -> Span | None:
 
 _MOVES: tuple[tuple[re.Pattern[str], re.Pattern[str], Callable[[re.Match[str], Span], Span | None]], ...] = (
     (_RELATION_HINT, _RELATION, _related_span),
+    (_BESIDE_HINT, _BESIDE, _span_beside),
+    (_NEAR_HINT, _NEAR, _days_around),
     (_AROUND_HINT, _AROUND, _week_around),
     (_PART_HINT, _PART, _part_of_span),
 )
@@ -433,16 +463,15 @@ def agree(response: Span, reference: Span) -> bool:
     Two dates with the same relation agree if their anchors are equal, and only then: the words have been read in
     the same way, so the days need not be compared.
     """
+    if response.relation == _ABOUT and not reference.relation:
+        first, last = response.anchor
+        return agree(Span(first, last, response.yearly), reference)
     if response.relation and reference.relation and response.yearly == reference.yearly:
         if response.relation == reference.relation:
             return response.anchor == reference.anchor
         if response.anchor == reference.anchor:
             return overlap(response, reference)
-    if is_vaguer(response, reference):
-        return False
-    # A relative date may be off by one day.
-    slack = 1 if response.relation or reference.relation else 0
-    return days_apart(response, reference) <= slack
+    return not is_vaguer(response, reference) and overlap(response, reference)
 
 
 def is_vaguer(response: Span, reference: Span) -> bool:

@@ -49,15 +49,36 @@ _CHINESE = re.compile("(?!一[共起直样定些下般切旦致])[零〇一二�
 # A number, and whether it counts thousands. Begins with one digit, so that a search skips everything else.
 _NUMBER = re.compile(r"(\d\d*(?:(?:,\d{3})+(?:\.\d+)?|\.\d+)?)(\s?[kK]\b)?")
 
+_ENGLISH_UNIT = "minute|hour|day|week|month|year"
 _DURATION = re.compile(
-    r"(?<!\d)(\d{1,9}(?:\.\d{1,9})?)(?:\s+|-)?(minute|hour|day|week|month|year|分钟|个?小时|天|周|个?星期|个?月|年)s?",
+    rf"(?<!\d)(\d{{1,9}}(?:\.\d{{1,9}})?)(?:\s+|-)?({_ENGLISH_UNIT}|分钟|个?小时|天|周|个?星期|个?月|年)s?",
     re.IGNORECASE,
 )
 # Days of each unit. A month is a twelfth of a year.
-_DAYS = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1, "week": 7, "month": 30.4, "year": 365}
-_DAYS |= {"分钟": 1 / 1440, "小时": 1 / 24, "天": 1, "周": 7, "星期": 7, "月": 30.4, "年": 365}
+DAYS = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1, "week": 7, "month": 30.4, "year": 365}
+DAYS |= {"分钟": 1 / 1440, "小时": 1 / 24, "天": 1, "周": 7, "星期": 7, "月": 30.4, "年": 365}
 # Durations in different units may differ by this share, so that 30 days equal a month and 52 weeks equal a year.
-_UNIT_TOLERANCE = 0.07
+UNIT_TOLERANCE = 0.07
+_HALF = re.compile(
+    rf"(?<!\d)(?P<count>\d{{1,9}}) and (?:a )?half (?P<unit>{_ENGLISH_UNIT})"
+    rf"|\b(?P<one>an?|\d{{1,9}}) (?P<of>{_ENGLISH_UNIT})s? and a half"
+    rf"|\bhalf[\s-](?:an? )?(?P<half>{_ENGLISH_UNIT})",
+    re.IGNORECASE,
+)
+# `a week` is a duration after these words, before `ago` and similar words, and where a text or a clause begins.
+# Elsewhere it is a rate (`twice a week`) or a point in time. `a day or two` is not one day.
+_ARTICLE = re.compile(
+    r"(?P<before>(?:^|[(,:;]|\b(?:for|about|around|approximately|roughly|nearly|almost|over|under|only|just|in|within"
+    r"|after|took|takes?|lasts?|lasted|spent|spends?|than|least|most|is|was|be))\s*)"
+    rf"\ban?\s(?=(?:{_ENGLISH_UNIT})\b(?! or\b))"
+    rf"|(?<!\d )(?<!times )\ban?\s(?=(?:{_ENGLISH_UNIT}) (?:before|after|later|ago|earlier|prior)\b)",
+    re.IGNORECASE,
+)
+# Most texts have none of these in lower case.
+_UNIT_HINT = re.compile(f"{_ENGLISH_UNIT}|[分小天周星月年]")
+_ARTICLE_HINT = re.compile(rf"(?:\ban?|half)[\s-](?:an? )?(?:{_ENGLISH_UNIT}|half)", re.IGNORECASE)
+# `1. ` or `2) ` before an item of a list.
+_LIST_MARKER = re.compile(r"(?<![\w.,$])(\d{1,2})[.)](?=[\s*]+\S)")
 
 
 class Duration(NamedTuple):
@@ -68,7 +89,7 @@ class Duration(NamedTuple):
 
     def equals(self, other: Duration) -> bool:
         """Return whether two durations are equal. With different units they only have to be nearly equal."""
-        tolerance = 1e-9 if self.unit == other.unit else _UNIT_TOLERANCE * self.days
+        tolerance = 1e-9 if self.unit == other.unit else UNIT_TOLERANCE * self.days
         return abs(self.days - other.days) <= tolerance
 
 
@@ -85,16 +106,49 @@ def numbers_in(text: str) -> list[float]:
     """Return all numbers of a text in order. Expects the result of `in_digits`. `10k` is ten thousand."""
     numbers = []
     for digits, thousands in _NUMBER.findall(text):
-        # Cut, because numbers of more than 308 digits exceed a float.
-        value = float(digits.replace(",", "")[:300])
+        value = number_of(digits)
         numbers.append(value * 1000 if thousands else value)
     return numbers
 
 
+def number_of(digits: str) -> float:
+    """Return the value of digits with commas between thousands."""
+    # Cut, because numbers of more than 308 digits exceed a float.
+    return float(digits.replace(",", "")[:300])
+
+
+def without_list_markers(text: str) -> str:
+    """Return the text without the numbers of list items, `1. tea 2. coffee`: they say nothing about how many.
+
+    They begin with 1, and there are at least two.
+    """
+    markers = []
+    for match in _LIST_MARKER.finditer(text):
+        if int(match[1]) == len(markers) + 1:
+            markers.append(match)
+    if len(markers) < 2:
+        return text
+    for match in reversed(markers):
+        text = f"{text[: match.start()]} {text[match.end() :]}"
+    return text
+
+
 def durations_in(text: str) -> list[Duration]:
-    """Return all durations of a text. `2 weeks` and `14 days` are equal durations."""
+    """Return all durations of a text. `2 weeks` and `14 days` are equal, as are `an hour` and `60 minutes`."""
+    if not _UNIT_HINT.search(text.lower()):
+        return []
+    if _ARTICLE_HINT.search(text):
+        text = _ARTICLE.sub(lambda match: f"{match['before'] or ''}1 ", _HALF.sub(_with_half, text))
     matches = ((float(match[1]), match[2].lower().removeprefix("个")) for match in _DURATION.finditer(text))
-    return [Duration(count * _DAYS[unit], unit) for count, unit in matches]
+    return [Duration(count * DAYS[unit], unit) for count, unit in matches]
+
+
+def _with_half(match: re.Match[str]) -> str:
+    """Return `2.5 hour` for `2 and a half hours`, `1.5 hour` for `an hour and a half`, `0.5 hour` for half an hour."""
+    if match["half"]:
+        return f"0.5 {match['half']}"
+    count = match["count"] or match["one"]
+    return f"{count if count.isdecimal() else 1}.5 {match['unit'] or match['of']}"
 
 
 def _from_english(match: re.Match[str]) -> str:

@@ -122,7 +122,7 @@ _MENTIONED = (
 )
 _UNKNOWN = re.compile(
     rf"\b(?:not|never|no|nor)\s+(?:\w+\s+){{0,3}}?(?:{_MENTIONED})\b|\bun(?:known|clear|specified|certain)\b"
-    r"|\b(?:no|without) (?:record|evidence|details?|answer|idea)\b"
+    r"|\b(?:no|without) (?:record|evidence|details?|answer|idea)\b|\bnot (?:enough|sufficient)\b|\binsufficient\b"
     r"|\b(?:do|ca|can|could|am|is|was)\s?not (?:be )?(?:able to )?"
     r"(?:known?|determined?|inferred|recall|remember|tell|answer(?:ed)?|say|sure|find)\b"
     r"|\bunable to (?:know|determine|recall|remember|tell|answer|say|find)\b|^\W*(?:n/?a|no answer)\W*$"
@@ -151,6 +151,24 @@ _DENIAL = re.compile(
     r"\b(?:not|never|no longer|cannot|stopped|quit)\b\s+[\"'“]?"
     r"(?:(?:in|on|at|the|a|an|by|under|for|with|to|be)\s+){0,2}(\w+(?:\s+\w+)?)|(?:不再|不是|不|没有|没|未)(\d+|[\u3400-\u9fff]{1,4})",
     re.IGNORECASE,
+)
+# A statement that denies the words after it. Words such as `only` and `always` take the denial upon themselves.
+_REFUSAL = re.compile(
+    r"\b(?:not|never|no longer|cannot)\b"
+    r"(?! (?:only|just|merely|simply|always|all|every|necessarily|sure|yet|until)\b)\s+"
+    r"(?:(?:in|on|at|the|a|an|by|under|for|with|to|be|really|very|like)\s+){0,2}(\w+(?:\s+\w+)?)"
+    r"|(?:不再|不是|不(?![错同过仅但久少断管论如光只止])|没有|没|未)(\d+|[\u3400-\u9fff]{1,4})",
+    re.IGNORECASE,
+)
+_NEGATIVE = re.compile(
+    r"\b(?:no|not|none|nothing|nobody|nor|neither|never|cannot|without|unlikely|hardly|rarely|barely|little|few|less|than|instead"
+    r"|except|unable|former|formerly|used to|gave up|give up|given up|away from|rid of|far from|against|opposite|off)\b"
+    r"|\b(?:avoid|dislike|hate|refus|declin|reject|stop|quit|ceas|end|lack|fail|skip|miss|forg[eo]t|lost|los[ei]|oppos|den[iy]|unwilling|un[a-z]{4}|non-)"
+    r"|不|没|未|无|别|拒",
+    re.IGNORECASE,
+)
+_RESTRICTION = re.compile(
+    r"\b(?:only|except|hardly|rarely|barely|whereas|unlike)\b|只|除了|仅", re.IGNORECASE
 )
 
 
@@ -195,6 +213,36 @@ def denied_words(text: str) -> frozenset[str]:
         return frozenset()
     words = [word for match in _DENIAL.finditer(text) for word in words_of(match[1] or match[2])]
     return frozenset(words) - function_words()
+
+
+def refused_words(text: str) -> list[frozenset[str]]:
+    """Return the words directly after each `not` or `never`, without function words. `not only` denies nothing."""
+    if _lacks(_NEGATION_HINT, text):
+        return []
+    groups = (words_of(match[1] or match[2]) for match in _REFUSAL.finditer(text))
+    return [words for group in groups if (words := frozenset(group) - function_words())]
+
+
+def is_negative(text: str) -> bool:
+    """Return whether the text has a negation anywhere, or a word that denies something: `avoids`, `without`."""
+    return bool(_NEGATIVE.search(text))
+
+
+def is_restricted(text: str) -> bool:
+    """Return whether the text says that something holds only in part, as `Only Ana came` does."""
+    return bool(_RESTRICTION.search(text))
+
+
+@cache
+def opposites() -> dict[str, frozenset[str]]:
+    """Map a word to its opposites. `opposites.txt` has one pair of words a line, in their basic form."""
+    pairs = (WORD_LISTS / "opposites.txt").read_text(encoding="utf-8").splitlines()
+    found: dict[str, set[str]] = {}
+    for pair in pairs:
+        one, other = words_of(pair)
+        found.setdefault(one, set()).add(other)
+        found.setdefault(other, set()).add(one)
+    return {word: frozenset(others) for word, others in found.items()}
 
 
 def is_negated(text: str) -> bool:

@@ -21,6 +21,7 @@ from assay.core import jsonl
 from assay.core.bounds import MAX_DOCUMENT_BYTES, read_file
 from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.core.errors import InputError, Problem, unreadable
+from assay.core.hashing import fingerprint
 from assay.core.judges import ANSWER, RUBRIC
 from assay.core.records import first_record
 from assay.core.registry import unknown
@@ -35,7 +36,7 @@ from assay.suites.calibration.labelled_question import (
     read_question_labels,
 )
 
-UNLABELLED, TIED = "without a label", "as many votes for as against"
+UNLABELLED, TIED, REPEATED = "without a label", "as many votes for as against", "equal to an earlier row"
 """Reasons for which a row is left out, as the report prints them."""
 
 FIELD_NAMES: dict[str, tuple[str, ...]] = {
@@ -238,9 +239,10 @@ class _LabelReader:
         self.rows: list[LabelledRow] = []
         self.left_out: dict[str, Counter[str]] = defaultdict(Counter)
         self.lists_without_rows: list[str] = []
+        self._seen: set[str] = set()
 
     def candidates(self) -> Iterator[tuple[str, Any, str]]:
-        """Yield (place, value, name of the list) of every value that may be a row."""
+        """Yield (place, value, name of the list) of every value that may be a row. Repeated ones are left out."""
         try:
             data = read_file(self._path, MAX_DOCUMENT_BYTES).removeprefix(_BYTE_ORDER_MARK)
         except OSError as error:
@@ -250,7 +252,8 @@ class _LabelReader:
                 (f"{self._path}:{row.number}", row.value) for row in jsonl.rows(self._path, self._problems)
             ]
             for place, value in _one_row_per_answer(rows):
-                yield place, value, ""
+                if self._is_new(value):
+                    yield place, value, ""
             return
         if data.startswith(UTF16_MARKS):
             raise InputError(Problem(str(self._path), IS_UTF16))
@@ -264,11 +267,29 @@ class _LabelReader:
                 newline_count = data[: int(byte[1])].count(b"\n")
                 where = f"{where}:{newline_count + 1}"
             raise InputError(Problem(where, not_json(error))) from None
-        lists = list(self._lists_of_rows(document, "$", ""))
-        for place, name, values in lists:
-            for number, value in enumerate(values):
+        lists = []
+        for place, name, values in self._lists_of_rows(document, "$", ""):
+            rows = [
+                (f"{place}[{number}]", value) for number, value in enumerate(values) if self._is_new(value)
+            ]
+            # A list may repeat the rows of others, for example by category.
+            if rows:
+                lists.append((name, rows))
+        for name, rows in lists:
+            for place, value in rows:
                 # With several lists, such as one per conversation, the name of the list is the rows' cluster.
-                yield f"{self._path} {place}[{number}]", value, name if len(lists) > 1 else ""
+                yield f"{self._path} {place}", value, name if len(lists) > 1 else ""
+
+    def _is_new(self, row: Any) -> bool:
+        """Return whether no earlier row is equal in every field. An equal one is counted as left out."""
+        content = fingerprint(row)
+        if content not in self._seen:
+            self._seen.add(content)
+            return True
+        if isinstance(row, dict):
+            is_rubric = bool(self._fields.find(row, "rubric")[0])
+            self.left_out[question_kind(row) or (RUBRIC if is_rubric else ANSWER)][REPEATED] += 1
+        return False
 
     def _lists_of_rows(self, value: Any, place: str, name: str) -> Iterator[tuple[str, str, list[Any]]]:
         """Yield (place, name, items) of every list with at least one row, at any depth of objects."""

@@ -79,13 +79,12 @@ def _disagreement(row: LabelledRow, number: int, score: Score, verdict: Label | 
 
 def calibration_entry(name: str, subject: str, judge: JudgeInfo, calibration: Calibration) -> Entry:
     """Return the report's entry: the numbers overall and by category, and the table of labels and verdicts."""
-    kind = calibration.kind
     return Entry(
         name=name,
         subject=subject,
-        metrics=list(_metrics(calibration.overall, kind)),
+        metrics=list(_metrics(calibration.overall)),
         slices=[
-            Slice(by="category", name=category, metrics=list(_metrics(share, kind)))
+            Slice(by="category", name=category, metrics=list(_metrics(share)))
             for category, share in calibration.categories.items()
         ],
         tables=list(_tables(calibration)),
@@ -127,9 +126,7 @@ def _why_no_kappa(result: Agreement) -> str:
     return "labels and verdicts are all alike" if result.n else "no verdict is valid"
 
 
-def _metrics(result: Agreement, kind: str) -> Iterator[Metric]:
-    # Answers and rubrics are accepted or rejected. Of other kinds, the first label is "accepted".
-    of = f" ({labels_of(kind)[0]})" if kind in QUESTION_FIELDS else ""
+def _metrics(result: Agreement) -> Iterator[Metric]:
     left_out = {"invalid": result.invalid} if result.invalid else {}
     # If every row is a cluster of its own, the interval is not a clustered one.
     clustered = 0 < result.clusters < result.n
@@ -152,8 +149,8 @@ def _metrics(result: Agreement, kind: str) -> Iterator[Metric]:
     ):
         yield Metric(name=name, label=label, aggregation=name, value=value, denominator=result.n)
     for name, label, share in (
-        ("false_accepts", f"false accepts{of}", result.false_accepts),
-        ("false_rejects", f"false rejects{of}", result.false_rejects),
+        ("false_accepts", "false accepts", result.false_accepts),
+        ("false_rejects", "false rejects", result.false_rejects),
     ):
         yield Metric(
             name=name,
@@ -167,8 +164,10 @@ def _metrics(result: Agreement, kind: str) -> Iterator[Metric]:
 
 
 def _notes(calibration: Calibration) -> Iterator[str]:
-    """Yield notes: the method of the interval, the agreement of the voters, and the rows that are left out."""
+    """Yield notes: which label is accepted, the interval's method, the agreement of voters, the rows left out."""
     overall = calibration.overall
+    if calibration.kind in QUESTION_FIELDS:
+        yield f'accepted means: judged as "{labels_of(calibration.kind)[0]}"'
     if overall.interval:
         units = f"{overall.clusters:,} clusters" if overall.clusters < overall.n else "single rows"
         yield f"interval of kappa: {overall.interval_method} over {units}"

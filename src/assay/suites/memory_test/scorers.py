@@ -6,7 +6,7 @@ scores of the last test count; earlier ones are marked `interim`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -118,7 +118,8 @@ class WordScorer(Scorer):
     """Compares answers with references by their words, and retrieved items with the evidence. Asks no model.
 
     `ks` has the number of items to retrieve of memories that have their own; `top_k` is for the others. `unranked` are
-    the memories that return one text: the order of the items behind it means nothing.
+    the memories that return one text: the order of the items behind it means nothing. `abstains` tells whether an
+    answer says that it is not known; by default by LoCoMo's two phrases.
     """
 
     def __init__(
@@ -129,8 +130,10 @@ class WordScorer(Scorer):
         top_k: int,
         ks: Mapping[str, int] | None = None,
         unranked: Collection[str] = (),
+        abstains: Callable[[str], bool] = abstains,
     ) -> None:
         self.id = f"memory@{gold_fingerprint}"
+        self.abstains = abstains
         self._answers = answers
         self._top_k = top_k
         self._ks = ks or {}
@@ -147,6 +150,7 @@ class WordScorer(Scorer):
                 answers=self._answers,
                 top_k=self._ks.get(view.case.subject, self._top_k),
                 ranked=view.case.subject not in self._unranked,
+                abstains=self.abstains,
             )
         )
 
@@ -160,6 +164,7 @@ def word_scores(
     retrieved: bool = True,
     top_k: int | None = None,
     ranked: bool = True,
+    abstains: Callable[[str], bool] = abstains,
 ) -> list[Score]:
     """Return the word scores of all answers of a case. `answers` and `retrieved` tell what the records contain.
 
@@ -189,7 +194,10 @@ def word_scores(
             if sessions is not None:
                 values[SESSIONS] = sessions
         if answers:
-            values |= _answer_values(answer, question, gold)
+            if question.abstention:
+                values[ABSTENTION] = float(abstains(answer.answer))
+            else:
+                values |= _answer_values(answer, question, gold)
         scores += [
             _score(case, scorer, metric, record, answer, value=values[metric])
             for metric in ordered_metrics(values)
@@ -200,8 +208,6 @@ def word_scores(
 def _answer_values(
     answer: AnswerRecord, question: ConversationQuestion, gold: ConversationGold
 ) -> dict[str, float]:
-    if question.abstention:
-        return {ABSTENTION: float(abstains(answer.answer))}
     reference = gold.reference(question)
     if reference is None:
         return {}

@@ -45,6 +45,7 @@ from assay.core.suite import (
     Suite,
 )
 from assay.core.types import Case, Record, Score
+from assay.scoring import text_overlap
 from assay.scoring.memory_costs import memory_costs, memory_tables
 from assay.scoring.panel import OFFLINE, panel_from_spec
 from assay.solvers.memory.answer_prompt import plain_prompt
@@ -204,13 +205,23 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     @cached_property
     def scorers(self) -> Sequence[Scorer]:  # type: ignore[override]  # reads the data, so not in __init__
         """The word scorer, and the judge if there is one. Two scorers, so that a new judge keeps the word scores."""
-        identity = fingerprint({"gold": self._gold_fingerprint, "version": _SCORE_VERSION})
+        identity: dict[str, Any] = {"gold": self._gold_fingerprint, "version": _SCORE_VERSION}
+        abstains = text_overlap.abstains
+        # The built-in prompt asks for a phrase of LoCoMo's rule. A prompt of the user's own may ask for anything.
+        by_phrases = self._protocol.abstention_phrases if self._protocol else not self.options.answer_prompt
+        if not by_phrases:
+            # Imported here, because compiling its rules takes longer than most commands need to start.
+            from assay.scoring import offline
+
+            abstains = offline.says_unknown
+            identity["abstention"] = offline.FINGERPRINT
         words = WordScorer(
-            identity,
+            fingerprint(identity),
             answers=self._answers,
             top_k=self._top_k,
             ks={name: setting.k for name, setting in self.memories.items() if setting.k},
             unranked=[name for name, plugin in self.memories.items() if plugin.about.bundle],
+            abstains=abstains,
         )
         scorers: list[Scorer] = [words]
         if self._panel is not None:

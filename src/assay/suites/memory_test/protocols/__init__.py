@@ -34,6 +34,8 @@ class Protocol(Struct, frozen=True, kw_only=True):
     ask: str
     skips_abstention: bool = False
     """Whether categories are left out whose every question has no answer in the conversation."""
+    abstention_phrases: bool = False
+    """Whether an abstention is known by LoCoMo's two phrases only, as its evaluation does."""
 
 
 def protocol_names() -> list[str]:

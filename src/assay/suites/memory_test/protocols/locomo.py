@@ -15,4 +15,5 @@ PROTOCOL = Protocol(
     # The default of the authors' script.
     top_k=5,
     ask=AT_END,
+    abstention_phrases=True,
 )
