@@ -101,5 +101,7 @@ def folder_problems(folder: Path, files: Collection[str]) -> Iterator[Problem]:
 
 def _problem(path: Path, mode: int) -> Problem:
     kind = next((name for is_kind, name in _KINDS.items() if is_kind(mode)), "no plain file")
-    message = f"is {kind}. A run folder has plain files, and nothing else is opened. Remove it, or restore the file"
+    message = (
+        f"is {kind}. A run folder has plain files, and nothing else is opened. Remove it, or restore the file"
+    )
     return Problem(str(path), message)
