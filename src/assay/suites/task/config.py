@@ -418,12 +418,9 @@ def import_function(value: Any, where: str) -> Any:
     """
     if not isinstance(value, FunctionRef):
         return value
+    if message := function_name_problem(value):
+        raise InputError(Problem(where, message))
     module_name, _, name = value.name.rpartition(".")
-    if not module_name:
-        raise InputError(Problem(where, f"!function {value.name}: expected module.name"))
-    if any(not part or "/" in part or "\\" in part for part in value.name.split(".")):
-        message = "a path is not allowed. Put the function into a Python file beside this file, and write module.name"
-        raise InputError(Problem(where, f"!function {value.name}: {message}"))
     path = function_file(value)
     if path.is_file():
         try:
@@ -441,6 +438,16 @@ def import_function(value: Any, where: str) -> Any:
     if not callable(function):
         raise InputError(Problem(where, f"!function {value.name}: {module_name}.py has no function {name!r}"))
     return function
+
+
+def function_name_problem(ref: FunctionRef) -> str:
+    """Return why a `!function` cannot be a function's name; empty if it can."""
+    if not ref.name.rpartition(".")[0]:
+        return f"!function {ref.name}: expected module.name"
+    if any(not part or "/" in part or "\\" in part for part in ref.name.split(".")):
+        message = "a path is not allowed. Put the function into a Python file beside this file, and write module.name"
+        return f"!function {ref.name}: {message}"
+    return ""
 
 
 def function_file(ref: FunctionRef) -> Path:
