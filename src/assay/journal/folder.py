@@ -49,7 +49,7 @@ FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
 ROWS = "rows.jsonl"
 """The rows of an evaluation from Python, which has no data file."""
 # Names that only files have. Other entries of a run folder may be folders, such as `earlier`.
-_OWN_FILES = frozenset(
+RUN_FILES = frozenset(
     {
         *FILES,
         ROWS,
@@ -541,7 +541,7 @@ def stamp(started: float) -> str:
 
 def unplain_problems(folder: Path) -> list[Problem]:
     """Return the links, pipes, devices and sockets in and below a run folder, and folders in place of its files."""
-    return list(folder_problems(folder, _OWN_FILES))
+    return list(folder_problems(folder, RUN_FILES))
 
 
 def refuse_unplain(folder: Path) -> None:
