@@ -28,6 +28,7 @@ import assay
 from assay import api
 from assay.cli.main import COMMANDS, RUN_CODE, main
 from assay.core.errors import AssayError
+from assay.core.shard import Shard
 from assay.journal.earlier import EARLIER
 from assay.journal.folder import RUN_FILES, RunInfo, read_info, write_info
 from assay.view.server import ROUTES
@@ -220,6 +221,9 @@ def read_hostile_files(kind: str, work: Path) -> list[str]:
     for number, name in enumerate(names):
         run = work / "runs" / str(number) / "assay" / folder.name
         shutil.copytree(folder, run)
+        info = read_info(run)
+        info.shard = Shard.parse("1/1")  # so that `assay merge` reads it
+        write_info(run, info)
         put(run / name, kind, outside)
         runs.append(run)
         # assay makes some folders itself.
@@ -285,53 +289,60 @@ CODE = SENTINEL + (
 
 
 def read_hostile_code(work: Path) -> list[str]:
-    """Read runs that name a Python file in every way in which `run.json` can name one."""
-    evil = work / "downloads" / "evil.py"
-    evil.parent.mkdir()
-    evil.write_text(CODE)
+    """Read runs that name a Python file in every way in which `run.json` can name one. Each has a file of its own."""
     task = task_run(work / "task").folder
     talks = memory_test_run(work / "talks").folder
     hop = hop_run(work / "hop").folder
     good = work / "good" / "assay" / task.name
     shutil.copytree(task, good)
-    (work / "downloads" / "evil.yaml").write_text(
-        (work / "task" / "numbers.yaml")
-        .read_text()
-        .replace("metric: exact_match", "metric: !function evil.metric")
-    )
+    tasks = (work / "task" / "numbers.yaml").read_text()
     readers = Readers(work, good)
-    changes: dict[str, tuple[Path, Callable[[RunInfo], object]]] = {
-        "suite": (task, lambda info: setattr(info, "suite", f"{evil}:Evil")),
-        "loader in options": (talks, lambda info: info.spec["options"].update(dataset=f"{evil}:load")),
-        "loader in facts": (
-            talks,
-            lambda info: (info.spec["options"].update(dataset=""), info.facts.update(dataset=f"{evil}:load")),
-        ),
-        "memory": (talks, lambda info: info.spec["options"].update(memory=[f"{evil}:make"])),
-        "function of a task": (
-            task,
-            lambda info: info.spec["options"].update(tasks=[str(evil.with_suffix(".yaml"))]),
-        ),
-        "target of hop": (hop, lambda info: info.spec["options"].update(target=f"{evil}:hop")),
-        "model": (task, lambda info: info.spec.update(model=f"python/{evil}:make")),
-    }
     runs = []
-    for number, (name, (folder, change)) in enumerate(changes.items()):
+    for number, (name, (folder, change)) in enumerate(_code_of_runs(task, talks, hop).items()):
         run = work / "runs" / str(number) / "assay" / folder.name
         shutil.copytree(folder, run)
+        evil = work / "downloads" / str(number) / "evil.py"
+        evil.parent.mkdir(parents=True)
+        evil.write_text(CODE)
+        evil.with_suffix(".yaml").write_text(tasks.replace("exact_match", "!function evil.metric"))
         info = read_info(run)
-        change(info)
+        info.shard = Shard.parse("1/1")
+        change(info, evil)
         write_info(run, info)
         runs.append(run)
         readers.commands(run, f"code, {name}", without=frozenset({"rerun"}))
         readers.python(run, f"code, {name}")
         if evil.with_name("executed").exists():
             readers.problems.append(f"{name}: a command ran the code")
-            evil.with_name("executed").unlink()
     readers.pages(work / "runs", runs, search=False)
-    if evil.with_name("executed").exists():
-        readers.problems.append("a page ran the code")
+    if list((work / "downloads").glob("*/executed")):
+        readers.problems.append("the code of a run was executed")
     return readers.problems
+
+
+def _code_of_runs(
+    task: Path, talks: Path, hop: Path
+) -> dict[str, tuple[Path, Callable[[RunInfo, Path], object]]]:
+    """Return the ways to name code: the run to change, and the change of its `run.json`."""
+    return {
+        "suite": (task, lambda info, evil: setattr(info, "suite", f"{evil}:Evil")),
+        "loader in options": (talks, lambda info, evil: _set_options(info, dataset=f"{evil}:load")),
+        "loader in facts": (
+            talks,
+            lambda info, evil: (_set_options(info, dataset=""), info.facts.update(dataset=f"{evil}:load")),
+        ),
+        "memory": (talks, lambda info, evil: _set_options(info, memory=[f"{evil}:make"])),
+        "function of a task": (
+            task,
+            lambda info, evil: _set_options(info, tasks=[str(evil.with_suffix(".yaml"))]),
+        ),
+        "target of hop": (hop, lambda info, evil: _set_options(info, target=f"{evil}:hop")),
+        "model": (task, lambda info, evil: info.spec.update(model=f"python/{evil}:make")),
+    }
+
+
+def _set_options(info: RunInfo, **values: object) -> None:
+    info.spec["options"].update(values)
 
 
 if __name__ == "__main__":
