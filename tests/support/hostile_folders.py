@@ -326,10 +326,7 @@ def _code_of_runs(
     return {
         "suite": (task, lambda info, evil: setattr(info, "suite", f"{evil}:Evil")),
         "loader in options": (talks, lambda info, evil: _set_options(info, dataset=f"{evil}:load")),
-        "loader in facts": (
-            talks,
-            lambda info, evil: (_set_options(info, dataset=""), info.facts.update(dataset=f"{evil}:load")),
-        ),
+        "loader in facts": (talks, lambda info, evil: _set_facts(info, dataset=f"{evil}:load")),
         "memory": (talks, lambda info, evil: _set_options(info, memory=[f"{evil}:make"])),
         "function of a task": (
             task,
@@ -342,6 +339,12 @@ def _code_of_runs(
 
 def _set_options(info: RunInfo, **values: object) -> None:
     info.spec["options"].update(values)
+
+
+def _set_facts(info: RunInfo, **values: object) -> None:
+    """Set facts about the data, as an imported run has them instead of options."""
+    info.spec["options"].update(dict.fromkeys(values, ""))
+    info.facts.update(values)
 
 
 if __name__ == "__main__":
