@@ -247,6 +247,7 @@ def _write(source: ImportedRun, folder: RunFolder, info: RunInfo, secrets: list[
         redactor.redact_file(rows)
         close_to_others(rows)
     summary = redactor.redacted(summary)
+    summary.digests = folders.result_digests(folder.path)
     folders.write_summary(folder.path, summary)
     return summary
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from assay.core.diff import differences
-from assay.core.errors import InputError, UsageError
+from assay.core.errors import DamagedRun, InputError, Problem, UsageError
 from assay.core.events import Notify
 from assay.core.named_code import CodeNotNamed
 from assay.core.protocols import Model
@@ -37,6 +37,7 @@ class Rescore:
                 f"{self.folder} was imported from {self.info.imported.files[0].path}. Only runs that assay made can be "
                 "scored again: the settings of the other program's scorers are not known"
             )
+        refuse_incomplete(self.folder, self.info)
         summary = folders.read_summary(self.folder)
         if summary is None or summary.state not in ("finished", "incomplete"):
             raise UsageError(f"{self.folder} is not finished. Repeat the run's command to continue it")
@@ -88,6 +89,19 @@ class Rescore:
             scorers = ", ".join(scorer.id for scorer in self.runner.suite.scorers)
             lines.append(f"regraded: {ended:,} cases by {scorers} (before: {', '.join(before.scorers)})")
         return "\n".join(lines)
+
+
+def refuse_incomplete(folder: Path, info: RunInfo) -> None:
+    """Raise DamagedRun if `run.json` lacks settings that every run of assay has. Its checksum can be forged."""
+    asked = info.parts.get("ask")
+    if not (
+        info.spec.keys() >= {"options", "output_dir", "base_url"}
+        and isinstance(info.spec["options"], dict)
+        and isinstance(asked, dict)
+        and isinstance(asked.get("models"), dict)
+    ):
+        message = "lacks settings that every run of assay has, so the run cannot be scored"
+        raise DamagedRun(Problem(str(folder / "run.json"), message))
 
 
 def spec_of_run(info: RunInfo, **changes: Any) -> RunSpec:

@@ -62,8 +62,8 @@ from assay.engine.context import SharedEndpoint
 from assay.engine.loop import Loop, Setup
 from assay.journal import folder as folders
 from assay.journal.calls import ReusableCalls, find_reusable
-from assay.journal.earlier import keep_scoring
-from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
+from assay.journal.earlier import is_kept, keep_scoring
+from assay.journal.folder import HOME, FinishedSummary, RunFolder, RunInfo, Summary
 from assay.journal.integrity import file_problems, is_damaged
 from assay.journal.journal import Journal
 from assay.journal.lines import forget_sidecars
@@ -307,6 +307,9 @@ class Runner:
         # A result file that was deleted, or overwritten by another run, is written again by `run`.
         if not all(Path(file).is_file() for file in summary.files):
             return None
+        # So is one that a killed start with other scores may have replaced.
+        if any(is_kept(path, Path(file)) for file in summary.files):
+            return None
         if folders.is_overwritten(path, summary, self.spec.suite):
             return None
         # A damaged journal is repaired by `run`. The numbers of the summary are right, but no case could be shown.
@@ -516,7 +519,15 @@ class Runner:
             self._notice([f"{problem}. assay goes on with the lines that are left" for problem in problems])
         before = folders.usable_summary(folder.path)
         self._ran_on = before.ran_on if before else ""
-        earlier = folders.reopen(folder.path)
+        replaced = self._replaced_scoring(folder.path, before)
+        # While only scores are replaced, the earlier scoring stays the run's result.
+        only_scores = (
+            before is not None and replaced is not None and self._only_scores(before) and not problems
+        )
+        if before is not None and only_scores:
+            earlier: FinishedSummary | None = folders.begin_scoring(folder.path, before)
+        else:
+            earlier = folders.reopen(folder.path)
         room = Room(folder.path, Path(self.spec.output_dir))
         self.suite.prepare(folder.path)
         self._redactor.redact_file(folder.path / folders.ROWS)
@@ -524,6 +535,9 @@ class Runner:
         journal = Journal(folder.path, scorers, self._secrets, info.id, lost_lines=bool(problems), room=room)
         try:
             self._notice(repair_notices(journal.repairs))
+            if journal.repairs and only_scores:
+                only_scores = False  # lost lines may be lines of the earlier scoring
+                earlier = folders.reopen(folder.path)
             code_files = CodeFiles(
                 folder.path / CODE_FILES, apart_from=self.home, known=files_read_on_import()
             )
@@ -549,20 +563,27 @@ class Runner:
             if stopped and not isinstance(stopped, (StopRun, KeyboardInterrupt)):
                 raise stopped
             seconds = time.perf_counter() - started
-            if (
-                not stopped
-                and before is not None
-                and before.report is not None
-                and before.score != self.score
-            ):
-                try:
-                    keep_scoring(folder.path, before)
-                except StopRun as error:
-                    stopped = error
-            return self._finish(journal, folder, info, cases, seconds, stopped)
+            if not only_scores:
+                earlier = None
+            elif replaced is not None and not stopped:
+                # From here on result files are replaced one by one. Until the last one is, the copies are the result.
+                earlier = folders.begin_scoring(folder.path, replaced)
+            return self._finish(journal, folder, info, cases, seconds, stopped, earlier)
         finally:
             journal.close()
             room.close()
+
+    def _replaced_scoring(self, folder: Path, before: Summary | None) -> Summary | None:
+        """Keep the scoring that this start replaces, with copies of its result files. None if it replaces none."""
+        if before is None or before.report is None or before.score == self.score:
+            return None
+        if before.state == "unfinished":
+            return None  # the start that was killed has kept it, before it asked anything
+        return keep_scoring(folder, before)
+
+    def _only_scores(self, before: Summary) -> bool:
+        """Return whether this start asks for no answer: all are there, or `assay rescore` takes those that are."""
+        return not self._asks or (before.state == "finished" and not self.spec.retry_failed)
 
     async def _loop(self, journal: Journal, info: RunInfo, cases: Cases) -> BaseException | None:
         """Run every unfinished case. Returns the error that stopped the run early, or None."""
@@ -771,10 +792,12 @@ class Runner:
         cases: Cases,
         seconds: float,
         stopped: BaseException | None,
+        earlier: FinishedSummary | None,
     ) -> Run:
         """Let the suite write its files, then write summary.json.
 
-        The summary comes last, because its state "finished" means that all result files are complete.
+        The summary comes last, because its state "finished" means that all result files are complete. If the files
+        cannot be written, `earlier` stays the run's result.
         """
         outcome: Outcome | None = None
         if not stopped:
@@ -790,7 +813,12 @@ class Runner:
                     self._redactor.redact_file(path)
                     close_to_others(path)
             except OSError as error:
-                stopped = cannot_write(error.filename or self.spec.output_dir, error)
+                stopped, outcome = cannot_write(error.filename or self.spec.output_dir, error), None
+                if earlier is not None:
+                    with suppress(StopRun):  # a full disk
+                        folders.restore_summary(folder.path, earlier, journal.spent(), journal.costs())
+                    summary = self._summary(journal, cases, seconds, stopped, None)
+                    return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped))
         if outcome is not None:
             report = outcome.report
             # The errors of whole cases, which every run has, and those of tests and questions, which the suite adds.

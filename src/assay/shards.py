@@ -26,7 +26,7 @@ from assay.journal import folder as folders
 from assay.journal.folder import HOME, MergedShard, RunInfo, Summary
 from assay.journal.integrity import refuse_lost_lines
 from assay.journal.merge import create_merged_run, remove_killed_merge
-from assay.rescore import changed_places, replay_suite, spec_of_run
+from assay.rescore import changed_places, refuse_incomplete, replay_suite, spec_of_run
 from assay.runner import Runner
 from assay.store.runs import find_run, run_folders, started_in, state_of
 from assay.suites import find_suite
@@ -74,6 +74,7 @@ class ShardMerge:
 
     def _open(self, observers: Sequence[Notify]) -> None:
         info = self._first
+        refuse_incomplete(self.shards[0].folder, info)
         suite_class = find_suite(info.suite)
         spec = spec_of_run(info, output_dir=self._output_dir, shard="")
         try:

@@ -437,6 +437,21 @@ def test_a_function_that_cannot_be_imported_is_found_without_importing(
     assert [message in problem for problem in check.problems] == [True, True]
 
 
+@pytest.mark.parametrize("name", ["lib/code.text", "../code.text", "code..text"])
+def test_a_function_path_that_a_run_refuses_is_found(
+    here: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """The file exists, and `!function` takes the name of a module, not a path."""
+    (here / "rows.jsonl").write_text(ROWS)
+    for place in (here / "lib", here.parent):
+        place.mkdir(exist_ok=True)
+        (place / "code.py").write_text("def text(doc): ...\n")
+    (here / "t.yaml").write_text(TASK.replace('"{{q}}"', f"!function {name}"))
+    check = told(capsys, "t.yaml")
+    assert check.code == 1
+    assert [f"!function {name}: a path is not allowed" in problem for problem in check.problems] == [True]
+
+
 def test_a_folder_is_checked_file_by_file_with_a_sum(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Task files are one check; files that assay does not read are named, and are no fault."""
     (here / "tasks").mkdir()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,7 @@ from conftest import DOCS, Assay, write_docs
 from servers.echoing import EchoServer
 from servers.fake_openai import FakeOpenAI
 from servers.loopback import LoopbackServer, chat
-from support.commands import task_job
+from support.commands import environment, task_job
 from support.stored import typed
 from support.tasks import FILTERS, write_task
 
@@ -335,3 +338,18 @@ def test_a_killed_and_continued_run_is_regraded_as_a_whole_one(tmp_path: Path) -
     ours, fresh = job.results(), whole.results()
     assert ours["results"] == fresh["results"]
     assert ours["task_hashes"] == fresh["task_hashes"]
+
+
+@pytest.mark.parametrize("how", ["rescore", "run"])
+def test_a_killed_scoring_leaves_the_earlier_one_and_is_continued(how: str, tmp_path: Path) -> None:
+    """`kill -9` before every third change of a file, by `assay rescore` and by the run's own command.
+
+    The earlier scoring stays the run's result with all of its files, and what is kept of it is never unfinished.
+    """
+    command = [sys.executable, "-m", "support.killed_rescores", how, "3"]
+    place = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), environment()["PYTHONPATH"]])}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment() | place, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 10

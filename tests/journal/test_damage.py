@@ -14,7 +14,12 @@ from msgspec.structs import replace
 from assay.core.errors import DamagedRun
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
 from assay.journal import lines
+from assay.journal.folder import begin_scoring, read_summary
+from assay.journal.integrity import file_problems
 from assay.journal.journal import Journal
+from assay.store.cases import RunCases
+
+from support.runs import run_of
 
 SCORER = "task@1"
 CASES = 3
@@ -257,3 +262,21 @@ def test_a_line_that_is_written_while_the_file_is_read_is_not_damaged(folder: Pa
             path.write_bytes(content)  # the writer goes on
         assert 0 < len(found) < len(whole)
         assert list(lines.read_lines(path, decoder)) == whole
+
+
+def test_scores_after_the_present_scoring_are_no_damage_while_it_is_replaced(tmp_path: Path) -> None:
+    """The start that replaces it was killed in the middle of a line. Lines that are missing are still found."""
+    folder = run_of(tmp_path / "run", {"a": True})
+    summary = read_summary(folder)
+    assert summary is not None
+    begin_scoring(folder, summary)
+    scores = folder / "scores.jsonl"
+    whole = scores.read_bytes()
+    scores.write_bytes(whole + b'{"type":"score","ind')
+
+    assert file_problems(folder, read_summary(folder)) == []
+    assert [view.failed for view in RunCases(folder)] == [False]
+
+    scores.write_bytes(whole[:-20])
+    (problem,) = file_problems(folder, read_summary(folder))
+    assert "lines are missing" in problem.message

@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
+import assay
+from assay import api
 from assay.store.check import RunCheck, check_run
 
 from support.pipelines import COMMAND, PipelineLab, says, typed
+from support.runs import run_of
+
+PROMPTFOO = Path(__file__).parents[1] / "golden" / "promptfoo" / "out.json"
 
 
 @pytest.fixture
@@ -65,3 +70,27 @@ def test_a_copy_of_the_whole_project_is_checked_completely(
     (problem,) = check_of(tmp_path / "copy" / "out").problems
     assert str(problem).startswith(str(tmp_path / "copy" / "table.csv: the file was changed after the run"))
     assert check_of(lab.folder / "out").problems == []
+
+
+def test_stored_rows_that_are_gone_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are a part of the run. Those of an imported run come back with another import."""
+    monkeypatch.chdir(tmp_path)
+    own = assay.evaluate([{"n": 1}], answer=str, output_dir="own", quiet=True).folder
+    imported = api.import_results(PROMPTFOO, "imported").folder
+    for run, advice in ((own, "Run the program again"), (imported, "delete its folder and import")):
+        assert check_run(run).problems == []
+        (run / "rows.jsonl").unlink()
+        (problem,) = check_run(run).problems
+        assert (problem.level, Path(problem.where).name) == ("error", "rows.jsonl")
+        assert advice in problem.message
+
+
+def test_a_cut_file_of_a_suite_is_found(tmp_path: Path) -> None:
+    """`pipeline.json` of a memory eval run has no checksum, but it is JSON."""
+    run = run_of(tmp_path / "assay" / "run", {"a": True})
+    (run / "pipeline.json").write_text('[{"files": {"pipeline_qa.jsonl": "4f"}}]')
+    assert check_run(run).problems == []
+    (run / "pipeline.json").write_text('[{"files": {"pipeline_qa.jsonl": "4')
+    (problem,) = check_run(run).problems
+    assert (problem.level, Path(problem.where).name) == ("error", "pipeline.json")
+    assert "cut or changed" in problem.message

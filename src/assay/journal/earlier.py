@@ -17,7 +17,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from assay.core.errors import DamagedRun, cannot_write
+from assay.core.files import own_temporary
 from assay.core.hashing import file_sha256
+from assay.core.plain_files import is_plain
 from assay.journal.folder import Summary, read_summary_at, write_summary_at
 from assay.journal.lines import run_id
 
@@ -38,27 +40,40 @@ class EarlierScoring(NamedTuple):
         return "; ".join(numbers) or "no numbers"
 
 
-def keep_scoring(run: Path, summary: Summary) -> None:
+def keep_scoring(run: Path, summary: Summary) -> Summary:
     """Copy the result files and the summary of a scoring that is about to be replaced. Raises StopRun on a full disk.
 
-    A result file that was changed or overwritten since is left out: it no longer has these scores.
+    Returns the summary with the copies in place of the result files. A result file that was changed or overwritten
+    since is left out: it no longer has these scores. A copy that an earlier start made stays: that start was killed,
+    and may have replaced the result file itself.
     """
     target = run / EARLIER / summary.score
-    copies = []
+    copies: dict[str, str] = {}
     try:
+        target.mkdir(parents=True, exist_ok=True)
         for name in summary.files:
             path = Path(name)
-            if not path.is_file() or summary.digests.get(name) not in (None, file_sha256(path)):
-                continue
-            copy = target / "files" / _relative(path, run)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy)
-            copies.append(str(copy))
-        target.mkdir(parents=True, exist_ok=True)
+            digest = summary.digests.get(name)
+            copy = path if is_kept(run, path) else target / "files" / _relative(path, run)
+            if digest is None or not is_plain(copy) or file_sha256(copy) != digest:
+                if not path.is_file() or digest not in (None, file_sha256(path)):
+                    continue
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                temporary = own_temporary(copy)
+                shutil.copyfile(path, temporary)
+                temporary.replace(copy)
+            copies[str(copy)] = digest or file_sha256(copy)
     except OSError as error:
         raise cannot_write(error.filename2 or error.filename or target, error) from error
+    kept = replace(summary, files=list(copies), digests=copies, newest="", scoring_again=False)
     # Written last: a folder without it is the rest of a start that was killed.
-    write_summary_at(target, replace(summary, files=copies, digests={}, newest=""), run_id(run))
+    write_summary_at(target, replace(kept, digests={}), run_id(run))
+    return kept
+
+
+def is_kept(run: Path, path: Path) -> bool:
+    """Return whether a result file is the copy that `keep_scoring` made of one."""
+    return (run / EARLIER).absolute() in path.absolute().parents
 
 
 def earlier_scorings(run: Path, score: str) -> list[EarlierScoring]:

@@ -49,7 +49,7 @@ FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
 ROWS = "rows.jsonl"
 """The rows of an evaluation from Python, which has no data file."""
 # Names that only files have. Other entries of a run folder may be folders, such as `earlier`.
-_OWN_FILES = frozenset(
+RUN_FILES = frozenset(
     {
         *FILES,
         ROWS,
@@ -202,6 +202,9 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The number of failed calls by kind of failure. The case of such a call may have ended well."""
     ran_on: str = ""
     """Where else than in the process of the command cases have run, as "2 workers of Ray" of the last such start."""
+    scoring_again: bool = False
+    """Whether a start that scores the run again has begun and not ended. Until it ends, this is the run's result, and
+    the files of the journal may be longer than `journal` says: scores that do not count yet follow."""
     exit_reason: str = ""
     """One sentence that says why `exit_code` is not 0, or which task or memory of a run with code 0 has no score."""
 
@@ -481,6 +484,22 @@ def reopen(folder: Path) -> FinishedSummary | None:
     return FinishedSummary(summary, written_ns) if summary.state == "finished" else None
 
 
+def begin_scoring(folder: Path, summary: Summary) -> FinishedSummary:
+    """Note in summary.json that a run is being scored again. The present scoring stays its result until it is replaced.
+
+    Returns the summary, for `restore_summary`.
+    """
+    written_ns = _time_finished(folder)
+    # The start may replace the stored rows, if gold values have changed.
+    digests = {name: digest for name, digest in summary.digests.items() if name != ROWS}
+    # The sizes of the journal stay those of the present scoring.
+    begun = msgspec.structs.replace(summary, scoring_again=True, digests=digests)
+    _write_sealed(folder / "summary.json", begun, run_id(folder))
+    # `is_overwritten` compares these times: no result file was written.
+    os.utime(folder / "summary.json", ns=(written_ns, written_ns))
+    return FinishedSummary(summary, written_ns)
+
+
 def restore_summary(folder: Path, earlier: FinishedSummary, spent: dict[str, int], costs: RunCosts) -> None:
     """Write the summary of a finished run back after a start that changed no result file.
 
@@ -489,7 +508,9 @@ def restore_summary(folder: Path, earlier: FinishedSummary, spent: dict[str, int
     path = folder / "summary.json"
     # A start may have replaced the stored rows, because gold values have changed.
     digests = earlier.summary.digests | result_digests(folder)
-    summary = msgspec.structs.replace(earlier.summary, spent=spent, digests=digests, **costs)
+    summary = msgspec.structs.replace(
+        earlier.summary, spent=spent, digests=digests, scoring_again=False, **costs
+    )
     write_summary(folder, summary)
     # `is_overwritten` compares these times: this start has written no result file, so it must not look newer.
     os.utime(path, ns=(earlier.written_ns, earlier.written_ns))
@@ -520,7 +541,7 @@ def stamp(started: float) -> str:
 
 def unplain_problems(folder: Path) -> list[Problem]:
     """Return the links, pipes, devices and sockets in and below a run folder, and folders in place of its files."""
-    return list(folder_problems(folder, _OWN_FILES))
+    return list(folder_problems(folder, RUN_FILES))
 
 
 def refuse_unplain(folder: Path) -> None:

@@ -75,6 +75,7 @@ def file_problems(folder: Path, summary: Summary | None) -> list[Problem]:
     """
     sizes = journal_sizes(folder)
     written = summary.journal if summary is not None and summary.state in FINAL_STATES else {}
+    may_grow = summary is not None and summary.scoring_again
     problems = []
     for name in FILES:
         if (problem := plain_problem(folder / name)) is not None:
@@ -88,6 +89,8 @@ def file_problems(folder: Path, summary: Summary | None) -> list[Problem]:
             message = "the file is empty, although the run has lines in other files"
         elif size < before:
             message = f"the file ends at byte {size}, but it had {before} bytes: lines are missing"
+        elif size > before and may_grow:
+            continue
         elif size > before:
             message = f"the file has {size} bytes, but it had {before}: something was added after the run"
         elif name in written and not _ends_with_line_break(folder / name):

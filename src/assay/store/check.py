@@ -18,7 +18,7 @@ import msgspec
 from assay.core.errors import DamagedRun, Problem
 from assay.core.files import path_from_here
 from assay.core.hashing import file_sha256
-from assay.core.plain_files import is_plain
+from assay.core.plain_files import is_plain, read_plain
 from assay.core.types import ASK, Status
 from assay.journal import sidecar
 from assay.journal.folder import (
@@ -83,6 +83,7 @@ def check_run(folder: Path) -> RunCheck:
     if journal.damaged_lines:
         forget_sidecars(folder)
     check.problems += _sidecar_problems(folder)
+    check.problems += _cut_files(folder)
     if summary is not None:
         problems, check.result_files = _result_files(folder, summary, info)
         check.problems += problems
@@ -269,6 +270,23 @@ def _sidecar_problems(folder: Path) -> list[Problem]:
     ]
 
 
+def _cut_files(folder: Path) -> list[Problem]:
+    """Return an error for each other JSON file of the folder that is none, such as a cut `pipeline.json`.
+
+    run.json and summary.json have a checksum, and are read before.
+    """
+    problems = []
+    for path in sorted(folder.glob("*.json")):
+        if path.name in ("run.json", "summary.json", "notes.json") or not is_plain(path):
+            continue
+        try:
+            msgspec.json.decode(read_plain(path), type=msgspec.Raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            message = f"the file was cut or changed: it is no JSON ({error}). Restore it from a copy"
+            problems.append(Problem(str(path), message))
+    return problems
+
+
 def _result_files(folder: Path, summary: Summary, info: RunInfo | None) -> tuple[list[Problem], int]:
     """Return a problem for each result file that is not as it was written, and the number of the others."""
     problems: list[Problem] = []
@@ -281,7 +299,13 @@ def _result_files(folder: Path, summary: Summary, info: RunInfo | None) -> tuple
     for name, digest in summary.digests.items():
         path = _find_file(place, name, start)
         level = "error"
-        if path is None:
+        if path is None and name == ROWS:
+            # The rows are a part of the run: no data file has them.
+            message = "the file is missing. Run the program again, which writes the file again"
+            if info is not None and info.imported is not None:
+                message = f"the file is missing. {advice(folder)}"
+            path = folder / ROWS
+        elif path is None:
             # Result files can be moved or deleted by their owner.
             message, level = (
                 "the file is not there. Repeat the command of the run, which writes it again",

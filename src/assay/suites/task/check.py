@@ -31,6 +31,7 @@ from assay.suites.task.config import (
     TaskFiles,
     find_functions,
     function_file,
+    function_name_problem,
     read_task,
 )
 from assay.suites.task.dataset.documents import Documents
@@ -316,9 +317,9 @@ def plugin_files(values: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 
 def _function_problem(ref: FunctionRef) -> str:
     """Return why a `!function` cannot be imported, found without importing it; empty if it seems to exist."""
+    if problem := function_name_problem(ref):
+        return problem
     module, _, name = ref.name.rpartition(".")
-    if not module:
-        return f"!function {ref.name}: expected module.name"
     path = function_file(ref)
     if not can_exist(path):
         problem = "no file can have this name"

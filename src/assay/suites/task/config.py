@@ -459,12 +459,9 @@ def import_function(value: Any, where: str) -> Any:
     """
     if not isinstance(value, FunctionRef):
         return value
+    if message := function_name_problem(value):
+        raise InputError(Problem(where, message))
     module_name, _, name = value.name.rpartition(".")
-    if not module_name:
-        raise InputError(Problem(where, f"!function {value.name}: expected module.name"))
-    if any(not part or "/" in part or "\\" in part for part in value.name.split(".")):
-        message = "a path is not allowed. Put the function into a Python file beside this file, and write module.name"
-        raise InputError(Problem(where, f"!function {value.name}: {message}"))
     path = function_file(value)
     if not can_exist(path):
         raise InputError(Problem(where, f"!function {cut_end(value.name, 80)}: no file can have this name"))
@@ -497,6 +494,16 @@ def _how_to_install(error: InputError) -> str:
     if package == "lm_eval":
         return ". Tasks of lm-evaluation-harness use its package: pip install 'lm_eval==0.4.13'"
     return f". If {package!r} is a package, install it into the environment of assay"
+
+
+def function_name_problem(ref: FunctionRef) -> str:
+    """Return why a `!function` cannot be a function's name; empty if it can."""
+    if not ref.name.rpartition(".")[0]:
+        return f"!function {ref.name}: expected module.name"
+    if any(not part or "/" in part or "\\" in part for part in ref.name.split(".")):
+        message = "a path is not allowed. Put the function into a Python file beside this file, and write module.name"
+        return f"!function {ref.name}: {message}"
+    return ""
 
 
 def function_file(ref: FunctionRef) -> Path:
