@@ -19,7 +19,7 @@ from assay.cli.suite_command import SETTINGS, suite_command
 from assay.core.errors import AssayError, StopRun, UsageError
 from assay.core.process_end import leave_threads
 from assay.core.registry import unknown
-from assay.screen import tell
+from assay.screen import protect_terminal, tell
 from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
 
 COMMANDS = {
@@ -162,6 +162,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     if arguments is None:
         _open_closed_streams()
+        protect_terminal()
     code: Any = 0
     try:
         # Not `cli.main`, which ends with 1 if the reader of a pipe has left.
