@@ -23,7 +23,7 @@ from assay.core.events import (
     Stopping,
     Waiting,
 )
-from assay.screen import counted, duration, safe, tell
+from assay.screen import counted, duration, safe, stderr_for_bars, tell
 
 # Seconds between two lines in a log.
 LINE_SECONDS = 5.0
@@ -180,7 +180,7 @@ class Bar(Progress):
         self._bar = RichProgress(
             BarColumn(bar_width=30),
             TextColumn("{task.description}"),
-            console=Console(stderr=True),
+            console=Console(file=stderr_for_bars()),
             auto_refresh=False,
         )
         self._task: Any = None
@@ -193,7 +193,7 @@ class Bar(Progress):
 
     def note(self, text: str) -> None:
         """Print a sentence above the bar."""
-        self._bar.console.print(text, markup=False, highlight=False)
+        self._bar.console.print(safe(text, keep="\n\t"), markup=False, highlight=False)
 
     def show(self) -> None:
         """Redraw the bar."""
@@ -229,7 +229,7 @@ class ReadingBar:
     def _print(self, text: str) -> None:
         self._is_shown = bool(text)
         # The escape sequence clears the rest of the line.
-        click.echo(f"\r{safe(text)}\x1b[K", err=True, nl=False)
+        click.echo(f"\r{safe(text)}\x1b[K", file=stderr_for_bars(), nl=False)
 
 
 def observers(*, quiet: bool) -> list[Notify]:

@@ -1,7 +1,7 @@
 """Prints tables and lines on the terminal. Output to a pipe or file is plain text.
 
 Texts of models, data files and endpoints pass through `safe`, because a terminal would obey control characters in
-them.
+them. `protect_terminal` does it for everything else that a command prints.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import TextIO
 from unicodedata import combining, east_asian_width
 
 import click
 
 _WORD = re.compile("[A-Za-z]{3}")
+# The styles of `click.style`: bold, dim and colours.
+_STYLE = re.compile(r"(\x1b\[(?:[012]|3[0-7]|9[0-7])m)")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> None:
@@ -111,6 +114,40 @@ def safe(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in keep else "�" for char in text)
+
+
+def protect_terminal() -> None:
+    """Replace control characters in all that is printed on a terminal from now on. Styles, as of headings, stay."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not None and stream.isatty():
+            setattr(sys, name, SafeTerminal(stream))
+
+
+class SafeTerminal:
+    """A terminal without control characters. A progress bar writes to its `stream`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text. Its characters are those that `safe` leaves, and styles."""
+        parts = _STYLE.split(text) if "\x1b" in text else [text]
+        self.stream.write("".join(part if _STYLE.match(part) else safe(part, keep="\n\t") for part in parts))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.stream, name)
+
+
+def stderr_for_bars() -> TextIO:
+    """Return stderr for a progress bar, which moves the cursor. What it prints must be `safe` before."""
+    return sys.stderr.stream if isinstance(sys.stderr, SafeTerminal) else sys.stderr
 
 
 def rule() -> None:

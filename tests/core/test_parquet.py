@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -118,3 +120,50 @@ def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_read(tmp_path: 
             InputError, match=r"rows\.parquet: a group of its rows has [\d,]+ bytes unpacked, more than"
         ):
             refuse_large_groups(database, path, MAX_DOCUMENT_BYTES // 1000)
+
+
+def _repeated(text: str, count: int) -> Any:
+    return pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([text]))
+
+
+# Each file has some kilobytes.
+BOMBS: dict[str, tuple[Callable[[], Any], str]] = {
+    "one text": (lambda: pa.array(["a" * 300_000_000]), r"300,000,\d+ bytes"),
+    "rows": (lambda: pa.array(np.zeros(3_000_000, np.int8)), "3,000,000 rows"),
+    "a repeated text": (lambda: _repeated("a" * 1_000_000, 1_000), "1,000,000,000 bytes of text"),
+    "a repeated text in lists of lists": (
+        lambda: pa.ListArray.from_arrays(
+            [0, 500], pa.ListArray.from_arrays(range(0, 1_002, 2), _repeated("a" * 3_000_000, 1_000))
+        ),
+        r"more than 1,073,741,824 bytes of text at once",
+    ),
+    "a repeated text in a struct": (
+        lambda: pa.StructArray.from_arrays([_repeated("a" * 1_000_000, 1_000)], ["b"]),
+        "1,000,000,000 bytes of text",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_small_file_that_unpacks_to_far_more_is_refused(tmp_path: Path, name: str) -> None:
+    make, reason = BOMBS[name]
+    path = tmp_path / "rows.parquet"
+    parquet.write_table(pa.table({"a": make()}), path, compression="zstd", write_statistics=False)
+    assert path.stat().st_size < 100_000
+    with pytest.raises(
+        InputError, match=f"rows.parquet: unpacks from [\\d,]+ bytes to {reason}, which is not read"
+    ):
+        next(read_parquet(path))
+
+
+def test_texts_that_repeat_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    values = {
+        "a": _repeated("long " * 2_000, 2_000),
+        "m": pa.array([[("k", "v")]] * 2_000, pa.map_(pa.string(), pa.string())),
+    }
+    parquet.write_table(pa.table(values), path)
+    assert path.stat().st_size < 50_000
+    rows = list(read_parquet(path))
+    assert len(rows) == 2_000
+    assert rows[-1] == {"a": "long " * 2_000, "m": {"k": "v"}}

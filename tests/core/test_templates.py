@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -39,6 +40,49 @@ REFUSED = [
     "{{ nowhere }}",
     "{{ items.append(1) }}",
 ]
+BIG = "{% set big = 'abcdefghi ' * 900000 %}"
+# Each of them made gigabytes, or took minutes, although each of its operators keeps the limits.
+GROWING = [
+    (
+        "{% set ns = namespace(x='ab') %}{% for i in range(40) %}{% set x %}{{ ns.x }}{{ ns.x }}{% endset %}"
+        "{% set ns.x = x %}{% endfor %}"
+    ),
+    BIG + "{% set ns = namespace(x=[]) %}{% for i in range(900) %}{% set t %}{{ big }}{% endset %}"
+    "{% set ns.x = ns.x + [t] %}{% endfor %}",
+    BIG + "{% macro m() %}{{ big }}{% endmacro %}{% set ns = namespace(x=[]) %}"
+    "{% for i in range(900) %}{% set ns.x = ns.x + [m()] %}{% endfor %}",
+    "{% macro m() %}" + "x" * 200_000 + "{% endmacro %}{% set ns = namespace(x=[]) %}"
+    "{% for i in range(40000) %}{% set ns.x = ns.x + [m()] %}{% endfor %}",
+    "{% for i in range(40000) %}" + "x" * 200_000 + "{% endfor %}",
+    "{% for i in range(40000) %}{{ 'x'|center(200000) }}{% endfor %}",
+    BIG + "{{ big.translate({97: big}) }}",
+    BIG + "{{ ([big] * 900)|string|length }}",
+    BIG + "{{ ([big] * 900)|tojson|length }}",
+    BIG + "{{ ([big] * 900)|pprint|length }}",
+    BIG + "{{ ([big] * 900)|upper|length }}",
+    BIG + "{{ ('%r' % [[big] * 900])|length }}",
+    BIG + "{{ ('%(a)s' * 900) % {'a': big} }}",
+    BIG + "{{ ('{0}' * 900).format(big)|length }}",
+    BIG + "{{ ([big] * 900) ~ '' }}",
+    BIG + "{{ [big] * 900 }}",
+    BIG + "{{ {'a': [big] * 900}.values() }}",
+    BIG + "{{ namespace(x=[big] * 900) }}",
+    BIG + "{{ range(900)|map('string')|join(big)|length }}",
+    BIG + "{{ big|wordwrap(1, wrapstring='x' * 9000)|length }}",
+    "{{ ('x' * 9000000)|wordwrap(1)|length }}",
+    "{{ ('<a>' * 3000000)|striptags|length }}",
+    "{{ ('\t' * 9000).expandtabs(9000000)|length }}",
+    "{{ ([[1] * 9000] * 9000)|sum(start=[])|length }}",
+    "{{ (range(90000)|list)|tojson(indent=90000)|length }}",
+    BIG + "{{ big" + "|urlencode" * 30 + "|length }}",
+    BIG + "{{ big" + "|map('upper')" * 30 + "|list|length }}",
+    BIG
+    + "{% set ns = namespace(x=[]) %}{% for i in range(900) %}{% set ns.x = ns.x + [big[i:]] %}{% endfor %}",
+    BIG
+    + "{% set ns = namespace(x=[]) %}{% for i in range(900) %}{% set ns.x = ns.x + [big|reverse] %}{% endfor %}",
+    "{% set ns = namespace(x=['ab']) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
+    "{{ ('x' * 9000000)|regex_replace('', 'y' * 90)|length }}",
+]
 
 
 @pytest.mark.parametrize("source", REFUSED)
@@ -51,12 +95,42 @@ def test_harmful_templates_are_refused(source: str) -> None:
     assert time.process_time() - started < 10
 
 
+def test_a_template_keeps_the_limits_in_all_of_its_texts_together() -> None:
+    """In a process of its own, whose memory shows it."""
+    code = """
+import json, resource, sys, time
+from assay.core.templates import Template, TemplateProblem
+for source in json.load(sys.stdin):
+    started = time.process_time()
+    try:
+        Template(source).render({})
+        print("rendered:", source[:200])
+    except TemplateProblem as problem:
+        if "refused" not in str(problem):
+            print(problem, source[-200:])
+    if time.process_time() - started > 10:
+        print("slow:", source[-200:])
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    if megabytes > 1000:
+        sys.exit(f"{megabytes} MB: {source[-200:]}")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps(GROWING), capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("", "")
+
+
 def test_ordinary_templates_render_as_jinja_does() -> None:
     """The bounds leave what task files use as it is."""
     source = "{% for c in items %}{{ loop.index }}. {{ c|trim }} {{ 'x' * 2 ~ c }}\n{% endfor %}"
     assert Template(source).render({"items": ["a ", "b"]}) == "1. a xxa \n2. b xxb\n"
     assert Template("{{ a + 2 }} {{ 2 ** 3 }} {{ '%s!' % a }}").render({"a": 1}) == "3 8 1!"
     assert Template("{{ t|regex_replace('o+', '0') }}\n").render({"t": "foo"}) == "f0\n"
+    assert (
+        Template("{{ t[1:] }}{{ t[:-1] }}{{ t[::2] }}{{ [1, 2, 3][1:] }}").render({"t": "abc"})
+        == "bcabac[2, 3]"
+    )
+    assert Template("{{ 'a' ~ 1 ~ none ~ [2] }}").render({}) == "a1None[2]"
 
 
 def test_a_template_that_does_not_compile_says_why() -> None:

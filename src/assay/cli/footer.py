@@ -14,7 +14,7 @@ from assay.core.dollars import dollars, known_cost
 from assay.core.error_counts import ErrorCount
 from assay.core.run_end import BAD_INPUT
 from assay.core.types import BAD_CASE, SUBJECT_KINDS
-from assay.screen import counted, duration, tell
+from assay.screen import block, counted, duration, tell
 
 if TYPE_CHECKING:
     from assay.api import Run
@@ -32,9 +32,9 @@ def print_footer(run: Run) -> None:
     click.echo(_cost(run))
     summary = run.summary
     if summary.adapted:
-        click.echo(f"  requests were adapted to the endpoint: {', '.join(summary.adapted)}")
+        block(f"requests were adapted to the endpoint: {', '.join(summary.adapted)}")
     for sentence in summary.reply_problems:
-        click.echo(f"  {sentence}")
+        block(sentence)
     failures = [
         f"{count:,} × {kind}{_first_message(run, kind, count)}" for kind, count in summary.failures.items()
     ]
@@ -46,9 +46,9 @@ def print_footer(run: Run) -> None:
         if kind not in summary.failures and (kind in SUBJECT_KINDS or not are_over)
     ]
     for line in [*failures, *failed_calls]:
-        click.echo(f"  {line}")
+        block(line)
     for error in _located_errors(run, [*failures, *failed_calls, summary.end_sentence]):
-        click.echo(f"  {error.count:,} × {error}")
+        block(f"{error.count:,} × {error}")
     if summary.failures:
         click.echo(f"  list them with: assay show {run.folder} --failed")
     files = run.files

@@ -22,7 +22,7 @@ from assay.core.files import MAX_NAME_BYTES
 from assay.core.named_code import only_named_code
 from assay.core.process_end import leave_threads, refuse_exits
 from assay.core.registry import unknown
-from assay.screen import tell
+from assay.screen import protect_terminal, tell
 from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
 
 COMMANDS = {
@@ -171,6 +171,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     if arguments is None:
         _open_closed_streams()
+        protect_terminal()
     code: Any = 0
     try:
         # Not `cli.main`, which ends with 1 if the reader of a pipe has left.

@@ -9,7 +9,7 @@ Timestamps of a column with a time zone are in UTC: Parquet stores the moment, a
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -24,33 +24,44 @@ if TYPE_CHECKING:
 # Without this setting DuckDB reads folders named `key=value` as columns. `_pattern` keeps it from reading `*` in a name
 # as a pattern.
 _FROM_FILE = "from read_parquet(?, hive_partitioning = false)"
+_MAX_RATIO = 200
+"""Unpacked bytes for each byte of the file, as for zip archives. Real data sets reach about 20."""
+_RATIO_FROM = 1 << 28  # smaller contents may have any ratio: a few equal rows compress well
+_MAX_ROWS_PER_BYTE = 8
+_ROWS_FROM = 1_000_000  # fewer rows may have any size: a column of equal values takes no bytes at all
+_MEMORY = "4GB"
+_BLOCK_ROWS = 2048  # DuckDB unpacks so many at once
+_MAX_BLOCK_BYTES = 1 << 30
 
 
 def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a file, each a dict with a value for every column.
 
-    Raises InputError for a file that is not Parquet, that is damaged, or that has too large groups of rows.
+    Raises InputError for a file that is not Parquet, that is damaged, that has too large groups of rows, or that
+    unpacks to far more than its size.
     """
     import duckdb  # takes 60 ms
 
     try:
-        with duckdb.connect() as database:
+        with duckdb.connect(config={"memory_limit": _MEMORY}) as database:
             refuse_large_groups(database, path)
+            _refuse_bombs(database, path)
             database.execute("set TimeZone = 'UTC'")
             table = database.sql(f"select * {_FROM_FILE}", params=[_pattern(path)])
             columns = dict(zip(table.columns, table.types, strict=True))
+            _refuse_repeated_texts(database, path, columns)
             zoned = {name: zone for name, kind in columns.items() if (zone := _find_zone(kind))}
             casts = ", ".join(
                 f"{_quote(name)}::{zone.plain} as {_quote(name)}" for name, zone in zoned.items()
             )
             query = f"select * {f'replace ({casts})' if zoned else ''} {_FROM_FILE}"
             cursor = database.execute(query, [_pattern(path)])
-            while batch := cursor.fetchmany(1000):
-                for values in batch:
-                    row = dict(zip(columns, values, strict=True))
-                    for name, zone in zoned.items():
-                        row[name] = zone.add(row[name])
-                    yield row
+            # One at a time, which is as fast: a thousand rows of a megabyte each would fill the memory.
+            while (values := cursor.fetchone()) is not None:
+                row = dict(zip(columns, values, strict=True))
+                for name, zone in zoned.items():
+                    row[name] = zone.add(row[name])
+                yield row
     except duckdb.Error as error:
         # The other lines of DuckDB's message are the query.
         reason = str(error).partition("\n")[0]
@@ -69,6 +80,72 @@ def refuse_large_groups(database: DuckDBPyConnection, path: Path, most: int = MA
     if size is not None and size > most:
         message = f"a group of its rows has {int(size):,} bytes unpacked, more than {most:,}; write smaller row groups"
         raise InputError(Problem(str(path), message))
+
+
+def _refuse_bombs(database: DuckDBPyConnection, path: Path) -> None:
+    """Raise InputError if a small file says that it has very many rows or bytes. Reading them would not end."""
+    size = path.stat().st_size
+    query = "select coalesce(sum(total_uncompressed_size), 0) from parquet_metadata(?)"
+    ((unpacked,),) = database.execute(query, [_pattern(path)]).fetchall()
+    ((rows,),) = database.execute(
+        "select num_rows from parquet_file_metadata(?)", [_pattern(path)]
+    ).fetchall()
+    if unpacked > _RATIO_FROM and unpacked > _MAX_RATIO * size:
+        raise InputError(_bomb(path, f"{int(unpacked):,} bytes"))
+    if rows > _ROWS_FROM and rows > _MAX_ROWS_PER_BYTE * size:
+        raise InputError(_bomb(path, f"{rows:,} rows"))
+
+
+def _bomb(path: Path, what: str) -> Problem:
+    return Problem(str(path), f"unpacks from {path.stat().st_size:,} bytes to {what}, which is not read")
+
+
+def _refuse_repeated_texts(
+    database: DuckDBPyConnection, path: Path, columns: Mapping[str, DuckDBPyType]
+) -> None:
+    """Raise InputError if texts that the file has once, and repeats by number, unpack to far too much."""
+    import duckdb
+
+    query = """select count(*) from parquet_metadata(?)
+        where encodings like '%DICTIONARY%' and num_values * total_uncompressed_size > ?"""
+    ((suspicious,),) = database.execute(query, [_pattern(path), _RATIO_FROM]).fetchall()
+    sizes = [size for name, kind in columns.items() if (size := _text_size(_quote(name), kind))]
+    if not suspicious or not sizes:
+        return
+    rows = "from read_parquet(?, hive_partitioning = false, file_row_number = true)"
+    blocks = f"select sum({' + '.join(sizes)}) as size {rows} group by file_row_number // {_BLOCK_ROWS}"
+    query = f"select max(size), sum(size) from ({blocks})"  # noqa: S608 - of types, and of names in quotes
+    # DuckDB copies the texts of lists when it reads them.
+    database.execute(f"set memory_limit = '{_MAX_BLOCK_BYTES}B'")
+    try:
+        ((block, total),) = database.execute(query, [_pattern(path)]).fetchall()
+    except duckdb.OutOfMemoryException:
+        raise InputError(_bomb(path, f"more than {_MAX_BLOCK_BYTES:,} bytes of text at once")) from None
+    database.execute(f"set memory_limit = '{_MEMORY}'")
+    if total > max(_RATIO_FROM, _MAX_RATIO * path.stat().st_size) or block > _MAX_BLOCK_BYTES:
+        raise InputError(_bomb(path, f"{int(total):,} bytes of text"))
+
+
+def _text_size(value: str, kind: DuckDBPyType) -> str:
+    """Return the SQL expression for the bytes of all texts in a value, or an empty text if its type has none."""
+    if function := {"VARCHAR": "strlen", "BLOB": "octet_length"}.get(str(kind)):
+        return f"coalesce({function}({value}), 0)"
+    if kind.id not in ("list", "map", "struct"):
+        return ""
+    children = cast("list[tuple[str, DuckDBPyType]]", kind.children)
+    if kind.id == "struct":
+        sizes = [_text_size(f"{value}.{_quote(name)}", child) for name, child in children]
+    elif kind.id == "list":
+        sizes = [_list_size(value, children[0][1])]
+    else:
+        lists = {"key": f"map_keys({value})", "value": f"map_values({value})"}
+        sizes = [_list_size(lists[name], child) for name, child in children]
+    return " + ".join(filter(None, sizes))
+
+
+def _list_size(value: str, kind: DuckDBPyType) -> str:
+    size = _text_size("item", kind)
+    return f"coalesce(list_sum(list_transform({value}, lambda item: {size})), 0)" if size else ""
 
 
 def _pattern(path: Path) -> str:
