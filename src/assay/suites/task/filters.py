@@ -11,7 +11,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,12 @@ def _registered_class(ref: FunctionRef, name: str, where: str) -> Callable[..., 
     return get_filter(name)
 
 
+@lru_cache(1024)
+def parameters_of(build: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a function that builds a filter or metric. Thousands of tasks have the same ones."""
+    return inspect.signature(build).parameters
+
+
 def build_with_options(
     build: Callable[..., Any], options: dict[str, Any], other_keys: Iterable[str] = ()
 ) -> Any:
@@ -225,7 +232,7 @@ def build_with_options(
 
     `other_keys` stand beside the options in the file. An unknown option may be one of them, misspelled.
     """
-    parameters = inspect.signature(build).parameters
+    parameters = parameters_of(build)
     for option in options:
         if option not in parameters:
             near = similar_names(str(option), [*parameters, *other_keys])
