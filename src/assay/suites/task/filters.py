@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core import registry
+from assay.core.bounds import read_file
 from assay.core.errors import InputError, Problem, UsageError, similar_names
 from assay.core.patterns import PatternStopped
 from assay.core.user_code import call_here
@@ -37,6 +38,7 @@ _MAX_VOTES_OF_TAKE_FIRST = 20
 _SELECTING_FILTERS = frozenset({"take_first", "take_first_k", "majority_vote"})
 # `@register_filter("name")` in a Python file, which makes a filter known to the harness.
 _REGISTERED = re.compile(r"""\bregister_filter\(\s*["']([^"']+)["']""")
+_MAX_CODE_BYTES = 1 << 24
 FilterFunction = Callable[[Any, dict[str, Any]], Any]
 
 
@@ -118,7 +120,7 @@ def _ends_in_list(steps: list[Any]) -> bool:
     """
     names = [step.get("function") for step in steps if isinstance(step, dict)]
     for name in names:
-        if name == "custom" or isinstance(name, FunctionRef) or name not in registry.built_in("filter"):
+        if isinstance(name, FunctionRef) or name == "custom" or str(name) not in registry.built_in("filter"):
             return False
     return "take_first" not in names
 
@@ -207,9 +209,10 @@ def _registering_function(config: TaskConfig, name: str) -> FunctionRef | None:
 def _registered_names(path: Path) -> frozenset[str]:
     """Return the names that a Python file registers with lm_eval's `register_filter`, without importing it."""
     try:
-        return frozenset(_REGISTERED.findall(path.read_text(encoding="utf-8", errors="replace")))
-    except OSError:
+        text = read_file(path, _MAX_CODE_BYTES).decode(errors="replace")
+    except (OSError, InputError):  # there is no such file, or it is a pipe or a device
         return frozenset()
+    return frozenset(_REGISTERED.findall(text))
 
 
 def _registered_class(ref: FunctionRef, name: str, where: str) -> Callable[..., Any]:

@@ -140,7 +140,7 @@ def find_missing_metrics(group_metrics: list[GroupMetric], tasks: list[ReportedN
             name = metric.metric.rpartition(".")[2]
             messages = [f"{no_group_value(metric.metric)}; write the metric's name, {name}"]
         elif metric.metric not in metrics and not any(task.has_more for task in tasks):
-            hint = similar(metric.metric, metrics) or f"; they have {', '.join(metrics)}"
+            hint = similar(metric.metric, metrics) or f"; they have {', '.join(metrics) or 'none'}"
             messages = [f"{no_group_value(metric.metric)}{hint}"]
         else:
             for name in metric.filters or ():
