@@ -1,7 +1,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# The real lm-evaluation-harness has an environment of its own: 762 MB that nothing else needs.
+# The real lm-evaluation-harness has an environment of its own: 1.1 GB that nothing else needs.
 ORACLE ?= .oracle
 ORACLE_EXAMPLES ?= 60
 # Two processes more than cores: many tests wait for servers and for programs that they start.

@@ -122,5 +122,6 @@ def test_requests_of_the_harness_have_all_stops_and_the_eos(
 
 def test_the_harness_loses_the_first_tokens_if_the_reply_may_be_longer_than_max_length() -> None:
     """Its expression is `ids[-room:]`, and `room` is 29 - 45 here."""
-    body, _ = sent({"lm_eval_requests": True, "max_length": 30}, max_tokens=45)
+    body, notes = sent({"lm_eval_requests": True, "max_length": 30}, max_tokens=45)
     assert body["prompt"] == [list(PROMPT[16:].encode())]
+    assert notes == ("prompts without their first 16 tokens: max_length, less the limit of the reply",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ VOLATILE = {
     "lm_eval_version",
     "git_hash",
     "upper_git_hash",
-    "model_source",
 }
 """They tell of the moment, the machine and the program."""
-VOLATILE_CONFIG = {"model", "device", "batch_size"}
+VOLATILE_CONFIG = {"device", "batch_size"}
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""The harness writes where in memory a function is."""
 Difference = tuple[str, Any, Any]
 
 
@@ -51,7 +53,8 @@ def _printed(line: bytes) -> bytes:
 
 
 def _results(folder: Path) -> dict[str, Any]:
-    value: dict[str, Any] = json.loads(one_file(folder, "results_*.json").read_bytes())
+    text = ADDRESS.sub("", one_file(folder, "results_*.json").read_text(encoding="utf-8"))
+    value: dict[str, Any] = json.loads(text)
     value.pop("lm_eval_quirks", None)  # which of the harness's errors were made, which it does not say
     value = {key: None if key in VOLATILE else item for key, item in value.items()}
     value["config"] = {key: None if key in VOLATILE_CONFIG else v for key, v in value["config"].items()}

@@ -84,10 +84,11 @@ def logprobs_of(tokens: list[int]) -> dict[str, Any]:
 
 
 class Answers:
-    """The handlers, and how often each prompt was asked."""
+    """The handlers, how often each prompt was asked, and every request."""
 
     def __init__(self) -> None:
         self._asked: Counter[str] = Counter()
+        self._bodies: list[Any] = []
 
     def _answer(self, prompt: str, stops: Any) -> str:
         self._asked[prompt] += 1
@@ -96,11 +97,17 @@ class Answers:
     async def reset(self, _request: web.Request) -> web.Response:
         """Forget what was asked."""
         self._asked.clear()
+        self._bodies.clear()
         return web.json_response({})
+
+    async def asked(self, _request: web.Request) -> web.Response:
+        """The bodies of all requests since the last reset."""
+        return web.json_response(self._bodies)
 
     async def chat(self, request: web.Request) -> web.Response:
         """A chat completion."""
         body = await request.json()
+        self._bodies.append(body)
         text = self._answer(json.dumps(body["messages"], ensure_ascii=False), body.get("stop"))
         message = {"role": "assistant", "content": text}
         choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
@@ -109,6 +116,7 @@ class Answers:
     async def complete(self, request: web.Request) -> web.Response:
         """Text completions of one prompt or several, as text or tokens; with `echo`, log-probabilities."""
         body = await request.json()
+        self._bodies.append(body)
         prompts = body["prompt"]
         if isinstance(prompts, str) or (prompts and isinstance(prompts[0], int)):
             prompts = [prompts]
@@ -141,6 +149,7 @@ async def serve() -> None:
     app.router.add_post("/v1/chat/completions", answers.chat)
     app.router.add_post("/v1/completions", answers.complete)
     app.router.add_post("/reset", answers.reset)
+    app.router.add_get("/asked", answers.asked)
     app.router.add_get("/tokenizer_info", _tokenizer)
     app.router.add_post("/tokenize", _tokenize)
     app.router.add_post("/detokenize", _detokenize)
@@ -171,6 +180,11 @@ class Endpoint:
         """Forget what was asked."""
         with urllib.request.urlopen(f"{self.url}/reset", b"{}", timeout=10) as reply:
             reply.read()
+
+    def asked(self) -> list[Any]:
+        """The bodies of all requests since the last reset."""
+        with urllib.request.urlopen(f"{self.url}/asked", timeout=10) as reply:
+            return list(json.loads(reply.read()))
 
 
 if __name__ == "__main__":

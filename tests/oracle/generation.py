@@ -152,9 +152,7 @@ def task(draw: Draw) -> dict[str, Any]:
 
 def settings(draw: Draw, tasks: list[dict[str, Any]], *, quirks: bool = False) -> Settings:
     """Text or chat, with or without options that stand over the tasks'."""
-    # Only to chat endpoints does the harness send the first four stops and forget the others.
-    stops = [task.get("generation_kwargs", {}).get("until", []) for task in tasks]
-    chat = any(len(stop) > 4 for stop in stops) or draw(st.booleans())
+    chat = draw(st.booleans())
     # Over a task that says 0 the harness does not heed the option; without a split of their own, examples leak.
     shown = all(task.get("num_fewshot") for task in tasks)
     return Settings(

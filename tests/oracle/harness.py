@@ -35,6 +35,8 @@ class Settings(msgspec.Struct, frozen=True):
     quirks: bool = False
     likelihoods: bool = False
     bootstrap_iters: int = 100_000
+    max_length: int | None = None
+    predict_only: bool = False
 
 
 class Harness:
@@ -80,7 +82,7 @@ class Harness:
         output = folder / "theirs"
         options: dict[str, Any] = {"limit": settings.limit, "num_fewshot": settings.num_fewshot}
         options |= {"gen_kwargs": settings.gen_kwargs, "bootstrap_iters": settings.bootstrap_iters}
-        options |= {"system_instruction": settings.system_instruction}
+        options |= {"system_instruction": settings.system_instruction, "predict_only": settings.predict_only}
         options |= {
             "apply_chat_template": settings.chat,
             "fewshot_as_multiturn": settings.multiturn if settings.chat else None,
@@ -103,6 +105,8 @@ def model_args(settings: Settings, url: str) -> dict[str, Any]:
     own: dict[str, Any] = {} if settings.chat else {"tokenizer_backend": None, "tokenized_requests": False}
     if settings.likelihoods:
         own = {"tokenizer_backend": "remote"}
+    if settings.max_length is not None:
+        own["max_length"] = settings.max_length
     return {"model": MODEL, "base_url": address, "num_concurrent": 1, **own}
 
 
@@ -111,7 +115,7 @@ def run_ours(folder: Path, tasks: list[str], settings: Settings, url: str) -> Pa
     output = folder / "ours"
     values: dict[str, Any] = {"limit": settings.limit, "num_fewshot": settings.num_fewshot}
     values |= {"apply_chat_template": settings.chat, "gen_kwargs": settings.gen_kwargs}
-    values |= {"bootstrap_iters": settings.bootstrap_iters}
+    values |= {"bootstrap_iters": settings.bootstrap_iters, "predict_only": settings.predict_only}
     if not settings.multiturn:
         values["fewshot_as_multiturn"] = False
     if settings.system_instruction is not None:

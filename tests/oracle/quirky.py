@@ -34,7 +34,7 @@ def indexed(draw: Draw, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def stopped(_draw: Draw, found: dict[str, Any]) -> dict[str, Any]:
-    """Of more than four stops the others are forgotten."""
+    """Of more than four stops, chat endpoints get four, and text endpoints all."""
     return {**found, "generation_kwargs": {"until": [".", "\n", "#", "!", "e", "o"]}}
 
 

@@ -97,5 +97,6 @@ def test_listing_without_a_folder_lists_an_installed_lm_eval(
     (tmp_path / "lm_eval" / "__init__.py").touch()
     (tasks / "riddles.yaml").write_text("task: riddles\n")
     monkeypatch.syspath_prepend(tmp_path)
-    (section,) = api.instead_of_run(assay.spec("task", listing=True))
-    assert section.table.rows == [["task", "riddles", str(tasks / "riddles.yaml")]]
+    sections = api.instead_of_run(assay.spec("task", listing=True))
+    assert isinstance(sections, list)
+    assert sections[0].table.rows == [["task", "riddles", str(tasks / "riddles.yaml")]]

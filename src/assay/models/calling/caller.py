@@ -324,9 +324,7 @@ class Caller:
         new = [change for change in changes if change not in self._adapted]
         self._adapted += tuple(new)
         if new:
-            self.ledger.notify(
-                Noted(f"{self.name} rejects a parameter; its requests now have {', '.join(new)}")
-            )
+            self.ledger.notify(Noted(f"requests to {self.name} are adapted: {', '.join(new)}"))
 
     def _halt_if_refused(self, failure: Failure, at: int) -> None:
         """Halt the run if this endpoint will refuse every later call too."""

@@ -55,7 +55,9 @@ class HarnessPrompts:
             if self._as_harness or len(kept) < len(ids):
                 fields["prompt"] = [kept]
             if len(kept) < len(ids):
-                notes = (f"prompts cut to {len(kept)} tokens: max_length, less the limit of the reply",)
+                # The same text for all prompts of a task, because each text is told once.
+                change = f"cut to {room} tokens" if room > 0 else f"without their first {-room} tokens"
+                notes = (f"prompts {change}: max_length, less the limit of the reply",)
         elif self._may_be_too_long(request):
             notes = self._not_cut("no tokenizer is used")
         if self._as_harness:

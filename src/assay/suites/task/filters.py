@@ -11,7 +11,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core import registry
+from assay.core.bounds import read_file
 from assay.core.errors import InputError, Problem, UsageError, similar_names
 from assay.core.patterns import PatternStopped
 from assay.core.user_code import call_here
@@ -36,6 +38,7 @@ _MAX_VOTES_OF_TAKE_FIRST = 20
 _SELECTING_FILTERS = frozenset({"take_first", "take_first_k", "majority_vote"})
 # `@register_filter("name")` in a Python file, which makes a filter known to the harness.
 _REGISTERED = re.compile(r"""\bregister_filter\(\s*["']([^"']+)["']""")
+_MAX_CODE_BYTES = 1 << 24
 FilterFunction = Callable[[Any, dict[str, Any]], Any]
 
 
@@ -117,7 +120,7 @@ def _ends_in_list(steps: list[Any]) -> bool:
     """
     names = [step.get("function") for step in steps if isinstance(step, dict)]
     for name in names:
-        if name == "custom" or isinstance(name, FunctionRef) or name not in registry.built_in("filter"):
+        if isinstance(name, FunctionRef) or name == "custom" or str(name) not in registry.built_in("filter"):
             return False
     return "take_first" not in names
 
@@ -206,9 +209,10 @@ def _registering_function(config: TaskConfig, name: str) -> FunctionRef | None:
 def _registered_names(path: Path) -> frozenset[str]:
     """Return the names that a Python file registers with lm_eval's `register_filter`, without importing it."""
     try:
-        return frozenset(_REGISTERED.findall(path.read_text(encoding="utf-8", errors="replace")))
-    except OSError:
+        text = read_file(path, _MAX_CODE_BYTES).decode(errors="replace")
+    except (OSError, InputError):  # there is no such file, or it is a pipe or a device
         return frozenset()
+    return frozenset(_REGISTERED.findall(text))
 
 
 def _registered_class(ref: FunctionRef, name: str, where: str) -> Callable[..., Any]:
@@ -218,6 +222,12 @@ def _registered_class(ref: FunctionRef, name: str, where: str) -> Callable[..., 
     return get_filter(name)
 
 
+@lru_cache(1024)
+def parameters_of(build: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Return the parameters of a function that builds a filter or metric. Thousands of tasks have the same ones."""
+    return inspect.signature(build).parameters
+
+
 def build_with_options(
     build: Callable[..., Any], options: dict[str, Any], other_keys: Iterable[str] = ()
 ) -> Any:
@@ -225,7 +235,7 @@ def build_with_options(
 
     `other_keys` stand beside the options in the file. An unknown option may be one of them, misspelled.
     """
-    parameters = inspect.signature(build).parameters
+    parameters = parameters_of(build)
     for option in options:
         if option not in parameters:
             near = similar_names(str(option), [*parameters, *other_keys])

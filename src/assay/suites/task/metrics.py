@@ -6,7 +6,6 @@ of likelihoods (the likeliest choice, the perplexity of a text) are in this file
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +24,7 @@ from assay.scoring import statistics
 from assay.scoring.metrics import DEFAULT_METRICS, Measure
 from assay.suites.task.catalog import GroupMetric
 from assay.suites.task.config import CHOICE, GENERATE, LIKELIHOOD, ROLLING, TaskConfig, import_function
-from assay.suites.task.filters import NO_FILTER, FilterChain, build_with_options
+from assay.suites.task.filters import NO_FILTER, FilterChain, build_with_options, parameters_of
 from assay.suites.task.outputs import NO_LABEL, TaskGold
 
 _ENTRY_KEYS = frozenset({"metric", "aggregation", "higher_is_better", "hf_evaluate", "right_wrong"})
@@ -142,7 +141,7 @@ def find_missing_metrics(group_metrics: list[GroupMetric], tasks: list[ReportedN
             name = metric.metric.rpartition(".")[2]
             messages = [f"{no_group_value(metric.metric)}; write the metric's name, {name}"]
         elif metric.metric not in metrics and not any(task.has_more for task in tasks):
-            hint = similar(metric.metric, metrics) or f"; they have {', '.join(metrics)}"
+            hint = similar(metric.metric, metrics) or f"; they have {', '.join(metrics) or 'none'}"
             messages = [f"{no_group_value(metric.metric)}{hint}"]
         else:
             for name in metric.filters or ():
@@ -222,7 +221,7 @@ class _MetricReader:
     def _build_measure(self, module: Any, aggregation: str, options: dict[str, Any]) -> Measure:
         # A metric may compute other values for another aggregation, as f1 does with `build_mean`.
         build = getattr(module, f"build_{aggregation}", module.build)
-        parameters = inspect.signature(build).parameters
+        parameters = parameters_of(build)
         ignored = _EXACT_MATCH_OPTIONS - parameters.keys()
         build_options = {key: value for key, value in options.items() if key not in ignored}
         if self._quirks and "quirks" in parameters:
