@@ -207,6 +207,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         return judge
 
     def _find_notices(self) -> Iterator[str]:
+        for group in all_groups(self._nodes):
+            yield from map(str, group.warnings)
         for task in self.tasks:
             yield from map(str, find_repeated_metrics(task.config))
             if task.values["should_decontaminate"]:
