@@ -459,7 +459,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             if "traceback" in data:
                 lines.append(data["traceback"])
             if "filtered" in data:
-                lines.append(f"filtered: {json.dumps(data['filtered'], ensure_ascii=False)}")
+                lines.append(_expected_and_found(score, data["filtered"]))
             if "votes" in data:
                 lines.append("votes: " + ", ".join(f"{vote!r} × {count}" for vote, count in data["votes"]))
             # Only a judge's score has a label, such as Correct or Omission.
@@ -519,6 +519,14 @@ class TaskRows:
         for task, start in self._starts:
             for row in task.rows(_skip_from(skip, start)):
                 yield Row(start + row.position, row.key, task.name, row)
+
+
+def _expected_and_found(score: Score, filtered: Any) -> str:
+    """Return `expected 4658 · found 4657 ✗`. Several repeats or choices are a list; without a target, only `found`."""
+    answer = filtered[0] if isinstance(filtered, list) and len(filtered) == 1 else filtered
+    found = f"found {as_text(answer)}"
+    mark = {1.0: " ✓", 0.0: " ✗"}.get(score.value, "") if score.value is not None else ""
+    return f"expected {as_text(score.expected)} · {found}{mark}" if score.expected is not None else found
 
 
 def _skip_from(skip: Callable[[int], bool] | None, start: int) -> Callable[[int], bool] | None:
