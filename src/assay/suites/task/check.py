@@ -360,10 +360,10 @@ def check_documents(documents: Documents) -> list[Problem]:
     if not facts.total:
         return [Problem(str(documents.files[0]), "the data set is empty")]
     if not facts.twins:
-        return []
+        return documents.warnings
     twins = documents.twins()
     first: dict[str, str] = {}
-    problems = []
+    problems = list(documents.warnings)
     for document in documents.rows():
         key = documents.key(document, documents.parse(document))
         if twins.name(key) != key:

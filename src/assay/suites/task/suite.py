@@ -242,7 +242,10 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         `facts` are the results of an earlier scan of the data. Without them every file is scanned once.
         """
         earlier = {name: msgspec.convert(value, DataFacts) for name, value in (facts or {}).items()}
-        return TaskRows(self.tasks, earlier)
+        rows = TaskRows(self.tasks, earlier)
+        warnings = [str(warning) for task in self.tasks for warning in task.data.documents.warnings]
+        self.notices = [*self._find_notices(), *dict.fromkeys(warnings)]
+        return rows
 
     def case(self, row: Row[TaskRow], subject: str) -> CaseContent:
         """Return the requests and the expected answer of a document."""
