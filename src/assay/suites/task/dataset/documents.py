@@ -148,8 +148,10 @@ class Documents:
                     content = _content(value)
                     add(hash(content))
                     row_count += 1
-                    # Decoding drops a repeated key, so the encoded value has fewer colons, but so has one with null.
-                    if raw.count(b":") != content.count(b":") and len(self.warnings) < _MOST_WARNINGS:
+                    # Decoding drops a repeated key, so the encoded value has fewer colons. Its content has none of
+                    # the keys that are null.
+                    colons = raw.count(b":")
+                    if colons != content.count(b":") and colons != _encode(value).count(b":"):
                         self._warn_of_repeated_keys(raw, value, RawDocument(0, b"", path, place, unit))
                 else:
                     # Parses again, to add a message with the exact problem.
@@ -172,7 +174,7 @@ class Documents:
     def _warn_of_repeated_keys(self, raw: bytes, value: Any, document: RawDocument) -> None:
         from assay.core.records import REPEATED_KEY, repeated_keys  # rarely needed
 
-        for path in repeated_keys(raw, value):
+        for path in repeated_keys(raw, value) if len(self.warnings) < _MOST_WARNINGS else ():
             key = ".".join(map(str, path))
             self.warnings.append(Problem(document.where, f"{key}: {REPEATED_KEY}", "warning"))
 
