@@ -152,7 +152,7 @@ class Progress:
         """Called when the number of cases is known."""
         self._started = time.monotonic()
         if self.done:
-            self.note(f"continuing: {self.done:,} of {counted(self.total, 'case')} are done")
+            self.note(f"continuing: {self.done:,} of {counted(self.total, 'case')} done")
 
     def note(self, text: str) -> None:
         """Print a sentence."""

@@ -347,3 +347,13 @@ def test_an_aggregation_that_raises_leaves_its_number_out(folder: Path, assay_in
     (results,) = (folder / "out").glob("*/results_*.json")
     assert json.loads(results.read_text())["results"]["sums"]["exact_match,none"] is None
     assert len(rows(folder)) == 6
+
+
+def test_a_run_and_a_check_warn_of_a_key_that_occurs_twice_in_a_row(folder: Path, assay_in: Assay) -> None:
+    lines = (folder / "sums.jsonl").read_text().splitlines()
+    (folder / "sums.jsonl").write_text("\n".join(['{"answer": "9", ' + lines[0][1:], *lines[1:]]) + "\n")
+    message = "answer: duplicate key in one object; the last value is used"
+    done = assay_in("task", "sums.yaml", *PYTHON)
+    assert (done.returncode, done.stderr.count(message)) == (0, 1), done.stderr
+    checked = assay_in("check", "sums.yaml")
+    assert f"sums.jsonl:1: warning: {message}" in checked.stdout

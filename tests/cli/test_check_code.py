@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from conftest import Assay
 from support.lab import as_yaml
 from support.pipelines import typed
 
@@ -148,3 +149,21 @@ def test_a_testset_that_needs_allow_code_says_so(capsys: Captured) -> None:
     run = ("pipeline", "p.yaml", "--testset", "p_basic.jsonl", "--model", "python/model.py:reply")
     assert typed(capsys, *run).code == 2
     assert typed(capsys, *run, "--allow-code").code == 0
+
+
+def test_a_template_with_a_missing_column_is_found_beside_code_that_only_scores(
+    sums: Path, assay_in: Assay
+) -> None:
+    """The first document is built as the run builds it; the metric in Python is not imported."""
+    (sums / "own.py").write_text("raise SystemExit('imported')\n\n\ndef near(references, predictions): ...\n")
+    text = (sums / "sums.yaml").read_text()
+    metric = "metric_list:\n  - {metric: !function own.near, aggregation: mean, higher_is_better: true}\n"
+    changed = text.replace("metric_list:\n", metric).replace("{{question}}", "{{note}}")
+    (sums / "sums.yaml").write_text(changed)
+    refused = assay_in("task", "sums.yaml", "--model", "python/model.py:answer", "--predict-only")
+    message = "sums.yaml:5 doc_to_text: the template is refused: 'note' is undefined; the document has"
+    assert message in refused.stderr
+    for path in ("sums.yaml", "."):
+        checked = assay_in("check", path)
+        assert checked.returncode == 1, checked.stdout
+        assert message in checked.stdout

@@ -103,7 +103,14 @@ def test_show_prints_a_case_as_it_was_sent(assay_in: Assay) -> None:
     """Prompt, reply, filter and score of a case by its number or by its key."""
     assay_in(*RUN)
     shown = assay_in("show", "out", "3").stdout
-    for part in ("Q: 3+3?", "A:", '"max_tokens": 8', "reply 0", "exact_match by none: 0", 'filtered: ["3"]'):
+    for part in (
+        "Q: 3+3?",
+        "A:",
+        '"max_tokens": 8',
+        "reply 0",
+        "exact_match by none: 0",
+        "expected 6 · found 3 ✗",
+    ):
         assert part in shown
     key = re.search(r"case 3 · sums · (\w+)", shown)
     assert key
@@ -131,10 +138,40 @@ def test_show_has_replies_below_their_prompt_in_order(assay_in: Assay, sums: Pat
 
 
 def test_show_failed_lists_failures_only(assay_in: Assay) -> None:
-    """--failed and --limit choose cases."""
+    """--failed and --limit choose cases. A line has question, expected and found, and the last one what is left."""
     assay_in(*RUN)
-    listed = assay_in("show", "out", "--failed", "--limit", "2").stdout.split("\n\n")[-1]
-    assert [line.split()[0] for line in listed.splitlines()[2:]] == ["1", "3"]
+    listed = assay_in("show", "out", "--failed", "--limit", "2").stdout.split("\n\n")[-1].splitlines()
+    assert listed[0].split() == ["position", "question", "expected", "found"]
+    assert [line.split() for line in listed[2:4]] == [
+        ["1", "✗", "Q:", "1+1?", "A:", "2", "1"],
+        ["3", "✗", "Q:", "3+3?", "A:", "6", "3"],
+    ]
+    assert listed[4:] == ["… 1 more (--limit 3 shows all)"]
+    where = assay_in("show", "out", "--where", "score = 0 and calls = 1", "--limit", "2")
+    assert where.stdout.splitlines()[0].split() == [*listed[0].split(), "score", "calls"]
+    assert where.stdout.splitlines()[2].split() == ["1", "✗", "Q:", "1+1?", "A:", "2", "1", "0", "1"]
+    assert where.stderr == "… 1 more (--limit 3 shows all)\n"
+
+
+def test_the_hint_after_errors_lists_exactly_these_cases(assay_in: Assay, sums: Path) -> None:
+    """And `--failed` lists them before the wrong answers."""
+    (sums / "half.py").write_text(
+        "async def half(prompt, params):\n"
+        "    if '4+4' in prompt:\n"
+        "        raise ValueError('cannot add')\n"
+        "    return '3'\n"
+    )
+    done = assay_in("task", "sums.yaml", "--model", "python/half.py:half", "--output-dir", "half")
+    hint = re.search(r"list them with: assay (show \S+ --errors)", done.stdout)
+    assert hint, done.stdout
+    listed = assay_in(*hint[1].split()).stdout.split("\n\n")[-1].splitlines()
+    assert [line.split() for line in listed] == [
+        ["position", "question", "found"],
+        listed[1].split(),
+        ["4", "!", "Q:", "4+4?", "A:", "user_code:", "ValueError:", "cannot", "add"],
+    ]
+    failed = assay_in("show", "half", "--failed").stdout.split("\n\n")[-1].splitlines()
+    assert [line.split()[0] for line in failed[2:5]] == ["4", "0", "1"]
 
 
 def test_check_verifies_every_run_of_an_output_folder(assay_in: Assay, sums: Path) -> None:

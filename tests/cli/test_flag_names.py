@@ -48,3 +48,17 @@ def test_open_cases_is_the_number_of_cases_that_run_at_once(suite: str, name: st
     flags = field.extra.get("flags", [f"--{field.name.replace('_', '-')}"])
     assert "--open-cases" in flags
     assert field.mark == "how"
+
+
+@pytest.mark.parametrize(
+    ("limit", "message"),
+    [
+        ("nan", "--limit nan: expected a number above 0"),
+        ("inf", "--limit inf: expected a number of rows. Leave it out to run all of them"),
+    ],
+)
+def test_a_limit_that_is_no_number_is_refused_as_such(
+    limit: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed("task", "x.yaml", "--model", "openai/x", "--limit", limit) == 2
+    assert capsys.readouterr().err == f"{message}\n"

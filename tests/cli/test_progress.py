@@ -90,3 +90,9 @@ def test_reading_a_large_run_is_told_and_wiped_at_the_end(
     bar(Path("runs/a"), 1.0)
     # On a terminal, escape sequences clear the line; click removes them elsewhere.
     assert capsys.readouterr().err == "\rreading a, once: 25%\r"
+
+
+def test_a_continued_run_says_how_much_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    for total, done in ((1, 1), (3, 1)):
+        Progress()(Started(total, done))
+    assert capsys.readouterr().err == "continuing: 1 of 1 case done\ncontinuing: 1 of 3 cases done\n"

@@ -284,7 +284,7 @@ def test_where_shows_the_questions_of_a_memory(runs: Path, capsys: Captured) -> 
     assert typed(*words, "--limit", "1") == 0
     shown = capsys.readouterr()
     assert rows[0]["label"] in shown.out
-    assert f"{len(rows)} rows; --limit {len(rows)} shows all" in shown.err
+    assert f"… {len(rows) - 1} more (--limit {len(rows)} shows all)" in shown.err
 
 
 def test_where_knows_the_tests_of_a_pipeline_and_the_cases_of_a_task(runs: Path, capsys: Captured) -> None:

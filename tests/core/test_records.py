@@ -149,7 +149,7 @@ def test_repeated_keys_are_found_exactly(
     path = tmp_path / "a.jsonl"
     path.write_text(text)
     (record,) = read_records(path, [])
-    assert repeated_keys(record) == paths
+    assert repeated_keys(record.raw, record.value) == paths
 
 
 def test_a_key_has_a_line_of_its_own(tmp_path: Path) -> None:

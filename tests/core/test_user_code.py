@@ -13,7 +13,7 @@ from assay.core import user_code
 from assay.core.errors import InputError, ModelError, StopRun
 from assay.core.types import Failure
 from assay.core.user_code import call_here, items_of
-from assay.core.user_code_errors import UserCodeError
+from assay.core.user_code_errors import UserCodeError, failure_of, raised_as
 from assay.core.user_modules import load_module
 
 
@@ -208,3 +208,9 @@ def test_a_loader_that_gives_no_items_is_told_so(load: Any, message: str) -> Non
         list(items_of(load, (Path(),), int, "own.py:load"))
     assert str(caught.value).startswith(message)
     assert list(items_of(lambda path: iter([1, 2]), (Path(),), int, "own.py:load")) == [1, 2]
+
+
+def test_an_exception_without_a_text_is_named_by_its_type() -> None:
+    assert raised_as(KeyError("gone")) == "KeyError: 'gone'"
+    assert raised_as(StopIteration()) == "StopIteration"
+    assert failure_of(StopIteration()).message == "StopIteration"

@@ -47,6 +47,11 @@ def kind_of(status: int, body: Any) -> str:
     return status_error(HttpResponse(status, {}, content), "http://h").failure.kind
 
 
+def test_a_hint_follows_the_text_of_a_page_with_one_full_stop() -> None:
+    error = status_error(HttpResponse(404, {}, b"<p>There is no such page.</p>"), "http://h")
+    assert "There is no such page. Check the model's name" in error.failure.message
+
+
 @pytest.mark.parametrize(
     ("status", "body"),
     [

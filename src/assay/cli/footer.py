@@ -50,7 +50,7 @@ def print_footer(run: Run) -> None:
     for error in _located_errors(run, [*failures, *failed_calls, summary.end_sentence]):
         block(f"{error.count:,} × {error}")
     if summary.failures:
-        click.echo(f"  list them with: assay show {run.folder} --failed")
+        click.echo(f"  list them with: assay show {run.folder} --errors")
     files = run.files
     if run.summary.newest:
         # The run folder has the same files. These are the copies that a user opens.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
-from itertools import islice
+from collections.abc import Collection, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +41,12 @@ MAX_CALLS = 20
 @click.option(
     "--position", type=click.IntRange(min=0), metavar="N", help="Show the case at this position of the run."
 )
-@click.option("--failed", is_flag=True, help="Only cases that have no answer or a score of 0.")
+@click.option(
+    "--failed",
+    is_flag=True,
+    help="Only cases that have no answer or a score of 0; those without an answer first.",
+)
+@click.option("--errors", is_flag=True, help="Only cases without an answer, with the error of each.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most this many cases."
 )
@@ -67,6 +71,7 @@ def command(  # noqa: PLR0913 - one argument per option
     case: str | None,
     position: int | None,
     failed: bool,
+    errors: bool,
     limit: int,
     markdown: bool,
     latex: bool,
@@ -85,6 +90,7 @@ def command(  # noqa: PLR0913 - one argument per option
     Examples:
       assay show results
       assay show results --failed --limit 5
+      assay show results --errors
       assay show results 17
       assay show results "row 4 with fast"
       assay show results --position 0
@@ -101,10 +107,12 @@ def command(  # noqa: PLR0913 - one argument per option
     """
     # Imported here because completion and --help need neither.
     from assay import api
-    from assay.store.cases import RunCases, answer_preview
+    from assay.cli.case_list import case_lines, line_cells
+    from assay.store.cases import RunCases
 
     if where is not None or search is not None:
-        if case is not None or position is not None or failed or markdown or latex or (where and search):
+        other = case is not None or position is not None or failed or errors or markdown or latex
+        if other or (where and search):
             raise UsageError(
                 "--where and --search select rows themselves; of the other options, pass --limit only"
             )
@@ -121,10 +129,11 @@ def command(  # noqa: PLR0913 - one argument per option
     if markdown or latex:
         if markdown and latex:
             raise UsageError("--markdown and --latex print the same report; pass one of them")
-        if one_case is not None or failed or question is not None:
+        if one_case is not None or failed or errors or question is not None:
+            option = "--failed" if failed else "--errors" if errors else ""
             raise UsageError(
                 f"{'--markdown' if markdown else '--latex'} prints the report of the whole run: leave out "
-                f"{'--failed' if failed else '--question' if question is not None else 'the case'}"
+                f"{option or ('--question' if question is not None else 'the case')}"
             )
         loaded = api.load(run)
         RunCases(loaded.folder)  # refuses a damaged journal: the numbers would not be those of its lines
@@ -149,37 +158,48 @@ def command(  # noqa: PLR0913 - one argument per option
         return 0
     print_run(loaded)
     print_notes(notes_or_warning(loaded.folder, tell))
-    rows = []
-    in_tables = (
-        {metric.name for _, metric in loaded.report.metrics() if metric.table} if loaded.report else set()
-    )
-    views = failed_cases(cases) if failed else iter(cases)
-    for view in islice(views, limit):
-        end = view.end
-        key = " ".join(filter(None, (end.case, _name_for_people(view, suite_class))))
-        reply = answer_preview(suite_class, end.failure, view.records, MAX_PREVIEW)
-        rows.append([str(end.index), end.set, key, end.status, _score_cell(view, in_tables), reply])
+    positions = cases.positions_without_answer() if errors else cases.ended_positions()
+    if failed:
+        positions = _failed_positions(cases)
+    views = [view for view in map(cases.case, positions[:limit]) if view is not None]
     click.echo()
-    if rows:
-        table(["position", "set", "key", "status", "scores", "reply"], rows)
+    if not views:
+        what = "every case has an answer" if errors else "no case failed"
+        click.echo(what if failed or errors else "no case has ended yet")
+        return 0
+    if lines := case_lines(cases, views, suite_class, loaded.info):
+        table(*line_cells(lines, loaded.report))
     else:
-        click.echo("no case failed" if failed else "no case has ended yet")
+        _print_scores(views, loaded, suite_class)
+    if more := len(positions) - len(views):
+        click.echo(f"… {more:,} more (--limit {len(positions)} shows all)")
     return 0
 
 
-def failed_cases(cases: RunCases) -> Iterator[CaseView]:
-    """Yield the cases that failed, in the order of the data. The index knows them, so no other case is read."""
+def _print_scores(views: Sequence[CaseView], run: Run, suite: type[Suite[Any, Any]]) -> None:
+    """Print a list of cases that have no expected value to show: conversations, and cases without gold."""
+    from assay.store.cases import answer_preview
+
+    in_tables = {metric.name for _, metric in run.report.metrics() if metric.table} if run.report else set()
+    rows = []
+    for view in views:
+        end = view.end
+        key = " ".join(filter(None, (end.case, _name_for_people(view, suite))))
+        reply = answer_preview(suite, end.failure, view.records, MAX_PREVIEW)
+        rows.append([str(end.index), end.set, key, end.status, _score_cell(view, in_tables), reply])
+    table(["position", "set", "key", "status", "scores", "reply"], rows)
+
+
+def _failed_positions(cases: RunCases) -> list[int]:
+    """Return the cases that failed, those without an answer first. The index knows them, so no case is read."""
     from assay.store.row_table import RowTable
 
     rows = RowTable(cases.folder)
     try:
-        indexes = dict.fromkeys(rows.case[rows.select(failed=True)].tolist())
+        failed: list[int] = rows.case[rows.select(failed=True)].tolist()
     finally:
         rows.close()
-    for index in indexes:
-        view = cases.case(index)
-        if view is not None:
-            yield view
+    return list(dict.fromkeys([*cases.positions_without_answer(), *failed]))
 
 
 def print_hits(run: str, text: str, limit: int) -> int:

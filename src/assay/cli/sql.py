@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -205,7 +207,8 @@ def print_where(run: str, where: str, limit: int, as_json: bool) -> int:
 
     if not where.strip():
         raise UsageError("--where is empty. Write a condition, such as: score < 0.5")
-    with api.open_sql([find_run(run)], warn=tell) as database:
+    folder = find_run(run)
+    with api.open_sql([folder], warn=tell) as database:
         # The line breaks keep a comment in the condition from hiding the rest. `query` checks the whole statement.
         rows_where = f"from rows where (\n{where}\n)"
         try:
@@ -218,17 +221,47 @@ def print_where(run: str, where: str, limit: int, as_json: bool) -> int:
             print_result(result, "json")
             return 0
         rows = result.fetch()
-        shown = [
-            number
-            for number, column in enumerate(result.columns)
-            if column not in _NOT_IN_TABLE and any(row[number] not in (None, "", []) for row in rows)
-        ]
-        if rows:
+        if rows and not _print_questions(folder, where, result.columns, rows):
+            shown = [
+                number
+                for number, column in enumerate(result.columns)
+                if column not in _NOT_IN_TABLE and any(row[number] not in (None, "", []) for row in rows)
+            ]
             cells = [[table_cell(row[number], _MAX_WHERE_CELL) for number in shown] for row in rows]
             table([result.columns[number] for number in shown], cells, names=2)
         ((total,),) = database.query(f"select count(*) {rows_where}").fetch()
     if total > len(rows):
-        tell(f"{total:,} rows; --limit {total} shows all")
+        tell(f"… {total - len(rows):,} more (--limit {total} shows all)")
     elif not rows:
         tell(f"no row of the run meets the condition {where!r}")
     return 0
+
+
+def _print_questions(folder: Path, where: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:
+    """Print rows that are whole cases as questions with their expected values and answers, if they have them.
+
+    The columns that the condition names follow. Returns False if nothing was printed.
+    """
+    from assay.cli.case_list import case_lines, line_cells
+    from assay.journal.folder import read_info, read_summary
+    from assay.store.cases import RunCases
+    from assay.suites import BUILT_IN, find_suite
+
+    info = read_info(folder)
+    if info.suite not in BUILT_IN or info.score_parts == "rows":
+        return False
+    cases = RunCases(folder)
+    position = columns.index("index")
+    views = [view for row in rows if (view := cases.case(row[position])) is not None]
+    lines = case_lines(cases, views, find_suite(info.suite), info)
+    if len(lines) < len(rows):
+        return False
+    summary = read_summary(folder)
+    header, cells = line_cells(lines, summary.report if summary else None)
+    words = set(re.findall(r"\w+", where)) - {"index", "answer", "expected"}
+    asked = [number for number, column in enumerate(columns) if column in words]
+    header += [columns[number] for number in asked]
+    for row, line in zip(rows, cells, strict=True):
+        line += [table_cell(row[number], _MAX_WHERE_CELL) for number in asked]
+    table(header, cells)
+    return True

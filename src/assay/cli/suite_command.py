@@ -254,8 +254,9 @@ def _values(flags: dict[str, Any]) -> dict[str, Any]:
             values.setdefault(name.removeprefix(FLAG_OF_ARGUMENT), []).extend(value)
         else:
             key = name.removeprefix(FLAG_OF_ARGUMENT)
-            if values.setdefault(key, value) != value:
+            if key in values and values[key] != value:
                 raise UsageError(f"the {key} is named twice, {values[key]} and {value}; name one of them")
+            values[key] = value
     return values
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
+
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 """A file that begins with one of these bytes is UTF-16."""
 
@@ -19,6 +22,12 @@ def not_utf8(error: UnicodeDecodeError, line: int = 0) -> str:
     )
 
 
-def not_json(error: Exception) -> str:
-    """Return why a text is not JSON, without msgspec's own words for that."""
+def not_json(error: Exception, raw: bytes = b"") -> str:
+    """Return why a text is not JSON, without msgspec's own words for that. `raw` is the text, if it is complete."""
+    # Python's json module accepts NaN, Infinity and -Infinity, which are not JSON.
+    constants: list[str] = []
+    with suppress(ValueError, RecursionError):
+        json.loads(raw, parse_constant=constants.append)
+    if constants:
+        return f"{constants[0]} is not JSON; write null or leave it out"
     return f"not JSON: {str(error).removeprefix('JSON is malformed: ')}"

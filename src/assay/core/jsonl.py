@@ -87,7 +87,7 @@ def parse_object(raw: bytes, place: Located, problems: list[Problem] | None = No
     except UnicodeDecodeError as error:
         problem = Problem(place.where, not_utf8(error))
     except msgspec.DecodeError as error:
-        problem = Problem(place.where, not_json(error))
+        problem = Problem(place.where, not_json(error, raw))
     except RecursionError:
         problem = Problem(place.where, TOO_DEEP)
     else:

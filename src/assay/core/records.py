@@ -167,11 +167,10 @@ def key_line(record: FileRecord, key: str | int) -> int:
     return line
 
 
-def repeated_keys(record: FileRecord) -> list[KeyPath]:
+def repeated_keys(raw: bytes, value: Any) -> list[KeyPath]:
     """Return the paths of keys that occur twice in one object. JSON decoders silently keep the last one."""
-    raw = record.raw
     # A fast test first: decoding drops a repeated key, so the encoded value has fewer colons.
-    if raw.count(b":") == _encode(record.value).count(b":") and b"\\u003" not in raw:
+    if raw.count(b":") == _encode(value).count(b":") and b"\\u003" not in raw:
         return []
     return list(_repeated(json.loads(raw, object_pairs_hook=_Pairs), ()))
 
@@ -443,6 +442,9 @@ class _Scan:
         self._move(len(data))
 
 
+REPEATED_KEY = "duplicate key in one object; the last value is used"
+
+
 def _why_unusable(raw: bytes, line: int, error: Exception) -> str:
     """Return the reason why a complete value is not valid JSON."""
     try:
@@ -451,14 +453,9 @@ def _why_unusable(raw: bytes, line: int, error: Exception) -> str:
         return not_utf8(wrong, line + raw.count(b"\n", 0, wrong.start))
     if isinstance(error, RecursionError):
         return _TOO_DEEP
-    # Python's json module accepts NaN, Infinity and -Infinity, which are not JSON.
-    constants: list[str] = []
-    json.loads(raw, parse_constant=constants.append)
-    if constants:
-        return f"{constants[0]} is not JSON; write null or leave it out"
     if b"\\ud" in raw.lower():
         return "not JSON: half of a pair of \\ud escapes stands alone"
-    return not_json(error)
+    return not_json(error, raw)
 
 
 def _indent(data: bytes, position: int) -> int:

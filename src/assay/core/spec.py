@@ -20,7 +20,7 @@ import re
 import types
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from math import ceil
+from math import ceil, isinf
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -383,6 +383,8 @@ def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where
             else:
                 message = f"option {name!r}: {message}"
         raise UsageError(prefix + message) from None
+    if spec.limit is not None and isinf(spec.limit):
+        raise UsageError(f"{prefix}--limit inf: expected a number of rows. Leave it out to run all of them")
     return msgspec.structs.replace(spec, options=own_options)
 
 

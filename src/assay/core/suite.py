@@ -678,7 +678,7 @@ def graded_answers(case: CaseView) -> list[GradedAnswer]:
                 metric=score.metric,
                 part=score.part,
                 response=as_text(response),
-                question=score.label if score.label not in ("", score.part) else _first_prompt(case),
+                question=score.label if score.label not in ("", score.part) else first_prompt(case),
                 reference="" if expected is None else as_text(expected),
                 category=tags[0] if tags else "",
                 cluster=str(data.get("id", case.end.case)),
@@ -719,7 +719,7 @@ def _answer_of(case: CaseView, part: str) -> Any:
     return answer
 
 
-def _first_prompt(case: CaseView) -> str:
+def first_prompt(case: CaseView) -> str:
     """Return the first prompt that the case sent: its last message, without the system's."""
     for call in case.calls:
         request = call.request

@@ -119,8 +119,12 @@ def is_failure(error: BaseException) -> bool:
 
 def failure_of(error: BaseException) -> Failure:
     """Return the Failure for an exception of user code: `KeyError: 'gone'`, with the traceback."""
-    message = f"{type(error).__name__}: {message_of(error)}"
-    return Failure("user_code", message, traceback=traceback_of(error))
+    return Failure("user_code", raised_as(error), traceback=traceback_of(error))
+
+
+def raised_as(error: BaseException) -> str:
+    """Return type and text of an exception, such as `KeyError: 'gone'`. Without a text it is the type alone."""
+    return ": ".join(filter(None, (type(error).__name__, message_of(error))))
 
 
 def is_ctrl_c(error: BaseException) -> bool:

@@ -19,7 +19,7 @@ from assay.core.suite import CaseView, Suite
 from assay.core.types import JUDGE, Call, End, Failure, Record, Score
 from assay.journal.calls import CallReader
 from assay.journal.folder import ROWS, Summary, read_info, read_summary
-from assay.journal.index import RunIndex
+from assay.journal.index import OK, RunIndex
 from assay.journal.integrity import FINAL_STATES, intact_index
 from assay.journal.reader import RunReader
 
@@ -70,6 +70,14 @@ class RunCases:
     def positions(self) -> range:
         """The positions of all cases up to the last one that has ended. Some of them may not have ended."""
         return range(len(self._index.ask.codes))
+
+    def ended_positions(self) -> list[int]:
+        """Return the positions of all cases that have ended."""
+        return [index for index, code in enumerate(self._index.ask.codes) if code]
+
+    def positions_without_answer(self) -> list[int]:
+        """Return the positions of the cases that ended with an error."""
+        return [index for index, code in enumerate(self._index.ask.codes) if code not in (0, OK)]
 
     def ends(self) -> Iterator[End]:
         """Yield the `end` of each finished case, with its label and tags. Reads one line per case."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def test_commands_read_a_run_of_a_program(assay_in: Assay) -> None:
     assert "evaluate letters" in listed
     assert "plain exact_match 0.5000; nice exact_match 1.0000" in listed
     failed = assay_in("show", "results", "--failed").stdout
-    assert "case 3 with plain" in failed
+    assert re.search(r"^ +4 +3 +plain +✗ +c +C +\?$", failed, re.MULTILINE)
     case = assay_in("show", "results", "@4").stdout
     assert '"q": "c"' in case
     assert "exact_match: 0" in case

@@ -432,19 +432,18 @@ def test_a_group_without_a_score_has_the_errors_of_its_own_tasks(lab: Lab) -> No
     assert (errors["g_one"], errors["g_other"]) == (["ValueError: one"], ["ValueError: other"])
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"aggregate_metric_list": [{"metric": "exact_match", "weight_by_size": "maybe"}]},
-            "weight_by_size: expected true or false, found 'maybe'",
-        ),
-        ({"group": "g\0"}, "group: a name cannot have the character NUL"),
-    ],
-)
-def test_settings_of_a_group_that_mean_nothing_are_refused(
-    pair: Lab, settings: dict[str, Any], message: str
-) -> None:
-    pair.group("tasks/g.yaml", task=["two"], **settings)
-    with pytest.raises(InputError, match=message):
+def test_a_group_name_with_nul_is_refused(pair: Lab) -> None:
+    pair.group("tasks/g.yaml", task=["two"], group="g\0")
+    with pytest.raises(InputError, match="group: a name cannot have the character NUL"):
         pair.run("tasks/g.yaml")
+
+
+def test_a_weight_that_is_no_truth_counts_as_in_the_harness_with_a_warning(pair: Lab) -> None:
+    """A group of the harness itself has `weight_by_size: truez`."""
+    metric = {"metric": "exact_match", "weight_by_size": "maybe"}
+    pair.group("tasks/g.yaml", task=["two", "three"], aggregate_metric_list=[metric])
+    message = "weight_by_size: expected true or false, found 'maybe', which counts as true"
+    for path in ("tasks/g.yaml", "tasks"):
+        warnings = [problem for problem in api.check(pair.folder / path) if problem.level == "warning"]
+        assert [message in problem.message for problem in warnings] == [True]
+    assert run(pair).results["g"]["exact_match,none"] == pytest.approx(2 / 5)

@@ -127,7 +127,9 @@ def status_error(response: HttpResponse, where: str, key: str = COMMON_KEY) -> M
     else:
         kind = "rejected"
     hint = _HINTS.get(kind, "").format(key=key)
-    failure = Failure(kind, f"{where} answered {status}: {text}{hint}", http=status)
+    # The text of a page often ends with a full stop, and a hint begins with one.
+    message = f"{where} answered {status}: {text.rstrip('. ') if hint else text}{hint}"
+    failure = Failure(kind, message, http=status)
     if kind in ("rate_limited", "server_error"):
         wait = _retry_after(response.headers)
         return ModelError(failure, retry=True, wait=_retry_delay(response.body) if wait is None else wait)

@@ -11,7 +11,7 @@ from assay.core.judges import JudgeInfo
 from assay.core.report import AnswerCount, Curve, Difference, Entry, Example, Examples, Metric, Point, Slice
 from assay.core.suite import CaseResult
 from assay.core.types import Score
-from assay.core.user_code_errors import message_of
+from assay.core.user_code_errors import raised_as
 from assay.scoring import statistics
 from assay.scoring.intervals import Bounds, statistic_interval
 from assay.scoring.metric_builders import mean_metric, ratio_metric
@@ -69,7 +69,7 @@ class MetricValues:
             value = statistics.AGGREGATIONS[aggregation](pairs)
             error = statistics.stderr(aggregation, pairs)
         except Exception as problem:  # noqa: BLE001 - an aggregation fails on values that it cannot take
-            reason = f"{aggregation} raised {type(problem).__name__}: {message_of(problem)}"
+            reason = f"{aggregation} raised {raised_as(problem)}"
         bounds = (
             Bounds(None, "")
             if value is None

@@ -314,6 +314,7 @@ class TaskGroup(Struct, frozen=True):
     children: dict[str, TaskConfig | TaskGroup]
     metrics: list[GroupMetric]
     version: str
+    warnings: list[Problem]
 
     def tasks(self) -> Iterator[TaskConfig]:
         """Yield all tasks, those of inner groups included, in the order of the file."""
@@ -374,6 +375,7 @@ def read_group(
     """Build a group from the settings in its file and its members. Raises InputError with every problem."""
     entries = values.get("aggregate_metric_list") or []
     problems: list[Problem] = []
+    warnings: list[Problem] = []
     if problem := name_problem(name):
         problems.append(Problem(f"{origin.where('group')} group", problem))
     metrics = []
@@ -398,7 +400,10 @@ def read_group(
             filters = [filters]
         weighted = entry.get("weight_by_size", True)
         if not isinstance(weighted, bool):
-            problems.append(Problem(where, f"weight_by_size: expected true or false, found {weighted!r}"))
+            # The harness takes Python's truth of the value. One of its own groups has the text `truez`.
+            meaning = "true" if weighted else "false"
+            message = f"weight_by_size: expected true or false, found {weighted!r}, which counts as {meaning}"
+            warnings.append(Problem(where, message, "warning"))
         metrics.append(GroupMetric(metric, filters, bool(weighted), where))
     metadata = values.get("metadata") or {}
     if not isinstance(metadata, dict):
@@ -407,7 +412,7 @@ def read_group(
     if problems:
         raise InputError(problems)
     version = metadata.get("version", "N/A")
-    return TaskGroup(name, values.get("group_alias") or name, children, metrics, str(version))
+    return TaskGroup(name, values.get("group_alias") or name, children, metrics, str(version), warnings)
 
 
 # Selection

@@ -9,11 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError
 from assay.core.file_check import NOT_RUN, CheckOptions, FileCheck, contents, nearest, python_problem
 from assay.core.files import can_exist
 from assay.core.schema import shorten
-from assay.core.spec import build
+from assay.core.spec import RunSpec, build
 from assay.core.templates import TemplateProblem, check_template
 from assay.core.yamlfile import YAML_SUFFIXES, FunctionRef, load_yaml
 from assay.suites.task.catalog import (
@@ -92,6 +94,8 @@ _GENERATION_KEYS = [
     "length_penalty",
     "reasoning_effort",
 ]
+# Settings that are used for scores only. A task's prompts can be built without them.
+_SCORING_KEYS = ("filter_list", "metric_list", "process_results")
 _TEMPLATE_KEYS = ("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix")
 
 
@@ -111,7 +115,7 @@ def examine(path: Path, options: CheckOptions) -> FileCheck:
         warnings = selection.repeated_keys
         for group in all_groups([node]):
             names = [reported_names(config) for config in group.tasks()]
-            warnings += find_missing_metrics(group.metrics, names)
+            warnings += [*group.warnings, *find_missing_metrics(group.metrics, names)]
         return FileCheck(
             kind=_TASK_KIND,
             contents=contents({"task": len(checks), "document": sum(check.documents for check in checks)}),
@@ -194,7 +198,7 @@ class TaskCheck:
     """The problems of a task and of its data. The prompt and the target of every document are built.
 
     Without `run_code` no `!function` is imported and no data set is downloaded. Then the functions are only looked
-    for, and the prompts of a task that uses them are not built.
+    for, and the prompts of a task whose documents or prompts need them are not built.
     """
 
     def __init__(self, config: TaskConfig, options: CheckOptions) -> None:
@@ -205,14 +209,14 @@ class TaskCheck:
         if self.problems:
             return
         self.problems = [*find_repeated_metrics(config), *_misspelled_parameters(config)]
-        # The check sends no request, so the model is a placeholder, and there is no code of a model to run.
-        spec = build("task", TaskOptions, {"model": "check/check", "confirm_run_unsafe_code": True})
         if not options.run_code and self._has_code():
             self.notes.append(NOT_RUN)
-            self._check_without_code(seeds_of(spec))
-            return
+            if _prompts_need_code(config):
+                self._check_without_code(seeds_of(_spec()))
+                return
+            config = _without_scoring(config)
         try:
-            self._check_documents(Task(config, spec), options)
+            self._check_documents(Task(config, _spec()), options)
         except InputError as error:
             self.problems += error.problems
         except MissingExtra as error:
@@ -303,6 +307,39 @@ class TaskCheck:
         self.problems.append(Problem(str(self._config.path), message, "warning"))
 
 
+def _spec() -> RunSpec:
+    """Return the settings of a check. It sends no request, so the model is a placeholder without code."""
+    return build("task", TaskOptions, {"model": "check/check", "confirm_run_unsafe_code": True})
+
+
+def _prompts_need_code(config: TaskConfig) -> bool:
+    """Return whether Python of the user makes the documents or the prompts, and not only the scores."""
+    return any(place[0] not in _SCORING_KEYS for place, _ in find_functions(config.values))
+
+
+def _without_scoring(config: TaskConfig) -> TaskConfig:
+    """Return a task with the same prompts and no filters and metrics, which may be Python of the user."""
+    return replace(config, values=config.values | dict.fromkeys(_SCORING_KEYS) | {"metric_list": []})
+
+
+def first_document_problems(config: TaskConfig) -> list[Problem]:
+    """Return why the first document has no prompt: most mistakes in templates show there.
+
+    Nothing is said of a task that needs Python of the user or a data set of the Hub for its prompts.
+    """
+    if _prompts_need_code(config):
+        return []
+    try:
+        task = Task(_without_scoring(config), _spec())
+        if task.data.is_local:
+            task.prepare(None)
+    except InputError as error:
+        return error.problems
+    except MissingExtra:
+        return []
+    return []
+
+
 def plugin_files(values: dict[str, Any]) -> Iterator[tuple[Path, str]]:
     """Yield the file and the name of every filter and metric that is given as `path/file.py:name`."""
     steps = [step for chain in values.get("filter_list") or () for step in chain["filter"]]
@@ -341,10 +378,10 @@ def check_documents(documents: Documents) -> list[Problem]:
     if not facts.total:
         return [Problem(str(documents.files[0]), "the data set is empty")]
     if not facts.twins:
-        return []
+        return documents.warnings
     twins = documents.twins()
     first: dict[str, str] = {}
-    problems = []
+    problems = list(documents.warnings)
     for document in documents.rows():
         key = documents.key(document, documents.parse(document))
         if twins.name(key) != key:
@@ -439,7 +476,8 @@ class FolderCheck:
                 self._tasks += 1
                 config = read_task(settings, path)
                 self._reported[config.name] = reported_names(config)
-                yield from parsed_problems(config)
+                problems = list(parsed_problems(config)) or first_document_problems(config)
+                yield from problems
                 yield from find_repeated_metrics(config)
         except InputError as error:
             yield from error.problems
@@ -448,7 +486,9 @@ class FolderCheck:
         """Yield the members of a group that do not exist. The existing ones are checked as files of their own."""
         folder, members = self._folder, values.get("task")
         members = members if isinstance(members, list) else [members]
-        self._group_members[name] = read_group(name, values, origin, {}), members
+        group = read_group(name, values, origin, {})
+        yield from group.warnings
+        self._group_members[name] = group, members
         for position, member in enumerate(members):
             place = KeyOrigin(origin.file, (*origin.above, "task", position))
             if isinstance(member, dict) and "group" in member:

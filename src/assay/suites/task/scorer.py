@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from assay.core.patterns import PatternStopped, apart, at_once
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score, ScoreStatus
-from assay.core.user_code_errors import is_failure, message_of, place_note, traceback_of
+from assay.core.user_code_errors import is_failure, message_of, place_note, raised_as, traceback_of
 from assay.scoring.statistics import OF_NUMBERS, first_votes
 from assay.suites.task.config import GENERATE, ROLLING
 from assay.suites.task.filters import NO_FILTER, FilterChain, FilterResult
@@ -98,9 +98,8 @@ class TaskScorer(Scorer):
             # The task's own code failed on this document. Its scores are invalid; the run continues.
             if not isinstance(error, Exception) and not is_failure(error):
                 raise
-            kind = "" if isinstance(error, PatternStopped) else f"{type(error).__name__}: "
-            chain_name = "" if chain.name == NO_FILTER else f"filter {chain.name}: "
-            reason = f"{chain_name}{kind}{message_of(error)}"
+            why = message_of(error) if isinstance(error, PatternStopped) else raised_as(error)
+            reason = why if chain.name == NO_FILTER else f"filter {chain.name}: {why}"
             traceback = traceback_of(error)
             scores = []
             for metric in scoring.metrics.values():

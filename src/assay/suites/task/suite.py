@@ -210,9 +210,11 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
 
     def _find_notices(self) -> Iterator[str]:
         yield from map(str, self._repeated_keys)
-        for group in all_groups(self._nodes) if not self.options.predict_only else ():
-            names = [reported_names(task) for task in group.tasks()]
-            yield from map(str, find_missing_metrics(group.metrics, names))
+        for group in all_groups(self._nodes):
+            yield from map(str, group.warnings)
+            if not self.options.predict_only:
+                names = [reported_names(task) for task in group.tasks()]
+                yield from map(str, find_missing_metrics(group.metrics, names))
         for task in self.tasks:
             yield from map(str, find_repeated_metrics(task.config))
             if task.values["should_decontaminate"]:
@@ -246,7 +248,10 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         `facts` are the results of an earlier scan of the data. Without them every file is scanned once.
         """
         earlier = {name: msgspec.convert(value, DataFacts) for name, value in (facts or {}).items()}
-        return TaskRows(self.tasks, earlier)
+        rows = TaskRows(self.tasks, earlier)
+        warnings = [str(warning) for task in self.tasks for warning in task.data.documents.warnings]
+        self.notices = [*self._find_notices(), *dict.fromkeys(warnings)]
+        return rows
 
     def case(self, row: Row[TaskRow], subject: str) -> CaseContent:
         """Return the requests and the expected answer of a document."""
@@ -468,7 +473,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             if "traceback" in data:
                 lines.append(as_text(data["traceback"]))
             if "filtered" in data:
-                lines.append(f"filtered: {json.dumps(data['filtered'], ensure_ascii=False)}")
+                lines.append(_expected_and_found(score, data["filtered"]))
             votes = count_votes(data.get("votes"))
             if votes is None:
                 lines.append(UNREADABLE_VOTES)
@@ -537,6 +542,14 @@ class TaskRows:
         for task, start in self._starts:
             for row in task.rows(_skip_from(skip, start)):
                 yield Row(start + row.position, row.key, task.name, row)
+
+
+def _expected_and_found(score: Score, filtered: Any) -> str:
+    """Return `expected 4658 · found 4657 ✗`. Several repeats or choices are a list; without a target, only `found`."""
+    answer = filtered[0] if isinstance(filtered, list) and len(filtered) == 1 else filtered
+    found = f"found {as_text(answer)}"
+    mark = {1.0: " ✓", 0.0: " ✗"}.get(score.value, "") if score.value is not None else ""
+    return f"expected {as_text(score.expected)} · {found}{mark}" if score.expected is not None else found
 
 
 def _skip_from(skip: Callable[[int], bool] | None, start: int) -> Callable[[int], bool] | None:

@@ -20,7 +20,7 @@ from assay.core.excerpt import cut_end
 from assay.core.function_source import place_of
 from assay.core.report import Interval, Metric
 from assay.core.types import BAD_CASE, End, Score
-from assay.core.user_code_errors import is_failure, last_line, message_of
+from assay.core.user_code_errors import is_failure, last_line, raised_as
 from assay.scoring.intervals import statistic_interval, t_interval, wilson
 from assay.scoring.statistics import left_sum, pass_at_k, stderr
 from assay.suites.task.catalog import GroupMetric, TaskGroup
@@ -100,9 +100,8 @@ class MetricScores:
             # The user's aggregation failed. All requests are paid, so the run reports the other numbers.
             if isinstance(problem, AssayError) or not is_failure(problem):
                 raise
-            message = message_of(problem)
             place = last_line(problem).partition(": ")[0]
-            result.reason = f"{metric.aggregation} raised {type(problem).__name__}: {message}{_at(place)}"
+            result.reason = f"{metric.aggregation} raised {raised_as(problem)}{_at(place)}"
             return result
         result.value, result.stderr = value, error
         result.is_share = self._is_share()

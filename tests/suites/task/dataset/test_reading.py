@@ -282,3 +282,22 @@ def test_rows_with_a_thousand_different_keys_are_read(tmp_path: Path) -> None:
     docs = look("json", content, tmp_path)
     assert len(docs.facts.columns) == 1000
     assert next(docs.values(1))["k999"] is None
+
+
+def test_a_key_that_occurs_twice_in_a_row_is_a_warning(tmp_path: Path) -> None:
+    """The last value is used, as JSON decoders do. Rows with null and with colons in texts are no such rows."""
+    content = b"""{"q": "a: b", "a": null}
+{"q": "one", "q": "two"}
+{"deep": {"k": 1, "k": 2}, "q": "x"}
+"""
+    docs = look("json", content, tmp_path)
+    assert [(warning.where.rpartition(":")[2], warning.message) for warning in docs.warnings] == [
+        ("2", "q: duplicate key in one object; the last value is used"),
+        ("3", "deep.k: duplicate key in one object; the last value is used"),
+    ]
+    assert [doc["q"] for doc in docs.values()] == ["a: b", "two", "x"]
+
+
+def test_nan_in_a_row_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r":2: NaN is not JSON; write null or leave it out"):
+        look("json", b'{"a": 1}\n{"a": NaN}\n', tmp_path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.core.errors import InputError, Problem
-from assay.core.records import FileRecord, first_record, read_records, repeated_keys
+from assay.core.records import REPEATED_KEY, FileRecord, first_record, read_records, repeated_keys
 from assay.core.schema import ValueSource, shorten
 from assay.suites.pipeline.testset.case import TestCase, id_list
 from assay.suites.pipeline.testset.dependencies import Dependencies
@@ -27,7 +27,6 @@ from assay.suites.pipeline.testset.validation import (
 )
 
 _AGENTS = "agents"
-_REPEATED_KEY = "duplicate key in one object; the last value is used"
 
 
 CaseCheck = Callable[[TestCase, ValueSource, list[Problem]], None]
@@ -168,7 +167,9 @@ def _check(
     check_record(value, declared, record, record_problems)
     if steps is not None:
         check_steps(value, steps, record, record_problems)
-    record_problems += [record.problem(path, _REPEATED_KEY, "warning") for path in repeated_keys(record)]
+    record_problems += [
+        record.problem(path, REPEATED_KEY, "warning") for path in repeated_keys(record.raw, record.value)
+    ]
     problems += record_problems
     key = value.get("id")
     if isinstance(key, bool) or not isinstance(key, (str, int)) or not str(key).strip():

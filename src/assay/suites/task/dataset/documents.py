@@ -43,6 +43,8 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder(order="deterministic").encode
 # The spool writes to its file in pieces of 256 KiB.
 _WRITE_BYTES = 1 << 18
+# A mistake of a program that wrote the data is in all of its rows. Each would be a line on the screen.
+_MOST_WARNINGS = 10
 # A run may have thousands of tasks, each with an open spool. The default limit of macOS is 256 open files.
 _OPEN_FILES = 65_536
 
@@ -116,6 +118,8 @@ class Documents:
         self.files = files
         self.options = options or {}
         self.facts = DataFacts()
+        self.warnings: list[Problem] = []
+        """Keys that occur twice in a row, from the scan. Only the first of them."""
         self._repeated_keys: list[str] = []
 
     def scan(self) -> DataFacts:
@@ -124,6 +128,7 @@ class Documents:
         Raises InputError with every row that is not a JSON object.
         """
         problems: list[Problem] = []
+        self.warnings = []
         types = self._column_types()
         # Python's own hash of each row. It is ten times faster than a key, and most data has no equal rows.
         hashes = array("q")
@@ -140,8 +145,14 @@ class Documents:
                     value = None
                 if type(value) is dict and not is_too_deep(raw, value):
                     see(value)
-                    add(hash(_content(value)))
+                    content = _content(value)
+                    add(hash(content))
                     row_count += 1
+                    # Decoding drops a repeated key, so the encoded value has fewer colons. Its content has none of
+                    # the keys that are null.
+                    colons = raw.count(b":")
+                    if colons != content.count(b":") and colons != _encode(value).count(b":"):
+                        self._warn_of_repeated_keys(raw, value, RawDocument(0, b"", path, place, unit))
                 else:
                     # Parses again, to add a message with the exact problem.
                     jsonl.parse_object(raw, RawDocument(0, b"", path, place, unit), problems)
@@ -159,6 +170,13 @@ class Documents:
         self._repeated_keys = self._find_repeated_keys(repeated(hashes))
         self.facts.twins = len(self._repeated_keys)
         return self.facts
+
+    def _warn_of_repeated_keys(self, raw: bytes, value: Any, document: RawDocument) -> None:
+        from assay.core.records import REPEATED_KEY, repeated_keys  # rarely needed
+
+        for path in repeated_keys(raw, value) if len(self.warnings) < _MOST_WARNINGS else ():
+            key = ".".join(map(str, path))
+            self.warnings.append(Problem(document.where, f"{key}: {REPEATED_KEY}", "warning"))
 
     def _find_repeated_keys(self, hashes: set[int]) -> list[str]:
         """Return the keys of equal rows. `hashes` are those that more than one row has."""
