@@ -514,7 +514,9 @@ class Runner:
             problems = file_problems(folder.path, folders.usable_summary(folder.path))
             self._notice([f"{problem}. assay goes on with the lines that are left" for problem in problems])
         before = folders.usable_summary(folder.path)
-        self._ran_on = before.ran_on if before else ""
+        if before is not None:
+            self._ran_on = before.ran_on
+            started -= before.seconds  # the time of a run is that of all its starts
         earlier = folders.reopen(folder.path)
         room = Room(folder.path, Path(self.spec.output_dir))
         self.suite.prepare(folder.path)

@@ -14,6 +14,8 @@ import assay
 from assay import api
 from assay.core.errors import InputError, UsageError
 from assay.core.report import PairedRow
+from assay.journal.folder import write_summary
+from assay.store.run_list import RunFilter, list_runs
 
 from support.hop_batch import COUNTING, NONE, Batch, lines_of, numbered, numbers, results_of, stable
 from support.hop_document import FLAT_SHORT, GENERAL, META, RESULT, VERIFY, VIEW, VIEW_SHORT
@@ -372,3 +374,31 @@ def test_the_other_form_is_written_without_a_call(tmp_path: Path) -> None:
         {"input": one, "result": row["hop_result"]} for one, row in zip(inputs, rows, strict=True)
     ]
     assert (tmp_path / "called").read_text().count("\n") == 2
+
+
+def test_a_run_that_is_scored_again_keeps_the_time_of_its_calls(tmp_path: Path) -> None:
+    """The list of runs shows it."""
+    batch = Batch(tmp_path, rows=numbered(2))
+    first = batch.run()
+    write_summary(first.folder, msgspec.structs.replace(first.summary, seconds=20.5))
+    batch.rows([row | {"expected_answer": 0} for row in numbered(2)])
+    again = batch.run()
+    assert again.summary.spent["calls"] == 0
+    assert 20.5 < again.summary.seconds < 40
+    (listed,) = list_runs(batch.out, RunFilter())
+    assert listed.seconds == again.summary.seconds
+
+
+def test_runs_of_changed_settings_are_told_apart_in_words(tmp_path: Path) -> None:
+    """The list of runs has models and parameters of the profiles, not hashes."""
+    batch = Batch(tmp_path, rows=numbered(1))
+    for model, temperature in (("m-1", 0), ("m-2", 0.5)):
+        (tmp_path / "settings.yaml").write_text(
+            f"llms: {{x: {{model: {model}, base_url: 'http://127.0.0.1:9/v1', params: {{temperature: {temperature}}}}}}}\n"
+            "profiles: {fast: {run: x}}\n"
+        )
+        batch.run()
+    assert [run.differs for run in list_runs(batch.out, RunFilter())] == [
+        {"profiles.fast.run.model": "m-1", "profiles.fast.run.params.temperature": "0"},
+        {"profiles.fast.run.model": "m-2", "profiles.fast.run.params.temperature": "0.5"},
+    ]

@@ -228,12 +228,20 @@ class HopSuite(Suite[HopOptions, HopRow]):
     # Which run this is.
 
     def ask_identity(self) -> dict[str, Any]:
-        """Return what the replies depend on: the function's code, request parameters, prompts and schemas."""
+        """Return what the replies depend on: the function's code, models and parameters of the profiles, prompts.
+
+        The list of runs shows where two runs differ, so the names are for people.
+        """
+        profiles: dict[str, Any] = {}
+        for name in self._profiles:
+            run, verify = self._llms(name)
+            profiles[name] = {"run": _llm_identity(run)}
+            if verify.name != run.name:
+                profiles[name]["verify"] = _llm_identity(verify)
         identity: dict[str, Any] = {
             "code": self._target.code_identity,
-            "params": {name: [llm.params for llm in self._llms(name)] for name in self._profiles},
+            "profiles": profiles,
             "prompts": messages.fingerprint(),
-            "schemas": {name: [llm.json_schema for llm in self._llms(name)] for name in self._profiles},
         }
         # With a shared endpoint, calls by the function's own client go to another model.
         if self.shared_endpoint is not None:
@@ -485,6 +493,13 @@ def _check_sections(result: Check) -> list[Section]:
     sections = [Section(text=f"✗ {result.path}", indent=1)]
     sections += [Section(text=line, indent=2, max_chars=300) for line in lines]
     return sections
+
+
+def _llm_identity(llm: LlmSettings) -> dict[str, Any]:
+    identity: dict[str, Any] = {"model": llm.model, "params": llm.params}
+    if llm.json_schema is not None:
+        identity["json_schema"] = llm.json_schema
+    return identity
 
 
 def _role_names(profile: str) -> tuple[str, str]:
