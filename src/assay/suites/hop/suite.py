@@ -186,6 +186,8 @@ class HopSuite(Suite[HopOptions, HopRow]):
                         file,
                         params=self.spec.gen_kwargs,
                         sdk_params=merge(llm.params, self.spec.gen_kwargs),
+                        where=llm.where,
+                        folder=llm.folder,
                     )
         return roles
 
