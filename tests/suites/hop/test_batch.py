@@ -402,3 +402,23 @@ def test_runs_of_changed_settings_are_told_apart_in_words(tmp_path: Path) -> Non
         {"profiles.fast.run.model": "m-1", "profiles.fast.run.params.temperature": "0"},
         {"profiles.fast.run.model": "m-2", "profiles.fast.run.params.temperature": "0.5"},
     ]
+
+
+HISTORY = """
+async def hop(n, session):
+    options = {"include_history": False, "explanation_description": "", "top_p": 1, "verifier": None}
+    got = await session.hop_get("a", **options)
+    return {"got": got, "judged": await session.hop_judge("b", return_format=str, **options)}
+"""
+
+
+def test_parameters_of_hops_operators_that_have_no_effect_are_named_once_and_not_sent(tmp_path: Path) -> None:
+    batch = Batch(tmp_path, HISTORY, numbered(2))
+    (tmp_path / "r.jsonl").write_text('{"text": "{\\"result\\": \\"True\\"}"}\n')
+    done = batch.typed("--model", f"script/{tmp_path}/r.jsonl")
+    assert done.code == 0, done.err
+    for name in ("include_history", "explanation_description", "return_format"):
+        assert done.err.count(f"`{name}` of an operator has no effect") == 1
+    (folder,) = (batch.out / "assay").iterdir()
+    calls = [json.loads(line) for line in (folder / "calls.jsonl").read_text().splitlines()[1:]]
+    assert [call["request"]["params"] for call in calls if "request" in call] == [{"top_p": 1}] * 4
