@@ -519,7 +519,7 @@ class Runner:
             started -= before.seconds  # the time of a run is that of all its starts
         earlier = folders.reopen(folder.path)
         room = Room(folder.path, Path(self.spec.output_dir))
-        self.suite.prepare(folder.path)
+        self.suite.prepare(RunFacts(info.started, 0.0, folder.path))
         self._redactor.redact_file(folder.path / folders.ROWS)
         scorers = [scorer.id for scorer in self.suite.scorers]
         journal = Journal(folder.path, scorers, self._secrets, info.id, lost_lines=bool(problems), room=room)

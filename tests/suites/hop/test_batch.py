@@ -266,13 +266,23 @@ def test_a_limit_is_of_rows_not_of_cases(tmp_path: Path, limit: float, count: in
 
 
 def test_a_batch_that_was_stopped_continues(tmp_path: Path) -> None:
-    """The same command goes on where --max-calls stopped it, and asks nothing again."""
+    """The same command goes on where --max-calls stopped it, and asks nothing again.
+
+    Until then a partial file has the rows that ended. A run that is scored again has none.
+    """
     batch = Batch(tmp_path, ASKING, numbered(5))
     batch.profiles("a", "b")
     stopped = batch.run(max_calls=4)
     assert (stopped.exit_code, stopped.files) == (3, [])
-    assert not list(batch.out.glob("rows_*"))
+    (partial,) = batch.out.glob("rows_*")
+    assert re.fullmatch(r"rows_\d{8}_\d{6}\.partial\.jsonl", partial.name)
+    lines = partial.read_text().splitlines()
     run = batch.run()
+    assert [path for path in batch.out.glob("rows_*") if path not in run.files] == []
+    whole = run.files[0].read_text().splitlines()
+    assert lines[:2] == [line for line in whole if '"_type": "meta"' in line]
+    assert len(lines[2:]) == 4
+    assert set(lines) <= set(whole)
     assert run.folder == stopped.folder
     assert (run.exit_code, run.summary.spent["calls"], run.summary.this_start["paid"]) == (0, 10, 6)
     assert len(results_of(run)) == 10
