@@ -518,7 +518,9 @@ class Runner:
             problems = file_problems(folder.path, folders.usable_summary(folder.path))
             self._notice([f"{problem}. assay goes on with the lines that are left" for problem in problems])
         before = folders.usable_summary(folder.path)
-        self._ran_on = before.ran_on if before else ""
+        if before is not None:
+            self._ran_on = before.ran_on
+            started -= before.seconds  # the time of a run is that of all its starts
         replaced = self._replaced_scoring(folder.path, before)
         # While only scores are replaced, the earlier scoring stays the run's result.
         only_scores = (
@@ -529,7 +531,7 @@ class Runner:
         else:
             earlier = folders.reopen(folder.path)
         room = Room(folder.path, Path(self.spec.output_dir))
-        self.suite.prepare(folder.path)
+        self.suite.prepare(RunFacts(info.started, 0.0, folder.path))
         self._redactor.redact_file(folder.path / folders.ROWS)
         scorers = [scorer.id for scorer in self.suite.scorers]
         journal = Journal(folder.path, scorers, self._secrets, info.id, lost_lines=bool(problems), room=room)

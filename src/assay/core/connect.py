@@ -148,6 +148,9 @@ class Role(Struct, frozen=True):
     """What another model in this role means: another run (`ask`), or new scores of the same replies (`score`)."""
     where: str = ""
     """File and line that name the model, for messages. Empty if a flag names it."""
+    folder: str = ""
+    """The folder of the file that names the model. `script/FILE` and `python/FILE.py:NAME` are looked for there, then
+    in the working folder. Empty if a flag names it."""
 
 
 def role_of(model: str | Role) -> Role:

@@ -108,13 +108,31 @@ def defined_names(tree: ast.Module) -> set[str]:
     return names
 
 
+# Providers whose models are files: `python/FILE.py:NAME` and `script/FILE`.
+_FILE_PROVIDERS = ("python", "script")
+
+
+def model_path(model: str, folder: str) -> str:
+    """Return the name of a model without its provider, for `folder`, the folder of the file that names the model.
+
+    If the model is a file in that folder, the name is its path. Other names are returned as they are.
+    """
+    provider, _, name = model.partition("/")
+    if folder and provider in _FILE_PROVIDERS:
+        file = name.rpartition(":")[0] if provider == "python" else name
+        if (Path(folder) / file).is_file():
+            return str(Path(folder) / name)
+    return name
+
+
 def model_file_problem(model: str, file: Path) -> str:
     """Return why the model `python/FILE.py:NAME` or `script/FILE` that `file` names does not exist, else "".
 
-    A run looks for it from its working folder. That is this one, or one above `file`.
+    A run looks for it in the folder of a settings file, and in its working folder. That is this one, or one above
+    `file`.
     """
     provider, _, name = model.partition("/")
-    if provider not in ("python", "script"):
+    if provider not in _FILE_PROVIDERS:
         return ""
     function = ""
     if provider == "python":

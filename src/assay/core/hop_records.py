@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
@@ -26,6 +27,10 @@ MAX_WRAPPERS = 100
 RESULT_KEYS = ("hop_result", "hop_stats", "profile")
 """Keys that a batch adds to a flat record, in this order."""
 VIEW_SUFFIX = "_view"
+PARTIAL_SUFFIX = ".partial"
+"""In the name of the file that has the rows of a batch while it runs."""
+# What a result file has after the name of its data.
+_RESULT_SUFFIX = re.compile(rf"(_\d{{8}}_\d{{6}}({VIEW_SUFFIX})?({re.escape(PARTIAL_SUFFIX)})?)+")
 """Ends the stem of a result file with records in the View's form."""
 # File names are limited to 255 bytes. The time and the suffix follow the stem.
 _MAX_STEM_BYTES = 200
@@ -73,11 +78,13 @@ def result_file_name(data: Path, started: float, *, view: bool = False) -> str:
     """Return `<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, with the time of the batch's first start.
 
     In the View's form the stem ends with `_view`, so that both forms of a batch fit into one folder. The names are
-    unique, because no two runs of a folder start in the same second. A batch over its own output has a longer stem
-    each time, so a long stem is cut.
+    unique, because no two runs of a folder start in the same second. A batch over the output of a batch has the stem of
+    the first data. A long stem is cut.
     """
     stem = data.stem
-    raw = os.fsencode(data.stem)
+    if (suffix := _RESULT_SUFFIX.search(stem)) and suffix.start() and suffix.end() == len(stem):
+        stem = stem[: suffix.start()]
+    raw = os.fsencode(stem)
     if len(raw) > _MAX_STEM_BYTES:
         stem = raw[:_MAX_STEM_BYTES].decode(errors="ignore")
     when = time.strftime("%Y%m%d_%H%M%S", time.localtime(started))

@@ -502,8 +502,11 @@ class Suite(ABC, Generic[OptionsT, DataT]):
         """
         raise UsageError(f"ctx.passed() is not available: the suite {self.name} has no `passed` method.")
 
-    def prepare(self, folder: Path) -> None:
-        """Write what readers of the run folder need besides the journal. Called before the first case of each start."""
+    def prepare(self, run: RunFacts) -> None:
+        """Write what readers need besides the journal, mostly into the run folder.
+
+        Called before the first case of each start, with 0 seconds.
+        """
 
     async def checkpoint(self, view: View, folder: Path, redact: Callable[[bytes], bytes]) -> None:
         """Write the answers of a case that has ended and is not scored yet, for users who need them before the end.

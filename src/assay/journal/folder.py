@@ -177,6 +177,7 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     infra_error: int
     exit_code: int
     seconds: float
+    """The time of all starts that ended. A start that was killed is not measured."""
     spent: dict[str, int]
     this_start: dict[str, int]
     files: list[str]

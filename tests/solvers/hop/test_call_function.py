@@ -39,8 +39,20 @@ def other_names(s: Any, row: Any) -> Any:
     return [kind(s), row]
 
 
-def half_known(a: Any, row: Any) -> Any:
-    return [kind(a), row]
+def half_known(a: Any, fields: Any) -> Any:
+    return [kind(a), fields]
+
+
+def whole_row(row: Any) -> Any:
+    return row
+
+
+async def whole_record(record: Any) -> Any:
+    return record
+
+
+def row_and_more(a: Any, input_data: Any, session: Any, style: str = "short") -> Any:
+    return [a, input_data, kind(session)]
 
 
 def pair_and_options(session: Any, row: Any, style: str = "short") -> Any:
@@ -109,6 +121,9 @@ class Later:
         (other_names, ["SyncSession", FIELDS]),
         (half_known, ["SyncSession", FIELDS]),
         (pair_and_options, ["SyncSession", FIELDS]),
+        (whole_row, FIELDS),
+        (whole_record, FIELDS),
+        (row_and_more, [1, FIELDS, "SyncSession"]),
         (by_name, [1, 2]),
         (by_name_later, [1, 2]),
         (one_and_default, [1, 2]),
@@ -132,6 +147,10 @@ class Later:
 def test_the_signature_says_how_it_is_called(tmp_path: Path, function: Any, told: Any) -> None:
     """`f(session, input)`, or the fields by name; async functions get the async session."""
     assert called(tmp_path, function) == told
+
+
+def test_a_field_called_row_is_that_field(tmp_path: Path) -> None:
+    assert called(tmp_path, whole_row, {"row": 7, "a": 1}) == 7
 
 
 def test_one_default_is_used_where_a_field_is_missing(tmp_path: Path) -> None:

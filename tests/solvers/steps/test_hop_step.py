@@ -39,6 +39,10 @@ async def judged(session, fields):
     return await session.hop_judge("say " + fields["text"], verifier=None, hop_retry=1)
 
 
+def whole(row):
+    return {"got": sorted(row)}
+
+
 def unsure(text):
     return "LACK_OF_INFO", "the year is missing"
 
@@ -101,6 +105,7 @@ def test_a_function_with_names_gets_those_it_has_parameters_for(hops: PipelineLa
     more = {"inputs": {"text": "hello", "other": 1}}
     assert hops.of(FIRST, hop("by_name"), **more).output("hop") == {"said": "hello", "first": "1"}
     assert hops.of(FIRST, hop("any_name"), **more).output("hop") == {"got": ["first", "other", "text"]}
+    assert hops.of(FIRST, hop("whole"), **more).output("hop") == {"got": ["first", "other", "text"]}
 
 
 def test_a_contract_beside_the_function_says_what_it_gets(hops: PipelineLab) -> None:

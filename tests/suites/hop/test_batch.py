@@ -14,6 +14,8 @@ import assay
 from assay import api
 from assay.core.errors import InputError, UsageError
 from assay.core.report import PairedRow
+from assay.journal.folder import write_summary
+from assay.store.run_list import RunFilter, list_runs
 
 from support.hop_batch import COUNTING, NONE, Batch, lines_of, numbered, numbers, results_of, stable
 from support.hop_document import FLAT_SHORT, GENERAL, META, RESULT, VERIFY, VIEW, VIEW_SHORT
@@ -264,13 +266,23 @@ def test_a_limit_is_of_rows_not_of_cases(tmp_path: Path, limit: float, count: in
 
 
 def test_a_batch_that_was_stopped_continues(tmp_path: Path) -> None:
-    """The same command goes on where --max-calls stopped it, and asks nothing again."""
+    """The same command goes on where --max-calls stopped it, and asks nothing again.
+
+    Until then a partial file has the rows that ended. A run that is scored again has none.
+    """
     batch = Batch(tmp_path, ASKING, numbered(5))
     batch.profiles("a", "b")
     stopped = batch.run(max_calls=4)
     assert (stopped.exit_code, stopped.files) == (3, [])
-    assert not list(batch.out.glob("rows_*"))
+    (partial,) = batch.out.glob("rows_*")
+    assert re.fullmatch(r"rows_\d{8}_\d{6}\.partial\.jsonl", partial.name)
+    lines = partial.read_text().splitlines()
     run = batch.run()
+    assert [path for path in batch.out.glob("rows_*") if path not in run.files] == []
+    whole = run.files[0].read_text().splitlines()
+    assert lines[:2] == [line for line in whole if '"_type": "meta"' in line]
+    assert len(lines[2:]) == 4
+    assert set(lines) <= set(whole)
     assert run.folder == stopped.folder
     assert (run.exit_code, run.summary.spent["calls"], run.summary.this_start["paid"]) == (0, 10, 6)
     assert len(results_of(run)) == 10
@@ -372,3 +384,51 @@ def test_the_other_form_is_written_without_a_call(tmp_path: Path) -> None:
         {"input": one, "result": row["hop_result"]} for one, row in zip(inputs, rows, strict=True)
     ]
     assert (tmp_path / "called").read_text().count("\n") == 2
+
+
+def test_a_run_that_is_scored_again_keeps_the_time_of_its_calls(tmp_path: Path) -> None:
+    """The list of runs shows it."""
+    batch = Batch(tmp_path, rows=numbered(2))
+    first = batch.run()
+    write_summary(first.folder, msgspec.structs.replace(first.summary, seconds=20.5))
+    batch.rows([row | {"expected_answer": 0} for row in numbered(2)])
+    again = batch.run()
+    assert again.summary.spent["calls"] == 0
+    assert 20.5 < again.summary.seconds < 40
+    (listed,) = list_runs(batch.out, RunFilter())
+    assert listed.seconds == again.summary.seconds
+
+
+def test_runs_of_changed_settings_are_told_apart_in_words(tmp_path: Path) -> None:
+    """The list of runs has models and parameters of the profiles, not hashes."""
+    batch = Batch(tmp_path, rows=numbered(1))
+    for model, temperature in (("m-1", 0), ("m-2", 0.5)):
+        (tmp_path / "settings.yaml").write_text(
+            f"llms: {{x: {{model: {model}, base_url: 'http://127.0.0.1:9/v1', params: {{temperature: {temperature}}}}}}}\n"
+            "profiles: {fast: {run: x}}\n"
+        )
+        batch.run()
+    assert [run.differs for run in list_runs(batch.out, RunFilter())] == [
+        {"profiles.fast.run.model": "m-1", "profiles.fast.run.params.temperature": "0"},
+        {"profiles.fast.run.model": "m-2", "profiles.fast.run.params.temperature": "0.5"},
+    ]
+
+
+HISTORY = """
+async def hop(n, session):
+    options = {"include_history": False, "explanation_description": "", "top_p": 1, "verifier": None}
+    got = await session.hop_get("a", **options)
+    return {"got": got, "judged": await session.hop_judge("b", return_format=str, **options)}
+"""
+
+
+def test_parameters_of_hops_operators_that_have_no_effect_are_named_once_and_not_sent(tmp_path: Path) -> None:
+    batch = Batch(tmp_path, HISTORY, numbered(2))
+    (tmp_path / "r.jsonl").write_text('{"text": "{\\"result\\": \\"True\\"}"}\n')
+    done = batch.typed("--model", f"script/{tmp_path}/r.jsonl")
+    assert done.code == 0, done.err
+    for name in ("include_history", "explanation_description", "return_format"):
+        assert done.err.count(f"`{name}` of an operator has no effect") == 1
+    (folder,) = (batch.out / "assay").iterdir()
+    calls = [json.loads(line) for line in (folder / "calls.jsonl").read_text().splitlines()[1:]]
+    assert [call["request"]["params"] for call in calls if "request" in call] == [{"top_p": 1}] * 4

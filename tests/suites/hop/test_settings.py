@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from assay.suites.hop.settings import (
     key_variable,
     load_settings,
 )
+
+from support.hop_batch import Batch, lines_of, numbered
 
 GOOD = """\
 defaults: {temperature: 0.1, max_tokens: 4000}
@@ -221,3 +224,36 @@ def test_where_settings_are_looked_for(tmp_path: Path, monkeypatch: pytest.Monke
     assert find_settings(str(too_high), hoplet, task) == too_high
     with pytest.raises(UsageError, match="no settings file 'gone.yaml'"):
         find_settings("gone.yaml", hoplet, task)
+
+
+ASKING = "async def hop(n, session):\n    return {'said': await session.model.chat('?')}\n"
+
+
+@pytest.mark.parametrize(
+    "model", ["script/replies.jsonl", "python/model.py:answer", "script/inner/replies.jsonl"]
+)
+def test_files_of_models_are_looked_for_beside_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    """From whatever folder the command is typed; results name the model as the settings do."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    batch = Batch(tmp_path / "project", ASKING, numbered(1))
+    (batch.folder / "inner").mkdir()
+    for folder in (batch.folder, batch.folder / "inner"):
+        (folder / "replies.jsonl").write_text('{"text": "found"}\n')
+    (batch.folder / "model.py").write_text("def answer(messages, params): return 'found'\n")
+    (batch.folder / "settings.yaml").write_text(
+        f"llms: {{x: {{model: '{model}'}}}}\nprofiles: {{p: {{run: x}}}}\n"
+    )
+    run = batch.run()
+    meta, row = lines_of(run)
+    assert (meta["run_llm"], row["hop_result"]) == (model.partition("/")[2], '{"said": "found"}')
+
+
+def test_a_missing_file_of_a_model_is_told_with_the_line_of_the_settings(tmp_path: Path) -> None:
+    batch = Batch(tmp_path, ASKING, numbered(1))
+    path = tmp_path / "settings.yaml"
+    path.write_text("llms:\n  x:\n    model: script/gone.jsonl\nprofiles: {p: {run: x}}\n")
+    with pytest.raises(UsageError, match=rf"^{re.escape(str(path))}:3: script/gone\.jsonl: there is no file"):
+        batch.run()

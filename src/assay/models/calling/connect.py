@@ -27,6 +27,7 @@ from assay.core.connect import (
     split_urls,
 )
 from assay.core.errors import StopRun, UsageError
+from assay.core.file_check import model_path
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec
@@ -76,7 +77,7 @@ def connect(spec: RunSpec, named: str | Role, roles: Iterable[Role] = ()) -> Mod
     is_own = bool(role.base_url) and not (base_url or "").lower().startswith(("http://", "https://"))
     for url in [base_url or ""] if is_own and base_url != spec.base_url else split_urls(base_url) or [""]:
         connection = Connection(
-            name=name,
+            name=model_path(role.model, role.folder),
             base_url=url or None,
             timeout=spec.timeout,
             network=network,
@@ -143,7 +144,7 @@ class Connections:
             role = replace(role, base_url=None)
         address = base_url_of(role, self._spec.model, self._spec.base_url, roles)
         arguments = arguments_for(self._spec, role) if "/" in role.model else {}
-        key = fingerprint([role.model, address, role.key, role.env_file, arguments])
+        key = fingerprint([role.model, address, role.key, role.env_file, role.folder, arguments])
         if key not in self._models:
             try:
                 model = self._models[key] = connect(self._spec, role, roles)

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from assay.core import user_code
 from assay.core.connect import SCHEMA, response_format
 from assay.core.errors import ModelError
+from assay.core.events import notice
 from assay.core.hop_result import FAIL, OK
 from assay.core.protocols import Context
 from assay.core.types import Failure, Request
@@ -56,6 +57,12 @@ HOP_RETRY = 3
 TOOL_VERIFIERS = (DEFAULT, "tool_use", "tool_use_verifier")
 # Request parameters that set the format of the reply. If the user passes one, assay adds no schema.
 _FORM_PARAMETERS = frozenset({"response_format", "json_schema", "grammar"})
+# Parameters of HOP's operators that have no effect here. They are not sent to the endpoint.
+_UNUSED_PARAMETERS = {
+    "include_history": "an operator does not see earlier ones. Put what it needs into `context`",
+    "explanation_description": "no explanation is asked for. Put what the model must know into `task`",
+    "return_format": "hop_judge returns the text True, False or Uncertain",
+}
 
 
 class ModelSide(NamedTuple):
@@ -80,7 +87,10 @@ class Session:
         hop_retry: int = HOP_RETRY,
         on_step: Callable[[TraceStep], object] | None = None,
         feedback: Sequence[str] = (),
+        told: set[str] | None = None,
     ) -> None:
+        """`told` has the names of unused parameters that a notice has named. Sessions of one run share it."""
+        self._told = set() if told is None else told
         self.feedback = tuple(feedback)
         """What a person answered to LACK_OF_INFO or UNCERTAIN, in the View. Operators add it to their context."""
         self._ctx = ctx
@@ -278,6 +288,11 @@ class Session:
     async def _run_operation(
         self, operation: Operation, hop_retry: int | None, params: Mapping[str, Any]
     ) -> OperatorOutcome:
+        for name in _UNUSED_PARAMETERS.keys() & params.keys():
+            params = {other: value for other, value in params.items() if other != name}
+            if name not in self._told:
+                self._told.add(name)
+                notice(f"`{name}` of an operator has no effect: {_UNUSED_PARAMETERS[name]}")
         return await run_operation(
             operation,
             lambda messages, schema: self._ask(self._run, messages, params, schema),

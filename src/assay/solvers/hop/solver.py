@@ -3,6 +3,7 @@
 The signature decides the form of the call:
 
     def f(session, row)                # the session and the whole row
+    def f(row)                         # the whole row: a parameter `row`, `record` or `input_data` that is no field
     def f(question, answer, session)   # fields of the row by name; the session is optional
 
 Async functions receive a `Session`, others a `SyncSession`.
@@ -32,6 +33,7 @@ from assay.solvers.hop.sync_session import SyncSession
 from assay.solvers.hop.trace import HopletObserver
 
 SESSION = "session"
+ROW_NAMES = ("row", "record", "input_data")
 _POSITIONAL_KINDS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 # A function that is over time has waited for one reply at least this share of it, or the time was its own: a function
@@ -75,6 +77,7 @@ class HopSolver(Solver):
         # `replaces`: a thread whose function timed out cannot be stopped, so a new thread takes its place.
         self._pool = DaemonPool(workers, "assay-hop", replaces=True)
         self._timeout = timeout
+        self._told: set[str] = set()
 
     async def solve(self, inputs: HopInputs, ctx: Context) -> None:
         """Call the function on one row. An exception or an invalid result fails the row.
@@ -88,7 +91,14 @@ class HopSolver(Solver):
             self._reload = None
         models = self._profiles[inputs.profile]
         observed_run = self._observer.run(inputs.fields, inputs.profile)
-        session = Session(ctx, models.run, models.verify, on_step=observed_run.step, feedback=inputs.feedback)
+        session = Session(
+            ctx,
+            models.run,
+            models.verify,
+            on_step=observed_run.step,
+            feedback=inputs.feedback,
+            told=self._told,
+        )
         failure: Exception | None = None
         try:
             result = await call_function(self._function, session, inputs.fields, self._pool, self._timeout)
@@ -148,8 +158,11 @@ async def call_function(
         args = (function_session, kwargs)
         kwargs = {}
     else:
+        row = kwargs
         if form.names is not None:
             kwargs = {name: each for name, each in kwargs.items() if name in form.names}
+        if form.row_name:
+            kwargs[form.row_name] = row
         if form.takes_session:
             kwargs[SESSION] = function_session
     try:
@@ -160,7 +173,7 @@ async def call_function(
             raise
         # No line of the user's code ran: the parameters do not fit the row.
         names = ", ".join(fields)
-        text = f"{error.text}. It is called with fields of the row by name ({names}), or as f(session, row)"
+        text = f"{error.text}. It is called with fields of the row by name ({names}), or as f(session, row) or f(row)"
         raise UserCodeError(text, type_name=error.type_name) from None
     except BadResult as error:
         raise UserCodeError(f"{error}{place_note(function)}", "bad_result") from None
@@ -169,13 +182,14 @@ async def call_function(
 class CallForm(NamedTuple):
     """How to call a function: as `f(session, row)` (`is_pair`), or with fields by name.
 
-    `names` are the fields to pass; None means all fields.
+    `names` are the fields to pass; None means all fields. `row_name` is the parameter that gets the whole row, if any.
     """
 
     is_async: bool
     is_pair: bool
     takes_session: bool = False
     names: frozenset[str] | None = None
+    row_name: str = ""
 
 
 def call_form(function: Callable[..., Any], fields: tuple[str, ...]) -> CallForm:
@@ -206,13 +220,18 @@ def _call_form(function: Callable[..., Any], fields: tuple[str, ...]) -> CallFor
         takes_two = False
     if names[:1] == [SESSION] and takes_two and names[1:2] and names[1] not in fields:
         return CallForm(is_async, is_pair=True)
-    if SESSION in names:
-        return CallForm(is_async, is_pair=False, takes_session=True, names=field_names)
-    if all(each.kind is each.VAR_POSITIONAL for each in parameters) and parameters:
-        return CallForm(is_async, is_pair=True)
     required = [
         each.name for each in parameters if each.kind in _POSITIONAL_KINDS and each.default is each.empty
     ]
+    row_name = next((name for name in names if name in ROW_NAMES and name not in fields), "")
+    if row_name and not set(required).issubset({row_name, SESSION, *fields}):
+        row_name = ""  # an unknown name beside it: `def f(s, row)` gets the session and the row
+    if SESSION in names or row_name:
+        return CallForm(
+            is_async, is_pair=False, takes_session=SESSION in names, names=field_names, row_name=row_name
+        )
+    if all(each.kind is each.VAR_POSITIONAL for each in parameters) and parameters:
+        return CallForm(is_async, is_pair=True)
     is_pair = len(required) == 2 and takes_two and not set(required).issubset(fields)
     return CallForm(is_async, is_pair, names=field_names)
 

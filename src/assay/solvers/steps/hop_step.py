@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from assay.core.errors import ModelError
 from assay.core.hop_result import FAIL, OK, HopResult
@@ -34,6 +34,8 @@ class HopStep(Struct, frozen=True, kw_only=True):
     inputs: frozenset[str] = frozenset()
     timeout: float = DEFAULT_TIMEOUT
     pool: DaemonPool
+    told: set[str] = field(default_factory=set)
+    """Unused parameters of operators that a notice has named."""
 
     async def run(self, values: dict[str, Any], ctx: StepContext) -> Any:
         """Return the value of the function's result. A status other than OK fails the step.
@@ -41,7 +43,7 @@ class HopStep(Struct, frozen=True, kw_only=True):
         A failed model call raises ModelError, even if the function caught the error and returned FAIL.
         """
         side = ModelSide(self.role)
-        session = Session(cast("Context", _MeteredContext(ctx.case, ctx.meter)), side, side)
+        session = Session(cast("Context", _MeteredContext(ctx.case, ctx.meter)), side, side, told=self.told)
         fields = self._fields(values)
         try:
             result = await call_function(self.function, session, fields, self.pool, self.timeout)
@@ -60,12 +62,13 @@ class HopStep(Struct, frozen=True, kw_only=True):
     def _fields(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the values to pass: those of the contract, else those that the function has parameters for.
 
-        A function of the form `(session, row)` or with `**kwargs` gets all values.
+        A function of the form `(session, row)` or `(row)`, or with `**kwargs`, gets all values.
         """
         if self.inputs:
             return {name: value for name, value in values.items() if name in self.inputs}
         names = None
-        if not call_form(self.function, tuple(values)).is_pair:
+        form = call_form(self.function, tuple(values))
+        if not form.is_pair and not form.row_name:
             names = _parameters(self.function)
         if names is None:
             return values

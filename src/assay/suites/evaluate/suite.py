@@ -428,12 +428,12 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
             tags += [f"{prefix}{item}" for item in values if item is not None]
         return tuple(tags)
 
-    def prepare(self, folder: Path) -> None:
+    def prepare(self, run: RunFacts) -> None:
         """Write the rows to the run folder, so that `load` and `show` work without the program.
 
         An existing file is replaced if gold values have changed since.
         """
-        path, content = folder / ROWS_FILE, self._rows.as_jsonl()
+        path, content = run.folder / ROWS_FILE, self._rows.as_jsonl()
         try:
             if not is_plain(path) or read_plain(path) != content:
                 files.write_whole(path, content)

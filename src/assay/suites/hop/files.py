@@ -5,15 +5,19 @@ A result file has a meta line per profile, followed by its rows: flat, or as `{i
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 import msgspec
 
-from assay.core.hop_records import view_record
+from assay.core.files import FILE_MODE
+from assay.core.hop_records import PARTIAL_SUFFIX, view_record
+from assay.core.redact import Redactor
 from assay.core.yamlfile import YamlFile
 from assay.store.hop import BaseDataStore
 from assay.store.hop.audit import Audit
@@ -33,61 +37,154 @@ class ResultFile:
     def __init__(self, path: Path, wrapper: str, started: float) -> None:
         self.path = path
         self._wrapper = wrapper
-        self._timestamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(started))
+        self._started = started
         self._temporary = path.with_name(f".{path.name}.tmp")
         self._file: IO[bytes] = self._temporary.open("wb")
 
     def meta(self, profile: str, run: LlmSettings, verify: LlmSettings) -> None:
-        """Write the meta line of a profile. It has model names, not the names of the entries under `llms`."""
-        self._write(
-            {
-                "_type": "meta",
-                "profile": profile,
-                "run_llm": run.model_name,
-                "verify_llm": verify.model_name,
-                "run_params": run.params,
-                "timestamp": self._timestamp,
-            }
-        )
+        """Write the meta line of a profile."""
+        self._file.write(_line(meta_record(profile, run, verify, self._started)))
 
     def copy_meta(self, line: dict[str, Any]) -> None:
         """Write a meta line of another result file."""
-        self._write(line)
+        self._file.write(_line(line))
 
     def row(self, row: HopRow, result: RowResult) -> None:
         """Write one row."""
-        if self._wrapper == "view":
-            error = None if result.ok else result.error
-            self._write(view_record(row.record, result=result.text, error=error))
-            return
-        path = []
-        for step in result.steps:
-            entry = {key: step.get(key) for key in ("step", "op", "status")}
-            if retries := retry_count(step):
-                entry["retry_count"] = retries
-            path.append(entry)
-        stats: dict[str, Any] = {
-            "retry_count": result.retries,
-            "execution_path": path,
-            "status": "OK" if result.ok else "ERROR",
-        }
-        if not result.ok:
-            stats["error"] = result.error
-        # HOP's document makes it a JSON text in every row. A row without a result has that of null.
-        text = "null" if result.text is None else result.text
-        self._write({**row.record, "hop_result": text, "hop_stats": stats, "profile": result.profile})
+        self._file.write(_line(_row_record(self._wrapper, row, result)))
 
     def close(self) -> None:
-        """Give the file its final name. A crash before this leaves no partial result file."""
+        """Give the file its final name. A crash before this leaves no incomplete file of this name."""
         # The content must be on disk before the rename, or a power failure could leave an empty file.
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
         self._temporary.replace(self.path)
 
-    def _write(self, record: dict[str, Any]) -> None:
-        # indent=0 writes a space after commas and colons, as in HOP's documents.
-        self._file.write(msgspec.json.format(_encode(record), indent=0) + b"\n")
+
+class EndedRow(NamedTuple):
+    """A row that has ended. A row with an `error` has no result."""
+
+    row: HopRow
+    profile: str
+    text: str | None
+    error: str | None
+    steps: list[dict[str, Any]]
+
+
+class PartialFile:
+    """The rows of a batch that have ended, while it runs: `NAME.partial.jsonl`, in the order of their ends.
+
+    Rows are written every two seconds: a write for each would slow down the batch. The journal has all of them, so a
+    file that cannot be written is given up. The result file takes its place at the end of the batch.
+    """
+
+    def __init__(self, result: Path, metas: Sequence[dict[str, Any]], wrapper: str, redact: Redactor) -> None:
+        self.path = result.with_name(f"{result.stem}{PARTIAL_SUFFIX}{result.suffix}")
+        self._metas = metas
+        self._wrapper = wrapper
+        self._redact = redact or None
+        self._pending: list[EndedRow] = []
+        self._timer: asyncio.Handle | None = None
+        self._is_given_up = False
+
+    def add(self, row: EndedRow) -> None:
+        """Add a row. It is written within some seconds. Call it in an event loop."""
+        if self._is_given_up:
+            return
+        self._pending.append(row)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_PARTIAL_SECONDS, self._write_some)
+
+    def flush(self) -> None:
+        """Write all rows."""
+        while self._pending:
+            self._write()
+
+    def remove(self) -> None:
+        """Remove the file: the result file has all rows."""
+        self._pending.clear()
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
+
+    def _write_some(self) -> None:
+        """Write a group of rows, and the next one in the next turn of the loop: sockets are read in between."""
+        if self._pending:  # it may be empty: the file was removed meanwhile
+            self._write()
+        self._timer = asyncio.get_running_loop().call_soon(self._write_some) if self._pending else None
+
+    def _write(self) -> None:
+        rows, self._pending = self._pending[:_PARTIAL_GROUP], self._pending[_PARTIAL_GROUP:]
+        lines = [_line(_row_record(self._wrapper, row.row, _result_of(row))) for row in rows]
+        try:
+            # A link is not followed: in a folder that several people write, it could name any file of this user.
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            with os.fdopen(os.open(self.path, flags, FILE_MODE), "r+b", buffering=0) as file:
+                size = file.seek(0, os.SEEK_END)
+                if not size:
+                    lines = [*map(_line, self._metas), *lines]
+                elif os.pread(file.fileno(), 1, size - 1) != b"\n":
+                    file.write(b"\n")  # a killed batch has left an incomplete line
+                if self._redact is not None:
+                    lines = [self._redact(line.rstrip(b"\n")) + b"\n" for line in lines]
+                file.write(b"".join(lines))
+        except OSError:
+            self._is_given_up = True
+            self._pending.clear()
+
+
+def _result_of(row: EndedRow) -> RowResult:
+    return RowResult(
+        profile=row.profile,
+        ok=row.error is None,
+        error=row.error or "",
+        text=row.text if row.error is None else None,
+        retries=sum(map(retry_count, row.steps)),
+        steps=row.steps,
+    )
+
+
+# Rows are written this often while a batch runs, and so many at a time.
+_PARTIAL_SECONDS = 2.0
+_PARTIAL_GROUP = 200
+
+
+def meta_record(profile: str, run: LlmSettings, verify: LlmSettings, started: float) -> dict[str, Any]:
+    """Return the meta line of a profile. It has model names, not the names of the entries under `llms`."""
+    return {
+        "_type": "meta",
+        "profile": profile,
+        "run_llm": run.model_name,
+        "verify_llm": verify.model_name,
+        "run_params": run.params,
+        "timestamp": time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(started)),
+    }
+
+
+def _row_record(wrapper: str, row: HopRow, result: RowResult) -> dict[str, Any]:
+    if wrapper == "view":
+        return view_record(row.record, result=result.text, error=None if result.ok else result.error)
+    path = []
+    for step in result.steps:
+        entry = {key: step.get(key) for key in ("step", "op", "status")}
+        if retries := retry_count(step):
+            entry["retry_count"] = retries
+        path.append(entry)
+    stats: dict[str, Any] = {
+        "retry_count": result.retries,
+        "execution_path": path,
+        "status": "OK" if result.ok else "ERROR",
+    }
+    if not result.ok:
+        stats["error"] = result.error
+    # HOP's document makes it a JSON text in every row. A row without a result has that of null.
+    text = "null" if result.text is None else result.text
+    return {**row.record, "hop_result": text, "hop_stats": stats, "profile": result.profile}
+
+
+def _line(record: dict[str, Any]) -> bytes:
+    # indent=0 writes a space after commas and colons, as in HOP's documents.
+    return msgspec.json.format(_encode(record), indent=0) + b"\n"
 
 
 # Reading result files

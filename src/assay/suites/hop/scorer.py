@@ -5,7 +5,7 @@ The contract decides when a field is right: equal, within a tolerance, in the sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -66,6 +66,8 @@ class HopScorer(Scorer):
     def __init__(self, scorer_id: str, fields: Mapping[str, OutputField]) -> None:
         self.id = scorer_id
         self._fields = fields
+        self.on_result: Callable[[View, Audit, str | None], object] | None = None
+        """Called with each row that has ended, and its result as text."""
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Return the score of a row."""
@@ -75,7 +77,10 @@ class HopScorer(Scorer):
         """Return the score of a row."""
         case = view.case
         row = case.gold
-        audit = audit_case(view.end, result_text(view.records))
+        text = result_text(view.records)
+        audit = audit_case(view.end, text)
+        if self.on_result is not None:
+            self.on_result(view, audit, text)
         verdict = check_row(row.expected, None if audit.failed else audit.fields, self._fields)
         return [row_score(case.head, self.id, row, audit, verdict)]
 

@@ -58,6 +58,10 @@ class LlmSettings(Struct, frozen=True, kw_only=True):
     json_schema: bool | None = None
     """True if the endpoint supports structured output. With None the provider decides."""
     key_variable: str = COMMON_KEY
+    where: str = ""
+    """File and line that name the model; empty for `--model`."""
+    folder: str = ""
+    """The folder of that file."""
 
     @property
     def model_name(self) -> str:
@@ -252,6 +256,8 @@ class _SettingsReader:
             params=defaults | params,
             json_schema=self._typed(entry, "json_schema", bool, path),
             key_variable=key_variable(name),
+            where=self._yaml.where(*path, "model"),
+            folder=str(self._yaml.path.parent),
         )
 
     def _url(self, entry: dict[str, Any], path: KeyPath) -> str | None:

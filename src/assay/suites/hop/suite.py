@@ -29,7 +29,7 @@ from assay.core.hop_result import OK
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
 from assay.core.params import merge
-from assay.core.protocols import Scorer
+from assay.core.protocols import Scorer, View
 from assay.core.redact import Redactor, secrets_of
 from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit, split_names
@@ -59,11 +59,12 @@ from assay.solvers.hop import messages
 from assay.solvers.hop.session import ModelSide
 from assay.solvers.hop.solver import HopInputs, HopSolver, ProfileModels
 from assay.solvers.hop.trace import HopletObserver
+from assay.store.hop.audit import Audit
 from assay.suites.hop import check
 from assay.suites.hop.analysis import Analysis, case_result
 from assay.suites.hop.file_report import report_on_files
 from assay.suites.hop.file_schema import file_schemas
-from assay.suites.hop.files import ResultFile
+from assay.suites.hop.files import EndedRow, PartialFile, ResultFile, meta_record
 from assay.suites.hop.hop_export import HopExporter
 from assay.suites.hop.hop_results import find_results
 from assay.suites.hop.options import HopOptions
@@ -147,11 +148,13 @@ class HopSuite(Suite[HopOptions, HopRow]):
         self.open_cases = options.workers
         if (options.shared_endpoint or self._settings.shared_endpoint) and self.roles:
             self.shared_endpoint = next(iter(self.roles))
+        self._redactor = Redactor(secrets_of(self.roles.values(), spec.gen_kwargs))
         self._observer = observer or HopletObserver(
             Path(spec.output_dir) / _OBSERVER,
             self._target.name,
-            Redactor(secrets_of(self.roles.values(), spec.gen_kwargs)),
+            self._redactor,
         )
+        self._partial: PartialFile | None = None
         models = {name: self._models_of(name) for name in self._profiles}
         self.solver = HopSolver(
             self._target.function, models, self._observer, options.workers, spec.timeout, self._reload()
@@ -186,6 +189,8 @@ class HopSuite(Suite[HopOptions, HopRow]):
                         file,
                         params=self.spec.gen_kwargs,
                         sdk_params=merge(llm.params, self.spec.gen_kwargs),
+                        where=llm.where,
+                        folder=llm.folder,
                     )
         return roles
 
@@ -228,12 +233,20 @@ class HopSuite(Suite[HopOptions, HopRow]):
     # Which run this is.
 
     def ask_identity(self) -> dict[str, Any]:
-        """Return what the replies depend on: the function's code, request parameters, prompts and schemas."""
+        """Return what the replies depend on: the function's code, models and parameters of the profiles, prompts.
+
+        The list of runs shows where two runs differ, so the names are for people.
+        """
+        profiles: dict[str, Any] = {}
+        for name in self._profiles:
+            run, verify = self._llms(name)
+            profiles[name] = {"run": _llm_identity(run)}
+            if verify.name != run.name:
+                profiles[name]["verify"] = _llm_identity(verify)
         identity: dict[str, Any] = {
             "code": self._target.code_identity,
-            "params": {name: [llm.params for llm in self._llms(name)] for name in self._profiles},
+            "profiles": profiles,
             "prompts": messages.fingerprint(),
-            "schemas": {name: [llm.json_schema for llm in self._llms(name)] for name in self._profiles},
         }
         # With a shared endpoint, calls by the function's own client go to another model.
         if self.shared_endpoint is not None:
@@ -288,11 +301,29 @@ class HopSuite(Suite[HopOptions, HopRow]):
 
     # What comes of it.
 
+    def prepare(self, run: RunFacts) -> None:
+        """Open the file that has the rows of a batch while it runs, unless the batch has its result file already."""
+        path = self._result_path(run)
+        if path.exists():
+            return
+        metas = [meta_record(profile, *self._llms(profile), run.started) for profile in self._profiles]
+        self._partial = PartialFile(path, metas, self.options.wrapper, self._redactor)
+        self._scorer.on_result = self._add_to_partial
+
+    def _add_to_partial(self, view: View, audit: Audit, text: str | None) -> None:
+        assert self._partial is not None
+        records = view.records
+        steps = [record.data for record in records if record.kind == "step"] if len(records) > 1 else []
+        self._partial.add(EndedRow(view.case.gold, view.case.subject, text, audit.error, steps))
+
+    def _result_path(self, run: RunFacts) -> Path:
+        name = result_file_name(self._data, run.started, view=self.options.wrapper == "view")
+        return Path(self.spec.output_dir) / name
+
     def finish(self, results: Results[HopRow], run: RunFacts) -> Outcome:
         """Write the result file, grouped by profile, and build the report."""
-        folder = Path(self.spec.output_dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / result_file_name(self._data, run.started, view=self.options.wrapper == "view")
+        path = self._result_path(run)
+        path.parent.mkdir(parents=True, exist_ok=True)
         file = ResultFile(path, self.options.wrapper, run.started)
         analysis = Analysis(self._fields)
         for profile in self._profiles:
@@ -308,6 +339,8 @@ class HopSuite(Suite[HopOptions, HopRow]):
                 for case, answer in zip(group, answers, strict=True):
                     file.row(case.row.data, answer)
         file.close()
+        if self._partial is not None:
+            self._partial.remove()
         self._observer.close()
         report = analysis.report()
         if lost := self._observer.lost:
@@ -333,7 +366,9 @@ class HopSuite(Suite[HopOptions, HopRow]):
         return Overview(facts=facts, calls=calls)
 
     async def close(self) -> None:
-        """Close the observer's file."""
+        """Write the rows of a batch that has stopped, and close the observer's file."""
+        if self._partial is not None:
+            self._partial.flush()
         self._observer.close()
         await super().close()
 
@@ -485,6 +520,13 @@ def _check_sections(result: Check) -> list[Section]:
     sections = [Section(text=f"✗ {result.path}", indent=1)]
     sections += [Section(text=line, indent=2, max_chars=300) for line in lines]
     return sections
+
+
+def _llm_identity(llm: LlmSettings) -> dict[str, Any]:
+    identity: dict[str, Any] = {"model": llm.model, "params": llm.params}
+    if llm.json_schema is not None:
+        identity["json_schema"] = llm.json_schema
+    return identity
 
 
 def _role_names(profile: str) -> tuple[str, str]:
