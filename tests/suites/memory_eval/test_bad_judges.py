@@ -117,6 +117,9 @@ def test_unreadable_verdicts_leave_the_denominator(
     run, court = evaluated(tmp_path / "court", lambda matter, _: how if " two " in repr(matter) else "")
     whole = undisturbed[0]
     assert run.exit_code == 4
+    spoiled = {matter for matter in court.server.questions if " two " in repr(matter)}
+    assert entry_of(run).invalid_verdicts == len(spoiled), "each once, whatever is computed from it"
+    assert run.summary.exit_reason == f"Undecided: {len(spoiled)} verdicts of the judge cannot be used"
     assert figures(run) | {"f1": 0, "bleu1": 0} == figures(first_alone) | {"f1": 0, "bleu1": 0}
     assert {name: figures(run)[name] for name in ("f1", "bleu1")} == {
         name: figures(whole)[name] for name in ("f1", "bleu1")
