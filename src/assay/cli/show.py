@@ -17,6 +17,7 @@ from assay.cli.printer import print_run, print_sections
 from assay.cli.sql import print_where
 from assay.core.dollars import dollars
 from assay.core.errors import AssayError, UsageError
+from assay.core.excerpt import cut_end
 from assay.screen import block, counted, heading, rule, table, tell
 from assay.store.notes import notes_or_warning
 from assay.suites import find_suite
@@ -33,6 +34,8 @@ MAX_CHARS = 4000
 MAX_SCORES = 8
 # Characters of a reply in the table of cases.
 MAX_PREVIEW = 50
+# Characters of the reason of an invalid score, and rows in the table of them.
+MAX_REASON, MAX_INVALID = 120, 100
 # A case of many questions has a call for each of them. More calls than this are not printed.
 MAX_CALLS = 20
 
@@ -155,8 +158,10 @@ def command(  # noqa: PLR0913 - one argument per option
         {metric.name for _, metric in loaded.report.metrics() if metric.table} if loaded.report else set()
     )
     views = failed_cases(cases) if failed else iter(cases)
+    invalid: list[list[str]] = []
     for view in islice(views, limit):
         end = view.end
+        invalid += _invalid_rows(view) if failed else []
         key = " ".join(filter(None, (end.case, _name_for_people(view, suite))))
         reply = answer_preview(suite_class, end.failure, view.records, MAX_PREVIEW)
         rows.append([str(end.index), end.set, key, end.status, _score_cell(view, in_tables), reply])
@@ -165,7 +170,27 @@ def command(  # noqa: PLR0913 - one argument per option
         table(["position", "set", "key", "status", "scores", "reply"], rows)
     else:
         click.echo("no case failed" if failed else "no case has ended yet")
+    if invalid:
+        click.echo("\ninvalid scores")
+        table(["position", "part", "scores", "reason"], invalid[:MAX_INVALID])
+        if len(invalid) > MAX_INVALID:
+            click.echo(f"and {len(invalid) - MAX_INVALID:,} more")
     return 0
+
+
+def _invalid_rows(view: CaseView) -> list[list[str]]:
+    """Return a row for each invalid verdict of a case. Several scores may be computed from one (data `verdict`)."""
+    metrics: dict[tuple[str, str, object], list[str]] = {}
+    for score in view.scores:
+        if score.status == "invalid" and not score.interim:
+            verdict = (
+                score.data.get("verdict", score.metric) if isinstance(score.data, dict) else score.metric
+            )
+            metrics.setdefault((score.part, score.reason, verdict), []).append(score.metric)
+    return [
+        [str(view.end.index), part, ", ".join(names), cut_end(reason.partition("\n")[0], MAX_REASON)]
+        for (part, reason, _), names in metrics.items()
+    ]
 
 
 def failed_cases(cases: RunCases) -> Iterator[CaseView]:

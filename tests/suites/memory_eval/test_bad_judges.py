@@ -260,3 +260,15 @@ def test_a_bad_vote_among_good_ones_is_asked_again(
     scores = [json.loads(line) for line in path.read_text().splitlines()[1:]]
     votes = [score["data"]["votes"] for score in scores if "votes" in (score.get("data") or {})]
     assert {len(each) for each in votes} == {3}
+
+
+def test_show_failed_has_the_reason_of_every_invalid_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line for the scores that are computed from one verdict."""
+    _, court = evaluated(tmp_path / "court", lambda matter, _: "prose" if " two " in repr(matter) else "")
+    assert typed("show", str(court.out), "--failed") == 0
+    rows = capsys.readouterr().out.partition("invalid scores")[2].splitlines()[3:]
+    assert all("no verdict: " in row for row in rows)
+    known = {" ".join(row.partition("no verdict: ")[0].split()) for row in rows}
+    assert {"1 S01 recall", "1 S01 correctness, hallucination", "1 S02 recall, update_recall"} <= known
