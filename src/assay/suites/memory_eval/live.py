@@ -39,6 +39,7 @@ from assay.suites.memory_eval.options import MemoryEvalOptions
 from assay.suites.memory_eval.row_source import Baseline, RowSource, SampleLines
 from assay.suites.memory_eval.rows import (
     CITES,
+    FAILED,
     AnswerRow,
     GoldState,
     MemoryDelta,
@@ -409,8 +410,10 @@ class RowBuilder:
             trace["items"] = [{"memory_id": name, "trace": values} for name, values in traces]
         if data.get("plain"):
             trace[CITES] = False
-        if data.get("search_failed"):
+        if "error" in data:
             trace["error"] = data["error"]
+            if not data.get("search_failed"):
+                trace[FAILED] = "answer"
         return trace
 
     def _hits(self, data: dict[str, Any]) -> list[tuple[str, str, float]]:
