@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from assay.memories import http
 
 from servers.loopback import ListeningServer
 from support.memories import Model, around
+from support.memory_talks import Talks, talk
 
 Reply = tuple[int, bytes]
 Answer = Callable[[str, dict[str, Any]], Reply]
@@ -257,3 +259,13 @@ def test_a_reply_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> Non
         pytest.raises(CaseFailed, match="more than 1 MB"),
     ):
         asyncio.run(lived(make(requests.url)))
+
+
+def test_a_service_without_a_model_needs_none(tmp_path: Path) -> None:
+    """It is told so by an empty address, and a run that only searches starts without --model."""
+    with service(stored("a")) as requests:
+        run = Talks(tmp_path, talk()).run(
+            memory=["http"], memory_args={"url": requests.url}, model="", no_answer=True
+        )
+    assert run.exit_code == 0
+    assert {body["model_url"] for path, body, _ in requests.seen if path == "/memory/reset"} == {""}

@@ -20,9 +20,13 @@ from assay.core import registry
 from assay.core.connect import Connection
 from assay.core.errors import MissingExtra, ModelError, UsageError
 from assay.core.events import Computing, Event, notify
-from assay.core.types import Request, Response
+from assay.core.protocols import Upstream
+from assay.core.types import Call, Case, Request, Response
 from assay.models import local
+from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.connect import connect
+from assay.models.calling.permits import Permits
+from assay.models.llama.server import default_threads, physical_cores
 
 pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
 SOURCE = str(Path(assay.__file__).parents[1])
@@ -50,6 +54,59 @@ def ask(*requests: Request, seeds: list[int] | None = None, timeout: float = 60.
             await model.close()
 
     return asyncio.run(send())
+
+
+def test_calls_do_not_pay_for_the_calls_before_them(weights: Path) -> None:
+    """The model computes one after the other, so the times of all calls fit into the time of the run."""
+    case = Case(0, "k", "s", "m", "", None)
+
+    async def main() -> None:
+        model = local.connect(Connection(name="smollm2"))
+        ledger = CallLedger(StoredCalls(), lambda _: None, None, None)
+        caller = Caller(Upstream("local/smollm2", model), Permits(4), ledger, seed=1, max_retries=0)
+        asker = caller.bind(case, "ask", 1, {})
+        began = time.perf_counter()
+        calls = await asyncio.gather(*(asker.call(text(f"{number} and")) for number in range(4)))
+        assert 0 < sum(call.seconds for call in calls) <= time.perf_counter() - began
+        assert {call.response.waited for call in calls if call.response} == {0.0}
+
+    asyncio.run(main())
+
+
+class StoredCalls:
+    """A log that keeps nothing."""
+
+    def call(self, call: Call) -> Call:
+        return call
+
+
+@pytest.mark.parametrize(
+    ("size", "cores", "reply", "prompt"),
+    [
+        (98_000_000, 8, 1, 2),
+        (98_000_000, 1, 1, 1),
+        (1_100_000_000, 8, 2, 2),
+        (4_400_000_000, 8, 8, 8),
+        (4_400_000_000, 16, 9, 9),
+        (4_400_000_000, 2, 2, 2),
+    ],
+)
+def test_threads_follow_the_size_of_the_model_and_the_cores(
+    size: int, cores: int, reply: int, prompt: int
+) -> None:
+    assert default_threads(size, cores) == (reply, prompt)
+
+
+@pytest.mark.parametrize(("quota", "cores"), [("max 100000", 2), ("100000 100000", 1), ("800000 100000", 2)])
+def test_cores_are_those_that_the_process_may_use(tmp_path: Path, quota: str, cores: int) -> None:
+    """Four CPUs on two cores, and the quota of a container."""
+    for cpu in range(8):
+        folder = tmp_path / f"devices/system/cpu/cpu{cpu}/topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(f"{cpu // 2 * 2}-{cpu // 2 * 2 + 1}\n")
+    (tmp_path / "fs/cgroup").mkdir(parents=True)
+    (tmp_path / "fs/cgroup/cpu.max").write_text(quota)
+    assert physical_cores(range(4), tmp_path) == cores
 
 
 def test_text_goes_out_as_it_is_and_messages_in_the_template(weights: Path) -> None:

@@ -14,6 +14,7 @@ from assay.core.report import Entry, Metric, PairedRow, Report
 from assay.core.types import Usage
 from assay.journal.folder import lock_folder
 from assay.store.comparison import Comparison, compare
+from assay.store.gate import Drop, gate
 
 from support.runs import Made, passed, run_of
 
@@ -111,6 +112,27 @@ def test_what_has_no_value_on_one_side_is_left_out_and_counted(tmp_path: Path) -
     }
     assert comparison.notes == ["new: 1 of 7 cases have no answer"]
     assert not comparison.comparisons[0].regressions
+
+
+@pytest.mark.parametrize("side", ["base", "new"])
+def test_a_metric_of_one_side_has_no_row(tmp_path: Path, side: str) -> None:
+    """A note names it. A gate on it is undecided, and does not take another metric instead."""
+    runs = []
+    for name in ("base", "new"):
+        run = Made(tmp_path / name)
+        for key in "abc":
+            further = [passed(1) | {"metric": "recall_at_10"}] if name != side else []
+            run.case(key, [passed(1), *further])
+        metrics = [Metric(name=name, value=1.0, denominator=3) for name in ("recall_at_10", "passed")]
+        runs.append(str(run.finish(report=Report(entries=[Entry(name="m", subject="m", metrics=metrics)]))))
+    (comparison,) = compare(runs, by="set").comparisons
+    assert [row.metric for row in comparison.rows] == ["passed"]
+    assert [row.metric for each in comparison.slices for row in each.rows] == ["passed"]
+    assert [row.metric for row in comparison.one_sided_rows] == ["recall_at_10"]
+    (note,) = comparison.notes
+    assert note.endswith(f"recall_at_10, of which the {side} side has no score")
+    (decision,) = gate(runs[1], drop=Drop(runs[0], 0.02)).decisions
+    assert (decision.metric, decision.verdict) == ("recall_at_10", "inconclusive")
 
 
 def test_questions_of_one_conversation_are_one_cluster(tmp_path: Path) -> None:

@@ -174,7 +174,9 @@ def _print_remarks(report: Report, run: str) -> None:
     metrics = [(entry, metric) for entry in report.entries for metric in _main_metrics(entry)]
     for entry, metric in metrics:
         name = ",".join(filter(None, (metric.title, metric.filter)))
-        invalid += metric.left_out.get("invalid", 0)
+        # Verdicts from which several metrics are computed are counted below, each once.
+        if entry.invalid_verdicts is None:
+            invalid += metric.left_out.get("invalid", 0)
         if metric.reason:
             block(f"{entry.title} {name}: {metric.reason}", indent="")
         if metric.warning:
@@ -185,9 +187,17 @@ def _print_remarks(report: Report, run: str) -> None:
     else:
         for (title, warning), names in warnings.items():
             block(f"{title} {', '.join(names)}: {warning}", indent="")
-    if invalid and run:
-        scores = counted(invalid, "score is", "scores are")
-        click.echo(f"{scores} invalid. See the reasons with: assay show {run} --failed")
+    verdicts = sum(entry.invalid_verdicts or 0 for entry in report.entries)
+    counts = (
+        (verdicts, "verdict of the judge is", "verdicts of the judge are"),
+        (invalid, "score is", "scores are"),
+    )
+    for count, one, several in counts:
+        if count and run:
+            block(
+                f"{counted(count, one, several)} invalid. See the reasons with: assay show {run} --failed",
+                indent="",
+            )
     for entry in report.entries:
         for note in entry.notes:
             block(f"{entry.title}: {note}" if len(report.entries) > 1 else note, indent="")

@@ -16,6 +16,7 @@ from assay.cli.printer import print_run, print_sections
 from assay.cli.sql import print_where
 from assay.core.dollars import dollars
 from assay.core.errors import UsageError
+from assay.core.excerpt import cut_end
 from assay.screen import block, counted, heading, rule, table, tell
 from assay.store.notes import notes_or_warning
 
@@ -31,6 +32,8 @@ MAX_CHARS = 4000
 MAX_SCORES = 8
 # Characters of a reply in the table of cases.
 MAX_PREVIEW = 50
+# Characters of the reason of an invalid score, and rows in the table of them.
+MAX_REASON, MAX_INVALID = 120, 100
 # A case of many questions has a call for each of them. More calls than this are not printed.
 MAX_CALLS = 20
 
@@ -173,6 +176,11 @@ def command(  # noqa: PLR0913 - one argument per option
         _print_scores(views, loaded, suite_class)
     if more := len(positions) - len(views):
         click.echo(f"… {more:,} more (--limit {len(positions)} shows all)")
+    if failed and (invalid := [row for view in views for row in _invalid_rows(view)]):
+        click.echo("\ninvalid scores")
+        table(["position", "part", "scores", "reason"], invalid[:MAX_INVALID])
+        if len(invalid) > MAX_INVALID:
+            click.echo(f"and {len(invalid) - MAX_INVALID:,} more")
     return 0
 
 
@@ -188,6 +196,21 @@ def _print_scores(views: Sequence[CaseView], run: Run, suite: type[Suite[Any, An
         reply = answer_preview(suite, end.failure, view.records, MAX_PREVIEW)
         rows.append([str(end.index), end.set, key, end.status, _score_cell(view, in_tables), reply])
     table(["position", "set", "key", "status", "scores", "reply"], rows)
+
+
+def _invalid_rows(view: CaseView) -> list[list[str]]:
+    """Return a row for each invalid verdict of a case. Several scores may be computed from one (data `verdict`)."""
+    metrics: dict[tuple[str, str, object], list[str]] = {}
+    for score in view.scores:
+        if score.status == "invalid" and not score.interim:
+            verdict = (
+                score.data.get("verdict", score.metric) if isinstance(score.data, dict) else score.metric
+            )
+            metrics.setdefault((score.part, score.reason, verdict), []).append(score.metric)
+    return [
+        [str(view.end.index), part, ", ".join(names), cut_end(reason.partition("\n")[0], MAX_REASON)]
+        for (part, reason, _), names in metrics.items()
+    ]
 
 
 def _failed_positions(cases: RunCases) -> list[int]:

@@ -160,7 +160,8 @@ class MemoryContext(Struct, frozen=True):
     base_url: Callable[[], Awaitable[str]]
     """Returns a base URL at which an SDK of another project reaches the run's model while the case is open.
 
-    A request without `model` goes to that model; `GET URL/models` names it. Another name is passed on as it is.
+    A request without `model` goes to that model; `GET URL/models` names it. Another name is passed on as it is. The URL
+    is empty if the run has no model, which only happens to memories without `needs_model`.
     """
     folder: Path
     """An empty folder for this case. It is deleted when the case ends."""
@@ -174,6 +175,8 @@ class AboutMemory(Struct, frozen=True, kw_only=True):
     summary: str
     asks: bool = False
     """`add`, `search` or `end_session` calls the model."""
+    needs_model: bool = True
+    """A memory that `asks` needs a model. False for one that can do without: its `base_url` is then empty."""
     embeds: bool = False
     """It calls `MemoryContext.embed`."""
     reference: bool = False

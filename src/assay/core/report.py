@@ -242,6 +242,8 @@ class Entry(Struct, kw_only=True, omit_defaults=True):
     """How many answers these numbers stand on. Without it, a run without any answer has no numbers."""
     errors: list[ErrorCount] = field(default_factory=list)
     """The most frequent errors of these cases, the most frequent one first. Only if there is no score."""
+    invalid_verdicts: int | None = None
+    """Verdicts of the judge that cannot be used, where several metrics are computed from one; else None."""
     notes: list[str] = field(default_factory=list)
     """Sentences to print below these numbers."""
 

@@ -70,8 +70,8 @@ def end_of_report(report: Report, cases: CaseCounts) -> RunEnd:
     if report.wants_scores and metrics and all(metric.value is None for metric in metrics):
         why = next((f": {metric.title}: {metric.reason}" for metric in metrics if metric.reason), "")
         return RunEnd(FAILED, f"No metric has a value{why}")
-    judged = _judged_metrics(report)
-    invalid = sum(metric.left_out.get("invalid", 0) for metric in judged)
+    judged = [metric for entry in report.entries for metric in _judged_metrics(entry)]
+    invalid = sum(map(invalid_verdicts, report.entries))
     if invalid and not any(metric.denominator > metric.unasked for metric in judged):
         return RunEnd(
             FAILED, f"No verdict of the judge is valid: {_all(invalid)} are invalid{_often(report)}"
@@ -104,14 +104,15 @@ def _without_score(report: Report) -> str:
     return "; ".join(sentences)
 
 
-def _judged_metrics(report: Report) -> list[Metric]:
-    return [
-        metric
-        for entry in report.entries
-        for judge in entry.judges
-        for metric in entry.metrics
-        if metric.name in judge.metrics
-    ]
+def invalid_verdicts(entry: Entry) -> int:
+    """Return how many verdicts of its judges an entry could not use."""
+    if entry.invalid_verdicts is not None:
+        return entry.invalid_verdicts
+    return sum(metric.left_out.get("invalid", 0) for metric in _judged_metrics(entry))
+
+
+def _judged_metrics(entry: Entry) -> list[Metric]:
+    return [metric for judge in entry.judges for metric in entry.metrics if metric.name in judge.metrics]
 
 
 def _all(count: int) -> str:

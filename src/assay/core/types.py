@@ -87,6 +87,8 @@ class Response(Struct, frozen=True, omit_defaults=True):
     the endpoint reports, else the price of the tokens by the price table `price_table`, else None. `address` is the
     endpoint's base URL, empty for models without a network. `adapted` says how the request was changed for the
     endpoint, such as "no temperature". `free` is True for a model in a server that assay started: no call costs money.
+    `waited` are the seconds that the request waited in this process, for the weights or for a slot of the model. They
+    are no part of the call's time, and are not saved.
     """
 
     text: str
@@ -99,6 +101,7 @@ class Response(Struct, frozen=True, omit_defaults=True):
     adapted: tuple[str, ...] = ()
     price_table: str = ""
     free: bool = False
+    waited: float = 0.0
 
 
 class CallTime(NamedTuple):

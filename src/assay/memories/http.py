@@ -40,6 +40,7 @@ T = TypeVar("T")
 ABOUT = AboutMemory(
     summary="a memory that runs as a service, with a REST contract of four requests",
     asks=True,
+    needs_model=False,
     options={"k": 0, "url": "", "key": "", "timeout": 60.0},
     prompts="contract 1",
 )

@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from assay.core.connect import CHAT, LIKELIHOOD, SCHEMA, TEXT, About, Connection
 from assay.core.errors import ModelError, UsageError
 from assay.core.events import Computing, notice, notify
@@ -96,16 +98,22 @@ class LocalModel:
         if request.messages is not None and not self._can_chat:
             # The kind "unsupported" halts the run, since every later call would fail in the same way.
             raise ModelError(Failure("unsupported", _NO_TEMPLATE.format(path=self._path)))
+        began = time.perf_counter()
         await self.load()
+        busy = BusyTime()
+        response = await self._answer(request, seed, busy)
+        return replace(response, waited=max(0.0, time.perf_counter() - began - busy.seconds))
+
+    async def _answer(self, request: Request, seed: int, busy: BusyTime) -> Response:
         if request.continuation is None:
-            return await self._run(partial(self._generate, request, seed))
+            return await self._run(partial(self._generate, request, seed), busy)
 
         rolling = request.prompt is None
         prompt, continuation = spans.move_trailing_space(request.prompt or "", request.continuation)
         if not continuation:
             return spans.build_response([spans.EMPTY_TEXT], rolling=rolling)
-        windows = await self._run(partial(self._tokenize, prompt, continuation, rolling=rolling))
-        parts = [await self._run(partial(self._measure, window)) for window in windows]
+        windows = await self._run(partial(self._tokenize, prompt, continuation, rolling=rolling), busy)
+        parts = [await self._run(partial(self._measure, window), busy) for window in windows]
         return spans.build_response(parts, rolling=rolling)
 
     async def load(self) -> None:
@@ -153,11 +161,11 @@ class LocalModel:
         reuse_prompt = self._settings.n_parallel == 1
         return LlamaLikelihood(self._server, stop, reuse_prompt=reuse_prompt).measure(tokens)
 
-    async def _run(self, work: Callable[[StopFlag], T]) -> T:
+    async def _run(self, work: Callable[[StopFlag], T], busy: BusyTime) -> T:
         """Run blocking work in a thread when a slot is free. The timeout starts with the work."""
         stop = StopFlag()
         await self._slots.acquire()
-        job = asyncio.ensure_future(self._pool.run(partial(work, stop)))
+        job = asyncio.ensure_future(self._pool.run(partial(busy.measure, partial(work, stop))))
         job.add_done_callback(self._release_slot)
         try:
             async with asyncio.timeout(self._timeout):
@@ -182,6 +190,21 @@ class LocalModel:
 def connect(connection: Connection) -> LocalModel:
     """Return the model `local/NAME`. Hashes the weights but does not load them."""
     return LocalModel(connection)
+
+
+class BusyTime:
+    """The seconds in which a slot of the model worked for one request."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def measure(self, work: Callable[[], T]) -> T:
+        """Call a function, and count its time. Called in a thread, for one function at a time."""
+        began = time.perf_counter()
+        try:
+            return work()
+        finally:
+            self.seconds += time.perf_counter() - began
 
 
 class _OpenGenerations:

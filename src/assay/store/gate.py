@@ -395,8 +395,8 @@ def _find_rows(names: Sequence[str], comparison: Comparison, report: Report) -> 
 
     A metric without a set means its row over all sets, if there is one, else its rows of all sets.
     """
-    rows = comparison.rows
-    if not rows:
+    rows = [*comparison.rows, *comparison.one_sided_rows]
+    if not comparison.rows:
         raise UsageError(f"{comparison.new.folder}: no case has a score in both runs")
     if not names:
         first = {entry.metrics[0].name for entry in report.entries if entry.metrics}

@@ -117,6 +117,9 @@ def test_unreadable_verdicts_leave_the_denominator(
     run, court = evaluated(tmp_path / "court", lambda matter, _: how if " two " in repr(matter) else "")
     whole = undisturbed[0]
     assert run.exit_code == 4
+    spoiled = {matter for matter in court.server.questions if " two " in repr(matter)}
+    assert entry_of(run).invalid_verdicts == len(spoiled), "each once, whatever is computed from it"
+    assert run.summary.exit_reason == f"Undecided: {len(spoiled)} verdicts of the judge cannot be used"
     assert figures(run) | {"f1": 0, "bleu1": 0} == figures(first_alone) | {"f1": 0, "bleu1": 0}
     assert {name: figures(run)[name] for name in ("f1", "bleu1")} == {
         name: figures(whole)[name] for name in ("f1", "bleu1")
@@ -129,10 +132,11 @@ def test_unreadable_verdicts_leave_the_denominator(
         name: 0 if name in ("f1", "bleu1") else of(whole, "denominator")[name] - number
         for name, number in of(first_alone, "denominator").items()
     }
-    only_questions = {
-        "question_answering": {**aggregate_of(first_alone)["question_answering"], "num_total": 5}
-    }
-    assert aggregate_of(run) == aggregate_of(first_alone) | only_questions
+    expected = aggregate_of(first_alone)
+    for section, numbers in aggregate_of(whole).items():
+        if "num_total" in numbers:
+            expected[section]["num_total"] = numbers["num_total"]
+    assert aggregate_of(run) == expected, "every num_total counts what the judge was asked about"
     assert aggregate_of(run)["question_answering"]["num_valid"] == 3
     nulls(court)
 
@@ -256,3 +260,15 @@ def test_a_bad_vote_among_good_ones_is_asked_again(
     scores = [json.loads(line) for line in path.read_text().splitlines()[1:]]
     votes = [score["data"]["votes"] for score in scores if "votes" in (score.get("data") or {})]
     assert {len(each) for each in votes} == {3}
+
+
+def test_show_failed_has_the_reason_of_every_invalid_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line for the scores that are computed from one verdict."""
+    _, court = evaluated(tmp_path / "court", lambda matter, _: "prose" if " two " in repr(matter) else "")
+    assert typed("show", str(court.out), "--failed") == 0
+    rows = capsys.readouterr().out.partition("invalid scores")[2].splitlines()[3:]
+    assert all("no verdict: " in row for row in rows)
+    known = {" ".join(row.partition("no verdict: ")[0].split()) for row in rows}
+    assert {"1 S01 recall", "1 S01 correctness, hallucination", "1 S02 recall, update_recall"} <= known

@@ -155,15 +155,15 @@ def test_a_failed_correctness_keeps_its_memories() -> None:
 
 
 def test_a_failed_point_leaves_the_denominator() -> None:
-    """Its record stays, with the reason of the failure as `reasoning`."""
+    """Its record stays, with the reason of the failure as `reasoning`, and the total counts it."""
     evaluation = made(without("u3", "i2"))
     assert (evaluation.update_score, evaluation.update_num_outdated, evaluation.update_total_items) == (
         0.75,
         0,
-        2,
+        3,
     )
     assert evaluation.update_records[2] == PointLabel("f", None, "no verdict: prose")
-    assert (evaluation.interference_score, evaluation.interference_total_items) == (1.0, 1)
+    assert (evaluation.interference_score, evaluation.interference_total_items) == (1.0, 2)
     assert evaluation.interference_records[1] == PointLabel("h", None, "no verdict: prose")
     nothing = made(without("update", "interference"))
     assert (nothing.update_score, nothing.interference_score) == (None, None)
@@ -296,10 +296,13 @@ def test_a_sample_gives_every_row_its_own_scores() -> None:
     assert [each.answer_label for each in evals.questions] == ["Hallucination", "Omission"]
 
 
-def test_the_aggregate_is_unmoved_by_a_failed_session() -> None:
-    """A session with only invalid verdicts changes nothing in the aggregate."""
+def test_a_failed_session_changes_only_the_totals_of_the_aggregate() -> None:
+    """Its points were asked about, and have no label."""
     first, second = Aggregate(), Aggregate()
     for total in (first, second):
         total.add_session(made(says))
     second.add_session(made(without("recall", "correctness", "update", "interference")))
-    assert first.metrics("m") == second.metrics("m")
+    expected, found = first.metrics("m"), second.metrics("m")
+    for section in ("update_handling", "interference_rejection"):
+        assert found[section].pop("num_total") == 2 * expected[section].pop("num_total")
+    assert found == expected

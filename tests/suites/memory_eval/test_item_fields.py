@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from assay import api
 
+from servers.loopback import LoopbackServer, chat
 from support.commands import typed
-from support.memory_samples import Samples, entry_of, lines
+from support.memory_samples import Samples, entry_of, lines, sample
 
 MEMORY = """
 from msgspec.structs import replace
@@ -114,3 +116,24 @@ def test_a_trace_that_is_no_json_fails_its_question(tmp_path: Path) -> None:
     rows = lines(samples.out / "pipeline_qa.jsonl")
     error = rows[0]["retrieval"]["raw_trace"]["error"]
     assert error.startswith("own.search: [TypeError] trace.at is {1, 2}, of type set that JSON does not have")
+
+
+def test_a_refused_answer_has_its_error_in_the_files(tmp_path: Path) -> None:
+    """Beside the items that were found. An import does not take it for a failed search."""
+
+    def answer(body: dict[str, Any]) -> tuple[int, Any]:
+        if "Question: how is pet2x1" in str(body["messages"]):
+            return 400, {"error": {"message": "no such question", "code": "content_filter"}}
+        return 200, chat('{"answer": "Rex", "citations": []}')
+
+    samples = Samples(tmp_path, sample("s1", 2))
+    with LoopbackServer(answer) as server:
+        run = samples.run(model="openai/m", base_url=server.url, judge="offline", concurrency=1)
+    answered, refused = (row["retrieval"] for row in lines(samples.out / "pipeline_qa.jsonl"))
+    assert answered["raw_trace"] == {"baseline": "bm25"}
+    assert "no such question" in refused["raw_trace"]["error"]
+    assert refused["raw_trace"]["failed"] == "answer"
+    assert refused["items"]
+    assert entry_of(run).counts["errors"] == 1
+    imported = api.import_results(samples.out, f"{tmp_path}/imported")
+    assert "failed_searches" not in entry_of(imported).counts

@@ -199,7 +199,7 @@ def test_the_documents_aggregate_has_its_own_numbers() -> None:
     assert numbers["baseline_id"] == "m"
     assert numbers["memory_recall"]["avg_recall"] == 0.5
     assert (numbers["question_answering"]["num_total"], numbers["question_answering"]["num_valid"]) == (4, 3)
-    assert numbers["evidence_coverage"] == {"hit_rate": 0.25, "num_covered": 1, "num_total": 4}
+    assert numbers["evidence_coverage"] == {"hit_rate": 0.25, "num_covered": 1, "num_total": 6}
 
 
 def test_without_a_judge_there_are_words_alone() -> None:

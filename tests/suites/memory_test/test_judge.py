@@ -207,7 +207,7 @@ def test_memories_are_compared_by_the_judge(tmp_path: Path) -> None:
     assert (row.n, row.base, row.new, row.losses) == (4, 1.0, 0.0, 4)
     (example, *_) = [flip for flip in comparison.now_failing.shown if "judged" in flip.also]
     assert (example.base.answer, example.new.answer) == ("Bob likes fruit1", "Not mentioned.")
-    assert comparison.notes == []
+    assert comparison.notes == ["not compared: plain precision, of which the new side has no score"]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_runs_with_different_judges_are_compared_without_the_judge(
     first = Talks(tmp_path / "one").run(**at(server, judge="offline"))
     two = Talks(tmp_path / "two").run(**at(server, judge=judge))
     (comparison,) = api.compare([str(first.folder), str(two.folder)]).comparisons
-    rows = {row.metric: row for row in comparison.rows}
+    rows = {row.metric: row for row in (*comparison.rows, *comparison.one_sided_rows)}
     assert {row.n for name, row in rows.items() if name != "judged"} == {4}
     assert {"f1", "exact_match", "evidence_recall", "recall_at_1", "mrr", "ndcg"} <= rows.keys()
     assert rows["judged"].left_out == {why: 4}

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from assay.core.connect import LIKELIHOOD
 from assay.core.dollars import dollars
 from assay.core.errors import AssayError, DiskFull, ModelError, ModelRefused, StopRun
@@ -273,7 +275,11 @@ class Caller:
             if response.adapted and response.adapted != self._adapted:
                 self._tell_adapted(response.adapted)
             response = self._priced(request, split_reasoning(response))
-            return response, attempt, time.perf_counter() - started
+            seconds = time.perf_counter() - started
+            if response.waited:
+                seconds -= response.waited
+                response = replace(response, waited=0.0)
+            return response, attempt, seconds
 
     def _end_failed_attempt(self, request: Request, raised: BaseException, at: int) -> ModelError:
         """Release the permit of an attempt that raised. Returns the call's failure; raises other exceptions."""

@@ -17,7 +17,7 @@ import secrets
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from assay.core.child_process import python_code_command
 from assay.core.errors import MissingExtra, ModelError, UsageError
 from assay.core.types import Failure, Response, Usage
+from assay.models.llama.gguf import part_files
 
 # Prompt tokens between two checks of the stop flag. SmolLM2 takes a second or two for them on two cores.
 PROMPT_BATCH_TOKENS = 256
@@ -35,6 +36,8 @@ MICRO_BATCH_TOKENS = 63
 # Longest wait at exit for threads that were asked to stop. They stop after the current batch, which takes seconds,
 # or longer on a busy machine.
 EXIT_SECONDS = 60.0
+# Bytes of weights from which another thread pays. A 7B model of four bits, 4.4 GB, gets nine threads on as many cores.
+_BYTES_PER_THREAD = 500_000_000
 
 
 # Names of chat templates that are compiled into llama.cpp. Unlike a model's own template they are not Jinja.
@@ -141,9 +144,10 @@ class LlamaServer:
         params.verbosity = -1  # no log on stderr
         params.n_parallel = settings.n_parallel
         params.n_ctx = settings.n_ctx * settings.n_parallel  # llama.cpp divides it among the slots
-        # Generation with two threads on shared cores was slower than with one. Prompts gain from the second.
-        params.cpuparams.n_threads = settings.n_threads or 1
-        params.cpuparams_batch.n_threads = settings.n_threads or min(2, os.cpu_count() or 1)
+        size = sum(path.stat().st_size for path in part_files(self._path))
+        threads = default_threads(size, physical_cores())
+        params.cpuparams.n_threads = settings.n_threads or threads.reply
+        params.cpuparams_batch.n_threads = settings.n_threads or threads.prompt
         params.n_gpu_layers = settings.n_gpu_layers
         params.chat_template = settings.chat_template
         params.use_jinja = settings.chat_template not in BUILT_IN_TEMPLATES
@@ -156,6 +160,46 @@ class LlamaServer:
         params.ui = False
         params.offline = True
         return params
+
+
+class Threads(NamedTuple):
+    """How many threads compute a reply, and how many its prompt."""
+
+    reply: int
+    prompt: int
+
+
+def default_threads(size: int, cores: int) -> Threads:
+    """Return the threads for a model of so many bytes: one for each half gigabyte, but not more than cores.
+
+    Every token reads all weights. Those of a small model take less time than threads need to meet: two threads wrote
+    the replies of a model of 98 MB at half the speed of one, on cores that others used too. Prompts gain from a second.
+    """
+    reply = max(1, min(cores, round(size / _BYTES_PER_THREAD)))
+    return Threads(reply, min(cores, max(2, reply)))
+
+
+def physical_cores(cpus: Collection[int] | None = None, root: Path = Path("/sys")) -> int:
+    """Return how many cores this process may use. CPUs that share a core count once; a container's quota counts.
+
+    `cpus` are the numbers of the CPUs, by default those of this process. `root` is where Linux describes them.
+    """
+    if cpus is None:
+        # macOS and Windows have no such function.
+        cpus = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    cores = set()
+    for cpu in cpus:
+        siblings = root / f"devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"
+        try:
+            cores.add(siblings.read_text())
+        except OSError:
+            cores.add(str(cpu))
+    count = max(1, len(cores))
+    try:
+        quota, period = (root / "fs/cgroup/cpu.max").read_text().split()
+        return max(1, min(count, round(int(quota) / int(period))))
+    except (OSError, ValueError):  # no such file, or the quota is "max"
+        return count
 
 
 _servers: dict[tuple[str, LlamaSettings], LlamaServer] = {}

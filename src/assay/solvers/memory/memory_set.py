@@ -49,7 +49,8 @@ class MemorySet:
     """The memories of a run. `open` makes a memory for one case.
 
     `embedder` is PROVIDER/NAME for an endpoint, or the name of an embedder that runs in this process.
-    `embedder_params` are the parameters of the requests for embeddings. `seed` is the run's.
+    `embedder_params` are the parameters of the requests for embeddings. `seed` is the run's. `has_model` says whether
+    the run has a model that memories may ask.
     """
 
     def __init__(
@@ -59,10 +60,13 @@ class MemorySet:
         timeout: float,
         seed: int = DEFAULT_SEED,
         embedder_params: dict[str, Any] | None = None,
+        *,
+        has_model: bool = True,
     ) -> None:
         self._settings = settings
         self._embedder = embedder
         self._embedder_params = embedder_params or {}
+        self._has_model = has_model
         self._load_embedder = cache(partial(load_embedder, embedder))
         self._seed = seed
         self._timeout = timeout
@@ -75,8 +79,10 @@ class MemorySet:
         self._embeds_here = not self._embeds_at_endpoint and any(
             setting.about.embeds for setting in settings.values()
         )
-        self.asking = ", ".join(name for name, setting in settings.items() if setting.about.asks)
-        """The names of the memories that call a model to store or search; empty if none does."""
+        self.asking = ", ".join(
+            name for name, setting in settings.items() if setting.about.asks and setting.about.needs_model
+        )
+        """The names of the memories that need a model to store or search; empty if none does."""
         self.needing_evidence = frozenset(
             name for name, setting in settings.items() if setting.about.needs_evidence
         )
@@ -111,6 +117,8 @@ class MemorySet:
             return (await asker.ask(request)).text
 
         async def base_url() -> str:
+            if not self._has_model and not setting.about.needs_model:
+                return ""
             build_model()
             return await ctx.base_url(BUILD_ROLE)
 

@@ -23,7 +23,13 @@ from assay.scoring.stage_table import NAME as STAGES_TABLE
 from assay.scoring.stage_table import StageNumbers, stage_numbers_of
 from assay.store.comparison.columns import CasePairs, NameNumbers, SubjectColumns, pair_cases
 from assay.store.comparison.flips import FlipReader, Flips
-from assay.store.comparison.rows import PairedScores, PairedTable, regressions, significant_regressions
+from assay.store.comparison.rows import (
+    PairedScores,
+    PairedTable,
+    regressions,
+    significant_regressions,
+    unscored_side,
+)
 from assay.store.comparison.selection import RunSelection, SelectedSubject, Side, differing_scorers
 from assay.store.comparison.slices import PairedSlice, paired_slices
 
@@ -68,6 +74,8 @@ class Comparison(Struct, kw_only=True):
     notes: list[str]
     stages: dict[str, dict[str, StageNumbers]] = field(default_factory=dict)
     """Calls, tokens and seconds by stage of both sides, all cases: of memories, whose stages cost differently."""
+    one_sided_rows: list[PairedRow] = field(default_factory=list)
+    """Metrics of which one side has no score at all. They have no numbers."""
     slices: list[PairedSlice] = field(default_factory=list)
     """The same metrics by tag, set or subject, if the command asks for it."""
     regressions: list[str] = field(default_factory=list)
@@ -132,8 +140,10 @@ class SubjectPair:
         self.scores = PairedScores(self.columns, self.cases, numbers, self._other_scorers)
         reports, subjects = (base.run.report, new.run.report), (base.subject, new.subject)
         self._paired_table = PairedTable(self.scores, reports, subjects)
-        self.table = self._paired_table.rows()
+        table = self._paired_table.rows()
+        self.table = [each for each in table if not unscored_side(each.row)]
         """A row for each set, metric and filter, with the positions of its pairs."""
+        self.one_sided_rows = [row for row, _ in table if unscored_side(row)]
         adjust_rows((row for row, _ in self.table), self._paired_table.apart)
         self.reader = FlipReader((base.run, new.run), self.columns)
 
@@ -145,7 +155,6 @@ class SubjectPair:
     def compare(self, flips: int, by: str = "") -> Comparison:
         """Return all numbers, and the first cases that flipped or have no partner."""
         cases, scores, rows = self.cases, self.scores, [row for row, _ in self.table]
-        sides = self.base, self.new
         return Comparison(
             base=self.base.describe(),
             new=self.new.describe(),
@@ -156,12 +165,34 @@ class SubjectPair:
             only_base=_one_sided(self.reader, 0, cases.only_base, flips),
             only_new=_one_sided(self.reader, 1, cases.only_new, flips),
             cost={"base": _cost(self.columns[0], cases.base), "new": _cost(self.columns[1], cases.new)},
-            notes=_notes(self.base, self.new, cases, self._other_scorers),
+            one_sided_rows=self.one_sided_rows,
+            notes=[
+                *_notes(self.base, self.new, cases, self._other_scorers),
+                *_one_sided_notes(self.one_sided_rows),
+            ],
             stages=_stages(self.base, self.new),
-            slices=paired_slices(by, sides, scores, self._paired_table) if by else [],
+            slices=self._slices(by) if by else [],
             regressions=regressions(rows),
             significant_regressions=significant_regressions(rows),
         )
+
+    def _slices(self, by: str) -> list[PairedSlice]:
+        """Return the slices, without the metrics that only one side has."""
+        slices = paired_slices(by, (self.base, self.new), self.scores, self._paired_table)
+        compared = {(row.metric, row.part) for row, _ in self.table}
+        for each in slices:
+            each.rows = [row for row in each.rows if (row.metric, row.part) in compared]
+        return slices
+
+
+def _one_sided_notes(rows: Sequence[PairedRow]) -> list[str]:
+    """`not compared: recall_at_10, recall_at_20, which the base side has no score of`, for each side."""
+    notes = []
+    for side in ("base", "new"):
+        names = [row.name for row in rows if unscored_side(row) == side]
+        if names:
+            notes.append(f"not compared: {', '.join(names)}, of which the {side} side has no score")
+    return notes
 
 
 def _stages(base: SelectedSubject, new: SelectedSubject) -> dict[str, dict[str, StageNumbers]]:

@@ -9,6 +9,7 @@ from assay.core.report import PairedRow, Report
 from assay.journal.columns import SCORED
 from assay.scoring.paired import fill_row, paired
 from assay.store.comparison.columns import (
+    NOT_SCORED,
     STATES,
     UNMEASURED,
     CasePairs,
@@ -192,6 +193,17 @@ def _left_out(scores: PairedScores, positions: NDArray[Any]) -> dict[str, int]:
             reason = ", ".join(f"{STATES[state]} in {side}" for state, side in sides if state != SCORED)
         counts[reason] = int(count)
     return counts
+
+
+def unscored_side(row: PairedRow) -> str:
+    """Return `base` or `new` if that side has no score of this row's metric at all, else "".
+
+    Both sides then measured different things, such as the recall at 10 of a search for 5 items. No pair is lost.
+    """
+    for side in ("base", "new"):
+        if not row.n and set(row.left_out) == {f"{STATES[NOT_SCORED]} in {side}"}:
+            return side
+    return ""
 
 
 def is_sum_row(row: PairedRow, rows: list[PairedRow]) -> bool:

@@ -83,7 +83,7 @@ def fill_aggregate(aggregate: dict[str, Any], entry: Entry) -> None:
     for name, (section, value_key, count_key) in _PLACES.items():
         metric = entry.metric(name)
         if metric is not None and metric.value is not None:
-            aggregate[section] |= {value_key: metric.value, count_key: metric.denominator}
+            aggregate[section] |= {value_key: metric.value, count_key: _count(metric, count_key)}
 
 
 def with_aggregate(entry: Entry, aggregate: AggregateFile, notices: list[str]) -> Entry:
@@ -111,4 +111,9 @@ def _agree(metric: Metric, other: Metric) -> bool:
     assert metric.value is not None
     assert other.value is not None
     close = isclose(metric.value, other.value, abs_tol=_TOLERANCE)
-    return close and metric.denominator == other.denominator
+    return close and other.denominator in (metric.denominator, _count(metric, "num_total"))
+
+
+def _count(metric: Metric, key: str) -> int:
+    """Return the count of a metric under a key of the format: `num_total` includes the invalid verdicts."""
+    return metric.denominator + (metric.left_out.get("invalid", 0) if key == "num_total" else 0)

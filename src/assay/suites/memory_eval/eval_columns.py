@@ -46,6 +46,8 @@ from assay.suites.memory_eval.rows import (
 
 NOT_JUDGED = "not judged"
 """The reasoning of an eval that no judge made."""
+# Reasons of evals about which no judge was asked.
+_UNASKED = frozenset({NOT_JUDGED, scorers.NOTHING_TO_JUDGE, scorers.NOT_CITED, ""})
 _QUESTION_METRICS = (scorers.ANSWER, scorers.EVIDENCE, scorers.RETRIEVED)
 # Other tools write `error` where the format's description has `irrelevant`.
 _IRRELEVANT_LABELS = frozenset({IRRELEVANT, "error"})
@@ -119,12 +121,12 @@ def session_eval(row: SessionRow, scores: Sequence[Score]) -> SessionEval:
         update_num_updated=updated[UPDATED] if updates_known else None,
         update_num_both=updated[BOTH] if updates_known else None,
         update_num_outdated=updated[OUTDATED] if updates_known else None,
-        update_total_items=updated.total() if updates_known else None,
+        update_total_items=len(update_records) if updates_known else None,
         update_records=update_records,
         interference_score=_mean_worth(scorers.INTERFERENCE, rejected),
         interference_num_rejected=rejected[REJECTED] if interference_known else None,
         interference_num_memorized=rejected[MEMORIZED] if interference_known else None,
-        interference_total_items=rejected.total() if interference_known else None,
+        interference_total_items=len(interference_records) if interference_known else None,
         interference_records=interference_records,
     )
 
@@ -186,7 +188,8 @@ def _reason(score: Score | None) -> str:
 class Aggregate:
     """Adds evals up to the aggregate file. Recall and correctness are means over sessions; all else is pooled.
 
-    Null values are left out. A ratio with denominator 0 is 0.0, as the format prescribes.
+    Null values are left out. A ratio with denominator 0 is 0.0, as the format prescribes. Every `num_total` counts what
+    the judge was asked about; the ratios beside it are over the valid verdicts.
     """
 
     def __init__(self) -> None:
@@ -198,7 +201,8 @@ class Aggregate:
         self._interference = dict.fromkeys(("rejected", "memorized"), 0)
         self._answers = dict.fromkeys((CORRECT, HALLUCINATION, OMISSION), 0)
         self._questions = self._valid = 0
-        self._evidence_covered = self._evidence_total = 0
+        self._update_points = self._interference_points = 0
+        self._evidence_covered = self._evidence_valid = self._evidence_total = 0
 
     def add_session(self, session: SessionEval) -> None:
         """Add one line of `session_records.jsonl`."""
@@ -211,11 +215,26 @@ class Aggregate:
         # Other tools write a rate of 0.0 for a session that wrote nothing.
         if session.correctness_rate is not None and session.num_memories:
             self._add_memories(session, session.correctness_rate)
-        self._updates["updated"] += session.update_num_updated or 0
-        self._updates["both"] += session.update_num_both or 0
-        self._updates["outdated"] += session.update_num_outdated or 0
-        self._interference["rejected"] += session.interference_num_rejected or 0
-        self._interference["memorized"] += session.interference_num_memorized or 0
+        updates = {
+            "updated": session.update_num_updated or 0,
+            "both": session.update_num_both or 0,
+            "outdated": session.update_num_outdated or 0,
+        }
+        interference = {
+            "rejected": session.interference_num_rejected or 0,
+            "memorized": session.interference_num_memorized or 0,
+        }
+        _add_counts(self._updates, updates)
+        _add_counts(self._interference, interference)
+        # Files of other tools may lack the total or the records.
+        self._update_points += max(
+            sum(updates.values()), session.update_total_items or 0, _asked(session.update_records)
+        )
+        self._interference_points += max(
+            sum(interference.values()),
+            session.interference_total_items or 0,
+            _asked(session.interference_records),
+        )
 
     def _add_memories(self, session: SessionEval, correctness: float) -> None:
         irrelevant = sum(record.label in _IRRELEVANT_LABELS for record in session.correctness_records)
@@ -226,8 +245,7 @@ class Aggregate:
             # Files of other tools may lack either the count or the records.
             "irrelevant": max(irrelevant, session.num_irrelevant or 0),
         }
-        for name, count in counts.items():
-            self._memories[name] += count
+        _add_counts(self._memories, counts)
         self._shares["correctness"].add(correctness)
         for name in ("hallucination", "irrelevant"):
             self._shares[name].add(counts[name] / session.num_memories)
@@ -241,11 +259,13 @@ class Aggregate:
             self._answers[question.answer_label] = self._answers.get(question.answer_label, 0) + 1
         if question.evidence_hit_rate is not None:
             self._evidence_covered += question.evidence_covered_count or 0
+            self._evidence_valid += question.num_evidence
+        if question.evidence_hit_rate is not None or question.evidence_reasoning not in _UNASKED:
             self._evidence_total += question.num_evidence
 
     def metrics(self, baseline_id: str) -> dict[str, Any]:
         """Return the content of the file, in the order of the format."""
-        updates, interference = sum(self._updates.values()), sum(self._interference.values())
+        updated, rejected = sum(self._updates.values()), sum(self._interference.values())
         return {
             "baseline_id": baseline_id,
             "memory_recall": {
@@ -262,14 +282,14 @@ class Aggregate:
                 **{f"total_{name}": count for name, count in self._memories.items()},
             },
             "update_handling": {
-                "score": _ratio(self._updates["updated"] + 0.5 * self._updates["both"], updates),
+                "score": _ratio(self._updates["updated"] + 0.5 * self._updates["both"], updated),
                 **{f"num_{name}": count for name, count in self._updates.items()},
-                "num_total": updates,
+                "num_total": self._update_points,
             },
             "interference_rejection": {
-                "score": _ratio(self._interference["rejected"], interference),
+                "score": _ratio(self._interference["rejected"], rejected),
                 **{f"num_{name}": count for name, count in self._interference.items()},
-                "num_total": interference,
+                "num_total": self._interference_points,
             },
             "question_answering": {
                 "correct_ratio": _ratio(self._answers[CORRECT], self._valid),
@@ -279,7 +299,7 @@ class Aggregate:
                 "num_valid": self._valid,
             },
             "evidence_coverage": {
-                "hit_rate": _ratio(self._evidence_covered, self._evidence_total),
+                "hit_rate": _ratio(self._evidence_covered, self._evidence_valid),
                 "num_covered": self._evidence_covered,
                 "num_total": self._evidence_total,
             },
@@ -304,6 +324,16 @@ def aggregate_records(
         if question is not UNSET:
             aggregate.add_question(question)
     return aggregate.metrics(baseline_id)
+
+
+def _asked(records: Sequence[PointLabel]) -> int:
+    """Return about how many points the judge was asked, with a valid verdict or not."""
+    return sum(record.label is not None or record.reasoning not in _UNASKED for record in records)
+
+
+def _add_counts(total: dict[str, int], counts: Mapping[str, int]) -> None:
+    for name, count in counts.items():
+        total[name] += count
 
 
 class _Mean:

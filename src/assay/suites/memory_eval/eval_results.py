@@ -32,6 +32,7 @@ from assay.suites.memory_eval.record_files import (
 from assay.suites.memory_eval.recorded import QUESTIONS, SESSIONS, baseline_named
 from assay.suites.memory_eval.rows import (
     CITES,
+    FAILED,
     FILES_SET,
     QaRow,
     SampleRows,
@@ -355,7 +356,9 @@ def _question_records(part: str, line: RecordLine[QaRow]) -> list[Record]:
     if trace.get(CITES) is False:
         data["plain"] = True
     if isinstance(trace.get("error"), str):
-        data |= {"error": trace["error"], "search_failed": True}
+        data["error"] = trace["error"]
+        if trace.get(FAILED) != "answer":
+            data["search_failed"] = True
     return [
         Record(*UNPLACED, try_=1, kind=ANSWER, part=part, data=data),
         Record(*UNPLACED, try_=1, kind=IMPORTED, part=part, data={"question": _whole(line)}),

@@ -91,7 +91,9 @@ class EvalReader:
         )
         for metric, records, total, raw_points in points:
             labels = sum(record.label is not None for record in records)
-            self._tell(where, f"{metric}_total_items", total, labels, "labelled points")
+            # Some tools count points without a valid label, too, as assay does.
+            if total != len(records):
+                self._tell(where, f"{metric}_total_items", total, labels, "labelled points")
             texts = {point.name: point.content for point in gold_points(raw_points)}
             names = unique_names([str(record.memory_id) for record in records])
             for name, record in zip(names, records, strict=True):

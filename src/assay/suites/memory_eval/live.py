@@ -39,6 +39,7 @@ from assay.suites.memory_eval.options import MemoryEvalOptions
 from assay.suites.memory_eval.row_source import Baseline, RowSource, SampleLines
 from assay.suites.memory_eval.rows import (
     CITES,
+    FAILED,
     AnswerRow,
     GoldState,
     MemoryDelta,
@@ -79,7 +80,12 @@ class LiveSource(RowSource):
         self.folders = {name: output / name if len(self.memories) > 1 else output for name in self.memories}
         self._prompt = cited_prompt(Path(options.answer_prompt) if options.answer_prompt else None)
         memories = MemorySet(
-            self.memories, options.embedder, spec.timeout, spec.seed, options.embedder_kwargs
+            self.memories,
+            options.embedder,
+            spec.timeout,
+            spec.seed,
+            options.embedder_kwargs,
+            has_model=bool(build_model(spec, options)),
         )
         self._needing_evidence = memories.needing_evidence
         self.solver = SessionsSolver(memories, options.top_k, self._prompt)
@@ -210,7 +216,7 @@ class LiveSource(RowSource):
         calls = [
             PlannedCalls(what=f"{name} itself", model=build_model(self._spec, self._options))
             for name, plugin in self.memories.items()
-            if plugin.about.asks
+            if plugin.about.asks and build_model(self._spec, self._options)
         ]
         questions = input_tokens = output_tokens = 0
         for plugin in self.memories.values():
@@ -404,8 +410,10 @@ class RowBuilder:
             trace["items"] = [{"memory_id": name, "trace": values} for name, values in traces]
         if data.get("plain"):
             trace[CITES] = False
-        if data.get("search_failed"):
+        if "error" in data:
             trace["error"] = data["error"]
+            if not data.get("search_failed"):
+                trace[FAILED] = "answer"
         return trace
 
     def _hits(self, data: dict[str, Any]) -> list[tuple[str, str, float]]:

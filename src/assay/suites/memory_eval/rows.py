@@ -180,6 +180,8 @@ encode = msgspec.json.Encoder().encode
 
 CITES = "cites"
 """Key of `raw_trace`. It is False if the answer prompt asks for no citations: their coverage is then not measured."""
+FAILED = "failed"
+"""Key of `raw_trace` beside `error`. It is "answer" if the call of the answer failed, and absent after a search."""
 
 FILES_SET = "files"
 """The set of samples that are known from result files only, not from their data."""

@@ -241,10 +241,10 @@ class EvalScorer(Scorer):
         verdicts = [*map(_checked, questions, await self._panel.verdicts(questions, ctx))]
         scores: list[Score] = []
         for task, place in zip(tasks, places, strict=True):
-            scores += self._scores(view, task, verdicts[place])
+            scores += self._scores(view, task, verdicts[place], place)
         return scores
 
-    def _scores(self, view: View, task: JudgeTask, verdict: Verdict) -> Iterator[Score]:
+    def _scores(self, view: View, task: JudgeTask, verdict: Verdict, number: int) -> Iterator[Score]:
         for place, metric in enumerate(task.metrics):
             data = dict(task.about)
             if place == 0:
@@ -264,6 +264,8 @@ class EvalScorer(Scorer):
                 status, reason, expected = "not_applicable", task.nothing, None
             elif not verdict.valid:
                 status = "invalid"
+                # One verdict may spoil several scores. Whoever counts verdicts needs to know.
+                data["verdict"] = number
             else:
                 worth = LABEL_WORTH[metric]
                 numerator = sum(

@@ -34,6 +34,7 @@ from assay.suites.memory_eval.scorers import (
     F1,
     HALLUCINATION,
     INTERFERENCE,
+    METRICS_BY_KIND,
     NOT_CITED,
     RECALL,
     RETRIEVED,
@@ -83,6 +84,8 @@ _UNITS = {
 # Metrics by question type and difficulty: with a judge, and without one.
 _JUDGED_SLICE, _LEXICAL_SLICE = (ANSWER, EVIDENCE, F1), (F1, BLEU1)
 _SLICED = frozenset({*_JUDGED_SLICE, *_LEXICAL_SLICE})
+# The kind of question whose verdict a metric is computed from.
+_KINDS = {metric: kind for kind, metrics in METRICS_BY_KIND.items() for metric in metrics}
 # Limit for summary.json, which keeps the failed samples of the report.
 _MOST_FAILURES = 100
 
@@ -190,6 +193,7 @@ class BaselineTally:
         self._difficulties: dict[str, DimensionTallies] = defaultdict(DimensionTallies)
         self._voted: Counter[str] = Counter()
         self._flaky: Counter[str] = Counter()
+        self._invalid_verdicts: set[tuple[int, object]] = set()
         self._failures: list[Example] = []
         self._seconds: dict[str, array[float]] = {
             stage: array("d") for stage in (BUILD, RETRIEVE, stage_usage.ANSWER)
@@ -247,6 +251,10 @@ class BaselineTally:
     def _add_score(self, score: Score, cluster: int) -> None:
         data = score.data or {}
         self._metrics.add(score, cluster)
+        if score.status == "invalid":
+            # Imported verdicts have no number: one of a part and a kind of question.
+            own = data.get("verdict", (score.part, _KINDS.get(score.metric)))
+            self._invalid_verdicts.add((cluster, own))
         if "type" in data:
             for group in (self._types[data["type"]], self._difficulties[data["difficulty"]]):
                 if score.metric in _SLICED:
@@ -278,6 +286,7 @@ class BaselineTally:
             judges=list(judges),
             answered=answered_questions([self]),
             errors=self.errors.all(),
+            invalid_verdicts=len(self._invalid_verdicts) if is_judged else None,
         )
 
     def stages(self) -> dict[str, StageNumbers]:

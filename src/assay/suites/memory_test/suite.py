@@ -149,7 +149,12 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         self._data = Path(options.data)
         self._answers = not options.no_answer
         memory_set = MemorySet(
-            self.memories, options.embedder, spec.timeout, spec.seed, options.embedder_kwargs
+            self.memories,
+            options.embedder,
+            spec.timeout,
+            spec.seed,
+            options.embedder_kwargs,
+            has_model=bool(build_model(spec, options)),
         )
         self._protocol = find_protocol(options.protocol)
         if self._protocol is None or options.answer_prompt:
@@ -326,10 +331,8 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         """Return the planned calls. Answer calls are exact, tokens are estimates, calls by memories are unknown."""
         planned: list[PlannedCalls] = []
         for name, plugin in self.memories.items():
-            if plugin.about.asks:
-                planned.append(
-                    PlannedCalls(what=f"{name} itself", model=build_model(self.spec, self.options))
-                )
+            if plugin.about.asks and (model := build_model(self.spec, self.options)):
+                planned.append(PlannedCalls(what=f"{name} itself", model=model))
         if self._answers:
             tokens = [
                 plan.input_tokens(

@@ -16,7 +16,7 @@ from assay.core.suite import CaseContent, ListedRows, Outcome, Results, Row, Row
 from assay.solvers.memory.conversation import QuestionInput
 from assay.solvers.memory.memory_set import MemorySet
 from assay.solvers.memory.options import MemoryOptions
-from assay.solvers.memory.roles import memory_roles
+from assay.solvers.memory.roles import build_model, memory_roles
 from assay.solvers.memory.settings import MemorySetting, find_settings
 from assay.solvers.memory.trial import Show, TrialInputs, TrialSolver
 from assay.suites.memory_test.conversation import Conversation
@@ -120,6 +120,7 @@ class TrialSuite(Suite[MemoryTryOptions, Conversation]):
             spec.timeout,
             spec.seed,
             options.embedder_kwargs,
+            has_model=bool(build_model(spec, options)),
         )
         self.solver = TrialSolver(memories, options.top_k, show)
         self.roles = memory_roles(spec, options, answers=False, asking=memories.asking)
