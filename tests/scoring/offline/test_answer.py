@@ -98,6 +98,7 @@ NEGATION = (
         ("Is she a vegetarian?", "She is not vegetarian", "She is vegetarian"),
         ("What does he think of fish?", "He does not like fish", "He likes fish"),
         ("Where is the wine?", "They never keep it in the cellar", "They keep it in the cellar"),
+        ("Which instrument does she play?", "the harp", "She does not play the harp."),
         ("他喜欢鱼吗？", "他不喜欢鱼", "他喜欢鱼"),
     ],
     [
@@ -106,6 +107,12 @@ NEGATION = (
         ("How is she?", "She is not only tired but hungry", "She is tired and hungry"),
         ("What is the plan?", "She will not move to Rome", "She decided against moving to Rome"),
         ("Why did he not come?", "He was not well", "He was not feeling well"),
+        (
+            "Which instrument does she play?",
+            "the harp",
+            "The harp, but she does not take the harp to school.",
+        ),
+        ("Which instrument does she play?", "the harp", "She does not only play the harp."),
     ],
 )
 OPPOSITE = (
@@ -256,7 +263,9 @@ def test_missing_parts_are_omissions(question: str, reference: str, response: st
 def test_unknown_references_accept_only_abstentions(reference: str) -> None:
     """If the reference is unknown or empty, an abstention is correct and any claim is a hallucination."""
     assert judged("Her birthday?", reference, "That was not mentioned.").labels == (CORRECT,)
+    assert judged("Her birthday?", reference, "There is nothing about this in my notes.").labels == (CORRECT,)
     assert judged("Her birthday?", reference, "记忆中没有提及。").labels == (CORRECT,)
+    assert judged("Her birthday?", reference, "我没有这方面的信息。").labels == (CORRECT,)
     assert judged("Her birthday?", reference, "It is on 7 May.").labels == (HALLUCINATION,)
 
 

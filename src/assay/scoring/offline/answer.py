@@ -32,6 +32,7 @@ from assay.scoring.offline.words import (
     abstains,
     are_similar,
     common_words,
+    denied_clauses,
     denied_words,
     fold,
     function_words,
@@ -409,11 +410,15 @@ class _AnswerComparison:
     def _denial(self) -> AnswerFinding | None:
         """The response negates a word that the reference affirms."""
         denied = denied_words(self.response.text)
-        if not denied or is_negated(self.reference.text) or is_negated(self.question.text):
+        clauses = denied_clauses(self.response.text)
+        if not (denied or clauses) or is_negated(self.reference.text) or is_negated(self.question.text):
             return None
         others = (word for word in self.reference.words if word.isdecimal() or not self.content)
         affirmed = frozenset([*self.content, *others]) - denied_words(self.reference.text)
-        if affirmed.isdisjoint(denied):
+        # Said once, in a clause that denies it. What is said again elsewhere may be affirmed there.
+        is_denied = bool(affirmed) and any(affirmed <= clause for clause in clauses)
+        is_denied = is_denied and all(self.response.words.count(word) == 1 for word in affirmed)
+        if not is_denied and affirmed.isdisjoint(denied):
             return None
         return AnswerFinding(0.3, "the answer denies what the reference says", made_up=True)
 
