@@ -191,7 +191,7 @@ class _AnswerComparison:
         # The words that carry the answer: those of the question only if there are no others.
         self.content = [word for word in words if word not in self.question_words] or words
         self.items = self._list_items()
-        asked = _HOW_MANY.search(question.text)
+        asked = _HOW_MANY.search(question.text) if "any" in question.text else None
         # The things that are counted, if the question asks how many there are.
         self.counted = frozenset(_leading_content(words_of(asked[1]))) if asked else frozenset()
         self.same_yes_or_no = self._same_yes_or_no()

@@ -69,12 +69,13 @@ _RATE = re.compile(
     rf"|\b(?P<adverb>{'|'.join(_ADVERBS)})\b|每(?P<chinese>天|周|个?星期|个?月|年|个?小时)",
     re.IGNORECASE,
 )
-_RATE_HINT = re.compile(r"every|each|per|\ban?\b|ly\b|annual|每", re.IGNORECASE)
+# Every rate has one of these in lower case.
+_RATE_HINT = re.compile("day|week|month|year|hour|minute|night|morning|evening|afternoon|annual|daily|每")
 
 
 def rates_in(text: str) -> list[float]:
     """Return the days between two times: 7 for `every week`, `weekly` and `3 times a week`, 14 for `every 2 weeks`."""
-    if not _RATE_HINT.search(text):
+    if not _RATE_HINT.search(text.lower()):
         return []
     rates = []
     for match in _RATE.finditer(text):
