@@ -176,6 +176,8 @@ RATE = (
 UNIT = (
     [
         ("How much was it?", "$20", "20 euros"),
+        ("How much was it?", "$20", "€20"),
+        ("How much was it?", "20%", "$20"),
         ("How far is it?", "5 km", "5 miles"),
         ("How heavy is it?", "3 kg", "3 pounds"),
     ],
@@ -203,7 +205,10 @@ COUNT = (
     ],
 )
 YES_WITH_LIMITS = (
-    [("Did Ana and Bo both join the dance contest?", "Yes", "Only Bo joined the dance contest.")],
+    [
+        ("Did Ana and Bo both join the dance contest?", "Yes", "Only Bo joined the dance contest."),
+        ("Did Ana and Bo both join the dance contest?", "Yes", "Just Bo joined the dance contest."),
+    ],
     [("Did Ana and Bo both join the dance contest?", "Yes", "Ana and Bo both joined the dance contest.")],
 )
 CONTRADICTIONS = {

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from assay.scoring.offline.dates import Dated, agree, dates_in, is_other_year, is_vaguer, nearness, overlap
 from assay.scoring.offline.guesses import BETWEEN_DATES, OR, candidates_in
-from assay.scoring.offline.measures import clock_times_in, rates_in, same_rate, units_in
+from assay.scoring.offline.measures import clock_times_in, number_of_other_unit, rates_in, same_rate
 from assay.scoring.offline.numbers import (
     Duration,
     durations_in,
@@ -167,7 +167,9 @@ def _judge_by(question: AnswerQuestion, reference_text: str) -> Verdict:
     """Return the verdict on an answer by one of the references."""
     reference, response = parse_text(reference_text), parse_text(question.response)
     # Texts without words, such as `!`, are compared as they are.
-    if (reference.words or reference_text.strip()) == (response.words or question.response.strip()):
+    is_same = (reference.words or reference_text.strip()) == (response.words or question.response.strip())
+    # `€50` and `$50` have the same words.
+    if is_same and number_of_other_unit(reference.text, response.text) is None:
         return Verdict((CORRECT,), "the same words as the reference", sure=(1.0,))
     if not reference.words or is_unknown(reference.text):
         if abstains(response.text):
@@ -379,11 +381,8 @@ class _AnswerComparison:
                 halves = {time.half for time in times if time.minutes == expected.minutes}
                 if expected.half and halves and not halves & {expected.half, ""}:
                     return AnswerFinding(0.3, "another half of the day", made_up=True)
-        if expected_units := units_in(reference):
-            units = units_in(text)
-            for value in expected_units.keys() & units.keys():
-                if expected_units[value].isdisjoint(units[value]):
-                    return AnswerFinding(0.3, f"{value:g} of another unit", made_up=True)
+        if (number := number_of_other_unit(reference, text)) is not None:
+            return AnswerFinding(0.3, f"{number:g} of another unit", made_up=True)
         return None
 
     def _other_count(self) -> AnswerFinding | None:

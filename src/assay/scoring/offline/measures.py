@@ -143,3 +143,11 @@ def units_in(text: str) -> dict[float, frozenset[int]]:
         unit = _UNITS[(match["sign"] or match["unit"]).lower()]
         units[value] = units.get(value, frozenset()) | unit
     return units
+
+
+def number_of_other_unit(reference: str, response: str) -> float | None:
+    """Return a number that has a unit in both texts, but not the same. None if there is none."""
+    expected = units_in(reference)
+    units = units_in(response) if expected else {}
+    others = (value for value in expected if value in units and expected[value].isdisjoint(units[value]))
+    return next(others, None)

@@ -182,7 +182,7 @@ _NEGATIVE = re.compile(
     re.IGNORECASE,
 )
 _RESTRICTION = re.compile(
-    r"\b(?:only|except|hardly|rarely|barely|whereas|unlike)\b|只|除了|仅", re.IGNORECASE
+    r"^\W*just\b|\b(?:only|except|hardly|rarely|barely|whereas|unlike)\b|只|除了|仅", re.IGNORECASE
 )
 
 
