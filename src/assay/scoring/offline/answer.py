@@ -443,8 +443,8 @@ class _AnswerComparison:
             # A response may repeat the question, unless the question asks which of the two it is.
             if word not in self.question_words:
                 others -= self.question_words
-            places = _Places.of(word, expected) if others else _NOWHERE
-            if any(places.meet(_Places.of(other, words)) for other in others):
+            places = _WordPlaces.of(word, expected) if others else _NOWHERE
+            if any(places.meet(_WordPlaces.of(other, words)) for other in others):
                 return AnswerFinding(0.3, "the opposite of a word of the reference", made_up=True)
         return None
 
@@ -538,7 +538,7 @@ def _leading_content(words: Sequence[str]) -> list[str]:
     return list(takewhile(lambda word: word not in function_words(), words))
 
 
-class _Places(NamedTuple):
+class _WordPlaces(NamedTuple):
     """The content words after and before a word in a text. `last` are the words before it where none is after it."""
 
     after: frozenset[str]
@@ -546,19 +546,19 @@ class _Places(NamedTuple):
     last: frozenset[str]
 
     @classmethod
-    def of(cls, word: str, words: Sequence[str]) -> _Places:
+    def of(cls, word: str, words: Sequence[str]) -> _WordPlaces:
         content = [each for each in words if each == word or each not in function_words()]
         pairs = list(pairwise(content))
         before = frozenset(one for one, two in pairs if two == word)
         last = frozenset(content[-2:-1]) if content[-1] == word else frozenset()
         return cls(frozenset(two for one, two in pairs if one == word), before, last)
 
-    def meet(self, other: _Places) -> bool:
+    def meet(self, other: _WordPlaces) -> bool:
         """Return whether the words are in the same place: before the same word, or after it at the end of a text."""
         return bool(self.after & other.after or self.last & other.before or other.last & self.before)
 
 
-_NOWHERE = _Places(frozenset(), frozenset(), frozenset())
+_NOWHERE = _WordPlaces(frozenset(), frozenset(), frozenset())
 
 
 def _weighted_share(wanted: list[str], present: frozenset[str]) -> float:

@@ -51,7 +51,7 @@ _BEGINS_UNKNOWN = re.compile(
 
 
 def alternatives_in(reference: str) -> list[str]:
-    """Return the answers of which each is right: the reference itself, unless it names others that are acceptable."""
+    """Return the answers of which each is right: the parts of the reference that name one, and the reference itself."""
     lower = reference.lower()
     if len(reference) > _MOST_CHARACTERS or ("accept" not in lower and "answer" not in lower):
         return [reference]
@@ -63,7 +63,9 @@ def alternatives_in(reference: str) -> list[str]:
             others += _answers_in(match["answer"])
         else:
             answers.append(sentence)
-    return [each for each in (" ".join(answers), *others) if each.strip()] or [reference]
+    if not others:
+        return [reference]
+    return [each for each in (" ".join(answers), *others, reference) if each.strip()]
 
 
 def _answers_in(text: str) -> list[str]:
