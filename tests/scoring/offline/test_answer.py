@@ -193,6 +193,7 @@ COUNT = (
     [
         ("How many projects have I led?", "2", "You have led 13 projects: 1. A new shop. 2. A market study."),
         ("How many sisters does she have?", "3", "She has 3 dogs and 2 sisters."),
+        ("How many sisters does she have?", "7", "On 7 May 2023 she had 2 sisters."),
         ("How many matches has he won?", "four", "He has won five matches and calls the last his fourth."),
     ],
     [

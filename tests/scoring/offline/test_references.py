@@ -37,6 +37,7 @@ def test_alternatives(reference: str, answers: list[str]) -> None:
         ("The user would prefer tea.", False),
         ("Ana would appreciate advice.", False),
         ("The answer is 7.", False),
+        ("The answer should be 7.", False),
     ],
 )
 def test_rubrics(reference: str, rubric: bool) -> None:

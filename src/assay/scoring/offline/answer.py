@@ -91,9 +91,10 @@ _MOST_CHARACTERS = 20_000
 
 
 class ParsedText(NamedTuple):
-    """The parts of a text that are compared. `words` are all words, `undated_words` those outside dates."""
+    """The parts of a text that are compared. `words` are all words; `undated` and `undated_words` are outside dates."""
 
     text: str
+    undated: str
     words: tuple[str, ...]
     undated_words: tuple[str, ...]
     numbers: tuple[float, ...]
@@ -128,7 +129,7 @@ def parse_text(text: str) -> ParsedText:
     undated_words = words_of(undated) if dates else words
     numbers = tuple(numbers_in(undated))
     durations = tuple(durations_in(undated))
-    return ParsedText(plain, words, undated_words, numbers, durations, dates)
+    return ParsedText(plain, undated, words, undated_words, numbers, durations, dates)
 
 
 class AnswerFinding(NamedTuple):
@@ -348,7 +349,7 @@ class _AnswerComparison:
             return None
         numbers = self.response.numbers
         if self.counted:
-            numbers = tuple(numbers_in(without_list_markers(self.response.text)))
+            numbers = tuple(numbers_in(without_list_markers(self.response.undated)))
         expected, present = Counter(self.reference.numbers), Counter(numbers)
         asked = frozenset(self.question.numbers)
         other = [number for number in present if number not in expected and number not in asked]
@@ -394,7 +395,7 @@ class _AnswerComparison:
             return None
         (number,) = self.reference.numbers
         counts: list[float] = []
-        for match in _COUNT.finditer(self.response.text):
+        for match in _COUNT.finditer(self.response.undated):
             value, things = number_of(match["number"]), _leading_content(words_of(match["words"]))
             is_asked = not self.counted.isdisjoint(things)
             # Without a thing it may be the answer, `3 of them`, unless it is a place in an order: `his fourth`.

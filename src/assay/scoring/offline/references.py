@@ -1,13 +1,15 @@
 """Reads references that are more than one answer: alternatives, rubrics, and notes that nothing is known.
 
-alternatives_in("17 days. 18 days (including the last day) is also acceptable.")  # ["17 days.", "18 days"]
+    alternatives_in("17 days. 18 days is also acceptable.")  # ["17 days.", "18 days", the whole reference]
+
+The forms are those of published data sets.
 """
 
 from __future__ import annotations
 
 import re
 
-from assay.scoring.offline.words import abstains, fold, words_of
+from assay.scoring.offline.words import abstains, words_of
 
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])")
 # `0. You mentioned none.` is one sentence: the first full stop ends no words.
@@ -25,7 +27,8 @@ _ANSWERS = re.compile(
     r"(?:an\s+|the\s+)?(?:answers?|responses?)\s+(?:of|such as|like|that say)?\s*", re.IGNORECASE
 )
 _RANGE = re.compile(
-    r"(?:ranging\s+)?(?:from|between)\s+(?P<first>\d{1,4})(?P<unit>\s+\w+)?\s+(?:to|and)\s+(?P<last>\d{1,4})(?P<last_unit>\s+\w+)?",
+    r"(?:ranging\s+)?(?:from|between)\s+(?P<first>\d{1,4})(?P<unit>\s+\w+)?\s+(?:to|and)\s+"
+    r"(?P<last>\d{1,4})(?P<last_unit>\s+\w+)?",
     re.IGNORECASE,
 )
 _WIDEST_RANGE = 100
@@ -36,7 +39,8 @@ _MOST_CHARACTERS = 2_000
 _RUBRIC = re.compile(
     r"\buser (?:would|might|may|will)(?: not)?(?: also)? (?:prefer|appreciate|expect|like|want) (?:\w+[\s-]){0,4}?"
     r"(?:(?:response|answer|suggestion|recommendation|idea|tip)s?|advice)\b"
-    r"|^\W*(?:an? |the |any )?(?:good |ideal |right )?(?:response|answer|reply|assistant) (?:should|must|needs? to)\b"
+    r"|^\W*(?:an? |the |any )?(?:good |ideal |right )?(?:response|answer|reply|assistant) "
+    r"(?:should|must|needs? to)(?! be\b)"
 )
 # Most words of a sentence that means "not known". A longer one also states something, unless it begins with it.
 _MOST_UNKNOWN_WORDS = 12
@@ -89,7 +93,7 @@ def is_rubric(reference: str) -> bool:
 
 
 def is_unknown(reference: str) -> bool:
-    """Return whether the reference says that the answer is not known. Its first sentence decides.
+    """Return whether a folded reference says that the answer is not known. Its first sentence decides.
 
     The other sentences say what is known instead: `You did not mention this. You mentioned a cat, but no hamster.`
     """
@@ -98,4 +102,4 @@ def is_unknown(reference: str) -> bool:
     first = _FIRST_SENTENCE_END.split(reference[:_MOST_CHARACTERS].strip(), maxsplit=1)[0]
     if not abstains(first):
         return False
-    return len(words_of(fold(first))) <= _MOST_UNKNOWN_WORDS or bool(_BEGINS_UNKNOWN.match(fold(first)))
+    return len(words_of(first)) <= _MOST_UNKNOWN_WORDS or bool(_BEGINS_UNKNOWN.match(first))

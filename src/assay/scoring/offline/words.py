@@ -171,13 +171,15 @@ _DENIED_CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE_END = re.compile(
-    r"\b(?:but|because|since|so|and|or|instead|until|till|unless|when|while|if|except|than|before|after|although|though)\b",
+    r"\b(?:but|because|since|so|and|or|instead|until|till|unless|when|while|if|except|than|before|after|although"
+    r"|though)\b",
     re.IGNORECASE,
 )
 _NEGATIVE = re.compile(
-    r"\b(?:no|not|none|nothing|nobody|nor|neither|never|cannot|without|unlikely|hardly|rarely|barely|little|few|less|than|instead"
-    r"|except|unable|former|formerly|used to|gave up|give up|given up|away from|rid of|far from|against|opposite|off)\b"
-    r"|\b(?:avoid|dislike|hate|refus|declin|reject|stop|quit|ceas|end|lack|fail|skip|miss|forg[eo]t|lost|los[ei]|oppos|den[iy]|unwilling|un[a-z]{4}|non-)"
+    r"\b(?:no|not|none|nothing|nobody|nor|neither|never|cannot|without|hardly|rarely|barely|little|few|less|than"
+    r"|instead|except|former|formerly|used to|gave up|give up|given up|away from|rid of|far from|against|opposite"
+    r"|off)\b|\b(?:avoid|dislike|hate|refus|declin|reject|stop|quit|ceas|end|lack|fail|skip|miss|forg[eo]t|lost|los[ei]|oppos"
+    r"|den[iy]|un[a-z]{4}|non-)"
     r"|不|没|未|无|别|拒",
     re.IGNORECASE,
 )
