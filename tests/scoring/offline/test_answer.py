@@ -98,6 +98,7 @@ NEGATION = (
         ("Is she a vegetarian?", "She is not vegetarian", "She is vegetarian"),
         ("What does he think of fish?", "He does not like fish", "He likes fish"),
         ("Where is the wine?", "They never keep it in the cellar", "They keep it in the cellar"),
+        ("Which instrument does she play?", "the harp", "She does not play the harp."),
         ("他喜欢鱼吗？", "他不喜欢鱼", "他喜欢鱼"),
     ],
     [
@@ -106,6 +107,12 @@ NEGATION = (
         ("How is she?", "She is not only tired but hungry", "She is tired and hungry"),
         ("What is the plan?", "She will not move to Rome", "She decided against moving to Rome"),
         ("Why did he not come?", "He was not well", "He was not feeling well"),
+        (
+            "Which instrument does she play?",
+            "the harp",
+            "The harp, but she does not take the harp to school.",
+        ),
+        ("Which instrument does she play?", "the harp", "She does not only play the harp."),
     ],
 )
 OPPOSITE = (
@@ -169,6 +176,8 @@ RATE = (
 UNIT = (
     [
         ("How much was it?", "$20", "20 euros"),
+        ("How much was it?", "$20", "€20"),
+        ("How much was it?", "20%", "$20"),
         ("How far is it?", "5 km", "5 miles"),
         ("How heavy is it?", "3 kg", "3 pounds"),
     ],
@@ -184,6 +193,7 @@ COUNT = (
     [
         ("How many projects have I led?", "2", "You have led 13 projects: 1. A new shop. 2. A market study."),
         ("How many sisters does she have?", "3", "She has 3 dogs and 2 sisters."),
+        ("How many sisters does she have?", "7", "On 7 May 2023 she had 2 sisters."),
         ("How many matches has he won?", "four", "He has won five matches and calls the last his fourth."),
     ],
     [
@@ -196,7 +206,10 @@ COUNT = (
     ],
 )
 YES_WITH_LIMITS = (
-    [("Did Ana and Bo both join the dance contest?", "Yes", "Only Bo joined the dance contest.")],
+    [
+        ("Did Ana and Bo both join the dance contest?", "Yes", "Only Bo joined the dance contest."),
+        ("Did Ana and Bo both join the dance contest?", "Yes", "Just Bo joined the dance contest."),
+    ],
     [("Did Ana and Bo both join the dance contest?", "Yes", "Ana and Bo both joined the dance contest.")],
 )
 CONTRADICTIONS = {
@@ -256,7 +269,9 @@ def test_missing_parts_are_omissions(question: str, reference: str, response: st
 def test_unknown_references_accept_only_abstentions(reference: str) -> None:
     """If the reference is unknown or empty, an abstention is correct and any claim is a hallucination."""
     assert judged("Her birthday?", reference, "That was not mentioned.").labels == (CORRECT,)
+    assert judged("Her birthday?", reference, "There is nothing about this in my notes.").labels == (CORRECT,)
     assert judged("Her birthday?", reference, "记忆中没有提及。").labels == (CORRECT,)
+    assert judged("Her birthday?", reference, "我没有这方面的信息。").labels == (CORRECT,)
     assert judged("Her birthday?", reference, "It is on 7 May.").labels == (HALLUCINATION,)
 
 
@@ -358,6 +373,29 @@ TEXTS = st.text(max_size=60) | st.lists(
                 "不",
             ),
             *(",", ".", "-", "unknown", "the", "last Friday", "between", "and", "to", "2 weeks"),
+            *(
+                "an hour",
+                "half",
+                "am",
+                "every",
+                "week",
+                "$20",
+                "€20",
+                "1.",
+                "2)",
+                "how many",
+                "before",
+                "after",
+            ),
+            *(
+                "around",
+                "is also acceptable.",
+                "user would prefer",
+                "nothing about",
+                "mınute",
+                "only",
+                "每天",
+            ),
         ]
     ),
     max_size=9,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assay.scoring.offline.measures import ClockTime, clock_times_in, rates_in, same_rate, units_in
-from assay.scoring.offline.numbers import in_digits
+from assay.scoring.offline.numbers import durations_in, in_digits
 from assay.scoring.offline.words import fold
 
 
@@ -70,6 +70,13 @@ def test_rates_in_other_units_are_nearly_equal() -> None:
 def test_units(one: str, two: str, same: bool) -> None:
     (first,), (second,) = units_in(one).values(), units_in(two).values()
     assert bool(first & second) is same
+
+
+def test_letters_of_other_alphabets_are_no_names() -> None:
+    """`i` matches the Turkish i without a dot in a pattern that ignores case, but no table has it."""
+    text = "5 mınutes a day, every mınute, 5 mıles"
+    assert [each.unit for each in durations_in(text)] == []
+    assert (rates_in(text), units_in(text)) == ([], {})
 
 
 @pytest.mark.parametrize("text", ["1" * 9000, "every " + "9" * 9000 + " days", "$" * 9000, "1:" * 9000])

@@ -24,7 +24,8 @@ from assay.scoring.offline.references import alternatives_in, is_rubric, is_unkn
     ],
 )
 def test_alternatives(reference: str, answers: list[str]) -> None:
-    assert alternatives_in(reference) == answers
+    """The reference itself is always one of them."""
+    assert alternatives_in(reference) == list(dict.fromkeys([*answers, reference]))
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,7 @@ def test_alternatives(reference: str, answers: list[str]) -> None:
         ("The user would prefer tea.", False),
         ("Ana would appreciate advice.", False),
         ("The answer is 7.", False),
+        ("The answer should be 7.", False),
     ],
 )
 def test_rubrics(reference: str, rubric: bool) -> None:

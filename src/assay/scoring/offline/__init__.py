@@ -1,8 +1,9 @@
 """`offline`: a deterministic judge that compares words, numbers and dates. It calls no model.
 
 `answer.py` judges answers to questions, `memories.py` judges everything about memories. Both parse texts with
-`words.py`, `numbers.py` and `dates.py`. `guesses.py` finds answers that name several candidates. `index.py` finds the
-texts that share words with a memory point.
+`words.py`, `numbers.py` and `dates.py`. For answers, `references.py` reads references that are not one answer,
+`measures.py` finds times of day, rates and units, and `guesses.py` finds several candidates. `index.py` finds the texts
+that share words with a memory point.
 
 Weights and thresholds were chosen on half of the LoCoMo conversations. `make judges` measures the judge on both
 halves; docs/judges.md has the figures. Any change of the code or of a word list changes FINGERPRINT: then run

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from assay.scoring.offline.dates import Dated, agree, dates_in, is_other_year, is_vaguer, nearness, overlap
 from assay.scoring.offline.guesses import BETWEEN_DATES, OR, candidates_in
-from assay.scoring.offline.measures import clock_times_in, rates_in, same_rate, units_in
+from assay.scoring.offline.measures import clock_times_in, number_of_other_unit, rates_in, same_rate
 from assay.scoring.offline.numbers import (
     Duration,
     durations_in,
@@ -32,6 +32,7 @@ from assay.scoring.offline.words import (
     abstains,
     are_similar,
     common_words,
+    denied_clauses,
     denied_words,
     fold,
     function_words,
@@ -90,9 +91,10 @@ _MOST_CHARACTERS = 20_000
 
 
 class ParsedText(NamedTuple):
-    """The parts of a text that are compared. `words` are all words, `undated_words` those outside dates."""
+    """The parts of a text that are compared. `words` are all words; `undated` and `undated_words` are outside dates."""
 
     text: str
+    undated: str
     words: tuple[str, ...]
     undated_words: tuple[str, ...]
     numbers: tuple[float, ...]
@@ -127,7 +129,7 @@ def parse_text(text: str) -> ParsedText:
     undated_words = words_of(undated) if dates else words
     numbers = tuple(numbers_in(undated))
     durations = tuple(durations_in(undated))
-    return ParsedText(plain, words, undated_words, numbers, durations, dates)
+    return ParsedText(plain, undated, words, undated_words, numbers, durations, dates)
 
 
 class AnswerFinding(NamedTuple):
@@ -166,7 +168,9 @@ def _judge_by(question: AnswerQuestion, reference_text: str) -> Verdict:
     """Return the verdict on an answer by one of the references."""
     reference, response = parse_text(reference_text), parse_text(question.response)
     # Texts without words, such as `!`, are compared as they are.
-    if (reference.words or reference_text.strip()) == (response.words or question.response.strip()):
+    is_same = (reference.words or reference_text.strip()) == (response.words or question.response.strip())
+    # `€50` and `$50` have the same words.
+    if is_same and number_of_other_unit(reference.text, response.text) is None:
         return Verdict((CORRECT,), "the same words as the reference", sure=(1.0,))
     if not reference.words or is_unknown(reference.text):
         if abstains(response.text):
@@ -190,7 +194,7 @@ class _AnswerComparison:
         # The words that carry the answer: those of the question only if there are no others.
         self.content = [word for word in words if word not in self.question_words] or words
         self.items = self._list_items()
-        asked = _HOW_MANY.search(question.text)
+        asked = _HOW_MANY.search(question.text) if "any" in question.text else None
         # The things that are counted, if the question asks how many there are.
         self.counted = frozenset(_leading_content(words_of(asked[1]))) if asked else frozenset()
         self.same_yes_or_no = self._same_yes_or_no()
@@ -345,7 +349,7 @@ class _AnswerComparison:
             return None
         numbers = self.response.numbers
         if self.counted:
-            numbers = tuple(numbers_in(without_list_markers(self.response.text)))
+            numbers = tuple(numbers_in(without_list_markers(self.response.undated)))
         expected, present = Counter(self.reference.numbers), Counter(numbers)
         asked = frozenset(self.question.numbers)
         other = [number for number in present if number not in expected and number not in asked]
@@ -378,11 +382,8 @@ class _AnswerComparison:
                 halves = {time.half for time in times if time.minutes == expected.minutes}
                 if expected.half and halves and not halves & {expected.half, ""}:
                     return AnswerFinding(0.3, "another half of the day", made_up=True)
-        if expected_units := units_in(reference):
-            units = units_in(text)
-            for value in expected_units.keys() & units.keys():
-                if expected_units[value].isdisjoint(units[value]):
-                    return AnswerFinding(0.3, f"{value:g} of another unit", made_up=True)
+        if (number := number_of_other_unit(reference, text)) is not None:
+            return AnswerFinding(0.3, f"{number:g} of another unit", made_up=True)
         return None
 
     def _other_count(self) -> AnswerFinding | None:
@@ -394,7 +395,7 @@ class _AnswerComparison:
             return None
         (number,) = self.reference.numbers
         counts: list[float] = []
-        for match in _COUNT.finditer(self.response.text):
+        for match in _COUNT.finditer(self.response.undated):
             value, things = number_of(match["number"]), _leading_content(words_of(match["words"]))
             is_asked = not self.counted.isdisjoint(things)
             # Without a thing it may be the answer, `3 of them`, unless it is a place in an order: `his fourth`.
@@ -409,11 +410,15 @@ class _AnswerComparison:
     def _denial(self) -> AnswerFinding | None:
         """The response negates a word that the reference affirms."""
         denied = denied_words(self.response.text)
-        if not denied or is_negated(self.reference.text) or is_negated(self.question.text):
+        clauses = denied_clauses(self.response.text)
+        if not (denied or clauses) or is_negated(self.reference.text) or is_negated(self.question.text):
             return None
         others = (word for word in self.reference.words if word.isdecimal() or not self.content)
         affirmed = frozenset([*self.content, *others]) - denied_words(self.reference.text)
-        if affirmed.isdisjoint(denied):
+        # Said once, in a clause that denies it. What is said again elsewhere may be affirmed there.
+        is_denied = bool(affirmed) and any(affirmed <= clause for clause in clauses)
+        is_denied = is_denied and all(self.response.words.count(word) == 1 for word in affirmed)
+        if not is_denied and affirmed.isdisjoint(denied):
             return None
         return AnswerFinding(0.3, "the answer denies what the reference says", made_up=True)
 
@@ -439,8 +444,8 @@ class _AnswerComparison:
             # A response may repeat the question, unless the question asks which of the two it is.
             if word not in self.question_words:
                 others -= self.question_words
-            places = _Places.of(word, expected) if others else _NOWHERE
-            if any(places.meet(_Places.of(other, words)) for other in others):
+            places = _WordPlaces.of(word, expected) if others else _NOWHERE
+            if any(places.meet(_WordPlaces.of(other, words)) for other in others):
                 return AnswerFinding(0.3, "the opposite of a word of the reference", made_up=True)
         return None
 
@@ -534,7 +539,7 @@ def _leading_content(words: Sequence[str]) -> list[str]:
     return list(takewhile(lambda word: word not in function_words(), words))
 
 
-class _Places(NamedTuple):
+class _WordPlaces(NamedTuple):
     """The content words after and before a word in a text. `last` are the words before it where none is after it."""
 
     after: frozenset[str]
@@ -542,19 +547,19 @@ class _Places(NamedTuple):
     last: frozenset[str]
 
     @classmethod
-    def of(cls, word: str, words: Sequence[str]) -> _Places:
+    def of(cls, word: str, words: Sequence[str]) -> _WordPlaces:
         content = [each for each in words if each == word or each not in function_words()]
         pairs = list(pairwise(content))
         before = frozenset(one for one, two in pairs if two == word)
         last = frozenset(content[-2:-1]) if content[-1] == word else frozenset()
         return cls(frozenset(two for one, two in pairs if one == word), before, last)
 
-    def meet(self, other: _Places) -> bool:
+    def meet(self, other: _WordPlaces) -> bool:
         """Return whether the words are in the same place: before the same word, or after it at the end of a text."""
         return bool(self.after & other.after or self.last & other.before or other.last & self.before)
 
 
-_NOWHERE = _Places(frozenset(), frozenset(), frozenset())
+_NOWHERE = _WordPlaces(frozenset(), frozenset(), frozenset())
 
 
 def _weighted_share(wanted: list[str], present: frozenset[str]) -> float:

@@ -301,13 +301,13 @@ _RELATION = re.compile(
 _BESIDE = re.compile(
     rf"\b(?P<on>on or )?(?P<way>before|prior to|after|following)\s+{_TO_DATE}$", re.IGNORECASE
 )
-# `around 9 June` is also the day before and the day after, if the reference gives a relative date.
-_ABOUT = "about"
-_NEAR = re.compile(rf"\b(?:around|about|approximately|roughly|circa)\s+{_TO_DATE}$", re.IGNORECASE)
+# `around 9 June` is also the day before and the day after; in an answer, only for a reference with a relative date.
+_AROUND_DAY = "around"
+_NEAR = re.compile(rf"\b(?:around|approximately|roughly|circa)\s+{_TO_DATE}$", re.IGNORECASE)
 # Words of which each of the patterns needs one, in lower case. Most dates have none of them before.
 _RELATION_HINT = re.compile("before|prior|preceding|leading|ahead|after|following")
 _BESIDE_HINT = re.compile("before|prior|after|following")
-_NEAR_HINT = re.compile("around|about|approximately|roughly|circa")
+_NEAR_HINT = re.compile("around|approximately|roughly|circa")
 _AROUND_HINT = re.compile("week")
 _PART_HINT = re.compile("[1-4]|early|mid|late|beginning|start|end|last")
 _AROUND = re.compile(rf"(?P<unit>week|weekend)\s+of\s+(?:the\s+)?(?:(?:{_WEEKDAY}),?\s+)?$", re.IGNORECASE)
@@ -408,7 +408,7 @@ def _days_around(_: re.Match[str], span: Span) -> Span | None:
     """Return a day with the days beside it. None for longer spans."""
     if span.days > 1:
         return None
-    return Span(span.first - 1, span.last + 1, span.yearly, _ABOUT, (span.first, span.last))
+    return Span(span.first - 1, span.last + 1, span.yearly, _AROUND_DAY, (span.first, span.last))
 
 
 def _week_around(match: re.Match[str], span: Span) -> Span | None:
@@ -463,7 +463,7 @@ def agree(response: Span, reference: Span) -> bool:
     Two dates with the same relation agree if their anchors are equal, and only then: the words have been read in
     the same way, so the days need not be compared.
     """
-    if response.relation == _ABOUT and not reference.relation:
+    if response.relation == _AROUND_DAY and not reference.relation:
         first, last = response.anchor
         return agree(Span(first, last, response.yearly), reference)
     if response.relation and reference.relation and response.yearly == reference.yearly:

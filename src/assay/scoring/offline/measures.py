@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 from assay.scoring.offline.numbers import DAYS, UNIT_TOLERANCE, number_of
 
+# Of ASCII letters only: otherwise `i` also matches the Turkish i without a dot, which no table of names has.
+_ANY_CASE = re.IGNORECASE | re.ASCII
+
 # Times of day.
 
 _DIAL = 12 * 60
@@ -57,9 +60,8 @@ def clock_times_in(text: str) -> list[ClockTime]:
 
 # Rates.
 
-_PERIODS = {"fortnight": 14, "morning": 1, "afternoon": 1, "evening": 1, "night": 1, "weekend": 7}
+_PERIODS = DAYS | {"fortnight": 14, "morning": 1, "afternoon": 1, "evening": 1, "night": 1, "weekend": 7}
 _PERIODS |= dict.fromkeys(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"), 7)
-_PERIODS = {**DAYS, **_PERIODS}
 _ADVERBS = {"hourly": "hour", "daily": "day", "nightly": "day", "weekly": "week", "monthly": "month"}
 _ADVERBS |= {"yearly": "year", "annually": "year", "annual": "year"}
 _PERIOD = "|".join(name for name in _PERIODS if name.isascii())
@@ -67,16 +69,17 @@ _RATE = re.compile(
     rf"\b(?:every|each|per)\s+(?:single\s+)?(?:(?P<count>other|\d{{1,3}})\s+)?(?P<period>{_PERIOD})s?\b"
     rf"|(?:\d|\b(?:times?|minutes?|hours?|days?|nights?))\s+an?\s+(?P<of>{_PERIOD})\b"
     rf"|\b(?P<adverb>{'|'.join(_ADVERBS)})\b|每(?P<chinese>天|周|个?星期|个?月|年|个?小时)",
-    re.IGNORECASE,
+    _ANY_CASE,
 )
-_RATE_HINT = re.compile(r"every|each|per|\ban?\b|ly\b|annual|每", re.IGNORECASE)
+# Every rate has one of these in lower case.
+_RATE_HINT = re.compile("day|week|month|year|hour|minute|night|morning|evening|afternoon|annual|daily|每")
 
 
 def rates_in(text: str) -> list[float]:
     """Return the days between two times: 7 for `every week`, `weekly` and `3 times a week`, 14 for `every 2 weeks`."""
-    if not _RATE_HINT.search(text):
+    if not _RATE_HINT.search(text.lower()):
         return []
-    rates = []
+    rates: list[float] = []
     for match in _RATE.finditer(text):
         if adverb := match["adverb"]:
             period = _ADVERBS[adverb.lower()]
@@ -130,7 +133,7 @@ _NUMBER = r"\d+(?:,\d{3})*(?:\.\d+)?"
 _MEASURE = re.compile(
     rf"(?P<sign>[{re.escape(_SIGNS)}])\s?(?P<after>{_NUMBER})"
     rf"|(?<![\d.,])(?P<before>{_NUMBER})(?:[\s-]?degrees?)?[\s-]?(?P<unit>{_NAMES}|[{re.escape(_SIGNS)}])(?![a-z])",
-    re.IGNORECASE,
+    _ANY_CASE,
 )
 
 
@@ -142,3 +145,11 @@ def units_in(text: str) -> dict[float, frozenset[int]]:
         unit = _UNITS[(match["sign"] or match["unit"]).lower()]
         units[value] = units.get(value, frozenset()) | unit
     return units
+
+
+def number_of_other_unit(reference: str, response: str) -> float | None:
+    """Return a number that has a unit in both texts, but not the same. None if there is none."""
+    expected = units_in(reference)
+    units = units_in(response) if expected else {}
+    others = (value for value in expected if value in units and expected[value].isdisjoint(units[value]))
+    return next(others, None)

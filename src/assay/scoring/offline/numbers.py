@@ -52,7 +52,8 @@ _NUMBER = re.compile(r"(\d\d*(?:(?:,\d{3})+(?:\.\d+)?|\.\d+)?)(\s?[kK]\b)?")
 _ENGLISH_UNIT = "minute|hour|day|week|month|year"
 _DURATION = re.compile(
     rf"(?<!\d)(\d{{1,9}}(?:\.\d{{1,9}})?)(?:\s+|-)?({_ENGLISH_UNIT}|分钟|个?小时|天|周|个?星期|个?月|年)s?",
-    re.IGNORECASE,
+    # Of ASCII letters only: otherwise `i` also matches the Turkish i without a dot.
+    re.IGNORECASE | re.ASCII,
 )
 # Days of each unit. A month is a twelfth of a year.
 DAYS = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1, "week": 7, "month": 30.4, "year": 365}
@@ -122,7 +123,7 @@ def without_list_markers(text: str) -> str:
 
     They begin with 1, and there are at least two.
     """
-    markers = []
+    markers: list[re.Match[str]] = []
     for match in _LIST_MARKER.finditer(text):
         if int(match[1]) == len(markers) + 1:
             markers.append(match)

@@ -1,13 +1,15 @@
 """Reads references that are more than one answer: alternatives, rubrics, and notes that nothing is known.
 
-alternatives_in("17 days. 18 days (including the last day) is also acceptable.")  # ["17 days.", "18 days"]
+    alternatives_in("17 days. 18 days is also acceptable.")  # ["17 days.", "18 days", the whole reference]
+
+The forms are those of published data sets.
 """
 
 from __future__ import annotations
 
 import re
 
-from assay.scoring.offline.words import abstains, fold, words_of
+from assay.scoring.offline.words import abstains, words_of
 
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])")
 # `0. You mentioned none.` is one sentence: the first full stop ends no words.
@@ -21,23 +23,24 @@ _ALSO_FINE = re.compile(
 )
 # `Also acceptable: 18 days.`, `also accept 18 days`
 _ALSO_ACCEPT = re.compile(rf"also\s+(?:{_FINE}|accept)\s*[:,-]?\s+(?P<answer>.+?)\W*", re.IGNORECASE)
-_ALTERNATIVE_HINT = re.compile("accept|answer", re.IGNORECASE)
 _ANSWERS = re.compile(
     r"(?:an\s+|the\s+)?(?:answers?|responses?)\s+(?:of|such as|like|that say)?\s*", re.IGNORECASE
 )
 _RANGE = re.compile(
-    r"(?:ranging\s+)?(?:from|between)\s+(?P<first>\d{1,4})(?P<unit>\s+\w+)?\s+(?:to|and)\s+(?P<last>\d{1,4})(?P<last_unit>\s+\w+)?",
+    r"(?:ranging\s+)?(?:from|between)\s+(?P<first>\d{1,4})(?P<unit>\s+\w+)?\s+(?:to|and)\s+"
+    r"(?P<last>\d{1,4})(?P<last_unit>\s+\w+)?",
     re.IGNORECASE,
 )
 _WIDEST_RANGE = 100
 # Number of characters that are read. Longer references are no alternatives.
 _MOST_CHARACTERS = 2_000
 # A rubric says what a good answer is like: `The user would prefer suggestions that …`. It does not contain the answer.
+# For texts in lower case.
 _RUBRIC = re.compile(
     r"\buser (?:would|might|may|will)(?: not)?(?: also)? (?:prefer|appreciate|expect|like|want) (?:\w+[\s-]){0,4}?"
     r"(?:(?:response|answer|suggestion|recommendation|idea|tip)s?|advice)\b"
-    r"|^\W*(?:an? |the |any )?(?:good |ideal |right )?(?:response|answer|reply|assistant) (?:should|must|needs? to)\b",
-    re.IGNORECASE,
+    r"|^\W*(?:an? |the |any )?(?:good |ideal |right )?(?:response|answer|reply|assistant) "
+    r"(?:should|must|needs? to)(?! be\b)"
 )
 # Most words of a sentence that means "not known". A longer one also states something, unless it begins with it.
 _MOST_UNKNOWN_WORDS = 12
@@ -52,8 +55,9 @@ _BEGINS_UNKNOWN = re.compile(
 
 
 def alternatives_in(reference: str) -> list[str]:
-    """Return the answers of which each is right: the reference itself, unless it names others that are acceptable."""
-    if len(reference) > _MOST_CHARACTERS or not _ALTERNATIVE_HINT.search(reference):
+    """Return the answers of which each is right: the parts of the reference that name one, and the reference itself."""
+    lower = reference.lower()
+    if len(reference) > _MOST_CHARACTERS or ("accept" not in lower and "answer" not in lower):
         return [reference]
     answers, others = [], []
     for sentence in _SENTENCE_END.split(reference):
@@ -63,7 +67,9 @@ def alternatives_in(reference: str) -> list[str]:
             others += _answers_in(match["answer"])
         else:
             answers.append(sentence)
-    return [each for each in (" ".join(answers), *others) if each.strip()] or [reference]
+    if not others:
+        return [reference]
+    return [each for each in (" ".join(answers), *others, reference) if each.strip()]
 
 
 def _answers_in(text: str) -> list[str]:
@@ -79,11 +85,15 @@ def _answers_in(text: str) -> list[str]:
 
 def is_rubric(reference: str) -> bool:
     """Return whether the reference describes a good answer instead of giving it."""
-    return bool(_RUBRIC.search(reference, 0, _MOST_CHARACTERS))
+    lower = reference[:_MOST_CHARACTERS].lower()
+    # Most references have none of these words. A pattern takes ten times as long to find out.
+    if not any(word in lower for word in ("user", "should", "must", "need")):
+        return False
+    return bool(_RUBRIC.search(lower))
 
 
 def is_unknown(reference: str) -> bool:
-    """Return whether the reference says that the answer is not known. Its first sentence decides.
+    """Return whether a folded reference says that the answer is not known. Its first sentence decides.
 
     The other sentences say what is known instead: `You did not mention this. You mentioned a cat, but no hamster.`
     """
@@ -92,4 +102,4 @@ def is_unknown(reference: str) -> bool:
     first = _FIRST_SENTENCE_END.split(reference[:_MOST_CHARACTERS].strip(), maxsplit=1)[0]
     if not abstains(first):
         return False
-    return len(words_of(fold(first))) <= _MOST_UNKNOWN_WORDS or bool(_BEGINS_UNKNOWN.match(fold(first)))
+    return len(words_of(first)) <= _MOST_UNKNOWN_WORDS or bool(_BEGINS_UNKNOWN.match(first))

@@ -123,6 +123,7 @@ _MENTIONED = (
 _UNKNOWN = re.compile(
     rf"\b(?:not|never|no|nor)\s+(?:\w+\s+){{0,3}}?(?:{_MENTIONED})\b|\bun(?:known|clear|specified|certain)\b"
     r"|\b(?:no|without) (?:record|evidence|details?|answer|idea)\b|\bnot (?:enough|sufficient)\b|\binsufficient\b"
+    r"|\bnothing (?:is |was )?(?:about|known|said|mentioned)\b|没有[^。，；]{0,6}(?:信息|内容|资料)"
     r"|\b(?:do|ca|can|could|am|is|was)\s?not (?:be )?(?:able to )?"
     r"(?:known?|determined?|inferred|recall|remember|tell|answer(?:ed)?|say|sure|find)\b"
     r"|\bunable to (?:know|determine|recall|remember|tell|answer|say|find)\b|^\W*(?:n/?a|no answer)\W*$"
@@ -152,23 +153,38 @@ _DENIAL = re.compile(
     r"(?:(?:in|on|at|the|a|an|by|under|for|with|to|be)\s+){0,2}(\w+(?:\s+\w+)?)|(?:不再|不是|不|没有|没|未)(\d+|[\u3400-\u9fff]{1,4})",
     re.IGNORECASE,
 )
-# A statement that denies the words after it. Words such as `only` and `always` take the denial upon themselves.
-_REFUSAL = re.compile(
+# A denial of `only` or `always` says nothing about the words after it.
+_DENIAL_OF_WORDS = (
     r"\b(?:not|never|no longer|cannot)\b"
-    r"(?! (?:only|just|merely|simply|always|all|every|necessarily|sure|yet|until)\b)\s+"
+    r"(?! (?:only|just|merely|simply|always|all|every|necessarily|sure|yet|until)\b)"
+)
+# A statement that denies the words directly after it.
+_REFUSAL = re.compile(
+    rf"{_DENIAL_OF_WORDS}\s+"
     r"(?:(?:in|on|at|the|a|an|by|under|for|with|to|be|really|very|like)\s+){0,2}(\w+(?:\s+\w+)?)"
     r"|(?:不再|不是|不(?![错同过仅但久少断管论如光只止])|没有|没|未)(\d+|[\u3400-\u9fff]{1,4})",
     re.IGNORECASE,
 )
+# The rest of a clause after a negation.
+_DENIED_CLAUSE = re.compile(
+    rf"{_DENIAL_OF_WORDS}((?:\s+[\w$%-]+){{1,6}})",
+    re.IGNORECASE,
+)
+_CLAUSE_END = re.compile(
+    r"\b(?:but|because|since|so|and|or|instead|until|till|unless|when|while|if|except|than|before|after|although"
+    r"|though)\b",
+    re.IGNORECASE,
+)
 _NEGATIVE = re.compile(
-    r"\b(?:no|not|none|nothing|nobody|nor|neither|never|cannot|without|unlikely|hardly|rarely|barely|little|few|less|than|instead"
-    r"|except|unable|former|formerly|used to|gave up|give up|given up|away from|rid of|far from|against|opposite|off)\b"
-    r"|\b(?:avoid|dislike|hate|refus|declin|reject|stop|quit|ceas|end|lack|fail|skip|miss|forg[eo]t|lost|los[ei]|oppos|den[iy]|unwilling|un[a-z]{4}|non-)"
+    r"\b(?:no|not|none|nothing|nobody|nor|neither|never|cannot|without|hardly|rarely|barely|little|few|less|than"
+    r"|instead|except|former|formerly|used to|gave up|give up|given up|away from|rid of|far from|against|opposite"
+    r"|off)\b|\b(?:avoid|dislike|hate|refus|declin|reject|stop|quit|ceas|end|lack|fail|skip|miss|forg[eo]t|lost|los[ei]|oppos"
+    r"|den[iy]|un[a-z]{4}|non-)"
     r"|不|没|未|无|别|拒",
     re.IGNORECASE,
 )
 _RESTRICTION = re.compile(
-    r"\b(?:only|except|hardly|rarely|barely|whereas|unlike)\b|只|除了|仅", re.IGNORECASE
+    r"^\W*just\b|\b(?:only|except|hardly|rarely|barely|whereas|unlike)\b|只|除了|仅", re.IGNORECASE
 )
 
 
@@ -221,6 +237,14 @@ def refused_words(text: str) -> list[frozenset[str]]:
         return []
     groups = (words_of(match[1] or match[2]) for match in _REFUSAL.finditer(text))
     return [words for group in groups if (words := frozenset(group) - function_words())]
+
+
+def denied_clauses(text: str) -> list[frozenset[str]]:
+    """Return the words of each clause that follow its negation."""
+    if _lacks(_NEGATION_HINT, text):
+        return []
+    clauses = (_CLAUSE_END.split(match[1], maxsplit=1)[0] for match in _DENIED_CLAUSE.finditer(text))
+    return [frozenset(words_of(clause)) for clause in clauses]
 
 
 def is_negative(text: str) -> bool:
