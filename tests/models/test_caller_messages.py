@@ -15,9 +15,11 @@ from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.permits import Permits
 
 SECRET = "sk-other-1234567890abcdef"
-FAILED = ModelError(
-    Failure("server_error", f"http://x answered 500: {SECRET} and {SECRET[:12]}…"), retry=True
-)
+
+
+def failed() -> ModelError:
+    message = f"http://x answered 500: {SECRET} and {SECRET[:12]}…"
+    return ModelError(Failure("server_error", message), retry=True)
 
 
 class Log:
