@@ -600,6 +600,7 @@ class Runner:
             partial(find_reusable, reusable) if reusable else None,
             spec.max_cost,
             answered=before.calls > before.failed,
+            redactor=self._redactor,
         )
         if self._reuse_identity is not None and len(suite.subjects()) > 1:
             ledger.shared = SharedCalls()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import shutil
 import stat
@@ -12,7 +13,7 @@ import tracemalloc
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 from xml.sax.saxutils import escape, quoteattr, unescape
 
 import msgspec
@@ -53,7 +54,9 @@ def test_a_json_file_keeps_the_same_keys_as_the_journal(
     assert not redactor.redact_file(path)
 
 
-@pytest.mark.parametrize("secret", [KEY, 'p"ss\\w\u00f6rd/long', "key+with=signs&more"])
+@pytest.mark.parametrize(
+    "secret", [KEY, 'p"ss\\w\u00f6rd/long', "key+with=signs&more", "it's a <key> & more"]
+)
 def test_a_secret_is_found_however_it_is_spelled(tmp_path: Path, secret: str) -> None:
     """Arguments of tools are JSON inside a text, messages of endpoints quote URLs."""
     redactor = Redactor([secret])
@@ -62,12 +65,29 @@ def test_a_secret_is_found_however_it_is_spelled(tmp_path: Path, secret: str) ->
         json.dumps(secret)[1:-1],
         json.dumps(secret, ensure_ascii=False)[1:-1],
         quote(secret, safe=""),
+        quote_plus(secret),
+        html.escape(secret),
+        html.escape(secret).replace("&#x27;", "&#39;"),
     ]
-    assert redactor.clean([f"it is {each}." for each in spellings]) == ["it is [redacted]."] * 4
+    expected = ["it is [redacted]."] * len(spellings)
+    assert redactor.clean([f"it is {each}." for each in spellings]) == expected
     path = tmp_path / "results.json"
     path.write_text(json.dumps([f"it is {each}." for each in spellings]))
     assert redactor.redact_file(path)
-    assert json.loads(path.read_text()) == ["it is [redacted]."] * 4
+    assert json.loads(path.read_text()) == expected
+
+
+def test_a_finish_reason_is_a_text_of_the_endpoint() -> None:
+    """Only the reasons that assay asks for stay, even if a secret has the same letters."""
+    redactor = Redactor([KEY, WORDS, "content_filter_"])
+    for finish in (KEY, WORDS, f"stop {KEY}"):
+        line = msgspec.json.encode({"type": "call", "response": {"text": "x", "finish": finish}})
+        assert "[redacted]" in msgspec.json.decode(redactor(line))["response"]["finish"]
+    line = msgspec.json.encode({"type": "call", "response": {"text": KEY, "finish": "content_filter"}})
+    assert msgspec.json.decode(redactor(line))["response"] == {
+        "text": "[redacted]",
+        "finish": "content_filter",
+    }
 
 
 def test_a_text_file_has_no_keys_that_could_stay(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ replaced if they stand beside the mark of a cut (`excerpt.py`).
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -21,7 +22,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, AnyStr, BinaryIO, TypeVar
-from urllib.parse import quote, unquote
+from urllib.parse import quote, quote_plus, unquote
 
 import msgspec
 
@@ -49,7 +50,9 @@ _KEY_PREFIX = re.compile(r"(?:sk|pk|rk|gsk|hf|gh[opsur]|glpat|xox[a-z]|nvapi)[-_
 # Structs inside a line, and the fields by which the journal finds and reads its lines. Their names and values must
 # survive even if a secret is as long as "context_overflow".
 _STRUCTS = frozenset({"request", "response", "failure", "usage", "end"})
-_JOURNAL_WORDS = frozenset({"type", "case", "stage", "hash", "scorer", "status", "kind", "finish"})
+_JOURNAL_WORDS = frozenset({"type", "case", "stage", "hash", "scorer", "status", "kind"})
+# Finish reasons that code asks for. An endpoint may write anything else.
+_FINISHES = frozenset({"stop", "length", "content_filter", "tool_calls", "max_tokens"})
 # Fields with names that people chose. A name that is plain words stays, because lines are grouped by it.
 _NAMES = frozenset({"set", "subject", "metric", "part", "model"})
 _CUT = re.compile(CUT)
@@ -159,7 +162,7 @@ class Redactor:
         for name, value in fields.items():
             if name in _STRUCTS and isinstance(value, dict):
                 cleaned[name] = self._clean_fields(value)
-            elif name in _JOURNAL_WORDS:
+            elif name in _JOURNAL_WORDS or (name == "finish" and value in _FINISHES):
                 cleaned[name] = value
             elif name in _NAMES and isinstance(value, str):
                 cleaned[name] = self._clean_name(value)
@@ -267,6 +270,10 @@ def _spellings(secret: str) -> set[str]:
         in_python,
         in_python.replace("\\'", "'"),
         quote(secret, safe="", errors="replace"),
+        quote_plus(secret, errors="replace"),
+        # Pages of errors: as Python, and as most template engines write a quote.
+        html.escape(secret),
+        html.escape(secret).replace("&#x27;", "&#39;"),
         # Some messages are brought into one line.
         " ".join(secret.split()),
     }

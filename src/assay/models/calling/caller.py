@@ -26,6 +26,7 @@ from assay.core.dollars import dollars
 from assay.core.errors import AssayError, DiskFull, ModelError, ModelRefused, StopRun
 from assay.core.events import Called, Noted, Notify, Retrying
 from assay.core.protocols import Upstream
+from assay.core.redact import Redactor
 from assay.core.stage_usage import BUILD, RETRIEVE
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
 from assay.models.calling.foreign_sdk import is_sdk_request
@@ -83,9 +84,14 @@ class CallLedger:
         max_cost: float | None = None,
         *,
         answered: bool = False,
+        redactor: Redactor | None = None,
     ) -> None:
-        """`answered` says that earlier starts of the run have replies, so that its requests are not hopeless."""
+        """`answered` says that earlier starts of the run have replies, so that its requests are not hopeless.
+
+        `redactor` cleans the messages of failures before anybody prints or raises them. The log does it itself.
+        """
         self.log = log
+        self.redactor = redactor
         self.answered = answered
         self.notify = notify
         self.reuse = reuse
@@ -286,6 +292,9 @@ class Caller:
         try:
             if isinstance(raised, ModelError):
                 error = raised
+                if self.ledger.redactor:
+                    error.failure = self.ledger.redactor.redacted(error.failure)
+                    error.args = (error.failure.message,)
                 # Before the release: it must not give the permit to a call that would fail alike.
                 if error.failure.kind == "rate_limited":
                     self.permits.overloaded(at)
@@ -330,7 +339,11 @@ class Caller:
         new = [change for change in changes if change not in self._adapted]
         self._adapted += tuple(new)
         if new:
-            self.ledger.notify(Noted(f"requests to {self.name} are adapted: {', '.join(new)}"))
+            # Its format has no such parameter, or the endpoint has just rejected one.
+            sentence = (
+                f"{self.name} does not take every parameter as given: its requests have {', '.join(new)}"
+            )
+            self.ledger.notify(Noted(sentence))
 
     def _halt_if_refused(self, failure: Failure, at: int) -> None:
         """Halt the run if this endpoint will refuse every later call too."""

@@ -1,0 +1,77 @@
+"""What the caller tells about calls: failures without secrets, and how requests were changed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from assay.core.errors import ModelError
+from assay.core.events import Event, Noted, Retrying
+from assay.core.protocols import Upstream
+from assay.core.redact import Redactor
+from assay.core.types import Call, Failure, Request, Response
+from assay.models.calling.caller import Caller, CallLedger
+from assay.models.calling.permits import Permits
+
+SECRET = "sk-other-1234567890abcdef"
+
+
+def failed() -> ModelError:
+    message = f"http://x answered 500: {SECRET} and {SECRET[:12]}…"
+    return ModelError(Failure("server_error", message), retry=True)
+
+
+class Log:
+    def call(self, call: Call) -> Call:
+        return call
+
+
+class Model:
+    endpoint = "http://x"
+    can: frozenset[str] = frozenset()
+
+    def __init__(self, *outcomes: Response | ModelError) -> None:
+        self._outcomes = list(outcomes)
+
+    async def send(self, request: Request, seed: int) -> Response:
+        outcome = self._outcomes.pop(0)
+        if isinstance(outcome, ModelError):
+            raise outcome
+        return outcome
+
+    async def close(self) -> None:
+        pass
+
+
+def events_of(*outcomes: Response | ModelError, max_retries: int = 1) -> list[Event]:
+    events: list[Event] = []
+
+    async def send() -> None:
+        ledger = CallLedger(Log(), events.append, None, None, redactor=Redactor([SECRET]))
+        upstream = Upstream("anthropic/m", Model(*outcomes))
+        caller = Caller(upstream, Permits(1), ledger, seed=1, max_retries=max_retries, max_wait=0.0)
+        await caller.send(Request(model="m", prompt="?"), 0, 0)
+
+    asyncio.run(send())
+    return events
+
+
+def test_a_line_about_waiting_shows_no_secret_and_no_part_of_one() -> None:
+    (retry,) = [event for event in events_of(failed(), Response("yes")) if isinstance(event, Retrying)]
+    assert retry.failure.message == "http://x answered 500: [redacted] and [redacted]…"
+    assert retry.failure.kind == "server_error"
+
+
+def test_an_error_that_ends_a_call_shows_no_secret() -> None:
+    with pytest.raises(ModelError) as caught:
+        events_of(failed(), max_retries=0)
+    assert SECRET not in caught.value.failure.message
+    assert SECRET not in str(caught.value)
+
+
+def test_a_parameter_that_was_left_out_is_not_called_rejected() -> None:
+    """The format of an endpoint may have no such parameter: then the endpoint has never seen it."""
+    reply = Response("yes", adapted=("no seed",))
+    (note,) = [event for event in events_of(reply) if isinstance(event, Noted)]
+    assert note.text == "anthropic/m does not take every parameter as given: its requests have no seed"
