@@ -252,3 +252,32 @@ def test_a_question_without_category_is_in_no_category(
     output = capsys.readouterr().out
     assert "(none) " in output
     assert "None" not in output
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ("test", "--data", "talks.json", "--memory", "mine.py", "--no-answer"),
+            "'mine.py' is a file. Name the function or class in it too, such as mine.py:make",
+        ),
+        (
+            ("test", "--data", "halumem.jsonl", "--memory", "bm25,k=5", "--no-answer"),
+            "Use: assay memory eval --dataset halumem.jsonl --baseline bm25,k=5",
+        ),
+        (
+            (
+                *("eval", "--dataset", "talks.json", "--baseline", "bm25,FUMemory"),
+                *("--model", "openai/m", "--base-url", "http://127.0.0.1:9/v1"),
+            ),
+            "Use: assay memory test --data talks.json --memory bm25,FUMemory",
+        ),
+    ],
+)
+def test_data_of_the_other_command_and_files_without_a_name_get_a_hint(
+    words: tuple[str, ...], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is the command that reads the data."""
+    monkeypatch.chdir(Path(__file__).parents[2] / "examples" / "memory")
+    assert typed("memory", *words) == 2
+    assert told in " ".join(capsys.readouterr().err.split())

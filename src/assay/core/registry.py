@@ -28,6 +28,8 @@ KINDS = {
     "memory": "assay.memories",
     "embedder": "assay.embedders",
 }
+# What the examples of the documentation call the plugin in a user's file.
+_USUAL_NAMES = {"memory": "make", "embedder": "load"}
 
 
 def names(kind: str) -> list[str]:
@@ -72,6 +74,10 @@ def find(kind: str, name: str) -> Any:
     """Return a plugin: a module if it is built in, else the object that the file or entry point names."""
     if ".py:" in name:
         return load_from_file(name)
+    if name.endswith(".py"):
+        raise UsageError(
+            f"{name!r} is a file. Name the function or class in it too, such as {name}:{_USUAL_NAMES.get(kind, 'NAME')}"
+        )
     module = f"{KINDS[kind]}.{_file_name(name)}"
     if name in built_in(kind):
         return importlib.import_module(module)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from assay.core import registry
-from assay.core.errors import UsageError
+from assay.core.errors import InputError, UsageError
 from assay.core.hashing import fingerprint, row_key
 from assay.core.memory import BUNDLE
 from assay.core.spec import RunSpec, apply_limit
@@ -35,6 +35,7 @@ from assay.solvers.memory.settings import (
     memories_identity,
 )
 from assay.solvers.memory.snapshots import ADD, ARCHIVE, ItemChange, MemorySnapshot, SessionChanges
+from assay.suites import find_suite
 from assay.suites.memory_eval.options import MemoryEvalOptions
 from assay.suites.memory_eval.row_source import Baseline, RowSource, SampleLines
 from assay.suites.memory_eval.rows import (
@@ -133,7 +134,15 @@ class LiveSource(RowSource):
     def _loaded(self) -> tuple[list[Sample], list[str]]:
         """The chosen samples, cut to --max-sessions, and the notices about them."""
         options = self._options
-        samples, notices = load_samples(options.dataset)
+        try:
+            samples, notices = load_samples(options.dataset)
+        except InputError as error:
+            if ".py:" not in options.dataset and find_suite("memory-test").recognises(Path(options.dataset)):
+                raise UsageError(
+                    f"{options.dataset} has conversations with questions, not samples with memory points. Use: assay "
+                    f"memory test --data {options.dataset} --memory {','.join(options.baseline)}"
+                ) from error
+            raise
         ids = [sample.sample_id for sample in samples]
         for name in options.sample_id:
             if name not in ids:

@@ -59,6 +59,7 @@ from assay.solvers.memory.settings import (
     split_settings,
 )
 from assay.store.judges import panel_judge, with_calibration
+from assay.suites import find_suite
 from assay.suites.memory_test.case_page import curve_values, question_life, question_lines
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.conversation_rows import ConversationRows
@@ -255,6 +256,11 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             if not own and (hint := find_other_format(self._data, options.dataset)):
                 raise UsageError(
                     f"{self._data} is not in the format of {options.dataset!r}: {hint}"
+                ) from error
+            if not own and find_suite("memory-eval").recognises(self._data):
+                raise UsageError(
+                    f"{self._data} has samples with memory points, not conversations. Use: assay memory eval --dataset "
+                    f"{self._data} --baseline {','.join(options.memory)}"
                 ) from error
             raise
 
