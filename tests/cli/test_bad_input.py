@@ -36,10 +36,6 @@ def data(content: bytes) -> Change:
 BAD: dict[str, tuple[Change, list[str]]] = {
     "a missing data file": (replaced("sums.jsonl", "gone.jsonl"), ["sums.yaml:3", "gone.jsonl"]),
     "a tab": (replaced("task: sums", "task: sums\nmetadata2:\n\tx: 1"), ["sums.yaml:3", "tab"]),
-    "a duplicate key": (
-        replaced("test_split: test", "test_split: test\ntest_split: x"),
-        ["sums.yaml:5", "twice"],
-    ),
     "an unknown key": (replaced("test_split:", "tset_split:"), ["sums.yaml:4", "did you mean 'test_split'"]),
     "an unknown filter": (
         replaced("metadata:", "filter_list:\n  - name: x\n    filter: [{function: regexp}]\nmetadata:"),

@@ -74,4 +74,4 @@ def test_a_parameter_that_was_left_out_is_not_called_rejected() -> None:
     """The format of an endpoint may have no such parameter: then the endpoint has never seen it."""
     reply = Response("yes", adapted=("no seed",))
     (note,) = [event for event in events_of(reply) if isinstance(event, Noted)]
-    assert note.text == "anthropic/m does not take every parameter as given: its requests have no seed"
+    assert note.text == "requests to anthropic/m are adapted: no seed"

@@ -339,11 +339,8 @@ class Caller:
         new = [change for change in changes if change not in self._adapted]
         self._adapted += tuple(new)
         if new:
-            # Its format has no such parameter, or the endpoint has just rejected one.
-            sentence = (
-                f"{self.name} does not take every parameter as given: its requests have {', '.join(new)}"
-            )
-            self.ledger.notify(Noted(sentence))
+            # The format has no such parameter, the endpoint has just rejected one, or a prompt is too long.
+            self.ledger.notify(Noted(f"requests to {self.name} are adapted: {', '.join(new)}"))
 
     def _halt_if_refused(self, failure: Failure, at: int) -> None:
         """Halt the run if this endpoint will refuse every later call too."""

@@ -26,6 +26,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
 
+from assay.core.child_process import python_code_command
 from assay.core.errors import AssayError, UsageError
 from assay.core.events import on_read
 from assay.store.sql.database import (
@@ -41,8 +42,7 @@ _MAX_ADDRESSES = 6 << 30
 """Bytes of address space of the process: DuckDB's memory, and room for Python, threads and mapped files."""
 _GRACE_SECONDS = 1.0
 """DuckDB gets this time to stop a query by itself, which keeps the process for the next query."""
-# -P keeps the modules of the working folder out of the way.
-_COMMAND = (sys.executable, "-P", "-c", "from assay.store.sql.process import main; main()")
+_COMMAND = python_code_command("from assay.store.sql.process import main; main()")
 
 
 class _Warning(NamedTuple):
@@ -54,7 +54,7 @@ class _Progress(NamedTuple):
     share: float
 
 
-class _Reply(NamedTuple):
+class _QueryAnswer(NamedTuple):
     """The last message about a request."""
 
     value: Any
@@ -143,7 +143,7 @@ class SqlProcess:
         assert replies is not None
         try:
             _send(requests, (name, arguments))
-            while not isinstance(message := pickle.load(replies), _Reply):  # noqa: S301 - of our own process
+            while not isinstance(message := pickle.load(replies), _QueryAnswer):  # noqa: S301 - of our own process
                 if isinstance(message, _Warning):
                     self._warn(message.text)
                 elif (progress := on_read.get()) is not None:
@@ -210,7 +210,7 @@ class _Server:
         self._result: QueryResult | None = None
         self._deadline = 0.0
 
-    def answer(self, name: str, arguments: tuple[Any, ...]) -> _Reply:
+    def answer(self, name: str, arguments: tuple[Any, ...]) -> _QueryAnswer:
         """Call the method of a request."""
         methods: dict[str, Callable[..., Any]] = {
             "open": self._open,
@@ -220,14 +220,14 @@ class _Server:
             "is_stale": self._is_stale,
         }
         try:
-            return _Reply(methods[name](*arguments), None)
+            return _QueryAnswer(methods[name](*arguments), None)
         except MemoryError:
-            return _Reply(None, UsageError(needs_memory(self._memory)))
+            return _QueryAnswer(None, UsageError(needs_memory(self._memory)))
         except AssayError as error:
             # Not every error of assay can be pickled. All that are raised here have the same exit code.
-            return _Reply(None, UsageError(str(error)))
+            return _QueryAnswer(None, UsageError(str(error)))
         except Exception as error:  # noqa: BLE001 - raised again in the parent, whatever it is
-            return _Reply(None, error)
+            return _QueryAnswer(None, error)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
