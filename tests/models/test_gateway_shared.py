@@ -16,7 +16,7 @@ import assay
 from assay.core.connect import Connection
 from assay.core.protocols import Upstream
 from assay.core.stage_usage import StageUsage
-from assay.core.types import Request, Response
+from assay.core.types import CallTime, Request, Response
 from assay.models.calling.gateway import Gateway
 from assay.models.openai import OpenAIModel
 from assay.store.cases import RunCases
@@ -213,7 +213,7 @@ class Named:
     purpose = ""
     usage: dict[str, StageUsage] = {}  # noqa: RUF012
     seed: int | None = None
-    call_times = None
+    call_times: list[CallTime] | None = None
 
     def __init__(self, name: str, *, silent: bool = False) -> None:
         self.name = name

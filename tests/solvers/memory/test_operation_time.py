@@ -44,7 +44,11 @@ def test_a_coroutine_does_not_pay_for_others_in_the_loop() -> None:
 
 
 def test_a_coroutine_pays_for_its_own_waiting() -> None:
-    steps = TimedSteps(partial(asyncio.sleep, 0.05, "reply"))
+    async def wait() -> str:
+        await asyncio.sleep(0.05)
+        return "reply"
+
+    steps = TimedSteps(wait)
 
     async def main() -> str:
         return await steps

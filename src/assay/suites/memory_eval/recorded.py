@@ -541,8 +541,12 @@ def refuse_foreign_files(output: Path, folders: Mapping[str, Path]) -> None:
     # A run whose `pipeline.json` was damaged has the hashes of its files in its summary too.
     finished = {(Path(path).name, digest) for run in runs for path, digest in file_digests(run).items()}
     for name, folder in folders.items():
+        own_files = finished | {
+            file for written in all_written for file in written.files.get(name, {}).items()
+        }
+        growing = [written for written in all_written if written.sizes]
         for file, digest in pipeline_hashes(folder).items():
-            if (file, digest) in finished or any(each.has(name, folder / file) for each in all_written):
+            if (file, digest) in own_files or any(each.has(name, folder / file) for each in growing):
                 continue
             raise UsageError(
                 f"{folder} has pipeline files that were edited or come from another tool. Judge them with "
