@@ -48,11 +48,14 @@ from assay.journal.lines import (
 FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
 ROWS = "rows.jsonl"
 """The rows of an evaluation from Python, which has no data file."""
+PUBLISHED = "pipeline.json"
+"""The hashes of the files that a memory eval run published, by which `--eval-only` knows them."""
 # Names that only files have. Other entries of a run folder may be folders, such as `earlier`.
 RUN_FILES = frozenset(
     {
         *FILES,
         ROWS,
+        PUBLISHED,
         "run.json",
         "summary.json",
         "lock",
