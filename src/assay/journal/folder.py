@@ -300,6 +300,15 @@ def _changed(path: Path, what: str = _CHANGED) -> DamagedRun:
     return DamagedRun(Problem(str(path), what + advice.format(folder=path.parent)))
 
 
+def has_own_newest(folder: Path, summary: Summary) -> bool:
+    """Return whether the folder for the newest results is in the output folder of the run, or there is none.
+
+    It is elsewhere after the output folder was moved, and in a forged summary.
+    """
+    output = folder.resolve().parent.parent
+    return not summary.newest or Path(summary.newest).resolve().is_relative_to(output)
+
+
 def copy_to_newest(folder: Path, summary: Summary) -> None:
     """Copy the run's result files and summary to `Outcome.newest`, the folder for the newest run, if there is one."""
     if not summary.newest:
