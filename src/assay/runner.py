@@ -310,7 +310,9 @@ class Runner:
         # So is one that a killed start with other scores may have replaced.
         if any(is_kept(path, Path(file)) for file in summary.files):
             return None
-        if folders.is_overwritten(path, summary, self.spec.suite):
+        if folders.is_overwritten(path, summary, self.spec.suite) or not folders.has_own_newest(
+            path, summary
+        ):
             return None
         # A damaged journal is repaired by `run`. The numbers of the summary are right, but no case could be shown.
         if is_damaged(path, summary):

@@ -6,17 +6,24 @@ checked against the table of commands, and the pages are those of the server: a 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from msgspec.structs import replace
+
+from assay.core.errors import DamagedRun
+from assay.journal.earlier import keep_scoring
+from assay.journal.folder import has_own_newest, read_summary
 
 from support.commands import environment
-from support.hostile_folders import CODE, ENTRIES
-from support.runs import Made, passed
+from support.hostile_folders import CODE, ENTRIES, SECRET
+from support.runs import Made, passed, run_of
 from support.terminal import Terminal
 from support.web import serving
 
@@ -70,3 +77,33 @@ def test_show_uses_the_suite_of_a_run_that_the_command_line_names(evil_run: Path
     words = [sys.executable, "-P", "-m", "assay", "show", str(evil_run), "--code", "evil.py:Evil"]
     subprocess.run(words, cwd=tmp_path, env=environment(), capture_output=True, check=False)
     assert (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize(
+    "forged", [{"score": "../../../../outside"}, {"files": ["RUN/../../../outside/own"]}]
+)
+def test_a_forged_summary_leads_no_copy_out_of_the_run_folder(
+    forged: dict[str, str | list[str]], tmp_path: Path
+) -> None:
+    """Scoring again keeps the earlier result files below the run folder, whatever the summary calls them."""
+    run = run_of(tmp_path / "out" / "assay" / "run", {"a": True})
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "own").write_text(SECRET)
+    summary = read_summary(run)
+    assert summary is not None
+    values = {"files": ["x.jsonl"], "score": "0a"} | forged
+    names = [name.replace("RUN", str(run)) for name in values["files"]]
+    digests = dict.fromkeys(names, hashlib.sha256(SECRET.encode()).hexdigest())
+    with suppress(DamagedRun):
+        keep_scoring(run, replace(summary, score=values["score"], files=names, digests=digests))
+    assert [path.name for path in (tmp_path / "outside").iterdir()] == ["own"]
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "outside"}
+
+
+def test_the_newest_results_are_never_copied_out_of_the_output_folder(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "out" / "assay" / "run", {"a": True})
+    summary = read_summary(run)
+    assert summary is not None
+    assert has_own_newest(run, summary)
+    assert has_own_newest(run, replace(summary, newest=f"{tmp_path}/out/parcels"))
+    assert not has_own_newest(run, replace(summary, newest=f"{tmp_path}/out/../.ssh"))

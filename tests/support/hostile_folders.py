@@ -67,7 +67,7 @@ READERS: Mapping[str, list[list[str]]] = {
 }
 """The words of every command that reads a run. RUN is the hostile folder, GOOD another one, OUT a new place."""
 
-EXTRA_FILES = ("pipeline.json", ".summary.json.tmp", ".room", EARLIER, f"{EARLIER}/1/summary.json", "damaged")
+EXTRA_FILES = (".summary.json.tmp", ".room", EARLIER, f"{EARLIER}/1/summary.json", "damaged")
 
 
 def _socket(path: Path, _: Path) -> None:

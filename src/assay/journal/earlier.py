@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from assay.core.errors import DamagedRun, cannot_write
+from assay.core.errors import DamagedRun, Problem, cannot_write
 from assay.core.files import own_temporary
 from assay.core.hashing import file_sha256
 from assay.core.plain_files import is_plain
@@ -47,6 +47,10 @@ def keep_scoring(run: Path, summary: Summary) -> Summary:
     since is left out: it no longer has these scores. A copy that an earlier start made stays: that start was killed,
     and may have replaced the result file itself.
     """
+    if not summary.score.isalnum():  # a forged summary must not name a folder elsewhere
+        raise DamagedRun(
+            Problem(str(run / "summary.json"), f"{summary.score!r} is no fingerprint of a scoring")
+        )
     target = run / EARLIER / summary.score
     copies: dict[str, str] = {}
     try:
@@ -54,15 +58,17 @@ def keep_scoring(run: Path, summary: Summary) -> Summary:
         for name in summary.files:
             path = Path(name)
             digest = summary.digests.get(name)
+            if digest is None:
+                continue
             copy = path if is_kept(run, path) else target / "files" / _relative(path, run)
-            if digest is None or not is_plain(copy) or file_sha256(copy) != digest:
-                if not path.is_file() or digest not in (None, file_sha256(path)):
+            if not is_plain(copy) or file_sha256(copy) != digest:
+                if not path.is_file() or digest != file_sha256(path):
                     continue
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 temporary = own_temporary(copy)
                 shutil.copyfile(path, temporary)
                 temporary.replace(copy)
-            copies[str(copy)] = digest or file_sha256(copy)
+            copies[str(copy)] = digest
     except OSError as error:
         raise cannot_write(error.filename2 or error.filename or target, error) from error
     kept = replace(summary, files=list(copies), digests=copies, newest="", scoring_again=False)
@@ -93,5 +99,7 @@ def _relative(path: Path, run: Path) -> Path:
     """Return a result file's path below the run folder or below the output folder, which is OUTPUT/assay/RUN."""
     for base in (run, run.parent.parent):
         with suppress(ValueError):
-            return path.absolute().relative_to(base.absolute())
+            relative = path.absolute().relative_to(base.absolute())
+            if ".." not in relative.parts:
+                return relative
     return Path(path.name)

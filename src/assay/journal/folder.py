@@ -48,11 +48,14 @@ from assay.journal.lines import (
 FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
 ROWS = "rows.jsonl"
 """The rows of an evaluation from Python, which has no data file."""
+PUBLISHED = "pipeline.json"
+"""The hashes of the files that a memory eval run published, by which `--eval-only` knows them."""
 # Names that only files have. Other entries of a run folder may be folders, such as `earlier`.
 RUN_FILES = frozenset(
     {
         *FILES,
         ROWS,
+        PUBLISHED,
         "run.json",
         "summary.json",
         "lock",
@@ -296,6 +299,15 @@ def _changed(path: Path, what: str = _CHANGED) -> DamagedRun:
     if is_imported(path.parent):
         advice = _IMPORTED_ADVICE
     return DamagedRun(Problem(str(path), what + advice.format(folder=path.parent)))
+
+
+def has_own_newest(folder: Path, summary: Summary) -> bool:
+    """Return whether the folder for the newest results is in the output folder of the run, or there is none.
+
+    It is elsewhere after the output folder was moved, and in a forged summary.
+    """
+    output = folder.resolve().parent.parent
+    return not summary.newest or Path(summary.newest).resolve().is_relative_to(output)
 
 
 def copy_to_newest(folder: Path, summary: Summary) -> None:

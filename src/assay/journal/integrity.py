@@ -12,11 +12,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
+
 from assay.core.errors import DamagedRun, Problem
-from assay.core.plain_files import open_plain_file, plain_problem
+from assay.core.plain_files import open_plain_file, plain_problem, read_plain
 from assay.journal.folder import (
     FILES,
     MAX_HEADER,
+    PUBLISHED,
     ROWS,
     Summary,
     check_owner,
@@ -62,10 +65,27 @@ def refuse_lost_lines(folder: Path, summary: Summary | None) -> None:
 
 def is_damaged(folder: Path, summary: Summary | None) -> bool:
     """Return whether a command that continues the run has something to repair."""
+    if published_problem(folder) is not None:
+        return True
     digest = summary.digests.get(ROWS) if summary else None
     if digest is not None and result_digests(folder).get(ROWS) != digest:
         return True
     return bool(file_problems(folder, summary) or RunIndex.of_run(folder).damage)
+
+
+def published_problem(folder: Path) -> Problem | None:
+    """Return what is wrong with `pipeline.json`, which has no checksum; None if the run has none or it is JSON."""
+    path = folder / PUBLISHED
+    try:
+        msgspec.json.decode(read_plain(path), type=msgspec.Raw)
+    except FileNotFoundError:
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        message = (
+            "the file was cut or changed: it is no JSON. Repeat the command of the run, which writes it again"
+        )
+        return Problem(str(path), message)
+    return None
 
 
 def file_problems(folder: Path, summary: Summary | None) -> list[Problem]:

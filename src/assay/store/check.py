@@ -18,10 +18,11 @@ import msgspec
 from assay.core.errors import DamagedRun, Problem
 from assay.core.files import path_from_here
 from assay.core.hashing import file_sha256
-from assay.core.plain_files import is_plain, read_plain
+from assay.core.plain_files import is_plain
 from assay.core.types import ASK, Status
 from assay.journal import sidecar
 from assay.journal.folder import (
+    PUBLISHED,
     ROWS,
     RunInfo,
     Summary,
@@ -32,7 +33,7 @@ from assay.journal.folder import (
     unplain_problems,
 )
 from assay.journal.index import CALLS, CODES, RECORDS, SCORES
-from assay.journal.integrity import FINAL_STATES, file_problems
+from assay.journal.integrity import FINAL_STATES, file_problems, published_problem
 from assay.journal.lines import (
     DamagedLine,
     advice,
@@ -83,10 +84,11 @@ def check_run(folder: Path) -> RunCheck:
     if journal.damaged_lines:
         forget_sidecars(folder)
     check.problems += _sidecar_problems(folder)
-    check.problems += _cut_files(folder)
     if summary is not None:
         problems, check.result_files = _result_files(folder, summary, info)
         check.problems += problems
+    if is_plain(folder / PUBLISHED) and (published := published_problem(folder)) is not None:
+        check.problems.append(published)
     # Those of the journal, of run.json and of summary.json are named above.
     check.problems += [problem for problem in unplain_problems(folder) if problem not in check.problems]
     if (folder / DAMAGED).is_dir() and not (folder / DAMAGED).is_symlink():
@@ -268,23 +270,6 @@ def _sidecar_problems(folder: Path) -> list[Problem]:
         for path in sorted(folder.glob("*.bin"))
         if sidecar.load(path, _AnyHead) is None
     ]
-
-
-def _cut_files(folder: Path) -> list[Problem]:
-    """Return an error for each other JSON file of the folder that is none, such as a cut `pipeline.json`.
-
-    run.json and summary.json have a checksum, and are read before.
-    """
-    problems = []
-    for path in sorted(folder.glob("*.json")):
-        if path.name in ("run.json", "summary.json", "notes.json") or not is_plain(path):
-            continue
-        try:
-            msgspec.json.decode(read_plain(path), type=msgspec.Raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            message = f"the file was cut or changed: it is no JSON ({error}). Restore it from a copy"
-            problems.append(Problem(str(path), message))
-    return problems
 
 
 def _result_files(folder: Path, summary: Summary, info: RunInfo | None) -> tuple[list[Problem], int]:
