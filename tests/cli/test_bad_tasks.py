@@ -272,7 +272,7 @@ USE: dict[str, tuple[tuple[str, ...], str]] = {
         ("choices.yaml", "--model", "openai-completions/x", *ENDPOINT, "--apply-chat-template"),
         "the task choices needs likelihoods",
     ),
-    "a list of nothing": (("--list",), "--list needs --include-path"),
+    "a list of nothing": (("--list",), "--list found no tasks: pass the folder with --include-path DIR"),
     "a list of a folder that is not there": (("--list", "--include-path", "gone"), "'gone' is not a folder"),
     "a pattern that matches nothing": (("x*.yaml", *PYTHON), "no task file matches 'x*.yaml'"),
     "a model of the harness without a name": (
