@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.connect import CHAT, LIKELIHOOD
-from assay.core.errors import Problem, UsageError
+from assay.core.errors import InputError, Problem, UsageError
 from assay.core.files import fitting_name, write_whole
 from assay.core.hashing import fingerprint
 from assay.core.report import AnswerCount, Curve, Entry, Metric, Point, Report, Table
@@ -234,7 +235,21 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
 
         The order matters: the number of a case counts the cases of all tasks before it.
         """
-        return [[task.name, task.data_identity()] for task in self.tasks]
+        with self._repeated_keys_in_errors():
+            return [[task.name, task.data_identity()] for task in self.tasks]
+
+    @contextmanager
+    def _repeated_keys_in_errors(self) -> Iterator[None]:
+        """Context manager: an error about the data also names keys that are written twice, which may be the reason.
+
+        The run then ends before its notices are printed.
+        """
+        try:
+            yield
+        except InputError as error:
+            if not self._repeated_keys:
+                raise
+            raise InputError([*error.problems, *self._repeated_keys]) from error
 
     def score_identity(self) -> dict[str, Any]:
         """Return the settings of every task that affect scores, and the judge's id."""
@@ -248,7 +263,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         `facts` are the results of an earlier scan of the data. Without them every file is scanned once.
         """
         earlier = {name: msgspec.convert(value, DataFacts) for name, value in (facts or {}).items()}
-        rows = TaskRows(self.tasks, earlier)
+        with self._repeated_keys_in_errors():
+            rows = TaskRows(self.tasks, earlier)
         warnings = [str(warning) for task in self.tasks for warning in task.data.documents.warnings]
         self.notices = [*self._find_notices(), *dict.fromkeys(warnings)]
         return rows
