@@ -12,8 +12,8 @@ import pytest
 
 from assay.core.errors import InputError, UsageError
 from assay.core.hop_records import view_record
+from assay.hop_service import BaseService
 from assay.store.hop import BaseDataStore
-from assay.view.hop import BaseService
 
 META = {"_type": "meta", "profile": "a"}
 OBSERVED = {"type": "run_end", "run_id": "r", "timestamp": 1.0, "duration": 1.0, "status": "OK"}

@@ -205,6 +205,8 @@ class AnswerCount(Struct, frozen=True, omit_defaults=True):
     """Metrics that need no answer, such as the recall of a memory. They are measured without any answer too."""
     lacks: str = "an answer"
     """What each of them lacks if none has an answer, such as `a search result`."""
+    verdict: str = ""
+    """The suite's own word for those without an answer, such as `errored`; empty if it has none."""
 
     @property
     def none_answered(self) -> str:
@@ -214,7 +216,7 @@ class AnswerCount(Struct, frozen=True, omit_defaults=True):
     @property
     def left_out_as(self) -> str:
         """The reason for which a metric leaves them out: `no answer`."""
-        return f"no {self.lacks.partition(' ')[2]}"
+        return self.verdict or f"no {self.lacks.partition(' ')[2]}"
 
 
 class Entry(Struct, kw_only=True, omit_defaults=True):

@@ -102,7 +102,7 @@ def read_widgets(contract: Contract, form: Mapping[str, str]) -> tuple[dict[str,
         if widget.kind == "check":
             fields[widget.name] = text == "true"
             continue
-        if not text.strip() and (widget.is_optional or widget.kind != "text"):
+        if not text.strip():
             if not widget.is_optional:
                 problems[widget.name] = "This field needs a value."
             continue

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from assay.core.hop_records import result_file_name
+from assay.core.protocols import View
 from assay.core.redact import Redactor
-from assay.suites.hop.files import EndedRow, PartialFile, ResultFile
+from assay.core.types import Case, End
+from assay.store.hop.audit import Audit
+from assay.suites.hop.files import PartialFile, ResultFile
 from assay.suites.hop.rows import HopRow
 
 
@@ -74,15 +77,16 @@ def partial_file(folder: Path, secret: str = "") -> PartialFile:
     return PartialFile(folder / "rows_1.jsonl", [META], "flat", Redactor([secret] if secret else []))
 
 
-def row_of(record: dict[str, Any]) -> EndedRow:
+def add_row(file: PartialFile, record: dict[str, Any]) -> None:
     row = HopRow(record["id"], "t", None, None, {}, {}, record, 1, "", "")
-    return EndedRow(row, "p", "{}", None, [])
+    end = End(0, "", "", "p", "ask", 1, "ok", [], None, None, 0, 0.0)
+    file.add(View(Case(0, "", "", "p", "", None, row), end, []), Audit({}), "{}")
 
 
 def add_rows(file: PartialFile, *ids: int, word: str = "") -> None:
     async def add() -> None:
         for number in ids:
-            file.add(row_of({"id": number, "word": word}))
+            add_row(file, {"id": number, "word": word})
 
     asyncio.run(add())
 
@@ -132,9 +136,9 @@ def test_rows_are_written_while_the_batch_runs(tmp_path: Path) -> None:
     """By the loop, without a further call."""
 
     async def run() -> None:
-        file = partial_file(tmp_path)
+        file = PartialFile(tmp_path / "rows_1.jsonl", [META], "flat", Redactor([]), seconds=0.01)
         for _ in range(500):
-            file.add(row_of({"id": 1}))
+            add_row(file, {"id": 1})
         while not file.path.exists() or len(ids_in(file.path)) < 500:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 

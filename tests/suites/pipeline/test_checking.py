@@ -105,3 +105,12 @@ def test_a_record_of_a_pipeline_needs_an_id_in_both_formats(lab: PipelineLab) ->
     assert [str(problem) for problem in PipelineSuite.check(Path("greet_basic.jsonl"))] == [
         f"greet_basic.jsonl:{line}: the id is missing; every case needs a unique id" for line in (1, 2)
     ]
+
+
+@pytest.mark.parametrize(
+    "step", ["code_file: gone.js", "language: javascript, code_file: gone.js", "code_file: gone.py"]
+)
+def test_a_missing_code_file_is_one_problem(lab: PipelineLab, step: str) -> None:
+    lab.write("flow.yaml", f"steps:\n  - {{id: a, type: code, {step}}}\n")
+    (problem,) = PipelineSuite.check(Path("flow.yaml"))
+    assert str(problem).startswith("flow.yaml:2: steps.0.code_file: there is no file 'gone.")

@@ -313,3 +313,11 @@ def test_the_last_of_several_aggregates_is_the_aggregation(lab: PipelineLab) -> 
     }
     ran = lab.of(first, last, says("after"), batch_items=[{"n": 1}], expected_aggregation={"total_count": 1})
     assert ran.row["result"] == "passed"
+
+
+def test_a_rate_without_any_output_is_left_out_in_the_words_of_the_verdict(lab: PipelineLab) -> None:
+    """`no answer` would be another verdict: that of an endpoint that does not answer."""
+    lab.pipeline(orders("one", "{{ order }}", output_parser="number"))
+    lab.tests(case("e", inputs={"order": "say no"}, expected_outputs={"one": 1}))
+    (metric,) = [each for each in lab.run().entry().metrics if each.name == "pass_rate"]
+    assert (metric.value, metric.left_out) == (None, {"errored": 1})

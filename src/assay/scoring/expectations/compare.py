@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from assay.core.errors import UsageError
 from assay.scoring.expectations.checks import (
@@ -56,12 +57,35 @@ class Matching(Struct, frozen=True):
 
     By default the output may have more keys than the expectation, and JSON inside a text is parsed. With
     `strict` the keys must be the same, and texts are not parsed. A name in `ignore` applies at any depth; a
-    dotted name is a path from the root without list indexes.
+    dotted name is a path from the root without list indexes. A name with a dot before it is a key of the root.
     """
 
     strict: bool = False
     tolerance: float = 0.0
     ignore: frozenset[str] = frozenset()
+
+    def within(self, names: Collection[str], *values: Any) -> Matching:
+        """Return the options for a value that has these names, so that paths may begin with one of them.
+
+        Such a path is not changed if one of the values has a key of that name: it then begins with the key.
+        """
+        keys = {key for value in values if isinstance(value, dict) for key in value}
+        added = set()
+        for path in self.ignore:
+            name, _, rest = path.partition(".")
+            if rest and name in names and name not in keys:
+                added.add(rest if "." in rest else f".{rest}")
+        return replace(self, ignore=self.ignore | added) if added else self
+
+    def below(self, *values: Any) -> Matching:
+        """Return the options for objects of named values, so that paths may also begin inside of any of them."""
+        keys = {key for value in values if isinstance(value, dict) for key in value}
+        paths = [path for path in self.ignore if "." in path and path.partition(".")[0] not in keys]
+        return (
+            replace(self, ignore=self.ignore | {f"{key}.{path}" for key in keys for path in paths})
+            if paths
+            else self
+        )
 
 
 def compare(expected: Any, actual: Any, matching: Matching, path: str = "") -> list[Check]:
@@ -201,9 +225,7 @@ class _JsonComparison:
         if not ignore:
             return value
         return {
-            key: item
-            for key, item in value.items()
-            if key not in ignore and not (trail and f"{trail}.{key}" in ignore)
+            key: item for key, item in value.items() if key not in ignore and f"{trail}.{key}" not in ignore
         }
 
     def _add_ignored(self, actual: Any, path: str) -> None:

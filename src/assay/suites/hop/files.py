@@ -11,12 +11,14 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, cast
 
 import msgspec
+from msgspec import Struct
 
 from assay.core.files import FILE_MODE
 from assay.core.hop_records import PARTIAL_SUFFIX, view_record
+from assay.core.protocols import View
 from assay.core.redact import Redactor
 from assay.core.yamlfile import YamlFile
 from assay.store.hop import BaseDataStore
@@ -62,39 +64,50 @@ class ResultFile:
         self._temporary.replace(self.path)
 
 
-class EndedRow(NamedTuple):
-    """A row that has ended. A row with an `error` has no result."""
+class _EndedRow(Struct, frozen=True, gc=False):
+    """A row that has ended. A row with an `error` has no result. Thousands may wait: the collector skips them."""
 
     row: HopRow
     profile: str
     text: str | None
     error: str | None
-    steps: list[dict[str, Any]]
+    steps: Sequence[dict[str, Any]]
 
 
 class PartialFile:
     """The rows of a batch that have ended, while it runs: `NAME.partial.jsonl`, in the order of their ends.
 
-    Rows are written every two seconds: a write for each would slow down the batch. The journal has all of them, so a
+    Rows are written every few seconds: a write for each would slow down the batch. The journal has all of them, so a
     file that cannot be written is given up. The result file takes its place at the end of the batch.
     """
 
-    def __init__(self, result: Path, metas: Sequence[dict[str, Any]], wrapper: str, redact: Redactor) -> None:
+    def __init__(
+        self,
+        result: Path,
+        metas: Sequence[dict[str, Any]],
+        wrapper: str,
+        redact: Redactor,
+        seconds: float = 5.0,
+    ) -> None:
+        """`seconds` is the longest time from the end of a row to its line in the file."""
+        self._seconds = seconds
         self.path = result.with_name(f"{result.stem}{PARTIAL_SUFFIX}{result.suffix}")
         self._metas = metas
         self._wrapper = wrapper
         self._redact = redact or None
-        self._pending: list[EndedRow] = []
+        self._pending: list[_EndedRow] = []
         self._timer: asyncio.Handle | None = None
         self._is_given_up = False
 
-    def add(self, row: EndedRow) -> None:
-        """Add a row. It is written within some seconds. Call it in an event loop."""
+    def add(self, view: View, audit: Audit, text: str | None) -> None:
+        """Add a row that has ended, with its result as text. The event loop writes it some seconds later."""
         if self._is_given_up:
             return
-        self._pending.append(row)
+        case, records = view.case, view.records
+        steps = [record.data for record in records if record.kind == "step"] if len(records) > 1 else ()
+        self._pending.append(_EndedRow(case.gold, case.subject, text, audit.error, steps))
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_PARTIAL_SECONDS, self._write_some)
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._write_some)
 
     def flush(self) -> None:
         """Write all rows."""
@@ -133,20 +146,18 @@ class PartialFile:
             self._pending.clear()
 
 
-def _result_of(row: EndedRow) -> RowResult:
+def _result_of(row: _EndedRow) -> RowResult:
     return RowResult(
         profile=row.profile,
         ok=row.error is None,
         error=row.error or "",
         text=row.text if row.error is None else None,
         retries=sum(map(retry_count, row.steps)),
-        steps=row.steps,
+        steps=list(row.steps),
     )
 
 
-# Rows are written this often while a batch runs, and so many at a time.
-_PARTIAL_SECONDS = 2.0
-_PARTIAL_GROUP = 200
+_PARTIAL_GROUP = 200  # rows that are written in one turn of the loop
 
 
 def meta_record(profile: str, run: LlmSettings, verify: LlmSettings, started: float) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from assay.core.hop_result import OK
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
 from assay.core.params import merge
-from assay.core.protocols import Scorer, View
+from assay.core.protocols import Scorer
 from assay.core.redact import Redactor, secrets_of
 from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit, split_names
@@ -59,12 +59,11 @@ from assay.solvers.hop import messages
 from assay.solvers.hop.session import ModelSide
 from assay.solvers.hop.solver import HopInputs, HopSolver, ProfileModels
 from assay.solvers.hop.trace import HopletObserver
-from assay.store.hop.audit import Audit
 from assay.suites.hop import check
 from assay.suites.hop.analysis import Analysis, case_result
 from assay.suites.hop.file_report import report_on_files
 from assay.suites.hop.file_schema import file_schemas
-from assay.suites.hop.files import EndedRow, PartialFile, ResultFile, meta_record
+from assay.suites.hop.files import PartialFile, ResultFile, meta_record
 from assay.suites.hop.hop_export import HopExporter
 from assay.suites.hop.hop_results import find_results
 from assay.suites.hop.options import HopOptions
@@ -308,13 +307,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
             return
         metas = [meta_record(profile, *self._llms(profile), run.started) for profile in self._profiles]
         self._partial = PartialFile(path, metas, self.options.wrapper, self._redactor)
-        self._scorer.on_result = self._add_to_partial
-
-    def _add_to_partial(self, view: View, audit: Audit, text: str | None) -> None:
-        assert self._partial is not None
-        records = view.records
-        steps = [record.data for record in records if record.kind == "step"] if len(records) > 1 else []
-        self._partial.add(EndedRow(view.case.gold, view.case.subject, text, audit.error, steps))
+        self._scorer.on_result = self._partial.add
 
     def _result_path(self, run: RunFacts) -> Path:
         name = result_file_name(self._data, run.started, view=self.options.wrapper == "view")

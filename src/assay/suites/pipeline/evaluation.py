@@ -172,7 +172,8 @@ class Evaluation:
                 yield StepCheck(INTERMEDIATE, name, _missing_check(name, expected, why))
                 continue
             actual, why = _step_output(output, step)
-            for check in compare(expected, actual, matching):
+            names = {step.id, step.output_key}
+            for check in compare(expected, actual, matching.within(names, expected, actual)):
                 yield StepCheck(INTERMEDIATE, step.id, _explain_missing(check, why))
 
     def _check_aggregation(self, test: TestCase, output: TestOutput) -> Iterator[StepCheck]:
@@ -191,7 +192,9 @@ class Evaluation:
                 actual = output.outputs.get(outputs[0].key, MISSING)
             else:
                 actual = output.outputs
-        for check in compare(test.expected_aggregation, actual, matching_of(test.evaluation_config)):
+        expected = test.expected_aggregation
+        matching = matching_of(test.evaluation_config).within({name}, expected, actual)
+        for check in compare(expected, actual, matching):
             yield StepCheck(AGGREGATION, name, _explain_missing(check, why))
 
     def _check_final(self, test: TestCase, output: TestOutput) -> Iterator[StepCheck]:
@@ -201,7 +204,8 @@ class Evaluation:
         if not expected:
             return
         outputs = self._with_output_key(expected, output)
-        for check in compare(expected, outputs, matching_of(test.evaluation_config)):
+        matching = matching_of(test.evaluation_config).below(expected, outputs)
+        for check in compare(expected, outputs, matching):
             step, why = self._producer(_root(check.path), output)
             yield StepCheck(FINAL, step, _explain_missing(check, why))
 

@@ -346,7 +346,10 @@ class PipelineFile:
         if name is None:
             return step
         key_path = ("steps", step["at"], "code_file")
-        code = "def main(): ..."  # stands for code that cannot be read, so that this is its only problem
+        if Path(str(name)).suffix in _JAVASCRIPT_FILES:
+            step.setdefault("language", "javascript")
+        # Stands for code that cannot be read, so that this is its only problem.
+        code = "function main() {}" if step.get("language") == "javascript" else "def main(): ..."
         file = self.find_code_file(name)
         if file is None:
             self.add(key_path, f"there is no file {name!r}")
@@ -355,8 +358,6 @@ class PipelineFile:
             code = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             self.add(key_path, f"{file} cannot be read: {error}")
-        if file.suffix in _JAVASCRIPT_FILES:
-            step.setdefault("language", "javascript")
         return {**step, "code": code, "code_name": str(name)}
 
     def find_code_file(self, name: Any) -> Path | None:

@@ -74,7 +74,7 @@ def build_report(tallies: Mapping[str, VariantTally], judges: list[JudgeInfo]) -
 
 def _answered(counts: Counter[str]) -> AnswerCount:
     ran = counts.total() - counts[SKIPPED]
-    return AnswerCount(ran - counts[ERRORED] - counts[NO_ANSWER], ran, "test")
+    return AnswerCount(ran - counts[ERRORED] - counts[NO_ANSWER], ran, "test", verdict=ERRORED)
 
 
 def _notices(without_tokens: int) -> list[str]:

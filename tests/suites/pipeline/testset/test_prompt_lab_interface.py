@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,6 +131,13 @@ def test_a_wrong_file_is_a_value_error(text: str, tmp_path: Path) -> None:
         load_testset(path)
     with pytest.raises(ValueError, match="tags"):
         TestCase.from_dict({"id": 1, "tags": 5})
+
+
+@pytest.mark.parametrize("wrong", [{"tags": 123}, {"expected_outputs": []}, {"evaluation_config": "strict"}])
+def test_a_record_of_wrong_types_is_a_value_error(wrong: dict[str, Any]) -> None:
+    """Prompt Lab builds such a case. The page on pipelines says so."""
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        TestCase.from_dict({"id": "a", **wrong})
 
 
 def test_a_missing_file_is_a_file_not_found_error(tmp_path: Path) -> None:
