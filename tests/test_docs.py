@@ -316,7 +316,9 @@ async def answer(prompt, params):
 
 def test_the_function_that_the_page_shows_runs(tmp_path: Path, assay_in: Assay) -> None:
     """Both operators and their verifiers run with a model that agrees with everything."""
-    (block,) = [block for block in re.findall(r"```python\n(.*?)```", HOP, re.DOTALL) if "session.hop_get" in block]
+    (block,) = [
+        block for block in re.findall(r"```python\n(.*?)```", HOP, re.DOTALL) if "session.hop_get" in block
+    ]
     (tmp_path / "check.py").write_text(block)
     (tmp_path / "agreeable.py").write_text(AGREEABLE)
     (tmp_path / "rows.jsonl").write_text('{"id": 1, "context": "It opened in 1998.", "claim": "In 1998."}\n')

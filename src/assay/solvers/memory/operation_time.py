@@ -5,8 +5,8 @@ memory waits for because of the others is not its time:
 
 | code of the memory | its time |
 |---|---|
-| computes in the loop | CPU time of the thread during its steps |
-| a coroutine | the same, and the time in which it waits |
+| a quick memory of ours, which computes in the loop | CPU time of the thread |
+| a coroutine | time from its first step to its last; it may wait, also by blocking the loop |
 | a plain method, in a thread | CPU time of the thread if it computes; time from its start to its end if it waits |
 | calls of a model | from the moment when they are sent: `call_correction` takes the time before it off |
 """
@@ -16,8 +16,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from assay.core.types import CallTime
 
@@ -66,41 +66,14 @@ def timed(function: Callable[[], T]) -> tuple[T, ThreadTime]:
     return value, ThreadTime(time.perf_counter() - wall, time.thread_time() - cpu)
 
 
-class TimedSteps(Generic[T]):
-    """Awaits what an async function returns. `seconds` is the CPU time of its steps plus the time in which it waits.
+async def timed_coroutine(function: Callable[[], Awaitable[T]]) -> tuple[T, float]:
+    """Await what an async function returns. Returns its value and the time from its first step to its last.
 
     The time before its first step, in which the loop is busy with others, does not count.
     """
-
-    def __init__(self, function: Callable[[], Awaitable[T]]) -> None:
-        self._function = function
-        self.seconds = 0.0
-
-    async def _run(self) -> T:
-        return await self._function()
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        steps = self._run().__await__()
-        resume: Callable[[Any], Any] = steps.send
-        value: Any = None
-        while True:
-            began = time.thread_time()
-            try:
-                awaited = resume(value)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            finally:
-                self.seconds += time.thread_time() - began
-            began = time.perf_counter()
-            try:
-                value, resume = (yield awaited), steps.send
-            except GeneratorExit:
-                steps.close()
-                raise
-            except BaseException as error:  # noqa: BLE001 - the coroutine gets whatever is thrown into it
-                value, resume = error, steps.throw
-            self.seconds += time.perf_counter() - began
+    began = time.perf_counter()
+    value = await function()
+    return value, time.perf_counter() - began
 
 
 def call_correction(calls: Sequence[CallTime]) -> float:

@@ -28,7 +28,7 @@ from assay.core.types import CallTime, Failure
 from assay.core.user_code_errors import UserCodeError, place_note
 from assay.core.user_loop import LoopTurn, run_there
 from assay.solvers.memory.json_values import check_json
-from assay.solvers.memory.operation_time import PlainMethod, TimedSteps, call_correction, timed
+from assay.solvers.memory.operation_time import PlainMethod, call_correction, timed, timed_coroutine
 
 T = TypeVar("T")
 
@@ -161,13 +161,8 @@ class TimedMemory:
         """Await a coroutine of the memory, in the loop for user code, and read its result."""
 
         async def run() -> tuple[T, float]:
-            steps = TimedSteps(function)
-
-            async def await_steps() -> Any:
-                return await steps
-
-            result = await user_code.call(await_steps, timeout=limit)
-            return user_code.call_here(read, (result,)), steps.seconds
+            result, seconds = await user_code.call(partial(timed_coroutine, function), timeout=limit)
+            return user_code.call_here(read, (result,)), seconds
 
         return await run_there(run)
 
