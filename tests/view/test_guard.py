@@ -80,8 +80,10 @@ def test_a_request_without_a_host_is_refused(root: Path) -> None:
         b"GET / HTTP/1.1\r\nHost: localhost\r\nX: \0\r\n\r\n",
         b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
-        b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
-        b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
+        (
+            b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+            b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd"
+        ),
     ],
     ids=["no request", "address", "header", "long line", "chunk", "compressed"],
 )
