@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 
 from assay.core.errors import AssayError, UsageError
 from assay.core.events import on_read
@@ -176,7 +176,7 @@ class SqlProcess:
         process.wait()
 
 
-def _send(pipe: BinaryIO, message: object) -> None:
+def _send(pipe: IO[bytes], message: object) -> None:
     pipe.write(pickle.dumps(message))
     pipe.flush()
 
