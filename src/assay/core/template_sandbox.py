@@ -386,7 +386,11 @@ def _insert_limits(tree: nodes.Template) -> nodes.Template:
     """
     for loop in tree.find_all(nodes.For):
         loop.body.insert(0, _statement("__step__", _text_length(loop.body), loop.lineno))
-    for macro in (*tree.find_all(nodes.Macro), *tree.find_all(nodes.CallBlock)):
+    macros: list[nodes.Macro | nodes.CallBlock] = [
+        *tree.find_all(nodes.Macro),
+        *tree.find_all(nodes.CallBlock),
+    ]
+    for macro in macros:
         macro.body.insert(0, _statement("__text__", _text_length(macro.body), macro.lineno))
     _replace_operators(tree)
     if tree.environment is not None:
