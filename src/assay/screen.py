@@ -133,7 +133,12 @@ class SafeTerminal:
     def write(self, text: str) -> int:
         """Write a text. Its characters are those that `safe` leaves, and styles."""
         parts = _STYLE.split(text) if "\x1b" in text else [text]
-        self.stream.write("".join(part if _STYLE.match(part) else safe(part, keep="\n\t") for part in parts))
+        clean = "".join(part if _STYLE.match(part) else safe(part, keep="\n\t") for part in parts)
+        if clean != text:
+            # Not every terminal has the replacement character.
+            encoding = self.stream.encoding or "utf-8"
+            clean = clean.encode(encoding, "replace").decode(encoding)
+        self.stream.write(clean)
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:

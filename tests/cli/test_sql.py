@@ -103,6 +103,12 @@ def test_the_formats_say_the_same(runs: Path, capsys: Captured, tmp_path: Path) 
     assert re.findall(r"wrote \S+/scores\.(\w+): 2 rows", capsys.readouterr().out) == ["parquet", "csv"]
 
 
+def test_a_csv_file_has_no_formulas(runs: Path, capsys: Captured) -> None:
+    query = "select '=cmd()' as a, -1.5 as b, '-2' as c, null as d, ['=x'] as e, 'f' as \"=g\""
+    assert typed("sql", query, str(runs / "task"), "--format", "csv") == 0
+    assert capsys.readouterr().out == 'a,b,c,d,e,\'=g\n\'=cmd(),-1.5,-2,,"[""=x""]",f\n'
+
+
 @pytest.mark.parametrize("name", ["x.csv", "x.json", "x.parquet"])
 @pytest.mark.usefixtures("_here")
 def test_an_existing_file_is_not_overwritten(name: str, tmp_path: Path, capsys: Captured) -> None:

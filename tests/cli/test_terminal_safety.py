@@ -26,6 +26,13 @@ def test_a_terminal_keeps_styles_and_replaces_other_control_characters() -> None
     assert stream.getvalue() == f"\x1b[1mheading\x1b[0m\t{CLEAN}\n中文\n"
 
 
+def test_a_terminal_without_the_replacement_character_gets_a_question_mark() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1", write_through=True)
+    SafeTerminal(stream).write("é\x1b[2J")
+    stream.seek(0)
+    assert stream.read() == "é?[2J"
+
+
 def test_a_note_above_the_bar_has_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     Bar().note(f"waiting 3 s: {HOSTILE}")
     assert CLEAN in capsys.readouterr().err

@@ -121,6 +121,8 @@ def test_full_disk_under_the_journal(server: FakeOpenAI, tmp_path: Path, docs: i
     lost = len(server.stats().requests) - len(job.replies())
     assert 0 < lost <= CONCURRENCY
     assert f"{lost} repl{'y' if lost == 1 else 'ies'} that arrived could not be saved" in stopped.err
+    assert "All replies so far are saved" not in stopped.err
+    assert "All other replies are saved. Continue with:" in stopped.err
     assert job.run().code == 0
     assert server.stats().repeated == lost
     assert job.samples() == whole.samples()

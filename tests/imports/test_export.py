@@ -130,6 +130,21 @@ def test_tables_have_a_row_for_each_case(quiz: Run, tmp_path: Path) -> None:
     ]
 
 
+def test_a_csv_table_has_no_formulas(tmp_path: Path) -> None:
+    run = assay.evaluate(
+        [{"question": "=1+1", "gold": "-2"}],
+        answer=lambda question: f"{question}|cmd",
+        score=["exact_match"],
+        target="gold",
+        name="quiz",
+        output_dir=str(tmp_path / "quiz"),
+    )
+    api.export(run, "csv", tmp_path / "table.csv")
+    with (tmp_path / "table.csv").open(newline="") as file:
+        (line,) = csv.DictReader(file)
+    assert (line["answer"], line["expected"], line["exact_match"]) == ("'=1+1|cmd", "-2", "0.0")
+
+
 def test_run_of_another_suite_becomes_harness_files_with_its_numbers(quiz: Run, tmp_path: Path) -> None:
     export = api.export(quiz, "lm-eval", tmp_path / "files")
     assert "reasons of scores" in export.lost

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import time
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from assay.core.errors import InputError, RunBusy, StopRun
+from assay.core.errors import DiskFull, InputError, RunBusy, StopRun
 from assay.core.redact import is_secret
 from assay.core.types import ASK, COMMON, NO_CASE, Call, End, Failure, Record, Request, Response, Score
 from assay.journal.folder import lock_folder, read_info
@@ -387,3 +388,16 @@ def test_prices_of_cases_and_judges_are_summed_and_those_of_copied_replies_are_n
         assert (spent.calls, spent.cost, spent.copied_cost) == (3, 0.75, 8.0)
     assert "cost" not in journal.spent()
     journal.close()
+
+
+def test_after_a_failed_sync_no_message_says_that_all_replies_are_saved(tmp_path: Path) -> None:
+    """The next replies are dropped: the caller counts them."""
+    file = JournalFile(tmp_path / "calls.jsonl", run="5f0c")
+    file._sync_error = OSError(errno.ENOSPC, "No space left on device")
+    file.add(Record(0, "key", "set", "m", 1, "answer", data="x"))
+    with pytest.raises(
+        StopRun, match=r"No space left on device\. Replies that were written before are saved"
+    ) as stop:
+        file.write()
+    assert not isinstance(stop.value, DiskFull)
+    file.close()

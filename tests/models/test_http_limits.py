@@ -77,6 +77,22 @@ def test_a_reply_without_end_fails_its_call_and_is_not_asked_for_again(run: Run,
     assert grown < 5 * (MAX_BODY_BYTES >> 20)
 
 
+def test_many_replies_without_end_have_a_limit_together(run: Run) -> None:
+    async def main() -> None:
+        async with Wired(sends(START + b"\r\n", PIECE)) as server:
+            endpoint = HttpEndpoint(server.url, None, 60.0)
+            outcomes = await asyncio.gather(
+                *(endpoint.post("/x", b"") for _ in range(16)), return_exceptions=True
+            )
+            messages = [str(outcome) for outcome in outcomes if isinstance(outcome, ModelError)]
+            assert len(messages) == 16
+            assert any("arrive at once are larger than 256 MB together" in message for message in messages)
+            await endpoint.close()
+        assert HttpConnection.open_bytes == 0
+
+    run(main)
+
+
 @pytest.mark.parametrize("encoding", ["", "gzip"])
 def test_a_body_of_the_largest_size_is_read(run: Run, encoding: str) -> None:
     body = bytes(MAX_BODY_BYTES)

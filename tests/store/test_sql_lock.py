@@ -76,6 +76,16 @@ ESCAPES = {
     "catalog": "select * from information_schema.tables",
     "main schema": "select * from main.run_table",
     "a table behind a view": "select * from journal_files",
+    "a name of an inner WITH": "from (with sqlite_master as (select 1) from sqlite_master) a, sqlite_master b",
+    "a name of an outer SELECT": "select (with journal_files as (select 1 as a) select a from journal_files), * "
+    "from journal_files",
+    "a later name of WITH": "with a as (from journal_files), journal_files as (select 1) from a",
+    "its own name in WITH": "with journal_files as (from journal_files) from journal_files",
+    "its own name in the first part": "with recursive run_table as (from run_table union all from run_table) "
+    "from run_table",
+    "a file as a name of WITH": 'from (with "{root}/run/scores.jsonl" as (select 1) select 1), '
+    "'{root}/run/scores.jsonl'",
+    "a plan": "select json_serialize_plan('select getenv(''HOME'')', optimize := true)",
     "current_setting": "select current_setting('allowed_paths')",
     "getenv": "select getenv('HOME')",
     "getvariable": "select getvariable('x')",
@@ -144,6 +154,8 @@ ALLOWED = {
     "lateral": "select * from cases c, lateral (select c.index + 1)",
     "columns": "select columns('.*index.*') from cases",
     "whole rows": "select scores from scores",
+    "names of WITH in nested queries": "with a as (from cases), b as (from a), scores as (from b) "
+    "select (select count(*) from a), * from (with c as (from b) from c union all from scores) order by (select 1)",
     "comment": "select 1 -- ; drop view scores",
     "semicolon in a text": "select ';'",
     "upper case": "SELECT COUNT(*) FROM Scores",

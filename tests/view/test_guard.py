@@ -34,6 +34,10 @@ def root(tmp_path: Path) -> Path:
         ({"Host": "127.0.0.1.evil.example"}, 421),
         ({"Host": "localhost.evil.example:7575"}, 421),
         ({"Host": ""}, 421),
+        ({"Host": "[::1].evil.example"}, 421),
+        ({"Host": "[::1]evil:1"}, 421),
+        ({"Host": "127.0.0.1:80@evil.example"}, 421),
+        ({"Host": "localhost:abc"}, 421),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Sec-Fetch-Site": "same-site"}, 403),
         ({"Origin": "http://evil.example"}, 403),
@@ -52,6 +56,44 @@ def test_requests_of_other_websites_are_refused(root: Path, headers: dict[str, s
                 assert response.status == (404 if status == 200 and path == "/nowhere" else status), path
 
     asyncio.run(ask())
+
+
+async def send_bytes(root: Path, request: bytes) -> bytes:
+    """Send bytes that no client would send, and return the first line of the answer."""
+    async with view_of(root) as client:
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.port)
+        writer.write(request)
+        line = await reader.readline()
+        writer.close()
+    return line
+
+
+def test_a_request_without_a_host_is_refused(root: Path) -> None:
+    assert b" 421 " in asyncio.run(send_bytes(root, b"GET / HTTP/1.0\r\n\r\n"))
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: \0\r\n\r\n",
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+        (
+            b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+            b"Content-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd"
+        ),
+    ],
+    ids=["no request", "address", "header", "long line", "chunk", "compressed"],
+)
+def test_a_malformed_request_prints_nothing(
+    root: Path, request_bytes: bytes, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Any website can send them."""
+    assert b" 400 " in asyncio.run(send_bytes(root, request_bytes))
+    assert not caplog.records
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])

@@ -188,7 +188,9 @@ def _print_how_to_continue(run: Run) -> None:
             err=True,
         )
         return
-    click.echo(f"All replies so far are saved. Continue with: {_continue_command(run)}", err=True)
+    # The progress has told how many replies could not be saved.
+    saved = "All other replies" if run.summary.this_start.get("lost") else "All replies so far"
+    click.echo(f"{saved} are saved. Continue with: {_continue_command(run)}", err=True)
 
 
 def _judge_problem(run: Run) -> str:

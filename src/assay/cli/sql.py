@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from assay.cli.completion import complete_runs
+from assay.core.csv_cell import csv_cell
 from assay.core.errors import UsageError
 from assay.core.files import can_exist
 from assay.screen import block, counted, table, tell
@@ -180,7 +181,7 @@ def _write_text(result: QueryResult, format_name: str, stream: TextIO) -> int:
     count = 0
     if format_name == "csv":
         writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(result.columns)
+        writer.writerow(map(csv_cell, result.columns))
         for row in result.rows():
             writer.writerow([_csv_value(value) for value in row])
             count += 1
@@ -194,7 +195,9 @@ def _write_text(result: QueryResult, format_name: str, stream: TextIO) -> int:
 
 
 def _csv_value(value: Any) -> Any:
-    """Return a value for a CSV file. NULL is empty; lists and objects are JSON."""
+    """Return a value for a CSV file. NULL is empty; lists and objects are JSON; no text is a formula."""
+    if isinstance(value, str):
+        return csv_cell(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     return _encode(value).decode() if isinstance(value, (list, dict, tuple)) else value

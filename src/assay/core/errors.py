@@ -185,6 +185,14 @@ def cannot_write(path: object, error: OSError) -> StopRun:
     )
 
 
+def cannot_log(path: object, error: OSError) -> StopRun:
+    """Return the StopRun for a failed write to the journal, after which replies in flight are lost."""
+    return StopRun(
+        f"cannot write {path}: {error.strerror}. Replies that were written before are saved. "
+        f"{write_advice(error)} and run the same command again"
+    )
+
+
 def write_advice(error: OSError) -> str:
     """Return what to do about the cause of a failed write. Only a full disk needs room."""
     if error.errno in FULL_DISK:

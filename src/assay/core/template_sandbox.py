@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Generator, ItemsView, KeysView, Mapping, ValuesView
+from collections.abc import Callable, Generator, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from functools import wraps
 from types import GeneratorType
 from typing import Any
@@ -293,13 +293,14 @@ class _Environment(ImmutableSandboxedEnvironment):
             return self._counted_items(value)
         return value
 
-    def _counted_items(self, items: Generator[Any, None, None]) -> Generator[Any, None, None]:
+    def _counted_items(self, items: GeneratorType[Any, None, None]) -> Iterator[Any]:
         def count() -> Generator[Any, None, None]:
             for item in items:
                 self.count_text(_PASSED_ITEM_CHARS)
                 yield item
 
         counted = count()
+        assert isinstance(counted, GeneratorType)
         counted.__qualname__ = items.__qualname__  # for the message about a generator that is printed
         return counted
 
@@ -385,7 +386,11 @@ def _insert_limits(tree: nodes.Template) -> nodes.Template:
     """
     for loop in tree.find_all(nodes.For):
         loop.body.insert(0, _statement("__step__", _text_length(loop.body), loop.lineno))
-    for macro in tree.find_all((nodes.Macro, nodes.CallBlock)):
+    macros: list[nodes.Macro | nodes.CallBlock] = [
+        *tree.find_all(nodes.Macro),
+        *tree.find_all(nodes.CallBlock),
+    ]
+    for macro in macros:
         macro.body.insert(0, _statement("__text__", _text_length(macro.body), macro.lineno))
     _replace_operators(tree)
     if tree.environment is not None:

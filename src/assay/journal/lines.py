@@ -24,7 +24,7 @@ from zlib import crc32
 
 import msgspec
 
-from assay.core.errors import DamagedRun, InputError, Problem, cannot_write
+from assay.core.errors import DamagedRun, InputError, Problem, cannot_log, cannot_write
 from assay.core.files import sync_data
 from assay.core.plain_files import is_plain, open_plain, open_plain_file, read_plain
 from assay.core.types import Commit
@@ -195,7 +195,7 @@ class JournalFile:
         # The last sync failed, so earlier lines may be lost. Further lines would hide that.
         if self._sync_error:
             self._drop_added()
-            raise cannot_write(self.path, self._sync_error)
+            raise cannot_log(self.path, self._sync_error)
         if not self._added:
             return
         block = b"".join(self._added)
@@ -224,7 +224,7 @@ class JournalFile:
                 raise
         except OSError as last:
             self._drop_added()
-            raise cannot_write(self.path, last) from error
+            raise cannot_log(self.path, last) from error
 
     def _remove_torn_block(self) -> None:
         os.ftruncate(self._fd, self.size)

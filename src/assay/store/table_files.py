@@ -17,6 +17,7 @@ from typing import IO, Any, Self
 import msgspec
 from msgspec import Struct, field
 
+from assay.core.csv_cell import csv_cell
 from assay.core.exported import CasePart, ExportedRun, Exporter, case_parts, interim_loss
 from assay.core.no_answer import is_measured
 from assay.core.redact import Redactor, secrets_from_environment
@@ -154,9 +155,10 @@ class CsvExporter(TableExporter):
         """Write the table to a file."""
         with _FlatRows(run) as flat, target.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow([*_COLUMNS, *flat.score_columns.values()])
+            writer.writerow(map(csv_cell, [*_COLUMNS, *flat.score_columns.values()]))
             for row in flat:
-                writer.writerow(["" if row.get(name) is None else row[name] for name in flat.names])
+                values = [row.get(name) for name in flat.names]
+                writer.writerow([csv_cell(value) if isinstance(value, str) else value for value in values])
         return [target]
 
 

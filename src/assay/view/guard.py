@@ -15,6 +15,7 @@ servers, and frames.
 from __future__ import annotations
 
 import ipaddress
+import re
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
@@ -39,6 +40,8 @@ MAX_BODY = 1 << 20
 """Bytes of a form. Larger ones are refused with 413."""
 TOKEN_FIELD = "token"  # noqa: S105 - the name of a field
 _FORM = "application/x-www-form-urlencoded"
+# A name, an address, or an IPv6 address in brackets; and the port.
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:@/\s]+)(?::\d{1,5})?")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -58,7 +61,8 @@ class Guard:
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse a request, or pass it on."""
-        if not self._is_our_host(request.host):
+        # Not `request.host`: without the header, as in HTTP/1.0, that is a name of this machine.
+        if not self._is_our_host(request.headers.get("Host", "")):
             raise web.HTTPMisdirectedRequest(text="This server does not answer to that host name.\n")
         if self.secret is None and not await self._peers.is_ours(request.transport):
             raise web.HTTPForbidden(
@@ -79,7 +83,10 @@ class Guard:
         return await handler(request)
 
     def _is_our_host(self, header: str) -> bool:
-        name = _without_port(header.lower())
+        match = _HOST.fullmatch(header.lower())
+        if match is None:
+            return False
+        name = match[1]
         # A website cannot choose a bare address as its name, so an address is never a rebound name.
         return name in self._hosts or (self._any_address and _is_address(name.strip("[]")))
 
@@ -134,12 +141,6 @@ def is_loopback(host: str) -> bool:
 def _host_of(host: str) -> str:
     """Return a host as it stands in the `Host` header: IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host else host.lower()
-
-
-def _without_port(header: str) -> str:
-    if header.startswith("["):
-        return header.partition("]")[0] + "]"
-    return header.partition(":")[0]
 
 
 def _is_address(name: str) -> bool:

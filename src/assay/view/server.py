@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import errno
+import logging
 import signal
 import sys
 import traceback
@@ -17,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from msgspec import Struct
 
 from assay.core.errors import AssayError, UsageError
@@ -117,9 +119,16 @@ class ReadingPage(Struct):
     percent: int
 
 
+def _is_no_bad_request(record: logging.LogRecord) -> bool:
+    """Return whether aiohttp may print a record. Any website can send malformed requests, and each is a traceback."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, (HttpProcessingError, web.RequestPayloadError))
+
+
 def make_app(root: Path, guard: Guard) -> web.Application:
     """Return the application that serves the runs below a folder."""
     # The guard comes first: what it refuses gets one line of text, without the token and the folder that pages have.
+    logging.getLogger("aiohttp.server").addFilter(_is_no_bad_request)
     app = web.Application(middlewares=[guard.middleware, show_errors], client_max_size=MAX_BODY)
     app[SITE] = Site(root, guard)
     app[HOP] = HopState()

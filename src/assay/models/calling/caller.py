@@ -112,8 +112,8 @@ class CallLedger:
         )
 
     def counts(self) -> dict[str, int]:
-        """Return the calls and tokens since this start of the run."""
-        return dict(self._counts)
+        """Return the calls and tokens since this start of the run, and `lost` replies if there are any."""
+        return self._counts | ({"lost": self.lost_replies} if self.lost_replies else {})
 
     @property
     def ended_calls(self) -> int:

@@ -35,6 +35,7 @@ _REFUSED = frozenset(
         "getenv",
         "getvariable",
         "json_execute_serialized_sql",
+        "json_serialize_plan",  # with `optimize`, it evaluates functions that nobody has checked
         "nextval",
         "parse_duckdb_log_message",
         "set_config",
@@ -98,12 +99,12 @@ def check_query(connection: DuckDBPyConnection, text: str, views: Collection[str
 
 
 def _check_tree(tree: Any, text: str, views: Collection[str]) -> CheckedQuery:
-    nodes = list(_nodes(tree))
-    ctes = {str(name).lower() for node in nodes for name in _cte_names(node)}
+    scopes = list(_nodes(tree))
+    nodes = [node for node, _ in scopes]
     tables = {str(node.get(key, "")).lower() for node in nodes for key in ("table_name", "alias")}
     seen: set[str] = set()
     has_star = False
-    for node in nodes:
+    for node, ctes in scopes:
         kind = node.get("type")
         if kind in ("STAR", "PIVOT", "SHOW_REF"):
             has_star = True
@@ -130,7 +131,7 @@ def _check_tree(tree: Any, text: str, views: Collection[str]) -> CheckedQuery:
     return CheckedQuery(text, names, frozenset(seen & set(views)), has_star)
 
 
-def _check_table(node: dict[str, Any], views: Collection[str], ctes: set[str]) -> str:
+def _check_table(node: dict[str, Any], views: Collection[str], ctes: frozenset[str]) -> str:
     name = str(node.get("table_name", ""))
     place = [str(node[key]) for key in ("catalog_name", "schema_name") if node.get(key)]
     if place:
@@ -149,25 +150,30 @@ def _refused_function(name: str) -> str:
     return f"the function {name} is not allowed: queries read only the views, no files, network or settings"
 
 
-def _cte_names(node: dict[str, Any]) -> Iterator[str]:
-    ctes = node.get("cte_map")
-    if isinstance(ctes, dict):
-        for item in ctes.get("map", []):
-            yield item["key"]
-    if isinstance(node.get("cte_name"), str):
-        yield node["cte_name"]
+def _nodes(tree: Any) -> Iterator[tuple[dict[str, Any], frozenset[str]]]:
+    """Yield every object in a JSON value, with the names of WITH that can be seen there.
 
-
-def _nodes(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield every object in a JSON value. Not recursive, because a query may be nested deeply."""
-    stack = [value]
+    Elsewhere such a name would be that of a table of DuckDB or of a file. Not recursive, because a query may be nested
+    deeply.
+    """
+    stack: list[tuple[Any, frozenset[str]]] = [(tree, frozenset())]
     while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            yield item
-            stack.extend(item.values())
-        elif isinstance(item, list):
-            stack.extend(item)
+        item, names = stack.pop()
+        if isinstance(item, list):
+            stack.extend((each, names) for each in item)
+        if not isinstance(item, dict):
+            continue
+        ctes = item.get("cte_map")
+        for cte in ctes.get("map", []) if isinstance(ctes, dict) else []:
+            # Each sees those before it.
+            stack.append((cte["value"], names))
+            names |= {str(cte["key"]).lower()}
+        yield item, names
+        own = {str(item["cte_name"]).lower()} if isinstance(item.get("cte_name"), str) else set()
+        for key, value in item.items():
+            if key != "cte_map":
+                # A recursive query sees itself in its second part only.
+                stack.append((value, names | own if key == "right" else names))
 
 
 def _texts(value: Any) -> Iterator[str]:

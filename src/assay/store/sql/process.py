@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 
 from assay.core.child_process import python_code_command
 from assay.core.errors import AssayError, UsageError
@@ -45,16 +45,16 @@ _GRACE_SECONDS = 1.0
 _COMMAND = python_code_command("from assay.store.sql.process import main; main()")
 
 
-class _Warning(NamedTuple):
+class _SqlWarning(NamedTuple):
     text: str
 
 
-class _Progress(NamedTuple):
+class _ReadProgress(NamedTuple):
     folder: Path
     share: float
 
 
-class _QueryAnswer(NamedTuple):
+class _SqlReply(NamedTuple):
     """The last message about a request."""
 
     value: Any
@@ -143,8 +143,8 @@ class SqlProcess:
         assert replies is not None
         try:
             _send(requests, (name, arguments))
-            while not isinstance(message := pickle.load(replies), _QueryAnswer):  # noqa: S301 - of our own process
-                if isinstance(message, _Warning):
+            while not isinstance(message := pickle.load(replies), _SqlReply):  # noqa: S301 - of our own process
+                if isinstance(message, _SqlWarning):
                     self._warn(message.text)
                 elif (progress := on_read.get()) is not None:
                     progress(message.folder, message.share)
@@ -176,7 +176,7 @@ class SqlProcess:
         process.wait()
 
 
-def _send(pipe: BinaryIO, message: object) -> None:
+def _send(pipe: IO[bytes], message: object) -> None:
     pipe.write(pickle.dumps(message))
     pipe.flush()
 
@@ -189,8 +189,8 @@ def main() -> None:
     # The parent may ignore this signal. Then no timer would end us.
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     requests, replies = sys.stdin.buffer, sys.stdout.buffer
-    on_read.set(lambda folder, share: _send(replies, _Progress(folder, share)))
-    server = _Server(lambda text: _send(replies, _Warning(text)))
+    on_read.set(lambda folder, share: _send(replies, _ReadProgress(folder, share)))
+    server = _SqlServer(lambda text: _send(replies, _SqlWarning(text)))
     while True:
         try:
             name, arguments = pickle.load(requests)  # noqa: S301 - of our parent
@@ -199,7 +199,7 @@ def main() -> None:
         _send(replies, server.answer(name, arguments))
 
 
-class _Server:
+class _SqlServer:
     """The database of the process. A timer that kills the process runs while it works on a query."""
 
     def __init__(self, warn: Callable[[str], object]) -> None:
@@ -210,7 +210,7 @@ class _Server:
         self._result: QueryResult | None = None
         self._deadline = 0.0
 
-    def answer(self, name: str, arguments: tuple[Any, ...]) -> _QueryAnswer:
+    def answer(self, name: str, arguments: tuple[Any, ...]) -> _SqlReply:
         """Call the method of a request."""
         methods: dict[str, Callable[..., Any]] = {
             "open": self._open,
@@ -220,14 +220,14 @@ class _Server:
             "is_stale": self._is_stale,
         }
         try:
-            return _QueryAnswer(methods[name](*arguments), None)
+            return _SqlReply(methods[name](*arguments), None)
         except MemoryError:
-            return _QueryAnswer(None, UsageError(needs_memory(self._memory)))
+            return _SqlReply(None, UsageError(needs_memory(self._memory)))
         except AssayError as error:
             # Not every error of assay can be pickled. All that are raised here have the same exit code.
-            return _QueryAnswer(None, UsageError(str(error)))
+            return _SqlReply(None, UsageError(str(error)))
         except Exception as error:  # noqa: BLE001 - raised again in the parent, whatever it is
-            return _QueryAnswer(None, error)
+            return _SqlReply(None, error)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
 

@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 
+from assay.core.csv_cell import csv_cell
 from assay.core.errors import UsageError
 from assay.core.excerpt import cut_end
 from assay.core.files import path_from_here
@@ -23,8 +24,6 @@ from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, NOT_EVALUATED
 from assay.suites.pipeline.tally import NO_ANSWER
 from assay.suites.pipeline.testset.case import TestCase
 
-# Spreadsheets execute a cell that starts with one of these characters as a formula.
-_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 # Characters that XML 1.0 does not allow, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # Messages may contain whole replies. CI systems show them in one line.
@@ -127,13 +126,13 @@ class ResultFiles:
             wrong = (result.score.data.get("first_wrong") or {}) if result.score else {}
             cells += [
                 result.verdict,
-                _safe(wrong.get("step", "")),
+                csv_cell(wrong.get("step", "")),
                 f"{result.output.seconds:.3f}" if result.output.ran else "",
             ]
             cells += [_cell(result.output.outputs, key) for key in self._outputs]
         test = results[0].test
         tags = ";".join(test.tags)
-        self._table.writerow([_safe(str(test.id)), _safe(results[0].set), _safe(tags), *cells])
+        self._table.writerow([csv_cell(str(test.id)), csv_cell(results[0].set), csv_cell(tags), *cells])
 
     def close(self) -> None:
         """Flush both files."""
@@ -168,13 +167,13 @@ class PromptLabCsv:
         ]
         self._table.writerow(
             [
-                _safe(str(result.test.id)),
-                _safe(result.variant),
+                csv_cell(str(result.test.id)),
+                csv_cell(result.variant),
                 "",
                 passed,
                 f"{result.output.seconds:.3f}",
-                _safe("; ".join(judged) or result.reason),
-                _safe(",".join(violated)),
+                csv_cell("; ".join(judged) or result.reason),
+                csv_cell(",".join(violated)),
                 *(_cell(result.output.outputs, key) for key in self._outputs),
             ]
         )
@@ -312,9 +311,4 @@ def _cell(outputs: dict[str, Any], key: str) -> str:
     if key not in outputs:
         return ""
     value = outputs[key]
-    return _safe(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _safe(text: str) -> str:
-    """Put a quote before a text that a spreadsheet would execute as a formula. Replies are untrusted."""
-    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+    return csv_cell(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
