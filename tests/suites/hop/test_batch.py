@@ -289,6 +289,11 @@ def test_a_batch_that_was_stopped_continues(tmp_path: Path) -> None:
     shown = batch.run()
     assert (shown.asked, shown.files) == (False, run.files)
     assert shown.report == run.report
+    # As after a kill between the result file and the removal of the partial one.
+    partial.write_text("\n".join(lines))
+    batch.rows([row | {"expected_answer": 0} for row in numbered(5)])
+    assert batch.run().folder == run.folder
+    assert list(batch.out.glob("rows_*")) == run.files
 
 
 def test_other_expectations_are_graded_without_a_call(tmp_path: Path) -> None:

@@ -303,11 +303,10 @@ class HopSuite(Suite[HopOptions, HopRow]):
     def prepare(self, run: RunFacts) -> None:
         """Open the file that has the rows of a batch while it runs, unless the batch has its result file already."""
         path = self._result_path(run)
-        if path.exists():
-            return
         metas = [meta_record(profile, *self._llms(profile), run.started) for profile in self._profiles]
         self._partial = PartialFile(path, metas, self.options.wrapper, self._redactor)
-        self._scorer.on_result = self._partial.add
+        if not path.exists():
+            self._scorer.on_result = self._partial.add
 
     def _result_path(self, run: RunFacts) -> Path:
         name = result_file_name(self._data, run.started, view=self.options.wrapper == "view")
