@@ -18,7 +18,7 @@ from assay.scoring.intervals import Z, cluster_sample, share_interval, t_interva
 from assay.scoring.paired import adjust_rows, mcnemar, paired, sign_flip
 from assay.scoring.power import Design, cases_needed, power_of
 
-SEEDS = max(int(os.environ.get("ASSAY_EXAMPLES", "50")) // 25, 1)
+SEEDS = max(int(os.environ.get("ASSAY_EXAMPLES", "20")) // 20, 1)
 """Two random tables for each check in CI, twenty by `make test-long`."""
 
 

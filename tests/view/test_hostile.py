@@ -291,7 +291,7 @@ def test_the_hostile_texts_are_shown_on_every_route() -> None:
     assert set(addresses("", 0)) == {path for _, path, _ in ROUTES}
 
 
-@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [6, 1])
 def test_no_text_becomes_markup_on_any_page(root: Path, every: int) -> None:
     """Each page has only elements and attributes of our own templates, and no character that hides others.
 
