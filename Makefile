@@ -108,7 +108,7 @@ prove-damage: $(VENV)/.dev
 	DAMAGE_SCENARIOS=2000 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist load -rP tests/engine/test_damage_scenarios.py
 
 # 100 kill -9 over all suites at random, then each suite's own test with all of its kills: only what was in flight is
-# asked again, and the results are the same. CI plays ten, and three or four in each suite.
+# asked again, and the results are the same. CI plays ten, and one to three in each suite.
 kills: $(VENV)/.dev
 	KILLS=100 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist load -rP tests/engine/test_kills.py
 	KILLS=100 $(BIN)/python -m pytest -n $(TEST_PROCESSES) tests/engine tests/with_system -k 'kill and not in_flight'

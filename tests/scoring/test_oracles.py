@@ -19,7 +19,7 @@ from assay.scoring.paired import adjust_rows, mcnemar, paired, sign_flip
 from assay.scoring.power import Design, cases_needed, power_of
 
 SEEDS = max(int(os.environ.get("ASSAY_EXAMPLES", "20")) // 20, 1)
-"""Two random tables for each check in CI, twenty by `make test-long`."""
+"""One random table for each check in `make test`, 25 in `make test-long`."""
 
 
 def test_numbers_agree_with_scipy_and_statsmodels_on_random_tables() -> None:
