@@ -56,7 +56,7 @@ test-ray: $(VENV)/.dev
 # Proofs that repeat what `make test` shows once: more kills, looks, patterns and texts (tests/lanes.toml has the list with
 # reasons), 25 times the examples of every property, and all kills of each kill test. Half an hour on two cores.
 test-long: $(VENV)/.dev
-	$(BIN)/python -m pytest --lane long -n $(TEST_PROCESSES) --dist worksteal
+	KILLS=10 $(BIN)/python -m pytest --lane long -n $(TEST_PROCESSES) --dist worksteal
 	ASSAY_EXAMPLES=500 $(BIN)/python -m pytest -n $(TEST_PROCESSES) tests/core tests/scoring tests/journal tests/suites/pipeline/testset
 	KILLS=10 $(BIN)/python -m pytest -n $(TEST_PROCESSES) tests/engine tests/with_system -k 'kill and not in_flight'
 
@@ -111,7 +111,7 @@ prove-damage: $(VENV)/.dev
 # asked again, and the results are the same. CI plays ten, and one to three in each suite.
 kills: $(VENV)/.dev
 	KILLS=100 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist load -rP tests/engine/test_kills.py
-	KILLS=100 $(BIN)/python -m pytest -n $(TEST_PROCESSES) tests/engine tests/with_system -k 'kill and not in_flight'
+	KILLS=100 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --lane all tests/engine tests/with_system -k 'kill and not in_flight'
 
 # 10,000 seeded scenarios over all suites: kill -9 at numbered write points, full and read-only disks, clocks that jump,
 # two writers, damaged bytes, endpoints that lie. `make chaos SEED=17` plays one seed and tells all that happened.

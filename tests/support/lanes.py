@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 TESTS = Path(__file__).parents[1]
-LANES = ("quick", "test", "long")
+# The lanes of tests that each value of `--lane` runs.
+SELECTED = {"quick": {"quick"}, "test": {"quick", "test"}, "long": {"long"}, "all": {"quick", "test", "long"}}
 # Events of https://docs.python.org/3/library/audit_events.html.
 _PROCESS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})
 _NETWORK = frozenset({"socket.bind", "socket.connect"})
@@ -114,7 +115,7 @@ def _lane_of(item: pytest.Item) -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--lane", choices=LANES, default="test", help="tests to run, by tests/lanes.toml (default: test)"
+        "--lane", choices=SELECTED, default="test", help="tests to run, by tests/lanes.toml (default: test)"
     )
 
 
@@ -127,10 +128,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    is_whole = not config.getoption("lf", default=False) and not any("::" in argument for argument in config.args)
+    is_whole = not config.getoption("lf", default=False) and not any(
+        "::" in argument for argument in config.args
+    )
     if is_whole and (unused := lanes.unused([_name(item) for item in items])):
         raise pytest.UsageError(f"tests/lanes.toml names tests that do not exist: {', '.join(unused)}")
-    wanted = ("quick", "test") if config.getoption("--lane") == "test" else (config.getoption("--lane"),)
+    wanted = SELECTED[config.getoption("--lane")]
     kept, left = [], []
     for item in items:
         (kept if _lane_of(item) in wanted else left).append(item)
