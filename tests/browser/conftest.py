@@ -43,13 +43,14 @@ def browser() -> Iterator[Browser]:
     It ends with its module: Playwright runs an event loop in this thread, in which no other test could run one.
     """
     try:
-        from playwright.sync_api import sync_playwright
+        from playwright.sync_api import expect, sync_playwright
     except ImportError:
         sync_playwright = None
     if sync_playwright is None or CHROMIUM is None:
         if os.environ.get("ASSAY_BROWSER") == "required":
             pytest.fail("there is no browser: run `make browser`")
         pytest.skip("there is no browser; `make browser` installs one")
+    expect.set_options(timeout=20_000)  # the default of five seconds is soon over on a busy machine
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
         yield browser

@@ -134,7 +134,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if is_whole and (unused := lanes.unused([_name(item) for item in items])):
         raise pytest.UsageError(f"tests/lanes.toml names tests that do not exist: {', '.join(unused)}")
     wanted = SELECTED[config.getoption("--lane")]
-    kept, left = [], []
+    kept: list[pytest.Item] = []
+    left: list[pytest.Item] = []
     for item in items:
         (kept if _lane_of(item) in wanted else left).append(item)
     config.hook.pytest_deselected(items=left)
