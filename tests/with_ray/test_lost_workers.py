@@ -85,7 +85,7 @@ def test_a_case_that_ends_three_workers_is_an_infra_error(
     Path("rows.jsonl").write_text("".join(f'{{"id": {n}, "n": {n}}}\n' for n in range(6)))
     run = assay.run(
         assay.spec(
-            "hop", target="deadly.py:hop", data="rows.jsonl", executor="ray", workers=6, output_dir="out"
+            "hop", target="deadly.py:hop", data="rows.jsonl", executor="ray", workers=3, output_dir="out"
         )
     )
     assert run.exit_code == 3
