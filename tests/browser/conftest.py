@@ -36,11 +36,11 @@ EXAMPLES = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium. Skips if `make browser` has not installed it, except where ASSAY_BROWSER says "required".
 
-    It ends with its module: Playwright runs an event loop in this thread, in which no other test could run one.
+    It ends with this folder: Playwright runs an event loop in this thread, in which no other test could run one.
     """
     try:
         from playwright.sync_api import expect, sync_playwright
@@ -109,7 +109,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def address(examples: Path) -> Iterator[str]:
     """The address of a server of the examples."""
     with serving(examples) as view:
