@@ -25,13 +25,20 @@ FUZZ_SEED := $(shell date +%s)
 endif
 FUZZ_EXAMPLES ?= 2500
 
-.PHONY: quickstart fuzz test test-ray soak test-long test-install bench oracle simulate bench-lm-eval bench-peers prove-hop prove-damage kills demo-memory lab locomo locomo-table judges $(SYSTEMS:%=test-%) test-hf calibrate-offline labels browser screenshots pictures clean
+.PHONY: quickstart fuzz quick test test-ray soak test-long test-install bench oracle simulate bench-lm-eval bench-peers prove-hop prove-damage kills demo-memory lab locomo locomo-table judges $(SYSTEMS:%=test-%) test-hf calibrate-offline labels browser screenshots pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
 	$(BIN)/assay models pull smollm2
 	$(BIN)/assay task examples/task/quickstart.yaml --model local/smollm2
 
+# Tests without processes and servers, for the minute between two edits. tests/lanes.toml says which they are.
+quick: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest --lane quick -n auto --dist worksteal
+
+# Everything that a landing needs.
 test: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -46,12 +53,14 @@ test: $(VENV)/.dev
 test-ray: $(VENV)/.dev
 	$(BIN)/python -m pytest -o faulthandler_exit_on_timeout=true tests/with_ray
 
-# Tests that take half a minute of both cores, and ten times the examples of every property.
+# Proofs that repeat what `make test` shows once: more kills, looks, patterns and texts (tests/lanes.toml has the list with
+# reasons), 25 times the examples of every property, and all kills of each kill test. Half an hour on two cores.
 test-long: $(VENV)/.dev
-	$(BIN)/python -m pytest -m long
-	ASSAY_EXAMPLES=500 $(BIN)/python -m pytest -n $(TEST_PROCESSES) tests/core tests/scoring tests/journal
+	KILLS=10 $(BIN)/python -m pytest --lane long -n $(TEST_PROCESSES) --dist worksteal
+	ASSAY_EXAMPLES=500 $(BIN)/python -m pytest -n $(TEST_PROCESSES) tests/core tests/scoring tests/journal tests/suites/pipeline/testset
+	KILLS=10 $(BIN)/python -m pytest -n $(TEST_PROCESSES) tests/engine tests/with_system -k 'kill and not in_flight'
 
-# Random files, templates, replies and requests for every reader, sandbox and server. Ten times the examples of CI, and
+# Random files, templates, replies and requests for every reader, sandbox and server. 25 times the examples of `make test`, and
 # every time others: FUZZ_EXAMPLES=25000 plays a hundred times as many, FUZZ_SEED plays one run again.
 fuzz: $(VENV)/.dev
 	@echo "make fuzz FUZZ_SEED=$(FUZZ_SEED) FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) plays the same examples again"
@@ -99,10 +108,10 @@ prove-damage: $(VENV)/.dev
 	DAMAGE_SCENARIOS=2000 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist load -rP tests/engine/test_damage_scenarios.py
 
 # 100 kill -9 over all suites at random, then each suite's own test with all of its kills: only what was in flight is
-# asked again, and the results are the same. CI plays ten, and three or four in each suite.
+# asked again, and the results are the same. CI plays ten, and one to three in each suite.
 kills: $(VENV)/.dev
 	KILLS=100 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist load -rP tests/engine/test_kills.py
-	KILLS=100 $(BIN)/python -m pytest -n $(TEST_PROCESSES) tests/engine tests/with_system -k 'kill and not in_flight'
+	KILLS=100 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --lane all tests/engine tests/with_system -k 'kill and not in_flight'
 
 # 10,000 seeded scenarios over all suites: kill -9 at numbered write points, full and read-only disks, clocks that jump,
 # two writers, damaged bytes, endpoints that lie. `make chaos SEED=17` plays one seed and tells all that happened.

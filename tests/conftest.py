@@ -6,7 +6,6 @@ import hashlib
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,16 @@ from hypothesis import HealthCheck, settings
 from assay.core.errors import UsageError
 from assay.models.llama.weights import pull_weights
 
+from support.commands import run_here
+
+pytest_plugins = ["support.lanes"]
+
 # A shell starts jobs in the background with SIGINT ignored, and every process that a test interrupts would inherit it.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A slow minute of the machine is no failure: speed is measured in benchmarks.
-examples = int(os.environ.get("ASSAY_EXAMPLES", "50"))  # `make test-long` tries 500
+examples = int(os.environ.get("ASSAY_EXAMPLES", "20"))  # `make test-long` tries 500
 settings.register_profile(
     "untimed", max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -96,11 +99,10 @@ def write_docs(path: Path, docs: list[dict[str, Any]]) -> None:
 
 @pytest.fixture
 def assay_in(sums: Path) -> Assay:
-    """Types `assay ...` in the folder of the sums, as a process of its own."""
+    """Types `assay ...` in the folder of the sums, in this process."""
 
-    def run(*arguments: str, timeout: float = 60, cwd: Path = sums) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "assay", *arguments]
-        return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
+    def run(*arguments: str, cwd: Path = sums) -> subprocess.CompletedProcess[str]:
+        return run_here(arguments, cwd)
 
     return run
 

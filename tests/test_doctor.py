@@ -316,6 +316,7 @@ def test_the_command_prints_lines_or_json_and_exits_with_the_verdict(tmp_path: P
         assert done.stdout.splitlines()[-1] == "0 problems · 2 warnings · 5 calls to openai/fake"
         assert len(server.stats().requests) <= MAX_CALLS
         document = json.loads(run_here([*words, "--json"], tmp_path).stdout)
+        server.kill()
     assert document["usable"] is True
     assert {finding["level"] for finding in document["findings"]} == {"ok", "warning"}
     done = run_here(words, tmp_path)

@@ -36,20 +36,21 @@ EXAMPLES = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Debian's Chromium. Skips if `make browser` has not installed it, except where ASSAY_BROWSER says "required".
 
-    It ends with its module: Playwright runs an event loop in this thread, in which no other test could run one.
+    It ends with this folder: Playwright runs an event loop in this thread, in which no other test could run one.
     """
     try:
-        from playwright.sync_api import sync_playwright
+        from playwright.sync_api import expect, sync_playwright
     except ImportError:
         sync_playwright = None
     if sync_playwright is None or CHROMIUM is None:
         if os.environ.get("ASSAY_BROWSER") == "required":
             pytest.fail("there is no browser: run `make browser`")
         pytest.skip("there is no browser; `make browser` installs one")
+    expect.set_options(timeout=20_000)  # the default of five seconds is soon over on a busy machine
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
         yield browser
@@ -108,7 +109,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def address(examples: Path) -> Iterator[str]:
     """The address of a server of the examples."""
     with serving(examples) as view:

@@ -307,7 +307,6 @@ def test_a_match_whose_process_is_killed_once_gets_its_result(monkeypatch: pytes
         assert result.result() == []
 
 
-@pytest.mark.long  # it waits for five seconds of real time
 def test_a_process_that_gets_no_cpu_time_is_given_up_and_its_match_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -107,7 +107,6 @@ def can_trace() -> bool:
     )
 
 
-@pytest.mark.long  # CI skips no test, and not every machine has strace
 @pytest.mark.skipif(not can_trace(), reason="needs strace")
 def test_the_copy_is_on_the_disk_before_it_takes_the_place_of_the_file(tmp_path: Path) -> None:
     """Otherwise a power cut could leave an empty file. Nothing but the order of system calls shows it."""

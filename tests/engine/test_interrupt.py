@@ -14,6 +14,7 @@ from assay.stop_request import UNHEARD_SECONDS
 
 from servers.fake_openai import FakeOpenAI
 from support.commands import Finished, Job, Started, chain_job, environment, task_job
+from support.killing import CONCURRENCY
 from support.tasks import question, write_task
 
 
@@ -28,15 +29,20 @@ def interrupted(started: Started, calls: int) -> tuple[Finished, float]:
 def test_first_interrupt_lets_running_calls_finish(tmp_path: Path) -> None:
     """No call is begun after Ctrl-C; calls in flight are logged; the next start repeats nothing."""
     task = write_task(tmp_path / "task", 6, repeats=16)
-    with FakeOpenAI(latency=0.2, jitter=1) as server:
+    with FakeOpenAI(held_after=12) as server:
         job = task_job(task, server, tmp_path / "out")
         with job.started() as started:
-            finished, at = interrupted(started, 12)
+            assert started.wait_for(lambda: len(server.stats().requests) == 12 + CONCURRENCY)
+            started.process.send_signal(signal.SIGINT)
+            assert started.process.stderr is not None
+            while "Stopping" not in (line := started.process.stderr.readline()):
+                assert line, "it ended before the calls in flight did"
+            server.behave()
+            finished = started.end()
         received = server.stats().requests
         assert finished.code == 130
-        assert "interrupted" in finished.err
         assert "Continue with: assay task" in finished.err
-        assert not [seen for seen in received if seen.received > at + 0.3]
+        assert len(received) == 12 + CONCURRENCY
         assert sorted(job.replies()) == sorted(seen.reply for seen in received)
         assert job.run().code == 0
         assert server.stats().repeated == 0

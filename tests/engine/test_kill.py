@@ -22,7 +22,7 @@ from support.killing import (
 )
 from support.tasks import SEED, write_task
 
-KILLS = kill_count(8, in_ci=4)
+KILLS = kill_count(8, in_ci=3)
 
 
 @pytest.fixture(scope="module")

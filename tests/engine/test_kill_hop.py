@@ -97,7 +97,8 @@ def kill(job: Job, servers: list[FakeOpenAI], point: int) -> Kill:
     with job.started() as started:
         assert started.wait_for(lambda: job.count("calls") >= point), "it was killed while it ran"
         started.kill()
-    time.sleep(0.1)  # what the dead process had sent may still be on its way
+    for server in servers:
+        server.settle()
     logged: list[set[str]] = [set() for _ in PROFILES]
     for call in job.lines("calls"):
         if "response" in call:

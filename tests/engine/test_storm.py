@@ -2,42 +2,42 @@
 
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from servers.fake_openai import FakeOpenAI, Seen
+from servers.fake_openai import FakeOpenAI
 from support.commands import task_job
 from support.tasks import question, write_task
 
-CALM: dict[str, Any] = {"latency": 0.05}
-STORM: dict[str, Any] = {"latency": 0.05, "faults": {"429": 1.0}, "retry_after": 0.3}
+CALM: dict[str, Any] = {"latency": 0.01}
+STORM: dict[str, Any] = {"latency": 0.01, "faults": {"429": 1.0}, "retry_after": 0.3}
 
 
-def most(requests: list[Seen], start: float, end: float) -> int:
-    """The most requests in flight between two moments."""
-    return max(seen.in_flight for seen in requests if start <= seen.received < end)
+def open_now(server: FakeOpenAI) -> int:
+    """The number of requests that wait for their reply."""
+    return sum(seen.outcome == "waiting" for seen in server.stats().requests)
 
 
 def test_storm_shrinks_concurrency_and_calm_restores_it(tmp_path: Path) -> None:
-    """While every reply is 429 fewer calls are in flight each second; afterwards all permits come back."""
-    task = write_task(tmp_path / "task", 500)
-    with FakeOpenAI(**CALM) as server:
-        job = task_job(task, server, tmp_path / "out", "--concurrency", "16", "--max-retries", "50")
+    """While every reply is 429 fewer calls are in flight; afterwards all permits come back."""
+    task = write_task(tmp_path / "task", 300)
+    with FakeOpenAI(held=True) as server:
+        job = task_job(task, server, tmp_path / "out", "--concurrency", "16", "--max-retries", "1000")
         with job.started() as started:
-            assert started.wait_for(lambda: job.count("calls") >= 30)
+            assert started.wait_for(lambda: open_now(server) == 16)
             server.behave(**STORM)
-            storm = time.time()
-            time.sleep(3.4)
+            # From then on few requests are open at once, whichever of them is looked at.
+            assert started.wait_for(
+                lambda: max(seen.in_flight for seen in server.stats().requests[-20:]) <= 8
+            )
             server.behave(**CALM)
-            calm = time.time()
+            assert started.wait_for(lambda: job.count("calls") >= 250)
+            server.behave(held=True)
+            assert started.wait_for(lambda: open_now(server) == 16)
+            server.behave()
             assert started.end().code == 0
-        requests = server.stats().requests
-    assert most(requests, 0, storm) == 16
-    assert most(requests, calm - 0.8, calm) <= 8
-    assert most(requests, calm, time.time()) == 16
-    assert job.summary()["ok"] == 500
+    assert job.summary()["ok"] == 300
 
 
 def test_run_that_ends_in_a_storm_ends(tmp_path: Path) -> None:
@@ -46,9 +46,9 @@ def test_run_that_ends_in_a_storm_ends(tmp_path: Path) -> None:
     with FakeOpenAI(**STORM) as server:
         job = task_job(task, server, tmp_path / "out", "--concurrency", "4", "--max-retries", "50")
         with job.started() as started:
-            assert started.wait_for(lambda: len(server.stats().requests) >= 16)
-            time.sleep(1.5)
-            server.behave(faults={"400": 1.0}, latency=0.05)
+            # Each of the four open cases has been refused often enough for one permit to be left.
+            assert started.wait_for(lambda: len(server.stats().requests) >= 24)
+            server.behave(faults={"400": 1.0}, latency=0.01)
             assert started.end().code == 3
         assert job.summary()["infra_error"] == 12
 
@@ -64,4 +64,4 @@ def test_retry_after_is_honoured(tmp_path: Path) -> None:
         assert [seen.outcome == "ok" for seen in attempts] == [False, False, True]
         for earlier, later in pairwise(attempts):
             assert earlier.answered is not None
-            assert 0.7 <= later.received - earlier.answered < 2
+            assert later.received - earlier.answered >= 0.7

@@ -72,9 +72,9 @@ def looked_up(ask: Asker, prompt: Ids, scored: Ids) -> list[float]:
     [
         (FRANCE, " Paris"),
         (SHOTS + FRANCE, " Berlin"),
-        pytest.param(FRANCE, " the United Kingdom, which is Grüßte", marks=pytest.mark.long),
+        (FRANCE, " the United Kingdom, which is Grüßte"),
         (FRANCE, " 你"),
-        pytest.param(FRANCE, " 你🦙", marks=pytest.mark.long),
+        (FRANCE, " 你🦙"),
         (FRANCE, "<|im_end|>\nuser"),
     ],
     ids=["one token", "a long prompt", "many tokens", "parts of a character", "of two", "control tokens"],
@@ -177,7 +177,6 @@ def test_a_long_prompt_is_cut(weights: Path) -> None:
         small.close()
 
 
-@pytest.mark.long
 def test_a_long_text_rolls(weights: Path) -> None:
     """In a context of 256 tokens: windows of 255 that look back."""
     small = Asker(n_ctx=256, n_threads=1)

@@ -208,12 +208,10 @@ def test_the_context_is_per_slot(weights: Path) -> None:
 def test_a_timeout_frees_the_slot(weights: Path) -> None:
     """A generation that takes too long fails by itself; it is ended, and the next one gets its slot."""
     slow, quick = text("Once upon a time", max_tokens=4000), text(FRANCE, max_tokens=2)
-    started = time.monotonic()
-    late, answer = ask(slow, quick, timeout=8.0)
+    late, answer = ask(slow, quick, timeout=4.0)
     assert isinstance(late, ModelError)
     assert late.failure.kind == "timeout"
     assert answer.text.startswith(" Paris")
-    assert time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize(

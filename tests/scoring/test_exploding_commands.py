@@ -226,10 +226,10 @@ PLACES = [
     rule_of_an_output,
     flow_of_an_agent,
 ]
-EXHAUSTIVE = pytest.param(EXPLODING, id="forty", marks=pytest.mark.long)
+BOTH = [pytest.param(FEW, id="few"), pytest.param(EXPLODING, id="forty")]
 
 
-@pytest.mark.parametrize("pairs", [pytest.param(FEW, id="few"), EXHAUSTIVE])
+@pytest.mark.parametrize("pairs", BOTH)
 @pytest.mark.parametrize("place", PLACES)
 def test_a_command_stops_every_pattern_that_explodes(
     tmp_path: Path, place: Callable[[Path, Pairs], Commands], pairs: Pairs
@@ -268,7 +268,7 @@ for number, (pattern, text) in enumerate(json.loads(Path("pairs.json").read_text
 """
 
 
-@pytest.mark.parametrize("pairs", [pytest.param(FEW, id="few"), EXHAUSTIVE])
+@pytest.mark.parametrize("pairs", BOTH)
 def test_a_program_that_evaluates_stops_every_pattern_that_explodes(tmp_path: Path, pairs: Pairs) -> None:
     """In a scorer, and in a prompt whose pattern comes with the rows."""
     (tmp_path / "model.py").write_text(MODEL)
@@ -393,22 +393,10 @@ JOBS = [
     evaluate_score_job,
     evaluate_prompt_job,
 ]
-TERMINATED = (filter_job, prompt_job, evaluate_score_job)
 
 
-# Both signals take the same way through a run, so CI sends the second one to one job of each kind.
-SIGNALS = [
-    pytest.param(
-        write,
-        number,
-        marks=[pytest.mark.long] if number == signal.SIGTERM and write not in TERMINATED else [],
-    )
-    for write in JOBS
-    for number in (signal.SIGINT, signal.SIGTERM)
-]
-
-
-@pytest.mark.parametrize(("write", "number"), SIGNALS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("write", JOBS)
 def test_a_signal_ends_a_run_whose_pattern_explodes(
     tmp_path: Path,
     write: Callable[[Path], list[str]],

@@ -99,9 +99,7 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "step", [pytest.param(4, id="ten"), pytest.param(1, id="forty", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("step", [pytest.param(4, id="ten"), pytest.param(1, id="forty")])
 @pytest.mark.parametrize("place", PLACES)
 def test_exploding_patterns_are_stopped(place: Callable[[str, str], Any], step: int) -> None:
     """CI tries every fourth pattern in each place, and all forty in the first one."""

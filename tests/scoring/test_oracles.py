@@ -18,8 +18,8 @@ from assay.scoring.intervals import Z, cluster_sample, share_interval, t_interva
 from assay.scoring.paired import adjust_rows, mcnemar, paired, sign_flip
 from assay.scoring.power import Design, cases_needed, power_of
 
-SEEDS = max(int(os.environ.get("ASSAY_EXAMPLES", "50")) // 25, 1)
-"""Two random tables for each check in CI, twenty by `make test-long`."""
+SEEDS = max(int(os.environ.get("ASSAY_EXAMPLES", "20")) // 20, 1)
+"""One random table for each check in `make test`, 25 in `make test-long`."""
 
 
 def test_numbers_agree_with_scipy_and_statsmodels_on_random_tables() -> None:

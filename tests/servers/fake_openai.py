@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import atexit
 import contextlib
 import hashlib
 import json
@@ -22,7 +23,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 
@@ -309,10 +310,10 @@ async def serve(port: int, behaviour: Behaviour, log: str = "") -> None:
     app = web.Application(client_max_size=1 << 26)
     for path in ("/v1/chat/completions", "/v1/completions"):
         app.router.add_post(path, endpoint.complete)
-    for method, path, handler in controls(endpoint):
-        app.router.add_route(method, path, handler)
     # A handler hears at once that its client is gone: what hangs is not in flight for ever.
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
+    for method, path, handler in controls(endpoint, runner):
+        app.router.add_route(method, path, handler)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", port)
     await site.start()
@@ -322,7 +323,9 @@ async def serve(port: int, behaviour: Behaviour, log: str = "") -> None:
         await asyncio.sleep(1)
 
 
-def controls(endpoint: Endpoint) -> list[tuple[str, str, Callable[[Any], Awaitable[Any]]]]:
+def controls(
+    endpoint: Endpoint, runner: web.AppRunner
+) -> list[tuple[str, str, Callable[[Any], Awaitable[Any]]]]:
     """What tests ask and tell the server."""
     from aiohttp import web
 
@@ -338,20 +341,40 @@ def controls(endpoint: Endpoint) -> list[tuple[str, str, Callable[[Any], Awaitab
         endpoint._arrived.clear()
         return web.Response()
 
-    return [("GET", "/__stats", stats), ("POST", "/__behave", behave), ("POST", "/__reset", reset)]
+    async def connections(_: web.Request) -> web.Response:
+        assert runner.server is not None
+        return web.Response(text=str(len(runner.server.connections)))
+
+    return [
+        ("GET", "/__stats", stats),
+        ("GET", "/__connections", connections),
+        ("POST", "/__behave", behave),
+        ("POST", "/__reset", reset),
+    ]
 
 
 class FakeOpenAI:
-    """The server as a process of its own, for a `with` statement."""
+    """The server as a process of its own, for a `with` statement.
+
+    A server on any port and without a log is used again by later `with` statements of this process: each start takes
+    0.15 s of CPU, and the tests start hundreds.
+    """
+
+    _idle: ClassVar[list[tuple[subprocess.Popen[str], int]]] = []
 
     def __init__(self, port: int = 0, *, log: Path | None = None, **behaviour: Any) -> None:
         """With `log`, every request and every answer is written to this file, also by a server that was killed."""
+        self._is_shared = not port and log is None
         self.port = port
         self._log = log
         self._behaviour = Behaviour(**behaviour)
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
+        if self._is_shared and self._idle:
+            self._process, self.port = self._idle.pop()
+            self._call("behave", msgspec.json.encode(self._behaviour))
+            return self
         given = msgspec.json.encode(self._behaviour).decode()
         command = [sys.executable, str(Path(__file__)), "--port", str(self.port), "--behaviour", given]
         if self._log is not None:
@@ -362,7 +385,14 @@ class FakeOpenAI:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.kill()
+        if self._process is None or not self._is_shared:
+            self.kill()
+            return
+        self.behave()  # requests that are held are answered
+        self.settle()
+        self.reset()
+        self._idle.append((self._process, self.port))
+        self._process = None
 
     def logged(self, what: str) -> list[tuple[str, int]]:
         """Prompt and seed of every request that was `received` or `answered`, by earlier processes too."""
@@ -396,11 +426,25 @@ class FakeOpenAI:
         """Forget what arrived."""
         self._call("reset", b"")
 
+    def settle(self) -> None:
+        """Wait until all that a dead process had sent has arrived: until its connections are closed."""
+        deadline = time.monotonic() + 60
+        while int(self._call("connections")) > 1:  # this one
+            assert time.monotonic() < deadline, "a connection to the server stays open"
+            time.sleep(0.005)
+
     def _call(self, name: str, body: bytes | None = None) -> bytes:
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/__{name}", data=body)
         with urllib.request.urlopen(request, timeout=10) as answer:
             data: bytes = answer.read()
             return data
+
+
+@atexit.register
+def _end_idle_servers() -> None:
+    for process, _ in FakeOpenAI._idle:
+        process.kill()
+        process.communicate()
 
 
 def main() -> None:

@@ -36,6 +36,8 @@ class Installed(NamedTuple):
 
     def job(self, *words: str) -> Job:
         """A command of assay in this folder, where the suite can be found."""
+        if Path.cwd() == self.folder:
+            return Job(["-m", "assay", *words], self.folder / "out")
         code = (
             f"import os, sys; os.chdir({str(self.folder)!r}); sys.path.insert(0, {str(self.folder / 'site')!r}); "
             "from assay.cli.main import main; main()"
@@ -52,11 +54,12 @@ class Installed(NamedTuple):
 
 
 @pytest.fixture(params=["entry point", "path"])
-def quiz(request: pytest.FixtureRequest, tmp_path: Path) -> Installed:
+def quiz(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installed:
     """A package in a folder of its own, or the file alone; and four questions."""
     rows = [{"question": f"What is {n} and {n}?", "answer": answer(n) if n % 2 else "x"} for n in range(4)]
     (tmp_path / "quiz.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     if request.param == "path":
+        monkeypatch.chdir(tmp_path)
         shutil.copy(QUIZ, tmp_path / "my_quiz.py")
         return Installed(
             tmp_path, str(tmp_path / "my_quiz.py:Quiz"), ["run", "my_quiz.py:Quiz"], "my_quiz.py:Quiz"

@@ -64,7 +64,10 @@ class Job:
                 process.kill()
 
     def run(self, *flags: str, before: Callable[[], None] | None = None) -> Finished:
-        """The command from start to end."""
+        """The command from start to end. `assay …` without limits of its own runs in this process, which is quicker."""
+        if before is None and self.command[1:3] == ["-m", "assay"]:
+            done = run_here([*self.command[3:], *flags], Path.cwd())
+            return Finished(done.returncode, done.stdout, done.stderr)
         with self.started(*flags, before=before) as started:
             return started.end()
 
@@ -173,7 +176,7 @@ class Started(NamedTuple):
                 return True
             if self.process.poll() is not None:
                 return False
-            time.sleep(0.001)
+            time.sleep(0.002)
         raise TimeoutError(f"waited {TIMEOUT:g} s for {self.job.command}")
 
     def kill(self) -> None:

@@ -5,8 +5,8 @@
         with bounded():
             read(mutated(random, data))
 
-CI plays the given number with a fixed seed, so that the same commit has the same result. `make fuzz` plays
-FUZZ_EXAMPLES / 250 times as many with a new seed, which it prints; FUZZ_SEED plays one again. Failing examples are made small by
+`make test` plays two fifths of the given number with a fixed seed, so that the same commit has the same result.
+`make fuzz` plays FUZZ_EXAMPLES / 250 of it with a new seed, which it prints; FUZZ_SEED plays one again. Failing examples are made small by
 Hypothesis, and kept in `.hypothesis`, from where the next `make fuzz` tries them first.
 """
 
@@ -27,8 +27,9 @@ from hypothesis import strategies as st
 
 from assay.core.errors import AssayError
 
-IN_CI = 250
-"""`make fuzz FUZZ_EXAMPLES=250` plays as many examples as CI, 2500 ten times as many."""
+WHOLE = 250
+"""`make fuzz FUZZ_EXAMPLES=250` plays the given number of examples, 2500 ten times as many."""
+IN_TEST = 100
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 # Hangs only: the slowest example takes half a second, and a busy machine twenty times as long.
 HANG_SECONDS = 120.0
@@ -37,11 +38,11 @@ MEMORY_BYTES = 1 << 30
 
 
 def fuzzed(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Run a test with so many sources of random numbers in CI, and with FUZZ_EXAMPLES by hand."""
+    """Run a test with two fifths of so many sources of random numbers, or with FUZZ_EXAMPLES by hand."""
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         limited = settings(
-            max_examples=examples * (EXAMPLES or IN_CI) // IN_CI,
+            max_examples=max(1, examples * (EXAMPLES or IN_TEST) // WHOLE),
             derandomize=not EXAMPLES,
             database=None if not EXAMPLES else settings().database,
             deadline=None,

@@ -61,7 +61,7 @@ def lost_so_far(job: Job, server: FakeOpenAI) -> int:
 
 def looked_at(job: Job, server: FakeOpenAI, lost_before: int) -> Kill:
     """What a kill left; `lost_before` requests were lost in earlier ones."""
-    time.sleep(0.05)  # what the dead process had sent may still be on its way
+    server.settle()
     lost = lost_so_far(job, server) - lost_before
     return Kill(frozenset(job.replies()), len(server.stats().requests), lost)
 

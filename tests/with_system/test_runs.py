@@ -18,7 +18,7 @@ from support.commands import Job, environment
 from support.killing import kill_count
 from with_system.systems import RUNS, SYSTEM, memory_test
 
-KILLS = kill_count(10, in_ci=3)
+KILLS = kill_count(10, in_ci=1)
 WATCH = """
 import json, os, sys
 

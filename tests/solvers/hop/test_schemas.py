@@ -163,7 +163,6 @@ def test_a_choice_has_one_of_the_tools_and_its_arguments() -> None:
     assert other["properties"]["result"]["properties"]["arguments"] == {"type": "object"}
 
 
-@pytest.mark.long
 def test_the_embedded_model_is_held_to_every_schema(tmp_path: Path, weights: Path) -> None:
     """Whatever it says, it is in the form that was asked for."""
     model = find("model", "local").connect(Connection(name="smollm2", seed=1))

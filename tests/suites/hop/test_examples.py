@@ -69,7 +69,7 @@ def test_a_batch_over_the_examples_own_output_asks_the_same(tmp_path: Path, assa
 def test_the_example_runs_on_the_embedded_model(tmp_path: Path, assay_in: Assay, weights: Path) -> None:
     """With its own settings: a row, both profiles, no error."""
     flags = ["--limit", "1", "--output-dir", str(tmp_path)]
-    done = assay_in("hop", EXAMPLE, "facts.jsonl", *flags, cwd=ROOT, timeout=180)
+    done = assay_in("hop", EXAMPLE, "facts.jsonl", *flags, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     rows = [line for line in results(tmp_path) if "_type" not in line]
     assert [row["hop_stats"]["status"] for row in rows] == ["OK"] * 2

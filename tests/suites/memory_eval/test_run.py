@@ -129,9 +129,9 @@ def test_a_run_whose_files_were_written_over_writes_them_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Report and files then belong to the same run, without any request."""
+    monkeypatch.chdir(tmp_path)
     samples = Samples(tmp_path)
     first = samples.run()
-    monkeypatch.chdir(tmp_path)
     samples.run(top_k=2, fresh=True, output_dir="out")
     prompts = len(samples.asked())
     assert samples.run().folder == first.folder

@@ -88,7 +88,7 @@ def scribbled(record: dict[str, Any], seed: int) -> bytes:
     return (stream.choice(["", "\ufeff"]) + end.join(lines) + stream.choice(["", end])).encode()
 
 
-@settings(max_examples=300)
+@settings(max_examples=5 * settings().max_examples)
 @given(RECORDS, st.booleans())
 def test_what_is_written_loads_to_the_same_case(record: dict[str, Any], declared: bool) -> None:
     """All fields and properties, from v1 and v2 records, whatever the pipeline declares."""
@@ -98,14 +98,14 @@ def test_what_is_written_loads_to_the_same_case(record: dict[str, Any], declared
     assert msgspec.json.encode(TestCase.from_dict(out).to_dict()) == msgspec.json.encode(out)
 
 
-@settings(max_examples=300)
+@settings(max_examples=5 * settings().max_examples)
 @given(RECORDS, st.integers(0, 2**32))
 def test_layout_does_not_matter(record: dict[str, Any], seed: int) -> None:
     """Pretty-printed with comments, CRLF and a BOM, it is the same case."""
     same(loaded(scribbled(record, seed)), TestCase.from_dict(json.loads(json.dumps(record))))
 
 
-@settings(max_examples=100)
+@settings(max_examples=2 * settings().max_examples)
 @given(
     st.lists(RECORDS, min_size=1, max_size=5, unique_by=lambda record: str(record["id"])),
     st.integers(0, 2**32),
