@@ -17,6 +17,7 @@ import assay
 from assay.cli.completion import COMPLETE_VARIABLE, answer_shell
 from assay.cli.suite_command import SETTINGS, suite_command
 from assay.core.errors import AssayError, StopRun, UsageError
+from assay.core.events import on_read, on_slow
 from assay.core.excerpt import cut_end
 from assay.core.files import MAX_NAME_BYTES
 from assay.core.process_end import leave_threads
@@ -150,8 +151,8 @@ class CommandGroup(click.Group):
 @click.version_option(assay.__version__, prog_name="assay")
 def cli() -> None:
     """Evaluate LLM systems on one crash-safe engine. The same command continues what was interrupted."""
+    on_slow.set(tell)
     if sys.stderr.isatty():
-        from assay.core.events import on_read
         from assay.progress import ReadingBar
 
         on_read.set(ReadingBar())
