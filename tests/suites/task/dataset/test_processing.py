@@ -162,6 +162,7 @@ def test_a_generator_without_an_end_is_read_as_far_as_the_run_needs_it(docs: Doc
         return ({"q": str(number)} for number in count())
 
     first = run_process_docs(docs, endless, where="t.yaml:9 process_docs", most=2)
+    first.scan()
     assert [row["q"] for row in first.values()] == ["0", "1"]
     whole = run_process_docs(docs, lambda data: [{"q": "a"}] * 5, where="t.yaml:9 process_docs", most=2)
     whole.scan()
