@@ -56,7 +56,7 @@ def test_a_label_outside_the_choices_of_the_first_document_is_refused(lab: Lab, 
 def test_a_later_label_outside_the_choices_fails_alone(lab: Lab, wrong: str) -> None:
     """The other documents are scored; this one is left out, not counted as wrong."""
     result = chosen(lab, docs_of("x=1", f"y={wrong}", "z=0"))
-    assert (result.run.exit_code, result.metric("acc").denominator) == (3, 2)
+    assert (result.run.exit_code, result.metric("acc").denominator) == (2, 2)
     assert result.column("acc") == [1.0, None, 0.0]
     assert "is outside the 3 choices ['a', 'b', 'c']" in result.rows()[1]["error"]
     assert "t.jsonl:2" in result.rows()[1]["error"]
