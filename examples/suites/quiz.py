@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import assay
-from assay import Context, Match, Metric, Outcome, Problem, Request, Score, Struct
+from assay import Context, Match, Outcome, Problem, Request, Score, Struct
 
 
 class QuizOptions(assay.SuiteOptions, frozen=True, kw_only=True):
@@ -65,9 +65,8 @@ class Quiz(assay.Suite[QuizOptions, Question]):
         rows = [(question, *(record.data for record in records), value) for question, records, value in done]
         path = Path(self.spec.output_dir) / "answers.jsonl"
         path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-        right = sum(value for *_, value in rows)
-        share = right / len(rows) if rows else None  # not measured is not 0
-        metric = Metric(name="exact_match", value=share, numerator=right, denominator=len(rows))
+        # With its denominator and its interval. Without rows the value is None: not measured is not 0.
+        metric = assay.proportion_metric("exact_match", sum(value for *_, value in rows), len(rows))
         return Outcome(assay.Report(entries=[assay.Entry(name=self.spec.model, metrics=[metric])]), [path])
 
     @classmethod

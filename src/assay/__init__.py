@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from assay.core.errors import CaseFailed, CheckFailed, InputError, ModelError, Problem, UsageError
     from assay.core.protocols import Context, Scorer, Solver, View
     from assay.core.records import read_structs
-    from assay.core.report import Entry, Metric, Report, Slice, Table
+    from assay.core.report import Entry, Interval, Metric, Report, Slice, Table
     from assay.core.schema import refuse
     from assay.core.spec import RunSpec, SuiteOptions, ask, how, score
     from assay.core.suite import (
@@ -53,8 +53,9 @@ if TYPE_CHECKING:
         Section,
         Suite,
     )
-    from assay.core.types import Call, Failure, Record, Request, Score
+    from assay.core.types import Call, Case, Failure, Record, Request, Score
     from assay.evaluation import aevaluate, evaluate
+    from assay.scoring.metric_builders import ClusteredValues, mean_metric, proportion_metric
     from assay.store.comparison import ComparisonResult
     from assay.store.gate import GateResult
     from assay.suites.evaluate.scorers import ScorerLike, exact_match, judge, metric, rubric, scorer
@@ -81,15 +82,16 @@ _MODULES = {
     "assay.core.errors": ("CaseFailed", "CheckFailed", "InputError", "ModelError", "Problem", "UsageError"),
     "assay.core.protocols": ("Context", "Scorer", "Solver", "View"),
     "assay.core.records": ("read_structs",),
-    "assay.core.report": ("Entry", "Metric", "Report", "Slice", "Table"),
+    "assay.core.report": ("Entry", "Interval", "Metric", "Report", "Slice", "Table"),
     "assay.core.schema": ("refuse",),
     "assay.core.spec": ("RunSpec", "SuiteOptions", "ask", "how", "score"),
     "assay.core.suite": (
         *("CaseContent", "CaseView", "ListedRows", "Match", "Outcome", "Overview", "PlannedCalls"),
         *("Results", "Row", "Rows", "RunFacts", "Section", "Suite"),
     ),
-    "assay.core.types": ("Call", "Failure", "Record", "Request", "Score"),
+    "assay.core.types": ("Call", "Case", "Failure", "Record", "Request", "Score"),
     "assay.evaluation": ("aevaluate", "evaluate"),
+    "assay.scoring.metric_builders": ("ClusteredValues", "mean_metric", "proportion_metric"),
     "assay.store.comparison": ("ComparisonResult",),
     "assay.store.gate": ("GateResult",),
     "assay.suites.evaluate.scorers": ("ScorerLike", "exact_match", "judge", "metric", "rubric", "scorer"),
@@ -99,10 +101,12 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = [
     "Call",
+    "Case",
     "CaseContent",
     "CaseFailed",
     "CaseView",
     "CheckFailed",
+    "ClusteredValues",
     "ComparisonResult",
     "Context",
     "Entry",
@@ -110,6 +114,7 @@ __all__ = [
     "FunctionContext",
     "GateResult",
     "InputError",
+    "Interval",
     "ListedRows",
     "Match",
     "Metric",
@@ -155,8 +160,10 @@ __all__ = [
     "import_results",
     "judge",
     "load",
+    "mean_metric",
     "merge",
     "metric",
+    "proportion_metric",
     "read_structs",
     "refuse",
     "rubric",

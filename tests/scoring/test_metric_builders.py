@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import assay
 from assay.core.report import Metric
 from assay.scoring.metric_builders import ClusteredValues, proportion_metric, ratio_metric
 
@@ -94,3 +95,19 @@ def test_a_mean_says_how_its_interval_was_made_and_what_was_left_out() -> None:
     assert (metric.denominator, metric.clusters, metric.interval_method) == (4, 3, "clustered logit t")
     assert metric.numerator == pytest.approx(1.9)
     assert metric.left_out == {"invalid": 1}
+
+
+def test_a_mean_is_a_proportion_only_if_it_is_declared() -> None:
+    """The builders are public: a suite of others declares what its values mean."""
+    values = [1.0, 0.0, 0.0, 1.0]
+    assert assay.mean_metric("m", values, right_wrong=True) == assay.proportion_metric("m", 2, 4)
+    assert assay.mean_metric("m", values).interval_method == "t"
+    assert assay.mean_metric("m", [0.0, 0.5, 1.0], right_wrong=True).interval_method == "logit t"
+    assert assay.mean_metric("m", [0.0, 0.5, 1.0]).interval_method == "t"
+    assert assay.mean_metric("m", [0.0] * 9).interval is None
+
+
+def test_what_a_suite_of_others_needs_is_exported() -> None:
+    case = assay.Case(0, "key", "set", "subject", "label", inputs="q", gold="a")
+    assert case.head == (0, "key", "set", "subject")
+    assert assay.ClusteredValues().metric("m").value is None

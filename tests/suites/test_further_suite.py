@@ -160,7 +160,9 @@ def test_it_runs_and_is_looked_at_like_any_other(quiz: Installed) -> None:
         model = ["--model", "openai/fake", "--base-url", server.url]
         done = quiz.quiz(*model).run()
         assert done.code == 0, done.err
-        assert ["openai/fake", "0.500", "2/4"] in [line.split() for line in done.out.splitlines()]
+        assert ["openai/fake", "0.500", "(0.15–0.85)", "2/4"] in [
+            line.split() for line in done.out.splitlines()
+        ]
         assert "wrote out/answers.jsonl" in done.out
         written = [json.loads(line) for line in (quiz.folder / "out/answers.jsonl").read_text().splitlines()]
         assert [row[1:] for row in written] == [[answer(n), float(n % 2)] for n in range(4)]
@@ -172,7 +174,7 @@ def test_it_runs_and_is_looked_at_like_any_other(quiz: Installed) -> None:
     (row,) = [line.split() for line in quiz.typed("runs", "out").out.splitlines() if "finished" in line]
     assert row[3:] == [quiz.shown, "openai/fake", "finished", "4/4", "openai/fake", "exact_match", "0.5000"]
     shown = quiz.typed("show", "out", "--failed", *named).out
-    assert "0.500 2/4" in shown
+    assert "0.500 (0.15–0.85) 2/4" in shown
     assert [line.split()[:3] for line in shown.splitlines() if "✗" in line] == [
         ["0", "1", "✗"],
         ["2", "3", "✗"],
@@ -201,7 +203,7 @@ def test_a_run_is_shown_although_its_suite_is_gone(quiz: Installed) -> None:
     assert quiz.quiz("--model", "script/replies.jsonl").run().code == 0
     shutil.rmtree(quiz.folder / "site", ignore_errors=True)
     (quiz.folder / "my_quiz.py").unlink(missing_ok=True)
-    assert "0.250 1/4" in quiz.typed("show", "out").out
+    assert "0.250 (0.05–0.70) 1/4" in quiz.typed("show", "out").out
     case = quiz.typed("show", "out", "@1")
     assert case.code == 0
     assert case.out.splitlines()[-3:] == ["answer", f"  {answer(1)}", "exact_match: 1"]

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from assay.core.suite import RunOrigin, first_prompt
 
 if TYPE_CHECKING:
-    from assay.core.report import Report
+    from assay.api import Run
     from assay.core.suite import CaseView, Suite
-    from assay.journal.folder import RunInfo
     from assay.store.cases import RunCases
 
 # Columns of a terminal that are not known, as in a pipe.
@@ -34,7 +33,7 @@ class CaseLine(NamedTuple):
 
 
 def case_lines(
-    cases: RunCases, views: Sequence[CaseView], suite: type[Suite[Any, Any]], info: RunInfo
+    cases: RunCases, views: Sequence[CaseView], suite: type[Suite[Any, Any]], run: Run
 ) -> list[CaseLine]:
     """Return the lines of some cases.
 
@@ -42,6 +41,7 @@ def case_lines(
     """
     if suite.has_questions:
         return []
+    info = run.info
     plan = (info.parts.get("ask") or {}).get("plan")
     origin = RunOrigin(info.spec.get("options") or {}, info.facts, plan if isinstance(plan, dict) else {})
     lines = [_line(view._replace(calls=cases.calls(view.end.index)), suite, origin) for view in views]
@@ -77,7 +77,7 @@ def _question(view: CaseView, suite: type[Suite[Any, Any]], origin: RunOrigin) -
     return first_prompt(view)
 
 
-def line_cells(lines: Sequence[CaseLine], report: Report | None) -> tuple[list[str], list[list[str]]]:
+def line_cells(lines: Sequence[CaseLine], run: Run) -> tuple[list[str], list[list[str]]]:
     """Return the header and the rows of a table.
 
     Set and subject are left out if the run has only one, and so is an empty column.
@@ -90,7 +90,7 @@ def line_cells(lines: Sequence[CaseLine], report: Report | None) -> tuple[list[s
         "case": [line.view.end.label for line in lines],
         "subject": [line.view.end.subject for line in lines],
     }
-    entries = report.entries if report else []
+    entries = run.report.entries if run.report else []
     several = {
         "set": len({entry.set for entry in entries if entry.set} | set(named["set"])) > 1,
         "subject": len({entry.subject for entry in entries if entry.subject} | set(named["subject"])) > 1,

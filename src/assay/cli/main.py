@@ -17,6 +17,7 @@ import assay
 from assay.cli.completion import COMPLETE_VARIABLE, answer_shell
 from assay.cli.suite_command import SETTINGS, suite_command
 from assay.core.errors import AssayError, StopRun, UsageError
+from assay.core.events import on_read, on_slow
 from assay.core.excerpt import cut_end
 from assay.core.files import MAX_NAME_BYTES
 from assay.core.named_code import only_named_code
@@ -157,8 +158,8 @@ def cli() -> None:
     context = click.get_current_context()
     if context.invoked_subcommand in COMMANDS.keys() - RUN_CODE:
         context.with_resource(only_named_code())
+    on_slow.set(tell)
     if sys.stderr.isatty():
-        from assay.core.events import on_read
         from assay.progress import ReadingBar
 
         on_read.set(ReadingBar())

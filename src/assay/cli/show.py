@@ -170,8 +170,8 @@ def command(  # noqa: PLR0913 - one argument per option
         what = "every case has an answer" if errors else "no case failed"
         click.echo(what if failed or errors else "no case has ended yet")
         return 0
-    if lines := case_lines(cases, views, suite_class, loaded.info):
-        table(*line_cells(lines, loaded.report))
+    if lines := case_lines(cases, views, suite_class, loaded):
+        table(*line_cells(lines, loaded))
     else:
         _print_scores(views, loaded, suite_class)
     if more := len(positions) - len(views):

@@ -245,22 +245,21 @@ def _print_questions(folder: Path, where: str, columns: Sequence[str], rows: Seq
 
     The columns that the condition names follow. Returns False if nothing was printed.
     """
+    from assay import api
     from assay.cli.case_list import case_lines, line_cells
-    from assay.journal.folder import read_info, read_summary
     from assay.store.cases import RunCases
     from assay.suites import BUILT_IN, find_suite
 
-    info = read_info(folder)
-    if info.suite not in BUILT_IN or info.score_parts == "rows":
+    run = api.load(folder)
+    if run.info.suite not in BUILT_IN or run.info.score_parts == "rows":
         return False
     cases = RunCases(folder)
     position = columns.index("index")
     views = [view for row in rows if (view := cases.case(row[position])) is not None]
-    lines = case_lines(cases, views, find_suite(info.suite), info)
+    lines = case_lines(cases, views, find_suite(run.info.suite), run)
     if len(lines) < len(rows):
         return False
-    summary = read_summary(folder)
-    header, cells = line_cells(lines, summary.report if summary else None)
+    header, cells = line_cells(lines, run)
     words = set(re.findall(r"\w+", where)) - {"index", "answer", "expected"}
     asked = [number for number, column in enumerate(columns) if column in words]
     header += [columns[number] for number in asked]

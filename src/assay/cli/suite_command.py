@@ -20,6 +20,7 @@ import click
 
 from assay.cli.completion import complete_files, completer_for
 from assay.core.errors import StopRun, UsageError
+from assay.core.events import on_slow
 from assay.core.spec import Field, RunSpec, SuiteOptions, build, fields
 from assay.screen import tell
 from assay.suites import find_options
@@ -174,6 +175,8 @@ def run_suite(spec: RunSpec, *, dry_run: bool = False) -> int:
     """Run a spec, and print progress and report. Returns the exit code. With --quiet only errors are printed."""
     from assay import api
 
+    if spec.quiet:
+        on_slow.set(None)
     instead = api.instead_of_run(spec)
     if instead is None and not dry_run and not spec.options.shows_sections():
         return run_and_print(spec).exit_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -97,6 +98,37 @@ on_read: ContextVar[OnRead | None] = ContextVar("on_read", default=None)
 The first reading of a run of a million cases takes half a minute. A command or a page tells people, whichever function
 they called.
 """
+
+on_slow: ContextVar[Callable[[str], object] | None] = ContextVar("on_slow", default=None)
+"""Called with a sentence about work before the first request that takes long, such as a search for data files. Set by
+the command line, unless `--quiet` is set."""
+
+# Reading data in less time than this needs no word.
+_SLOW_SECONDS = 5.0
+_MOST_SECONDS_BETWEEN = 60.0
+
+
+@contextmanager
+def tell_if_slow(sentence: Callable[[], str], seconds: float = _SLOW_SECONDS) -> Iterator[None]:
+    """Tell people what takes so long, after some seconds and then ever less often, as long as the block runs."""
+    tell = on_slow.get()
+    if tell is None:
+        yield
+        return
+    is_over = threading.Event()
+
+    def watch() -> None:
+        pause = seconds
+        while not is_over.wait(pause):
+            tell(sentence())
+            pause = min(2 * pause, _MOST_SECONDS_BETWEEN)
+
+    threading.Thread(target=watch, name="assay-slow", daemon=True).start()
+    try:
+        yield
+    finally:
+        is_over.set()
+
 
 notify: ContextVar[Notify | None] = ContextVar("notify", default=None)
 """The observers of the run that is in progress, for code that has no other way to them, such as a provider that waits

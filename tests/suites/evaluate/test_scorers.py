@@ -326,6 +326,7 @@ def truth(answer: str) -> Any:
     ],
 )
 def test_a_proportion_is_what_returns_truths_or_is_declared(score: Any, method: str) -> None:
-    run = assay.evaluate(ROWS, answer=echo, score=score)
-    (metric,) = [metric for _, metric in run.report.metrics()]
+    report = assay.evaluate(ROWS, answer=echo, score=score).report
+    assert report is not None
+    (metric,) = [metric for _, metric in report.metrics()]
     assert metric.interval_method == method

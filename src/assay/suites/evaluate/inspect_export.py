@@ -24,6 +24,7 @@ from assay.core.report import Entry, Metric
 from assay.core.suite import CaseView
 from assay.core.types import ASK, Call, Record, Request, Score
 from assay.suites.evaluate.inspect_results import SAMPLE_ERROR
+from assay.suites.evaluate.scorers import RIGHT_WRONG
 
 _encode = msgspec.json.Encoder().encode
 _MEAN = "mean"
@@ -201,6 +202,8 @@ class _LogFile:
         for score in scores:
             repeats = _repeats(score)
             value = repeats[epoch - 1] if epoch <= len(repeats) else score.value
+            if value in (0.0, 1.0) and isinstance(score.data, dict) and RIGHT_WRONG in score.data:
+                value = bool(value)  # whoever reads the log sees that it is right or wrong, and no number
             if score.metric not in sample["scores"]:
                 sample["scores"][score.metric] = {
                     "value": float("nan") if value is None else value,

@@ -38,7 +38,9 @@ _SCORER = imported_scorer(FORMAT)
 _ATTACHMENT = "attachment://"
 _MEAN = "mean"
 # What a scorer's number is called in Inspect if it is the number of the scorer.
-_MAIN_METRICS = ("accuracy", "mean")
+_ACCURACY = "accuracy"
+"""The share of right answers, whatever values say right and wrong."""
+_MAIN_METRICS = (_ACCURACY, "mean")
 _SPREADS = ("stderr", "std", "var")
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -261,6 +263,8 @@ class InspectRun(ImportedRows):
         )
         errors = [metric.value for key, metric in plain.items() if key.endswith("stderr")]
         if main is not None:
+            if main == _ACCURACY:
+                values.right_wrong = True
             number = plain[main].value
             entry.metrics.append(
                 values.file_metric(name, number, errors[0] if errors else None, aggregation=main, **common)

@@ -96,7 +96,8 @@ class Task:
         self._seeds = seeds_of(spec)
         self._apply_options(options)
         self.scoring = self._read_scoring()
-        self.data = TaskData(config, self._seeds, spec.model_args)
+        first = spec.limit if spec.limit is not None and spec.limit >= 1 else None
+        self.data = TaskData(config, self._seeds, spec.model_args, None if first is None else int(first))
         self._requests = self._request_builder()
         self._samples = self._sample_numbers()
         self._runs_code = any(find_functions([self.values.get(key) for key in _RENDERED_KEYS]))
@@ -394,8 +395,12 @@ class TaskData:
     A split is opened when it is first needed.
     """
 
-    def __init__(self, config: TaskConfig, seeds: Seeds, arguments: dict[str, Any]) -> None:
+    def __init__(
+        self, config: TaskConfig, seeds: Seeds, arguments: dict[str, Any], first: int | None = None
+    ) -> None:
+        """`first` is the number of evaluated documents that the run needs, if it does not need all of them."""
         self._config = config
+        self._first = first
         self._seeds = {"seed": seeds.random or 0, "numpy_seed": seeds.numpy or 0}
         self._arguments = arguments
         self._pool: list[Document] | None = None
@@ -405,7 +410,7 @@ class TaskData:
     @cached_property
     def documents(self) -> Documents:
         """The evaluated documents, after `process_docs`."""
-        return self._process(self.evaluated, ("process_docs",))
+        return self._process(self.evaluated, ("process_docs",), self._first)
 
     @property
     def is_local(self) -> bool:
@@ -515,12 +520,12 @@ class TaskData:
             raise InputError(Problem(where, "expected a list of documents"))
         return list(samples)
 
-    def _process(self, documents: Documents, place: tuple[str, ...]) -> Documents:
+    def _process(self, documents: Documents, place: tuple[str, ...], most: int | None = None) -> Documents:
         function = self._config.function(*place)
         if function is None:
             return documents
         where = self._config.where(*place)
-        processed = run_process_docs(documents, function, where=where, **self._seeds)
+        processed = run_process_docs(documents, function, where=where, most=most, **self._seeds)
         self.hashes += processed.identity()
         return processed
 

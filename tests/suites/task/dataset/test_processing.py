@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +153,17 @@ def test_task_code_may_import_datasets_without_the_package(docs: Documents) -> N
     with pytest.raises(MissingExtra, match="'datasets.get_dataset_config_names', which a task's code uses"):
         run_process_docs(docs, names["other"], where="task.yaml:3")
     assert "datasets" not in sys.modules
+
+
+def test_a_generator_without_an_end_is_read_as_far_as_the_run_needs_it(docs: Documents) -> None:
+    """A list is read whole: the number of documents is a number of the results."""
+
+    def endless(data: Any) -> Any:
+        return ({"q": str(number)} for number in count())
+
+    first = run_process_docs(docs, endless, where="t.yaml:9 process_docs", most=2)
+    first.scan()
+    assert [row["q"] for row in first.values()] == ["0", "1"]
+    whole = run_process_docs(docs, lambda data: [{"q": "a"}] * 5, where="t.yaml:9 process_docs", most=2)
+    whole.scan()
+    assert whole.facts.total == 5

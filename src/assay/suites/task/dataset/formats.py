@@ -36,6 +36,7 @@ from assay.core.bounds import (
 )
 from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.core.errors import InputError, MissingExtra, Problem
+from assay.core.events import tell_if_slow
 from assay.core.files import can_exist
 from assay.core.parquet import read_parquet
 
@@ -146,7 +147,8 @@ def find_files(names: str | list[str], beside: Path) -> list[Path]:
 def glob_files(base: Path, pattern: str) -> list[Path]:
     """Return the files below a folder that match a pattern, sorted. Wildcards in `base` are taken literally."""
     full = str(Path(glob.escape(str(base))) / pattern)
-    return [path for path in map(Path, sorted(glob.glob(full, recursive=True))) if path.is_file()]  # noqa: PTH207
+    with tell_if_slow(lambda: f"still looking for files that match {pattern!r}. Ctrl-C stops"):
+        return [path for path in map(Path, sorted(glob.glob(full, recursive=True))) if path.is_file()]  # noqa: PTH207
 
 
 # Rows as JSON

@@ -10,11 +10,13 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from assay.core.errors import AssayError, InputError, MissingExtra, Problem
+from assay.core.events import tell_if_slow
 from assay.core.user_code import call_here
 from assay.core.user_code_errors import UserCodeError
 from assay.suites.task.dataset import source
@@ -26,11 +28,27 @@ _UNIT = " document {} after process_docs"
 
 
 def run_process_docs(
-    documents: Documents, function: Callable[[Any], Any], *, where: str, seed: int = 0, numpy_seed: int = 1234
+    documents: Documents,
+    function: Callable[[Any], Any],
+    *,
+    where: str,
+    seed: int = 0,
+    numpy_seed: int = 1234,
+    most: int | None = None,
 ) -> Documents:
-    """Return the documents that `process_docs` returns. `where` is the place of the key in the task file."""
+    """Return the documents that `process_docs` returns. `where` is the place of the key in the task file.
+
+    Of a generator only the first `most` documents are read: it may have no end. The harness takes no generators.
+    """
     data = Dataset.of(documents)
     path = documents.files[0]
+    count = 0
+
+    def counted(rows: Iterable[Any]) -> Iterator[Any]:
+        nonlocal count
+        for row in rows:
+            count += 1
+            yield row
 
     def process() -> Documents:
         result = function(data)
@@ -40,17 +58,23 @@ def run_process_docs(
             kind = type(result).__name__
             raise TypeError(f"expected a data set or a list of documents, found {kind}")
         # The function may be a generator. Its code runs here, so it must be inside the same call.
-        return spool_rows(result, path, _UNIT, fill=True)
+        rows = islice(result, most) if isinstance(result, Iterator) else result
+        return spool_rows(counted(rows), path, _UNIT, fill=True)
 
     seed_user_code(seed, numpy_seed)
     try:
-        with datasets_stand_in():
+        with datasets_stand_in(), tell_if_slow(lambda: _slow_sentence(where, count)):
             return call_here(process)
     except UserCodeError as error:
         if isinstance(error.error, AssayError):
             raise error.error from None
         name = getattr(function, "__qualname__", repr(function))
         raise InputError(Problem(where, f"{name}: {error.raised}")) from error
+
+
+def _slow_sentence(where: str, count: int) -> str:
+    documents = f"it has returned {count:,} documents so far" if count else "it has returned nothing yet"
+    return f"{where}: {documents}. Ctrl-C stops"
 
 
 def seed_user_code(seed: int | str, numpy_seed: int) -> None:
