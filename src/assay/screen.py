@@ -17,8 +17,8 @@ from unicodedata import combining, east_asian_width
 import click
 
 _WORD = re.compile("[A-Za-z]{3}")
-# The styles of `click.style`: bold, dim and colours.
-_STYLE = re.compile(r"(\x1b\[(?:[012]|3[0-7]|9[0-7])m)")
+# The styles of `click.style`: bold, dim, underlined, struck through, and colours.
+_STYLE = re.compile(r"(\x1b\[(?:[01249]|3[0-7]|9[0-7])m)")
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> None:

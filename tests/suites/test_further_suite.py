@@ -189,7 +189,7 @@ def test_it_runs_and_is_looked_at_like_any_other(quiz: Installed) -> None:
     assert quiz.typed("rescore", "out", *named).code == 0
     if named:
         unnamed = quiz.typed("show", "out", "--failed")
-        assert "case 1 with openai/fake" in unnamed.out
+        assert "What is 2 and 2?" in unnamed.out
         assert "shown without its own suite: the run names code in my_quiz.py" in unnamed.err
         refused = quiz.typed("rescore", "out")
         assert refused.code == 2

@@ -232,7 +232,9 @@ class _SqlServer:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _open(self, folders: list[Path], timeout: float, memory: str, max_addresses: int) -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (max_addresses, max_addresses))
+        allowed = resource.getrlimit(resource.RLIMIT_AS)[1]  # the user's own limit may be lower
+        limit = max_addresses if allowed == resource.RLIM_INFINITY else min(max_addresses, allowed)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         self._timeout, self._memory = timeout, memory
         self._database = RunDatabase(folders, self._warn, timeout, memory=memory)
