@@ -142,6 +142,4 @@ def test_failed_subjects_are_asked_again_only_when_told(tmp_path: Path) -> None:
 def test_an_html_page_is_shown_as_its_text_in_one_line() -> None:
     page = b"<!DOCTYPE html>\n<html><style>p {}</style><h1>Not Found</h1>\n<p>Nothing here.</p></html>"
     failure = status_error(HttpResponse(404, {}, page), "http://h").failure
-    assert failure.message.startswith(
-        "http://h answered 404: Not Found Nothing here. Check the model's name"
-    )
+    assert failure.message.startswith("http://h answered 404: Not Found Nothing here. Check the model's name")
