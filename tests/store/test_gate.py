@@ -113,9 +113,9 @@ def paired(low: float, high: float, **more: Any) -> PairedRow:
 )
 def test_a_drop_is_decided_by_the_paired_interval(low: float, high: float, verdict: str) -> None:
     """If lower is better, a rise of the same size is the drop."""
-    assert decide_drop(0.02, "acc", paired(low, high), point=False).verdict == verdict
+    assert decide_drop(0.02, "acc", paired(low, high), point=False, is_whole=True).verdict == verdict
     falling = paired(-high, -low, higher_is_better=False)
-    decision = decide_drop(0.02, "acc", falling, point=False)
+    decision = decide_drop(0.02, "acc", falling, point=False, is_whole=True)
     assert (decision.verdict, decision.requirement) == (verdict, "acc rises by at most 0.02")
 
 
@@ -134,18 +134,21 @@ def test_a_drop_is_decided_by_the_paired_interval(low: float, high: float, verdi
 def test_a_system_with_the_same_value_in_every_pair_passes(row: PairedRow) -> None:
     """Whatever its interval: that is about other cases. A rise that is asked for is not there."""
     for most in (0.02, 0.0):
-        decision = decide_drop(most, "acc", row, point=False)
-        assert (decision.verdict, decision.reason) == ("pass", "none of the 50 pairs differs")
-    assert decide_drop(-0.02, "acc", row, point=False).verdict == "inconclusive"
+        decision = decide_drop(most, "acc", row, point=False, is_whole=True)
+        assert (decision.verdict, decision.reason) == ("pass", "no pair differs, and all cases are pairs: 50")
+    assert decide_drop(-0.02, "acc", row, point=False, is_whole=True).verdict == "inconclusive"
     row.ties, row.wins, row.losses = 48, 1, 1
-    assert decide_drop(0.02, "acc", row, point=False).verdict == "inconclusive"
+    assert decide_drop(0.02, "acc", row, point=False, is_whole=True).verdict == "inconclusive"
 
 
 def test_point_allows_a_drop_of_exactly_the_limit() -> None:
     """The value decides alone; for a metric that is better when lower, the sign turns."""
-    assert decide_drop(0.25, "acc", paired(-0.25, -0.25), point=True).verdict == "pass"
-    assert decide_drop(0.2, "acc", paired(-0.25, -0.25), point=True).verdict == "fail"
-    assert decide_drop(0.2, "acc", paired(0.25, 0.25, higher_is_better=False), point=True).verdict == "fail"
+    assert decide_drop(0.25, "acc", paired(-0.25, -0.25), point=True, is_whole=True).verdict == "pass"
+    assert decide_drop(0.2, "acc", paired(-0.25, -0.25), point=True, is_whole=True).verdict == "fail"
+    assert (
+        decide_drop(0.2, "acc", paired(0.25, 0.25, higher_is_better=False), point=True, is_whole=True).verdict
+        == "fail"
+    )
 
 
 def test_an_interval_from_too_few_clusters_decides_nothing() -> None:
@@ -158,8 +161,8 @@ def test_an_interval_from_too_few_clusters_decides_nothing() -> None:
     assert decision.reason == f"{warning}; --point decides by the value alone"
     assert decide_level(requirement, "acc", number, point=True).verdict == "pass"
     row = paired(0.1, 0.2, few_clusters=warning)
-    assert decide_drop(0.02, "acc", row, point=False).verdict == "inconclusive"
-    assert decide_drop(0.02, "acc", row, point=True).verdict == "pass"
+    assert decide_drop(0.02, "acc", row, point=False, is_whole=True).verdict == "inconclusive"
+    assert decide_drop(0.02, "acc", row, point=True, is_whole=True).verdict == "pass"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +194,7 @@ def test_an_inconclusive_gate_says_how_many_cases_would_decide(
 
 
 def test_an_inconclusive_drop_says_how_many_pairs_would_decide() -> None:
-    decision = decide_drop(0.02, "acc", paired(-0.05, 0.05), point=False)
+    decision = decide_drop(0.02, "acc", paired(-0.05, 0.05), point=False, is_whole=True)
     assert decision.reason == (
         "the interval contains -0.02; if the value stays the same, about 320 pairs would decide"
     )
@@ -416,3 +419,9 @@ def test_a_metric_without_a_judge_needs_no_calibration(tmp_path: Path) -> None:
     assert gate(str(run), ["acc >= 0.8"], min_kappa=0.7).verdict == "pass"
     with pytest.raises(UsageError, match="judged cannot decide here"):
         gate(str(run), ["judged >= 0.8"], min_kappa=0.7)
+
+
+def test_equal_pairs_beside_cases_without_a_partner_pass_only_by_their_interval() -> None:
+    """One equal pair says nothing about 39 other cases."""
+    row = paired(-0.3, 0.3, ties=50)
+    assert decide_drop(0.02, "acc", row, point=False, is_whole=False).verdict == "inconclusive"

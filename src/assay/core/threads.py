@@ -41,6 +41,11 @@ class DaemonPool:
         """Jobs that wait or run. The pool has as many threads, up to its size."""
         self._threads = 0
 
+    @property
+    def busy(self) -> int:
+        """The number of threads that have a job."""
+        return min(self._open, self._size)
+
     async def run(self, function: Callable[[], R]) -> R:
         """Call the function in a thread; return its value or raise its exception.
 

@@ -27,7 +27,7 @@ from assay.core.registry import short, unknown
 from assay.core.report import CaseCounts, Entry, Interval, Metric, PairedRow, Report
 from assay.journal.integrity import intact_index
 from assay.store.comparison import Comparison, compare
-from assay.store.comparison.rows import is_sum_row
+from assay.store.comparison.rows import IN_BOTH, is_sum_row
 from assay.store.judges import kappa_problem, with_calibration
 from assay.store.metric_names import find_metrics, full_name
 from assay.store.runs import RunState, finished_run, split_subject
@@ -232,8 +232,15 @@ def _decide_drops(
     judges = [*comparison.base.judges, *comparison.new.judges]
     for row in _find_rows(drop.metrics, comparison, report):
         name = f"{row.name}@{comparison.new.subject}" if several else row.name
-        decision = decide_drop(drop.most, name, row, point=point)
+        decision = decide_drop(drop.most, name, row, point=point, is_whole=_is_whole(comparison, row))
         yield JudgedDecision(decision, [judge for judge in judges if row.metric in judge.metrics])
+
+
+def _is_whole(comparison: Comparison, row: PairedRow) -> bool:
+    """Return whether the pairs of a row are all cases of both sides, except those that count on neither side."""
+    if comparison.only_base.count or comparison.only_new.count:
+        return False
+    return all(reason.endswith(IN_BOTH) for reason in row.left_out)
 
 
 def missing_note(run: RunState) -> str:
@@ -304,8 +311,11 @@ def _side(value: float, threshold: float) -> str:
     return f"{'above' if value > threshold else 'below'} {threshold:g}"
 
 
-def decide_drop(most: float, name: str, row: PairedRow, *, point: bool) -> Decision:
-    """Compare a paired difference with the largest drop that is allowed. If lower is better, a rise is the drop."""
+def decide_drop(most: float, name: str, row: PairedRow, *, point: bool, is_whole: bool) -> Decision:
+    """Compare a paired difference with the largest drop that is allowed. If lower is better, a rise is the drop.
+
+    `is_whole`: the pairs are all cases of both sides, so that equal pairs mean an unchanged system.
+    """
     limit = -most if row.higher_is_better else most
     limit += 0.0  # turns -0.0 into 0.0, which prints without a sign
     word = "above" if row.higher_is_better else "below"
@@ -332,10 +342,10 @@ def decide_drop(most: float, name: str, row: PairedRow, *, point: bool) -> Decis
         decision.verdict = "pass" if sign * row.difference >= -most else "fail"
         decision.reason = f"the value alone decides (--point): {row.difference:+.4g} against {limit:+g}"
         return decision
-    if row.ties == row.n and most >= 0:
+    if row.ties == row.n and most >= 0 and is_whole:
         # An unchanged system has to pass, however few its cases and clusters are. The interval is about other cases.
         decision.verdict = "pass"
-        decision.reason = f"none of the {row.n:,} pairs differs"
+        decision.reason = f"no pair differs, and all cases are pairs: {row.n:,}"
         return decision
     problem = _interval_problem(row.interval, row.few_clusters)
     if row.interval is None or problem:

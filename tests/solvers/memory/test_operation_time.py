@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from functools import partial
@@ -15,7 +16,6 @@ from assay.core.threads import DaemonPool
 from assay.core.types import CallTime
 from assay.core.user_loop import LoopTurn
 from assay.solvers.memory.operation_time import (
-    PlainMethod,
     ThreadTime,
     call_correction,
     timed,
@@ -31,23 +31,21 @@ def test_the_time_of_a_thread_is_that_of_the_function() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calls", "seconds"),
+    ("took", "seconds"),
     [
-        # A method that computes, alone and then beside seven others.
-        ([(0.010, 0.010), (0.011, 0.010), (0.010, 0.010), (0.080, 0.010)], 0.010),
-        # One that asks a service.
-        ([(0.100, 0.002), (0.090, 0.002), (0.110, 0.002), (0.120, 0.004)], 0.120),
-        # One call that had to wait does not make a method that waits.
-        ([(0.900, 0.010), (0.011, 0.010), (0.010, 0.010), (0.040, 0.010)], 0.010),
+        pytest.param(ThreadTime(0.010, 0.010, 0.0), 0.010, id="computes alone"),
+        pytest.param(ThreadTime(0.080, 0.010, 0.070), 0.010, id="computes beside seven that compute"),
+        pytest.param(ThreadTime(0.010, 0.010, 0.070), 0.010, id="computes without the interpreter lock"),
+        pytest.param(ThreadTime(0.300, 0.002, 0.004), 0.296, id="waits for a service"),
+        pytest.param(ThreadTime(0.300, 0.000, 0.300), 0.300, id="waits while others compute"),
+        pytest.param(
+            ThreadTime(0.380, 0.010, 0.070), 0.310, id="computes and waits beside seven that compute"
+        ),
+        pytest.param(ThreadTime(0.310, 0.010, 0.000), 0.310, id="computes and waits beside seven that wait"),
     ],
-    ids=["computes", "waits", "slow start"],
 )
-def test_the_first_calls_of_a_plain_method_choose_its_clock(
-    calls: list[tuple[float, float]], seconds: float
-) -> None:
-    method = PlainMethod()
-    *_, last = [method.seconds(ThreadTime(*call)) for call in calls]
-    assert (last, method.is_known) == (seconds, True)
+def test_a_plain_method_pays_for_its_own_work_and_waiting(took: ThreadTime, seconds: float) -> None:
+    assert took.seconds(threads=7) == pytest.approx(seconds, abs=7.1 * sys.getswitchinterval())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import tempfile
-from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -27,7 +26,6 @@ from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request
 from assay.core.user_code_errors import UserCodeError
 from assay.core.user_loop import LoopTurn, run_here, run_there
-from assay.solvers.memory.operation_time import PlainMethod
 from assay.solvers.memory.roles import BUILD_ROLE, EMBEDDER_ROLE, is_endpoint
 from assay.solvers.memory.settings import MemorySetting
 from assay.solvers.memory.timed_memory import TimedMemory
@@ -73,8 +71,6 @@ class MemorySet:
         # `replaces`: a thread whose memory timed out cannot be stopped, so a new thread takes its place.
         self._pool = DaemonPool(64, "assay-memory", replaces=True)
         self._turn = LoopTurn()
-        # By the name of the memory. A method is the same in all conversations.
-        self._plain_methods = {name: defaultdict[str, PlainMethod](PlainMethod) for name in settings}
         self._embeds_at_endpoint = is_endpoint(embedder)
         self._embeds_here = not self._embeds_at_endpoint and any(
             setting.about.embeds for setting in settings.values()
@@ -102,7 +98,6 @@ class MemorySet:
             self._turn,
             self._timeout,
             setting.k,
-            self._plain_methods[name],
         )
 
         def build_model() -> Asker:

@@ -7,14 +7,14 @@ memory waits for because of the others is not its time:
 |---|---|
 | a quick memory of ours, which computes in the loop | CPU time of the thread |
 | a coroutine | time from its first step to its last; it may wait, also by blocking the loop |
-| a plain method, in a thread | CPU time of the thread if it computes; time from its start to its end if it waits |
+| a plain method, in a thread | time from its start to its end, less its wait for the interpreter lock |
 | calls of a model | from the moment when they are sent: `call_correction` takes the time before it off |
 """
 
 from __future__ import annotations
 
-import asyncio
 import math
+import sys
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
@@ -23,47 +23,32 @@ from assay.core.types import CallTime
 
 T = TypeVar("T")
 
-# So many calls of a plain method tell whether it computes or waits. They run one at a time, because a thread that waits
-# for the interpreter lock looks like one that waits for a service.
-_PROBES = 3
-# A method waits if even the best of these calls took so many times its CPU time.
-_WAITING_RATIO = 4.0
-
 
 class ThreadTime(NamedTuple):
-    """The time of a call in a thread, by the clock and by the CPU."""
+    """The time of a call in a thread."""
 
     wall: float
     cpu: float
+    """CPU time of the thread."""
+    others: float
+    """CPU time of all other threads of the process meanwhile."""
 
+    def seconds(self, threads: int) -> float:
+        """Return the elapsed time without the wait for the interpreter lock, which `threads` other threads may hold.
 
-class PlainMethod:
-    """Chooses the clock of one plain method of a memory."""
-
-    def __init__(self) -> None:
-        self._ratio = math.inf
-        self._probes = _PROBES
-        self.turn = asyncio.Lock()
-        """Held by calls while the clock is not chosen."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the clock is chosen."""
-        return self._probes <= 0
-
-    def seconds(self, took: ThreadTime) -> float:
-        """Return the time of a call: that of the CPU if the method computes, else that of the clock."""
-        if not self.is_known:
-            self._probes -= 1
-            self._ratio = min(self._ratio, took.wall / max(took.cpu, 1e-9))
-        return took.wall if self._ratio > _WAITING_RATIO else took.cpu
+        Python gives the lock to each of them in turn. So they delay a call at most as long as they compute, and
+        each at most as long as the call itself computes, and one turn more.
+        """
+        delay = min(self.others, threads * (self.cpu + sys.getswitchinterval()))
+        return max(self.cpu, self.wall - delay)
 
 
 def timed(function: Callable[[], T]) -> tuple[T, ThreadTime]:
     """Call a function in this thread. Returns its value and its time."""
-    wall, cpu = time.perf_counter(), time.thread_time()
+    wall, cpu, process = time.perf_counter(), time.thread_time(), time.process_time()
     value = function()
-    return value, ThreadTime(time.perf_counter() - wall, time.thread_time() - cpu)
+    wall, cpu = time.perf_counter() - wall, time.thread_time() - cpu
+    return value, ThreadTime(wall, cpu, max(0.0, time.process_time() - process - cpu))
 
 
 async def timed_coroutine(function: Callable[[], Awaitable[T]]) -> tuple[T, float]:

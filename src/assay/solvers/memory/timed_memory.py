@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
@@ -28,7 +26,7 @@ from assay.core.types import CallTime, Failure
 from assay.core.user_code_errors import UserCodeError, place_note
 from assay.core.user_loop import LoopTurn, run_there
 from assay.solvers.memory.json_values import check_json
-from assay.solvers.memory.operation_time import PlainMethod, call_correction, timed, timed_coroutine
+from assay.solvers.memory.operation_time import call_correction, timed, timed_coroutine
 
 T = TypeVar("T")
 
@@ -49,12 +47,8 @@ class TimedMemory:
         turn: LoopTurn,
         timeout: float,
         k: int = 0,
-        plain_methods: defaultdict[str, PlainMethod] | None = None,
     ) -> None:
-        """`k` is the number of items to retrieve instead of the run's. 0 means the run's.
-
-        The memories of all conversations share `plain_methods`.
-        """
+        """`k` is the number of items to retrieve instead of the run's. 0 means the run's."""
         self._k = k
         self._turn = turn
         self._name = name
@@ -66,7 +60,6 @@ class TimedMemory:
         self._stage = BUILD
         self._askers: list[Asker] = []
         self._call_times: list[CallTime] = []
-        self._plain_methods = defaultdict(PlainMethod) if plain_methods is None else plain_methods
         self.memory: Memory
 
     def use(self, asker: Asker) -> Asker:
@@ -135,25 +128,24 @@ class TimedMemory:
             elif user_code.is_async(function):
                 value, seconds = await self._await(partial(function, *args), read, self._timeout)
             else:
-                value, seconds = await self._call_in_thread(method, work, read)
+                value, seconds = await self._call_in_thread(work, read)
         except UserCodeError as error:
             raise self._user_code_failed(method, error, function) from error
         # At least 0: some calls may have ended after the operation itself.
         return value, max(0.0, seconds + call_correction(self._call_times))
 
-    async def _call_in_thread(
-        self, method: str, work: Callable[[], Any], read: Callable[[Any], T]
-    ) -> tuple[T, float]:
+    async def _call_in_thread(self, work: Callable[[], Any], read: Callable[[Any], T]) -> tuple[T, float]:
         """Call a plain method in a thread, and read its result."""
-        plain = self._plain_methods[method]
-        async with nullcontext() if plain.is_known else plain.turn:
-            value, took = await user_code.call(partial(timed, work), timeout=self._timeout, pool=self._pool)
+        threads = self._pool.busy
+        value, took = await user_code.call(partial(timed, work), timeout=self._timeout, pool=self._pool)
+        # The others of the pool, and the thread of the run.
+        threads = max(threads, self._pool.busy) + 1
         # A method without `async` may still return a coroutine, for example of another method.
         if inspect.isawaitable(value):
             seconds_left = max(0.0, self._timeout - took.wall)
             value, seconds = await self._await(partial(resolve, value), read, seconds_left)
-            return value, took.cpu + seconds
-        return value, plain.seconds(took)
+            return value, took.seconds(threads) + seconds
+        return value, took.seconds(threads)
 
     async def _await(
         self, function: Callable[[], Awaitable[Any]], read: Callable[[Any], T], limit: float

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 OTHER_GOLD = "judged by other expectations"
+IN_BOTH = " in both"
+"""End of the reason why a pair is left out that counts on neither side."""
 # Aggregations that fall when the values of the cases rise. A perplexity falls when log-likelihoods rise.
 _FALLING = frozenset({"perplexity"})
 
@@ -187,7 +189,7 @@ def _left_out(scores: PairedScores, positions: NDArray[Any]) -> dict[str, int]:
     for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
         base, new = divmod(int(code), len(STATES))
         if base == new:
-            reason = f"{STATES[base]} in both"
+            reason = f"{STATES[base]}{IN_BOTH}"
         else:
             sides = ((base, "base"), (new, "new"))
             reason = ", ".join(f"{STATES[state]} in {side}" for state, side in sides if state != SCORED)

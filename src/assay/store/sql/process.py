@@ -42,6 +42,8 @@ _MAX_ADDRESSES = 6 << 30
 """Bytes of address space of the process: DuckDB's memory, and room for Python, threads and mapped files."""
 _GRACE_SECONDS = 1.0
 """DuckDB gets this time to stop a query by itself, which keeps the process for the next query."""
+# How C++ and the kernel end a process that gets no memory.
+_NO_MEMORY = {-signal.SIGABRT, -signal.SIGKILL, -signal.SIGSEGV, -signal.SIGBUS}
 _COMMAND = python_code_command("from assay.store.sql.process import main; main()")
 
 
@@ -160,9 +162,13 @@ class SqlProcess:
     def _end_of_process(self) -> UsageError:
         """Return the reason why the process ended within a request."""
         assert self._process is not None
-        is_by_timer = self._process.wait() == -signal.SIGALRM
+        code = self._process.wait()
         self._kill()
-        return UsageError(was_stopped(self._timeout) if is_by_timer else needs_memory(self._memory))
+        if code == -signal.SIGALRM:
+            return UsageError(was_stopped(self._timeout))
+        if code in _NO_MEMORY:
+            return UsageError(needs_memory(self._memory))
+        return UsageError(f"the process of the query ended with code {code}")
 
     def _kill(self) -> None:
         process, self._process = self._process, None
@@ -226,15 +232,16 @@ class _SqlServer:
         except AssayError as error:
             # Not every error of assay can be pickled. All that are raised here have the same exit code.
             return _SqlReply(None, UsageError(str(error)))
-        except Exception as error:  # noqa: BLE001 - raised again in the parent, whatever it is
-            return _SqlReply(None, error)
+        except Exception as error:  # noqa: BLE001 - told by the parent, whatever it is
+            return _SqlReply(None, UsageError(f"the query failed: {type(error).__name__}: {error}"))
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _open(self, folders: list[Path], timeout: float, memory: str, max_addresses: int) -> None:
         allowed = resource.getrlimit(resource.RLIMIT_AS)[1]  # the user's own limit may be lower
         limit = max_addresses if allowed == resource.RLIM_INFINITY else min(max_addresses, allowed)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        with suppress(ValueError, OSError):  # macOS has no such limit; DuckDB's own limit and the timer stay
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         self._timeout, self._memory = timeout, memory
         self._database = RunDatabase(folders, self._warn, timeout, memory=memory)
