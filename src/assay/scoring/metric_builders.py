@@ -96,7 +96,7 @@ def undeclared_warning(values: Sequence[float], declaration: str) -> str:
     if not len(values) or not all(value in (0, 1) for value in values):
         return ""
     return (
-        "all values are 0 or 1. If 1 means right and 0 wrong, return True and False or declare "
+        "each value is 0 or 1. If 1 means right and 0 wrong, return True and False or declare "
         f"{declaration}, for the interval of a proportion"
     )
 

@@ -285,7 +285,7 @@ def decide_level(requirement: Requirement, name: str, metric: Metric, *, point: 
     if metric.interval is None or problem:
         decision.reason = problem
         if metric.warning and not metric.few_clusters:
-            decision.reason += f". {name}: {metric.warning}"
+            decision.reason += f"; {metric.warning}"
         return decision
     low, high = holds(metric.interval.low, threshold), holds(metric.interval.high, threshold)
     if low and high:
