@@ -10,14 +10,19 @@ import hashlib
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from pathlib import Path
 from urllib.request import urlopen
 
+import click
 import pytest
 from msgspec.structs import replace
 
+from assay.cli.main import cli
 from assay.core.errors import DamagedRun
+from assay.core.named_code import is_restricted
 from assay.journal.earlier import keep_scoring
 from assay.journal.folder import has_own_newest, read_summary
 
@@ -107,3 +112,18 @@ def test_the_newest_results_are_never_copied_out_of_the_output_folder(tmp_path: 
     assert has_own_newest(run, summary)
     assert has_own_newest(run, replace(summary, newest=f"{tmp_path}/out/parcels"))
     assert not has_own_newest(run, replace(summary, newest=f"{tmp_path}/out/../.ssh"))
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"), [("show", True), ("view", True), ("run", False), ("task", False)]
+)
+def test_only_commands_that_read_are_restricted_and_in_every_thread(command: str, expected: bool) -> None:
+    def asked_in_another_thread() -> bool:
+        context = click.Context(cli)
+        context.invoked_subcommand = command
+        assert cli.callback is not None
+        with context, ThreadPoolExecutor(1) as other_thread:
+            context.invoke(cli.callback)
+            return other_thread.submit(is_restricted).result()
+
+    assert copy_context().run(asked_in_another_thread) is expected

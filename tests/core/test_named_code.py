@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from assay.core.named_code import CodeNotNamed, name_code, only_named_code
+from assay.core.named_code import CodeNotNamed, name_code, only_named_code, only_named_code_in_process
 from assay.core.user_modules import installed, load_module
 
 
@@ -59,6 +60,19 @@ def test_names_are_added_inside_and_forgotten_outside(suite: Path) -> None:
         load_module(suite)
     name_code(["elsewhere"])  # of no effect: nothing is refused here
     load_module(suite)
+
+
+def test_a_command_that_reads_runs_no_code_in_any_thread(suite: Path) -> None:
+    """A thread of an executor has no context variables of the thread that started it."""
+    with ThreadPoolExecutor(1) as other_thread:
+        with only_named_code_in_process():
+            with pytest.raises(CodeNotNamed):
+                other_thread.submit(load_module, suite).result()
+            assert not executed(suite)
+            name_code(["own"])
+            other_thread.submit(load_module, suite).result()
+            assert executed(suite)
+        other_thread.submit(load_module, suite).result()
 
 
 def test_a_module_that_nobody_named_is_not_imported() -> None:

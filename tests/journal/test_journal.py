@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from assay.core.errors import DiskFull, InputError, RunBusy, StopRun
+from assay.core.errors import DamagedRun, DiskFull, InputError, RunBusy, StopRun
 from assay.core.redact import is_secret
 from assay.core.types import ASK, COMMON, NO_CASE, Call, End, Failure, Record, Request, Response, Score
-from assay.journal.folder import lock_folder, read_info
+from assay.journal.folder import RunFolder, lock_folder, read_info
 from assay.journal.index import RunIndex
 from assay.journal.journal import Journal
 from assay.journal.lines import SYNC_SECONDS, JournalFile, SyncThread
@@ -310,6 +310,18 @@ def test_a_run_folder_has_one_writer(tmp_path: Path) -> None:
     lock_folder(tmp_path)
     with pytest.raises(RunBusy, match="another process"):
         lock_folder(tmp_path)
+
+
+def test_a_folder_is_looked_through_by_its_one_writer(tmp_path: Path) -> None:
+    """Another writer may be moving its files. A folder that is refused is not locked."""
+    (tmp_path / "link").symlink_to(tmp_path)
+    lock = lock_folder(tmp_path)
+    with pytest.raises(RunBusy):
+        RunFolder(tmp_path, created=False)
+    os.close(lock)
+    with pytest.raises(DamagedRun, match="is a link"):
+        RunFolder(tmp_path, created=False)
+    os.close(lock_folder(tmp_path))
 
 
 def test_a_journal_of_another_version_is_not_touched(tmp_path: Path) -> None:

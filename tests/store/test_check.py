@@ -9,6 +9,9 @@ import pytest
 
 import assay
 from assay import api
+from assay.core.errors import DamagedRun
+from assay.journal.folder import read_summary
+from assay.journal.integrity import refuse_lost_lines
 from assay.store.check import RunCheck, check_run
 
 from support.pipelines import COMMAND, PipelineLab, says, typed
@@ -94,3 +97,22 @@ def test_a_cut_file_of_a_suite_is_found(tmp_path: Path) -> None:
     (problem,) = check_run(run).problems
     assert (problem.level, Path(problem.where).name) == ("error", "pipeline.json")
     assert "cut or changed" in problem.message
+
+
+def test_a_link_is_replaced_by_its_target_before_anything_is_repeated(tmp_path: Path) -> None:
+    """The target may be the only copy. Until the link is replaced, the command of the run stops."""
+    run = run_of(tmp_path / "assay" / "run", {"a": True})
+    calls, elsewhere = run / "calls.jsonl", tmp_path / "calls.jsonl"
+    calls.rename(elsewhere)
+    calls.symlink_to(elsewhere)
+
+    checked = check_run(run)
+    with pytest.raises(DamagedRun) as error:
+        refuse_lost_lines(run, read_summary(run))
+    assert checked.advice == ""
+    assert checked.problems == list(error.value.problems)
+    assert str(error.value).endswith("Replace it by a copy of its target")
+
+    calls.unlink()
+    elsewhere.rename(calls)
+    assert check_run(run).problems == []

@@ -78,6 +78,10 @@ def test_point_decides_by_the_value_and_says_so() -> None:
     [
         (metric(0.9, interval=None), "there is no interval; --point decides by the value alone"),
         (metric(0.9, float("nan"), float("nan")), "there is no interval; --point decides by the value alone"),
+        (
+            metric(0.9, interval=None, warning="each value is 0 or 1"),
+            "there is no interval; --point decides by the value alone; each value is 0 or 1",
+        ),
         (metric(None, interval=None, reason="no case was scored"), "not measured: no case was scored"),
         (metric(float("nan")), "not measured"),
     ],

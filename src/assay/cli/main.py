@@ -20,7 +20,7 @@ from assay.core.errors import AssayError, StopRun, UsageError
 from assay.core.events import on_read, on_slow
 from assay.core.excerpt import cut_end
 from assay.core.files import MAX_NAME_BYTES
-from assay.core.named_code import only_named_code
+from assay.core.named_code import only_named_code_in_process
 from assay.core.process_end import leave_threads, refuse_exits
 from assay.core.registry import unknown
 from assay.screen import protect_terminal, tell
@@ -157,7 +157,7 @@ def cli() -> None:
     """Evaluate LLM systems on one crash-safe engine. The same command continues what was interrupted."""
     context = click.get_current_context()
     if context.invoked_subcommand in COMMANDS.keys() - RUN_CODE:
-        context.with_resource(only_named_code())
+        context.with_resource(only_named_code_in_process())
     on_slow.set(tell)
     if sys.stderr.isatty():
         from assay.progress import ReadingBar

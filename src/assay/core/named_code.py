@@ -5,7 +5,7 @@
 
 A run folder names Python files: its suite, its loader, functions of its tasks, its memories. Who reads the folder of
 somebody else must not run them. Commands that evaluate run what their own words name, so nothing is refused outside
-of `only_named_code`.
+of `only_named_code` and `only_named_code_in_process`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,17 @@ from assay.core.errors import UsageError
 from assay.core.files import path_from_here
 
 _named: ContextVar[frozenset[str] | None] = ContextVar("named_code", default=None)
-"""The files, folders and modules that the user has named. None: everything may run."""
+"""The files, folders and modules that the user has named. None: what holds in the process holds here."""
+
+
+class _Process:
+    """What holds in every thread of the process: a new thread has no context variables."""
+
+    named: frozenset[str] | None = None
+    """None: everything may run."""
+
+
+_process = _Process()
 
 
 class CodeNotNamed(UsageError):
@@ -30,18 +40,38 @@ class CodeNotNamed(UsageError):
 @contextmanager
 def only_named_code(names: Iterable[str | Path] = ()) -> Iterator[None]:
     """Context manager: inside, only these files, folders and modules run, besides those of an outer such block."""
-    token = _named.set((_named.get() or frozenset()) | _plain(names))
+    token = _named.set((_allowed() or frozenset()) | _plain(names))
     try:
         yield
     finally:
         _named.reset(token)
 
 
+@contextmanager
+def only_named_code_in_process() -> Iterator[None]:
+    """Context manager: inside, no thread of the process runs code that `name_code` has not named.
+
+    For a command that only reads. A program may evaluate in another thread, so functions have `only_named_code`.
+    """
+    before, _process.named = _process.named, frozenset()
+    try:
+        yield
+    finally:
+        _process.named = before
+
+
 def name_code(names: Iterable[str | Path]) -> None:
-    """Add files, folders and modules to those that the user has named. Without `only_named_code`, all may run."""
+    """Add files, folders and modules to those that the user has named, if not all may run."""
     named = _named.get()
     if named is not None:
         _named.set(named | _plain(names))
+    elif _process.named is not None:
+        _process.named |= _plain(names)
+
+
+def _allowed() -> frozenset[str] | None:
+    named = _named.get()
+    return _process.named if named is None else named
 
 
 def _plain(names: Iterable[str | Path]) -> frozenset[str]:
@@ -51,12 +81,12 @@ def _plain(names: Iterable[str | Path]) -> frozenset[str]:
 
 def is_restricted() -> bool:
     """Return whether only named code may run."""
-    return _named.get() is not None
+    return _allowed() is not None
 
 
 def refuse_unnamed_file(path: Path) -> None:
     """Raise CodeNotNamed if this Python file may not run. A named folder names all files in and below it."""
-    named = _named.get()
+    named = _allowed()
     if named is None:
         return
     file = path.resolve()
@@ -66,7 +96,7 @@ def refuse_unnamed_file(path: Path) -> None:
 
 def refuse_unnamed_module(module: str) -> None:
     """Raise CodeNotNamed if this installed module may not be imported. A named package names all of its modules."""
-    named = _named.get()
+    named = _allowed()
     if named is not None and not any(module == name or module.startswith(f"{name}.") for name in named):
         raise CodeNotNamed(_sentence(module))
 

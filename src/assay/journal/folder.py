@@ -567,10 +567,15 @@ class RunFolder:
     """A run folder, locked by this process until `close`. `created` is True if this process created it."""
 
     def __init__(self, path: Path, *, created: bool) -> None:
-        refuse_unplain(path)
         self.path = path
         self.created = created
         self._lock = lock_folder(path)
+        try:
+            # Only now: the process that had the lock may have moved files.
+            refuse_unplain(path)
+        except BaseException:
+            self.close()
+            raise
 
     def info(self) -> RunInfo:
         """Read `run.json`."""

@@ -56,6 +56,10 @@ def refuse_damage(folder: Path, summary: Summary | None, index: RunIndex) -> Non
 
 def refuse_lost_lines(folder: Path, summary: Summary | None) -> None:
     """Raise DamagedRun if the sizes of the files show that lines of the journal are missing."""
+    # No command of the run repairs these, so its advice is not for them.
+    unplain = [problem for name in FILES if (problem := plain_problem(folder / name)) is not None]
+    if unplain:
+        raise DamagedRun(unplain)
     problems = file_problems(folder, summary)
     # A start of the run may have begun between the reading of the summary and of the sizes.
     if problems and (summary is None or usable_summary(folder) == summary):

@@ -88,6 +88,19 @@ def mean_metric(
     )
 
 
+def undeclared_warning(values: Sequence[float], declaration: str) -> str:
+    """Return what to declare about a mean of numbers that are all 0 or 1; "" for other numbers.
+
+    They may be right and wrong answers, whose interval is another one. Only the author of the metric knows.
+    """
+    if not len(values) or not all(value in (0, 1) for value in values):
+        return ""
+    return (
+        "each value is 0 or 1. If 1 means right and 0 wrong, return True and False or declare "
+        f"{declaration}, for the interval of a proportion"
+    )
+
+
 class ClusteredValues:
     """Values from 0 to 1, each with the number of its cluster. A value takes sixteen bytes.
 

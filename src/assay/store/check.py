@@ -79,7 +79,9 @@ def check_run(folder: Path) -> RunCheck:
     journal = _JournalCheck(folder, info, summary)
     check.problems += journal.problems
     check.lines, check.cases = journal.lines, journal.cases
-    if journal.problems:
+    unplain = unplain_problems(folder)
+    # With such an entry, the command of the run stops.
+    if journal.problems and not unplain:
         check.advice = advice(folder).partition(" `assay check")[0]
     if journal.damaged_lines:
         forget_sidecars(folder)
@@ -90,7 +92,7 @@ def check_run(folder: Path) -> RunCheck:
     if is_plain(folder / PUBLISHED) and (published := published_problem(folder)) is not None:
         check.problems.append(published)
     # Those of the journal, of run.json and of summary.json are named above.
-    check.problems += [problem for problem in unplain_problems(folder) if problem not in check.problems]
+    check.problems += [problem for problem in unplain if problem not in check.problems]
     if (folder / DAMAGED).is_dir() and not (folder / DAMAGED).is_symlink():
         kept = len(list((folder / DAMAGED).iterdir()))
         message = (

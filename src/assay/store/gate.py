@@ -291,6 +291,8 @@ def decide_level(requirement: Requirement, name: str, metric: Metric, *, point: 
     problem = _interval_problem(metric.interval, metric.warning if metric.few_clusters else "")
     if metric.interval is None or problem:
         decision.reason = problem
+        if metric.warning and not metric.few_clusters:
+            decision.reason += f"; {metric.warning}"
         return decision
     low, high = holds(metric.interval.low, threshold), holds(metric.interval.high, threshold)
     if low and high:

@@ -316,17 +316,21 @@ def truth(answer: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("score", "method"),
+    ("score", "method", "is_told"),
     [
-        pytest.param(truth, "wilson", id="returns True and False"),
-        pytest.param(assay.scorer(lambda answer: 0, name="s", right_wrong=True), "wilson", id="declared"),
-        pytest.param(assay.scorer(truth, right_wrong=False), "", id="declared as a number"),
-        pytest.param(lambda answer: 0, "", id="numbers that are all 0"),
-        pytest.param(lambda answer: 0.25 if answer == "one" else 0.5, "t", id="numbers from 0 to 1"),
+        pytest.param(truth, "wilson", False, id="returns True and False"),
+        pytest.param(
+            assay.scorer(lambda answer: 0, name="s", right_wrong=True), "wilson", False, id="declared"
+        ),
+        pytest.param(assay.scorer(truth, right_wrong=False), "", False, id="declared as a number"),
+        pytest.param(lambda answer: 0, "", True, id="numbers that are all 0"),
+        pytest.param(lambda answer: 0.25 if answer == "one" else 0.5, "t", False, id="numbers from 0 to 1"),
     ],
 )
-def test_a_proportion_is_what_returns_truths_or_is_declared(score: Any, method: str) -> None:
+def test_a_proportion_is_what_returns_truths_or_is_declared(score: Any, method: str, is_told: bool) -> None:
+    """Who returns only 0 and 1 and declares nothing is told what to declare."""
     report = assay.evaluate(ROWS, answer=echo, score=score).report
     assert report is not None
     (metric,) = [metric for _, metric in report.metrics()]
     assert metric.interval_method == method
+    assert ("right_wrong=True" in metric.warning) is is_told

@@ -12,7 +12,7 @@ from assay.core.types import Score
 from assay.scoring.intervals import wilson
 from assay.suites.task.metrics import TaskMetric
 from assay.suites.task.scorer import scored_value
-from assay.suites.task.tally import MetricResult, MetricScores
+from assay.suites.task.tally import MetricResult, MetricScores, report_metric
 
 
 def result_of(metric: TaskMetric, values: list[Any]) -> MetricResult:
@@ -49,6 +49,25 @@ def test_only_a_declared_metric_has_the_interval_of_a_proportion(
         assert result.numerator == sum(values)
     else:
         assert result.numerator is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "is_told"),
+    [
+        pytest.param(TaskMetric("own"), [1.0, 0.0, 1.0], True, id="numbers"),
+        pytest.param(TaskMetric("own"), [1] * 15, True, id="numbers, all right"),
+        pytest.param(TaskMetric("own"), [True, False], False, id="bools"),
+        pytest.param(TaskMetric("own", right_wrong=True), [1.0, 0.0], False, id="declared"),
+        pytest.param(TaskMetric("own", higher_is_better=False), [1.0, 0.0], False, id="1 is worse than 0"),
+        pytest.param(TaskMetric("own"), [1.0, 0.0, 0.5], False, id="another number"),
+    ],
+)
+def test_who_returns_only_0_and_1_is_told_what_to_declare(
+    metric: TaskMetric, values: list[Any], is_told: bool
+) -> None:
+    """Nothing is guessed, but the most usual metric of one's own must not lose its interval without a word."""
+    warning = report_metric(result_of(metric, values)).warning
+    assert ("right_wrong: true in metric_list" in warning) is is_told
 
 
 def test_the_interval_of_other_numbers_follows_from_their_spread() -> None:

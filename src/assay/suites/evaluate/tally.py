@@ -14,7 +14,7 @@ from assay.core.types import Score
 from assay.core.user_code_errors import raised_as
 from assay.scoring import statistics
 from assay.scoring.intervals import Bounds, statistic_interval
-from assay.scoring.metric_builders import mean_metric, ratio_metric
+from assay.scoring.metric_builders import mean_metric, ratio_metric, undeclared_warning
 from assay.suites.evaluate.scorers import NO_ANSWER, PAIRS, RIGHT_WRONG, MetricAbout
 
 # Number of failed cases in the report. `run.cases(failed=True)` returns all of them.
@@ -53,12 +53,16 @@ class MetricValues:
         left_out, right_wrong = dict(self.left_out), self.about.right_wrong
         if self._pairs:
             return self._corpus_metric(left_out)
+        warning = ""
+        if right_wrong is None and not self._only_truths and self.about.higher_is_better is not False:
+            warning = undeclared_warning(self._numbers, "assay.scorer(function, right_wrong=True)")
         return mean_metric(
             self.name,
             self._numbers,
             right_wrong=self._only_truths if right_wrong is None else right_wrong,
             left_out=left_out,
             higher_is_better=self.about.higher_is_better,
+            warning=warning,
         )
 
     def _corpus_metric(self, left_out: dict[str, int]) -> Metric:

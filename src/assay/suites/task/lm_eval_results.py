@@ -368,6 +368,7 @@ class _TaskSamples:
         results = self._tally.numbers(0 if numbers else BOOTSTRAP_DRAWS)
         self.counts = {status: count for status, count in results.counts.items() if count}
         for result in results.metrics:
+            result.warning = ""  # it says what to declare in a task, and the task has already run elsewhere
             key, error_key = _keys_in_file(numbers, result.metric, result.filter)
             if key not in numbers:
                 continue

@@ -22,6 +22,7 @@ from assay.core.report import Interval, Metric
 from assay.core.types import BAD_CASE, End, Score
 from assay.core.user_code_errors import is_failure, last_line, raised_as
 from assay.scoring.intervals import statistic_interval, t_interval, wilson
+from assay.scoring.metric_builders import undeclared_warning
 from assay.scoring.statistics import left_sum, pass_at_k, stderr
 from assay.suites.task.catalog import GroupMetric, TaskGroup
 from assay.suites.task.metrics import TaskMetric, no_group_value
@@ -56,6 +57,7 @@ class MetricResult(Struct, kw_only=True):
     interval: Interval | None = None
     interval_method: str = ""
     reason: str = ""
+    warning: str = ""
 
 
 class MetricScores:
@@ -110,6 +112,8 @@ class MetricScores:
             result.interval = wilson(result.numerator, len(values))
             result.interval_method = "wilson"
         elif metric.aggregation == "mean" and not result.is_share:
+            if metric.higher_is_better is not False:
+                result.warning = undeclared_warning(values, "right_wrong: true in metric_list")
             if error is not None and _is_finite(value):
                 bounds = t_interval(value, error * error, len(values) - 1)
                 result.interval, result.interval_method = bounds
@@ -398,6 +402,7 @@ def report_metric(result: MetricResult) -> Metric:
         interval=result.interval,
         interval_method=result.interval_method,
         reason=reason,
+        warning=result.warning,
     )
 
 
