@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.core.errors import UsageError
 from assay.core.named_code import CodeNotNamed, name_code, only_named_code
 from assay.core.user_modules import installed, load_module
 
@@ -27,6 +28,7 @@ def executed(suite: Path) -> bool:
 
 def test_a_file_that_nobody_named_does_not_run(suite: Path) -> None:
     """The sentence says what to type, with the path as seen from the working folder."""
+    suite.with_name("other.py").touch()
     with only_named_code(["own/other.py"]), pytest.raises(CodeNotNamed, match=r"add --code own/suite\.py"):
         load_module(suite)
     assert not executed(suite)
@@ -59,6 +61,14 @@ def test_names_are_added_inside_and_forgotten_outside(suite: Path) -> None:
         load_module(suite)
     name_code(["elsewhere"])  # of no effect: nothing is refused here
     load_module(suite)
+
+
+@pytest.mark.parametrize("name", ["other.py", "own/other.py:Quiz", "other/folder", Path("other")])
+def test_a_named_file_must_exist(suite: Path, name: str | Path) -> None:
+    with pytest.raises(UsageError, match="there is no file or folder 'o"), only_named_code([name]):
+        pass
+    with only_named_code(), pytest.raises(UsageError, match="there is no file or folder 'o"):
+        name_code([name])
 
 
 def test_a_module_that_nobody_named_is_not_imported() -> None:

@@ -16,11 +16,12 @@ from msgspec import Struct
 from assay import api
 from assay.core.case_details import QuestionDetail, QuestionLine, VerdictDetail, verdict_details
 from assay.core.errors import UsageError
-from assay.core.suite import CaseView, RunOrigin
+from assay.core.suite import CaseView
 from assay.core.types import Failure, Score
 from assay.store.comparison.case_pages import FlippedRows
 from assay.store.open_run import OpenRun
 from assay.store.render.case_diff import prompt_text
+from assay.store.runs import origin_of
 from assay.view.flipped import compare_address, flipped_rows
 from assay.view.pages.case_blocks import (
     CallBlock,
@@ -178,7 +179,7 @@ class _CasePageReader:
             calls = [call for call in calls if title in prompt_text(call, calls)] or calls
         scores = [score for score in case.scores if not score.interim][:MAX_SCORES]
         judges = self._judges(run, whole, lambda score: case is whole or score.part == self._part)
-        origin = _origin(run)
+        origin = origin_of(run.folder, run.info)
         groups = blocks.calls(
             calls,
             None if "calls" in self._all else MAX_CALLS,
@@ -231,7 +232,7 @@ class _CasePageReader:
         Empty if the part is no question, such as a session.
         """
         suite = api.suite_class(run.info.suite)
-        origin = _origin(run)
+        origin = origin_of(run.folder, run.info)
         lives = []
         for other in [case, *same_row(run, case)][:_MAX_MEMORIES]:
             question = suite.question_detail(other, self._part, origin)
@@ -349,13 +350,6 @@ def same_row(run: OpenRun, case: CaseView) -> list[CaseView]:
         if (other.end.case, other.end.set) == (case.end.case, case.end.set):
             others.append(other)
     return others
-
-
-def _origin(run: OpenRun) -> RunOrigin:
-    plan = (run.info.parts.get("ask") or {}).get("plan")
-    return RunOrigin(
-        run.info.spec.get("options") or {}, run.info.facts, plan if isinstance(plan, dict) else {}
-    )
 
 
 def _judge_column(name: str, verdicts: list[VerdictDetail], *, counts: bool) -> JudgeColumn:
