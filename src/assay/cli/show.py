@@ -60,8 +60,8 @@ MAX_CALLS = 20
 @click.option(
     "--question",
     metavar="ID",
-    help="Everything about one question of a memory run: its number, or its text. CASE says which "
-    "conversation.",
+    help="Everything about one question of a memory run: its number (memory test), CHECKPOINT/NUMBER "
+    "(memory eval), or its text. CASE says which conversation or sample.",
 )
 @click.option(
     "--search", metavar="TEXT", help="Only cases whose prompts, replies or records contain this text."
