@@ -194,7 +194,7 @@ def _print_scores(views: Sequence[CaseView], run: Run, suite: type[Suite[Any, An
         end = view.end
         key = " ".join(filter(None, (end.case, _name_for_people(view, suite))))
         reply = answer_preview(suite, end.failure, view.records, MAX_PREVIEW)
-        rows.append([str(end.index), end.set, key, end.status, _score_cell(view, in_tables), reply])
+        rows.append([str(end.index), end.set, key, end.outcome, _score_cell(view, in_tables), reply])
     table(["position", "set", "key", "status", "scores", "reply"], rows)
 
 
@@ -293,7 +293,7 @@ def _score_cell(view: CaseView, left_out: Collection[str]) -> str:
 def print_case(view: CaseView, suite: type[Suite[Any, Any]]) -> None:
     """Print how a case ended, its calls with prompts and replies, and the suite's sections."""
     end = view.end
-    names = (f"case {end.index}", end.set, end.case, _name_for_people(view, suite), end.status)
+    names = (f"case {end.index}", end.set, end.case, _name_for_people(view, suite), end.outcome)
     heading(" · ".join(filter(None, names)))
     if end.failure:
         block(f"{end.failure.kind}: {end.failure.message}")
