@@ -11,7 +11,6 @@ from msgspec import Struct
 from assay import api
 from assay.core.errors import AssayError, UsageError
 from assay.core.run_end import BAD_INPUT
-from assay.journal.folder import usable_summary
 from assay.own_command import continue_command
 from assay.store.notes import change_notes
 from assay.store.open_run import OpenRun
@@ -50,7 +49,7 @@ def actions_of(site: Site, folder: Path, state: str) -> RunActions:
     writable = may_write(folder)
     is_running = state == "running"
     command = "" if is_running or state == "finished" else continue_command(folder)
-    summary = usable_summary(folder) if state == "incomplete" else None
+    summary = OpenRun(folder).summary() if state == "incomplete" else None
     if summary is not None and summary.exit_code == BAD_INPUT:
         # The same command would meet the same rows.
         command = f"{summary.end_sentence}. Correct the task or its data."
