@@ -323,6 +323,7 @@ def test_a_function_that_raises_costs_its_document_and_is_named(folder: Path, as
     ]
     shown = assay_in("show", "out", "2").stdout
     assert "!function own.question raised KeyError: 'this one'" in shown
+    assert "bad_data" in shown.splitlines()[0]
 
 
 def test_process_results_that_raises_is_left_out_of_every_metric(folder: Path, assay_in: Assay) -> None:

@@ -55,6 +55,27 @@ def test_a_question_has_its_texts_scores_verdicts_and_items(
     assert "D1:4 rank 1 Ann: Bob likes fruit4" in cells
 
 
+def test_the_own_loader_of_a_run_is_found_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The run names its loader and its data as they were typed, in the folder where it was started."""
+    project = tmp_path / "project"
+    project.mkdir()
+    talks = Talks(project)
+    (project / "letters.py").write_text(
+        "from assay.suites.memory_test.loaders import find_loader\n"
+        "def read(path):\n"
+        "    return list(find_loader('plain').conversations(path))\n"
+    )
+    monkeypatch.chdir(project)
+    talks.run(dataset="letters.py:read", data="talks.json", output_dir="out")
+    monkeypatch.chdir(tmp_path)
+
+    words = ("project/out", "0", "--question", "1")
+    assert "add --code project/letters.py (" in shown(capsys, *words)
+    assert "Ann: Bob likes fruit1" in shown(capsys, *words, "--code", "project/letters.py")
+
+
 def test_an_earlier_question_is_shown_in_every_test(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
     run = talks.run(segments=2)
     output = shown(capsys, str(run.folder), "ann", "--question", "who likes fruit1")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.core.errors import UsageError
 from assay.core.named_code import CodeNotNamed, name_code, only_named_code, only_named_code_in_process
 from assay.core.user_modules import installed, load_module
 
@@ -28,6 +29,7 @@ def executed(suite: Path) -> bool:
 
 def test_a_file_that_nobody_named_does_not_run(suite: Path) -> None:
     """The sentence says what to type, with the path as seen from the working folder."""
+    suite.with_name("other.py").touch()
     with only_named_code(["own/other.py"]), pytest.raises(CodeNotNamed, match=r"add --code own/suite\.py"):
         load_module(suite)
     assert not executed(suite)
@@ -73,6 +75,14 @@ def test_a_command_that_reads_runs_no_code_in_any_thread(suite: Path) -> None:
             other_thread.submit(load_module, suite).result()
             assert executed(suite)
         other_thread.submit(load_module, suite).result()
+
+
+@pytest.mark.parametrize("name", ["other.py", "own/other.py:Quiz", "other/folder", Path("other")])
+def test_a_named_file_must_exist(suite: Path, name: str | Path) -> None:
+    with pytest.raises(UsageError, match="there is no file or folder 'o"), only_named_code([name]):
+        pass
+    with only_named_code(), pytest.raises(UsageError, match="there is no file or folder 'o"):
+        name_code([name])
 
 
 def test_a_module_that_nobody_named_is_not_imported() -> None:

@@ -142,6 +142,16 @@ def test_rows_over_all_sets_and_rows_of_sets_are_adjusted_apart() -> None:
     assert (empty.p_adjusted, empty.verdict) == (None, "unclear")
 
 
+@pytest.mark.parametrize(
+    ("new", "verdict"),
+    [([1, 0, 1, 0], "equal"), ([0, 1, 1, 0], "unclear")],  # the second: no difference of the means
+)
+def test_a_row_is_equal_only_if_no_pair_differs(new: list[int], verdict: str) -> None:
+    filled = row(None)
+    fill_row(filled, paired(*arrays([1, 0, 1, 0], new, [0, 1, 2, 3])))
+    assert (filled.difference, filled.verdict) == (0, verdict)
+
+
 def test_a_row_says_who_won_how_sure_it_is_and_what_it_could_have_shown() -> None:
     """If lower is better, a fall is a win."""
     base = np.repeat([1.0, 0.0], [60, 40])

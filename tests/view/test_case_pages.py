@@ -148,7 +148,29 @@ def test_the_life_of_a_question_shows_every_memory_with_evidence_beside_retrieve
     assert "D1:1 missed" in life
     assert "in test 1" in early
     (missing,) = words_of(runs.root, f"/case/0/{runs.talks}?part=99", status=400)
-    assert "has no question '99'" in missing
+    assert "has no part '99'" in missing
+
+
+def test_every_row_of_a_run_leads_to_a_page(runs: Runs) -> None:
+    names = (runs.before, runs.pipeline, runs.talks, runs.samples)
+    for table in sources_of(runs.root, *(f"/run/{name}" for name in names)):
+        rows = [link for link in Page(table).links() if link.startswith("/case/")]
+        assert rows
+        sources_of(runs.root, *rows)
+
+
+def test_a_session_and_a_point_of_a_sample_have_pages_of_their_own(runs: Runs) -> None:
+    case = f"/case/0/{runs.samples}"
+
+    session, point = words_of(runs.root, f"{case}?part=S01", f"{case}?part=S01/mp_S01_9")
+
+    assert "recall of S01 covered 1.000" in session
+    assert "S02" not in session.partition("JSON of the journal")[0]
+    assert "buy soap1 now failed" in point
+    assert "interference of S01/mp_S01_9 memorized 0.000" in point
+    assert "correctness" not in point
+    (missing,) = words_of(runs.root, f"{case}?part=S99", status=400)
+    assert "has no part 'S99'" in missing
 
 
 def test_a_question_of_a_sample_shows_cited_items_and_covered_evidence(runs: Runs) -> None:

@@ -25,6 +25,7 @@ from assay.view.site import SITE
 from view.hostile import STRINGS
 from view.test_hostile import check
 
+from support.commands import run_here
 from support.runs import Made, passed, run_of
 from support.waiting_task import waiting_task
 from support.web import Page, visit
@@ -255,6 +256,33 @@ def test_a_run_that_cannot_be_continued_from_a_page_says_why(tmp_path: Path) -> 
         assert "Continue</button>" not in source
         status, _, source = await send(client, guard, "/continue/assay/half", {})
         assert status == 400
+
+    visit(tmp_path, look)
+
+
+def test_a_run_that_lacks_only_cases_with_bad_data_cannot_be_continued(tmp_path: Path) -> None:
+    """The same command would meet the same rows."""
+    (tmp_path / "rows.jsonl").write_text('{"q": "2+2", "a": "4"}\n{"a": "5"}\n')
+    (tmp_path / "own.py").write_text("def question(doc):\n    return doc['q']\n")
+    (tmp_path / "model.py").write_text("def answer(prompt, params):\n    return '4'\n")
+    (tmp_path / "sums.yaml").write_text(
+        "{task: sums, dataset_path: json, dataset_kwargs: {data_files: {test: rows.jsonl}}, test_split: test, "
+        "output_type: generate_until, doc_to_text: !function own.question, doc_to_target: a, metric_list: [{metric: exact_match}]}"
+    )
+    words = ["task", "sums.yaml", "--model", "python/model.py:answer", "--output-dir", "out"]
+    assert run_here(words, tmp_path).returncode == 2
+
+    async def look(client: TestClient[Any, Any], guard: Guard) -> None:
+        (name,) = [str(run.relative_to(tmp_path)) for run in run_folders(tmp_path)]
+        source = await (await client.get(f"/run/{name}")).text()
+        assert "Continue</button>" not in source
+        assert "1 of 2 cases cannot be asked because of bad data" in source
+        assert "Correct the task or its data" in source
+        assert '<span class="badge bad_data">bad data</span>' in source
+        assert (
+            '<span class="badge bad_data">bad data</span>'
+            in await (await client.get(f"/case/1/{name}")).text()
+        )
 
     visit(tmp_path, look)
 

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assay.core.suite import RunOrigin, first_prompt
+from assay.core.suite import first_prompt
+from assay.store.runs import origin_of
 
 if TYPE_CHECKING:
     from assay.api import Run
-    from assay.core.suite import CaseView, Suite
+    from assay.core.suite import CaseView, RunOrigin, Suite
     from assay.store.cases import RunCases
 
 # Columns of a terminal that are not known, as in a pipe.
@@ -41,9 +42,7 @@ def case_lines(
     """
     if suite.has_questions:
         return []
-    info = run.info
-    plan = (info.parts.get("ask") or {}).get("plan")
-    origin = RunOrigin(info.spec.get("options") or {}, info.facts, plan if isinstance(plan, dict) else {})
+    origin = origin_of(run.folder, run.info)
     lines = [_line(view._replace(calls=cases.calls(view.end.index)), suite, origin) for view in views]
     is_useful = any(line.expected for line in lines) or all(line.mark == "!" for line in lines)
     return lines if is_useful else []

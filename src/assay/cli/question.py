@@ -9,8 +9,9 @@ import click
 
 from assay.cli.printer import print_sections
 from assay.core.errors import UsageError
-from assay.core.suite import CaseView, RunOrigin, Section
+from assay.core.suite import CaseView, Section
 from assay.screen import rule
+from assay.store.runs import origin_of
 from assay.suites import find_suite
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def print_question(run: Run, cases: RunCases, case: str | None, question: str) -
         raise UsageError(
             f"a {run.info.suite} run has no questions inside its cases; `assay show {run.folder} CASE` shows a case"
         )
-    origin = RunOrigin(run.info.spec.get("options", {}), run.info.facts)
+    origin = origin_of(run.folder, run.info)
     matches: list[tuple[CaseView, Sequence[Section]]] = []
     for view in _named_cases(cases, case):
         # CONVERSATION/NUMBER names both.

@@ -60,8 +60,8 @@ MAX_CALLS = 20
 @click.option(
     "--question",
     metavar="ID",
-    help="Everything about one question of a memory run: its number, or its text. CASE says which "
-    "conversation.",
+    help="Everything about one question of a memory run: its number (memory test), CHECKPOINT/NUMBER "
+    "(memory eval), or its text. CASE says which conversation or sample.",
 )
 @click.option(
     "--search", metavar="TEXT", help="Only cases whose prompts, replies or records contain this text."
@@ -194,7 +194,7 @@ def _print_scores(views: Sequence[CaseView], run: Run, suite: type[Suite[Any, An
         end = view.end
         key = " ".join(filter(None, (end.case, _name_for_people(view, suite))))
         reply = answer_preview(suite, end.failure, view.records, MAX_PREVIEW)
-        rows.append([str(end.index), end.set, key, end.status, _score_cell(view, in_tables), reply])
+        rows.append([str(end.index), end.set, key, end.outcome, _score_cell(view, in_tables), reply])
     table(["position", "set", "key", "status", "scores", "reply"], rows)
 
 
@@ -293,7 +293,7 @@ def _score_cell(view: CaseView, left_out: Collection[str]) -> str:
 def print_case(view: CaseView, suite: type[Suite[Any, Any]]) -> None:
     """Print how a case ended, its calls with prompts and replies, and the suite's sections."""
     end = view.end
-    names = (f"case {end.index}", end.set, end.case, _name_for_people(view, suite), end.status)
+    names = (f"case {end.index}", end.set, end.case, _name_for_people(view, suite), end.outcome)
     heading(" · ".join(filter(None, names)))
     if end.failure:
         block(f"{end.failure.kind}: {end.failure.message}")

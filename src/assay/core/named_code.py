@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from assay.core.errors import UsageError
-from assay.core.files import path_from_here
+from assay.core.errors import UsageError, similar_file
+from assay.core.files import can_exist, path_from_here
 
 _named: ContextVar[frozenset[str] | None] = ContextVar("named_code", default=None)
 """The files, folders and modules that the user has named. None: what holds in the process holds here."""
@@ -75,8 +75,19 @@ def _allowed() -> frozenset[str] | None:
 
 
 def _plain(names: Iterable[str | Path]) -> frozenset[str]:
-    """Return the names without the attribute: `FILE.py:NAME`, as options name suites and loaders, means the file."""
-    return frozenset(re.sub(r"(\.py):[^/]*$", r"\1", str(name)) for name in names)
+    """Return the names without the attribute: `FILE.py:NAME`, as options name suites and loaders, means the file.
+
+    Raises UsageError for a path that does not exist. A name without `/` and `.py` may be a module.
+    """
+    plain = set()
+    for name in names:
+        text = re.sub(r"(\.py):[^/]*$", r"\1", str(name))
+        path = Path(text)
+        is_path = isinstance(name, Path) or "/" in text or text.endswith(".py")
+        if is_path and not (can_exist(path) and path.exists()):
+            raise UsageError(f"there is no file or folder {text!r}{similar_file(path)}")
+        plain.add(text)
+    return frozenset(plain)
 
 
 def is_restricted() -> bool:

@@ -297,12 +297,13 @@ class CaseView(NamedTuple):
 class RunOrigin(Struct, frozen=True):
     """What run.json stores about the data of a run: its options and `Rows.facts`. The data may have changed since.
 
-    `plan` is the `ask_identity` of the suite.
+    `plan` is the `ask_identity` of the suite. Relative paths of the options start at `folder`.
     """
 
     options: Mapping[str, Any]
     facts: Mapping[str, Any]
     plan: Mapping[str, Any] = {}
+    folder: Path = Path()
 
 
 class GradedAnswer(Struct, frozen=True, kw_only=True):

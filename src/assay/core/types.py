@@ -243,3 +243,8 @@ class End(Struct, frozen=True, omit_defaults=True, tag="end", tag_field="type"):
     tags: tuple[str, ...] = ()
     cost: float | None = None
     """The price in US dollars of calls whose purpose was named, such as those of a judge. None if it is not known."""
+
+    @property
+    def outcome(self) -> str:
+        """The status as people read it: "bad_data" for a case that no other start of the run can ask."""
+        return "bad_data" if self.failure is not None and self.failure.kind == BAD_CASE else self.status

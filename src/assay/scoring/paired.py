@@ -197,11 +197,11 @@ def adjust_rows(rows: Iterable[PairedRow], apart: Collection[str] = ()) -> None:
     In a table of fourteen rows without a true difference, some p is below 0.05 in every second comparison. With the
     adjusted p it is one in twenty. Rows over all sets are adjusted together, and so are the rows of single sets. The
     metrics in `apart` are further groups of their own. The verdict is "better" or "worse" if the adjusted p is below
-    0.05, else "unclear".
+    0.05, "equal" if no pair differs, else "unclear".
     """
     families: dict[tuple[bool, bool], list[PairedRow]] = {}
     for row in rows:
-        row.verdict = "unclear"
+        row.verdict = "equal" if row.n and row.ties == row.n else "unclear"
         if row.p is not None:
             families.setdefault((bool(row.set), row.metric in apart), []).append(row)
     for family in families.values():

@@ -6,7 +6,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,9 @@ from assay.journal.folder import (
 )
 from assay.journal.integrity import file_problems, intact_index, refuse_lost_lines
 
+if TYPE_CHECKING:
+    from assay.core.suite import RunOrigin
+
 __all__ = [
     "LockOwner",
     "RunState",
@@ -38,6 +41,7 @@ __all__ = [
     "is_locked",
     "is_run_folder",
     "last_owner",
+    "origin_of",
     "run_folders",
     "split_subject",
     "started_in",
@@ -270,6 +274,19 @@ def last_owner(folder: Path) -> LockOwner | None:
         return msgspec.json.decode(read_plain(folder / "lock"), type=LockOwner)
     except (OSError, DamagedRun, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def origin_of(run: Path, info: RunInfo) -> RunOrigin:
+    """Return what a run stores about its data. Its paths start in the folder of its start, if that is known."""
+    from assay.core.suite import RunOrigin  # a list of runs does not need it
+
+    options, plan = info.spec.get("options"), (info.parts.get("ask") or {}).get("plan")
+    return RunOrigin(
+        options if isinstance(options, dict) else {},
+        info.facts,
+        plan if isinstance(plan, dict) else {},
+        started_in(run.resolve(), str(info.spec.get("output_dir") or "")) or Path(),
+    )
 
 
 def started_in(run: Path, output: str) -> Path | None:

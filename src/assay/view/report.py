@@ -143,7 +143,7 @@ def _row(run: OpenRun, row: TableRow) -> ReportRow:
         title=row.label or end.label or end.case,
         part=row.part,
         subject=end.subject,
-        status=end.status if end.status != "ok" else "failed",
+        status=end.outcome if end.status != "ok" else "failed",
         tags=row.tags,
         scores=[(_score_name(score), score.value, score.status) for score in counted_scores[:_MAX_SCORES]],
         prompt=_prompt(calls),

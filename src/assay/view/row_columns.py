@@ -137,7 +137,7 @@ def _cell(suite: type[Suite[Any, Any]], column: str, row: TableRow, *, is_failed
         case "set":
             return end.set
         case "status":
-            return "failed" if end.status == "ok" and is_failed else end.status  # one of ROW_STATUSES
+            return "failed" if end.status == "ok" and is_failed else end.outcome
         case "seconds":
             return end.seconds
         case "input":

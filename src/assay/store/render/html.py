@@ -57,7 +57,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
 th { color: var(--muted); font-weight: 500; } td.number, th.number { text-align: right; }
 th.middle { text-align: center; }
-.better { color: var(--better); } .worse { color: var(--worse); } .unclear { color: var(--unclear); }
+.better { color: var(--better); } .worse { color: var(--worse); } .unclear, .equal { color: var(--unclear); }
 td.verdict { font-weight: 600; }
 svg { display: block; } svg .axis { stroke: var(--line); } svg .zero { stroke: var(--muted); }
 svg .bar { stroke: currentColor; stroke-width: 2; } svg circle { fill: currentColor; }

@@ -245,7 +245,8 @@ def _short(text: str) -> str | None:
 
 def _dataset(origin: RunOrigin) -> str:
     # An imported run has its data set among its facts.
-    return str(origin.options.get("dataset") or origin.facts.get("dataset") or "")
+    dataset = str(origin.options.get("dataset") or origin.facts.get("dataset") or "")
+    return str(origin.folder / dataset) if ".py:" in dataset else dataset
 
 
 def category_label(scores: Sequence[Score], origin: RunOrigin) -> str:
@@ -264,7 +265,9 @@ def message_texts(sample_id: str, origin: RunOrigin) -> dict[str, str]:
     dataset = _dataset(origin)
     if _unnamed_loader(dataset):
         return {}
-    return _texts_in_file(str(path), dataset, str(origin.facts.get("data_sha256")), sample_id)
+    return _texts_in_file(
+        str(origin.folder / str(path)), dataset, str(origin.facts.get("data_sha256")), sample_id
+    )
 
 
 def why_no_texts(origin: RunOrigin) -> str:

@@ -5,6 +5,7 @@ What a suite knows about its own format comes from `Suite.details`. The blocks o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,11 +16,12 @@ from msgspec import Struct
 from assay import api
 from assay.core.case_details import QuestionDetail, QuestionLine, VerdictDetail, verdict_details
 from assay.core.errors import UsageError
-from assay.core.suite import CaseView, RunOrigin
+from assay.core.suite import CaseView
 from assay.core.types import Failure, Score
 from assay.store.comparison.case_pages import FlippedRows
 from assay.store.open_run import OpenRun
 from assay.store.render.case_diff import prompt_text
+from assay.store.runs import origin_of
 from assay.view.flipped import compare_address, flipped_rows
 from assay.view.pages.case_blocks import (
     CallBlock,
@@ -155,29 +157,36 @@ class _CasePageReader:
         self._blocks = CaseBlocks(values.get("whole", ""))
 
     def read(self, run: OpenRun) -> CasePage:
-        case = run.case(self._index)
+        whole = case = run.case(self._index)
         end, blocks = case.end, self._blocks
         remarks: list[str] = []
         suite = api.suite_class(run.info.suite, remarks.append)
+        lives: list[QuestionLife] = []
+        title = ""
+        if suite.has_questions and self._part:
+            lives = self._lives(run, case)
+            if lives:
+                title = lives[0].question.text
+            else:
+                case = self._only_part(case)
+                title = next((score.label for score in case.scores if score.label), "")
         details = suite.details(case)
-        lives = self._lives(run, case) if suite.has_questions and self._part else []
         tests = details.tests
         if self._part and any(test.name == self._part for test in tests):
             tests = [test for test in tests if test.name == self._part]
         calls = case.calls
-        if lives and lives[0].question.text:
-            calls = [call for call in calls if lives[0].question.text in prompt_text(call, calls)] or calls
+        if title:
+            calls = [call for call in calls if title in prompt_text(call, calls)] or calls
         scores = [score for score in case.scores if not score.interim][:MAX_SCORES]
-        judges = self._judges(run, case)
-        origin = _origin(run)
+        judges = self._judges(run, whole, lambda score: case is whole or score.part == self._part)
+        origin = origin_of(run.folder, run.info)
         groups = blocks.calls(
             calls,
             None if "calls" in self._all else MAX_CALLS,
-            lambda request: suite.prompt_pieces(request, case, origin),
+            lambda request: suite.prompt_pieces(request, whole, origin),
         )
         trace = end.failure.traceback if end.failure else ""
         before, after = self._neighbours(run)
-        title = lives[0].question.text if lives else ""
         return CasePage(
             name=self._name,
             run_title=run.folder.name,
@@ -187,7 +196,7 @@ class _CasePageReader:
             part=self._part,
             test=self._test,
             case=case,
-            title=title or end.label or end.case,
+            title=title or (self._part if case is not whole else "") or end.label or end.case,
             failure=end.failure,
             traceback=blocks.block("traceback", trace) if trace else None,
             lives=lives,
@@ -205,22 +214,25 @@ class _CasePageReader:
             sections=blocks.sections(suite.sections(case)),
             scores=scores,
             hidden_scores=len(case.scores) - len(scores),
-            raw=blocks.block("JSON of the journal", _raw(case)),
+            raw=blocks.block("JSON of the journal", _raw(whole)),
             query=self._query,
             before=before,
             after=after,
             here=self._query.here
             + (f"&{urlencode({'part': self._part}, errors='replace')}" if self._part else ""),
-            has_sessions=any(record.kind == "session" for record in case.records),
+            has_sessions=any(record.kind == "session" for record in whole.records),
             compared=compare_address(self._query, self._name, self._index, self._part)
             if self._flipped is not None and self._flipped.changes(self._index, self._part)
             else "",
         )
 
     def _lives(self, run: OpenRun, case: CaseView) -> list[QuestionLife]:
-        """Return the question of the address as each memory answered it, this case's memory first."""
+        """Return the question of the address as each memory answered it, this case's memory first.
+
+        Empty if the part is no question, such as a session.
+        """
         suite = api.suite_class(run.info.suite)
-        origin = _origin(run)
+        origin = origin_of(run.folder, run.info)
         lives = []
         for other in [case, *same_row(run, case)][:_MAX_MEMORIES]:
             question = suite.question_detail(other, self._part, origin)
@@ -235,11 +247,20 @@ class _CasePageReader:
                     test=self._blocks.question_test(shown),
                 )
             )
-        if not lives:
-            raise UsageError(f"case {self._index} has no question {self._part!r}")
         return lives
 
-    def _judges(self, run: OpenRun, case: CaseView) -> list[JudgeColumn]:
+    def _only_part(self, case: CaseView) -> CaseView:
+        """Return the records and scores of the part, such as a session or a point of a sample.
+
+        Without calls: a prompt does not say which part it is about.
+        """
+        scores = [score for score in case.scores if score.part == self._part]
+        if not scores:
+            raise UsageError(f"case {self._index} has no part {self._part!r}")
+        records = [record for record in case.records if record.part == self._part]
+        return case._replace(records=records, scores=scores, calls=())
+
+    def _judges(self, run: OpenRun, case: CaseView, is_shown: Callable[[Score], bool]) -> list[JudgeColumn]:
         """Return a column for the judge that counts, and one for each judge that it replaced."""
         report = run.summary()
         names = (
@@ -247,7 +268,7 @@ class _CasePageReader:
             if report and report.report
             else []
         )
-        verdicts = verdict_details(case.scores)
+        verdicts = verdict_details(filter(is_shown, case.scores))
         columns = []
         if verdicts:
             columns.append(
@@ -255,7 +276,7 @@ class _CasePageReader:
             )
         for scorer, scores in run.earlier_scores(self._index).items():
             models = [call.request.model for call in case.calls if call.stage == scorer and call.request]
-            earlier = verdict_details(scores)
+            earlier = verdict_details(filter(is_shown, scores))
             if earlier:
                 columns.append(_judge_column(models[0] if models else scorer, earlier, counts=False))
         return columns
@@ -329,13 +350,6 @@ def same_row(run: OpenRun, case: CaseView) -> list[CaseView]:
         if (other.end.case, other.end.set) == (case.end.case, case.end.set):
             others.append(other)
     return others
-
-
-def _origin(run: OpenRun) -> RunOrigin:
-    plan = (run.info.parts.get("ask") or {}).get("plan")
-    return RunOrigin(
-        run.info.spec.get("options") or {}, run.info.facts, plan if isinstance(plan, dict) else {}
-    )
 
 
 def _judge_column(name: str, verdicts: list[VerdictDetail], *, counts: bool) -> JudgeColumn:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from assay import api
 from assay.core.errors import AssayError, UsageError
+from assay.core.run_end import BAD_INPUT
 from assay.own_command import continue_command
 from assay.store.notes import change_notes
 from assay.store.open_run import OpenRun
@@ -44,10 +45,14 @@ class OutputPage(Struct, kw_only=True):
 
 
 def actions_of(site: Site, folder: Path, state: str) -> RunActions:
-    """Return the buttons of a run. Reads two small files."""
+    """Return the buttons of a run. Reads small files, and the summary of a run that is incomplete."""
     writable = may_write(folder)
     is_running = state == "running"
     command = "" if is_running or state == "finished" else continue_command(folder)
+    summary = OpenRun(folder).summary() if state == "incomplete" else None
+    if summary is not None and summary.exit_code == BAD_INPUT:
+        # The same command would meet the same rows.
+        command = f"{summary.end_sentence}. Correct the task or its data."
     return RunActions(
         may_write=writable,
         may_stop=writable and is_running,
