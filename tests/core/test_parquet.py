@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import duckdb
@@ -167,3 +168,17 @@ def test_texts_that_repeat_are_read(tmp_path: Path) -> None:
     rows = list(read_parquet(path))
     assert len(rows) == 2_000
     assert rows[-1] == {"a": "long " * 2_000, "m": {"k": "v"}}
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.list_(pa.string())])
+def test_a_large_file_of_long_documents_is_read(tmp_path: Path, kind: Any) -> None:
+    """Together they have more than a gigabyte, but no more than twenty times the bytes of the file."""
+    path = tmp_path / "rows.parquet"
+    with parquet.ParquetWriter(path, pa.schema({"a": kind}), compression="zstd") as writer:
+        for first in range(0, 560, 20):
+            # Eight times the same passage: the file has a sixteenth of the texts' bytes.
+            texts = [Random(number).randbytes(130_000).hex() * 8 for number in range(first, first + 20)]
+            values = pa.array(texts if kind == pa.string() else [[text] for text in texts], kind)
+            writer.write_table(pa.table({"a": values}))
+    assert path.stat().st_size < 100_000_000
+    assert next(read_parquet(path))["a"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import json
+import re
 import shutil
 import stat
 import subprocess
@@ -55,7 +56,7 @@ def test_a_json_file_keeps_the_same_keys_as_the_journal(
 
 
 @pytest.mark.parametrize(
-    "secret", [KEY, 'p"ss\\w\u00f6rd/long', "key+with=signs&more", "it's a <key> & more"]
+    "secret", [KEY, 'p"ss\\w\u00f6rd/long', "key+with=signs&more", "k&y+w'th/signs=", "it's a <key> & more"]
 )
 def test_a_secret_is_found_however_it_is_spelled(tmp_path: Path, secret: str) -> None:
     """Arguments of tools are JSON inside a text, messages of endpoints quote URLs."""
@@ -68,6 +69,12 @@ def test_a_secret_is_found_however_it_is_spelled(tmp_path: Path, secret: str) ->
         quote_plus(secret),
         html.escape(secret),
         html.escape(secret).replace("&#x27;", "&#39;"),
+        html.escape(secret).replace("&#x27;", "&apos;"),
+        html.escape(secret, quote=False),
+        quote(secret),
+        re.sub("%..", lambda match: match[0].lower(), quote_plus(secret)),
+        json.dumps(secret)[1:-1].replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e"),
+        json.dumps(secret)[1:-1].replace("/", r"\/"),
     ]
     expected = ["it is [redacted]."] * len(spellings)
     assert redactor.clean([f"it is {each}." for each in spellings]) == expected

@@ -41,6 +41,7 @@ REFUSED = [
     "{{ items.append(1) }}",
 ]
 BIG = "{% set big = 'abcdefghi ' * 900000 %}"
+MANY = ", ".join(f"{number}: big" for number in range(10, 900))
 # Each of them made gigabytes, or took minutes, although each of its operators keeps the limits.
 GROWING = [
     (
@@ -82,6 +83,19 @@ GROWING = [
     + "{% set ns = namespace(x=[]) %}{% for i in range(900) %}{% set ns.x = ns.x + [big|reverse] %}{% endfor %}",
     "{% set ns = namespace(x=['ab']) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
     "{{ ('x' * 9000000)|regex_replace('', 'y' * 90)|length }}",
+    BIG
+    + "{% set pairs = {"
+    + "1: '', 2: '', 3: '', 4: '', 5: '', "
+    + MANY
+    + "} %}{{ pairs.items()|string|length }}",
+    BIG + "{{ ''.join({" + MANY + "}.values())|length }}",
+    BIG + "{{ ''.join(([big] * 900)|select)|length }}",
+    BIG + "{{ {" + MANY + "}.keys()|join(big)|length }}",
+    BIG + "{{ (range(900)|list)|join(attribute='real', d=big)|length }}",
+    "{% set big = [1] * 2000000 %}{{ {" + MANY + "}.values()|sum(start=[])|length }}",
+    "{% set big = [1] * 2000000 %}{{ ([big] * 900)|select|sum(start=[])|length }}",
+    "{% set big = [1] * 2000000 %}{{ ([{'a': big}] * 900)|sum('a', [])|length }}",
+    "{% set ns = namespace() %}{% set ns.a = [ns] %}{{ ns }}",
 ]
 
 
@@ -129,6 +143,15 @@ def test_ordinary_templates_render_as_jinja_does() -> None:
         == "bcabac[2, 3]"
     )
     assert Template("{{ 'a' ~ 1 ~ none ~ [2] }}").render({}) == "a1None[2]"
+    assert (
+        Template("{{ ', '.join(n|map('upper')) }} {{ d.items()|join('; ') }}").render(
+            {"n": ["a", "b"], "d": {"c": 1, "d": 2}}
+        )
+        == "A, B ('c', 1); ('d', 2)"
+    )
+    assert Template("{{ rows|sum('n') }} {{ [[1], [2]]|sum(start=[]) }}").render(
+        {"rows": [{"n": 1}] * 9000}
+    ) == ("9000 [1, 2]")
 
 
 def test_a_template_that_does_not_compile_says_why() -> None:

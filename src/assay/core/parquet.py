@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 # as a pattern.
 _FROM_FILE = "from read_parquet(?, hive_partitioning = false)"
 _MAX_RATIO = 200
-"""Unpacked bytes for each byte of the file, as for zip archives. Real data sets reach about 20."""
+"""Unpacked bytes for each byte of the file, as for zip archives. Real data sets reach about `_REAL_RATIO`."""
+_REAL_RATIO = 20
 _RATIO_FROM = 1 << 28  # smaller contents may have any ratio: a few equal rows compress well
 _MAX_ROWS_PER_BYTE = 8
 _ROWS_FROM = 1_000_000  # fewer rows may have any size: a column of equal values takes no bytes at all
-_MEMORY = "4GB"
+_MEMORY = 4_000_000_000
 _BLOCK_ROWS = 2048  # DuckDB unpacks so many at once
 _MAX_BLOCK_BYTES = 1 << 30
 
@@ -43,7 +44,7 @@ def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
     import duckdb  # takes 60 ms
 
     try:
-        with duckdb.connect(config={"memory_limit": _MEMORY}) as database:
+        with duckdb.connect(config={"memory_limit": f"{_MEMORY}B"}) as database:
             refuse_large_groups(database, path)
             _refuse_bombs(database, path)
             database.execute("set TimeZone = 'UTC'")
@@ -115,14 +116,17 @@ def _refuse_repeated_texts(
     rows = "from read_parquet(?, hive_partitioning = false, file_row_number = true)"
     blocks = f"select sum({' + '.join(sizes)}) as size {rows} group by file_row_number // {_BLOCK_ROWS}"
     query = f"select max(size), sum(size) from ({blocks})"  # noqa: S608 - of types, and of names in quotes
+    file_size = path.stat().st_size
+    # A large file may have as many bytes in a few long documents.
+    most = max(_MAX_BLOCK_BYTES, _REAL_RATIO * file_size)
     # DuckDB copies the texts of lists when it reads them.
-    database.execute(f"set memory_limit = '{_MAX_BLOCK_BYTES}B'")
+    database.execute(f"set memory_limit = '{min(most, _MEMORY)}B'")
     try:
         ((block, total),) = database.execute(query, [_pattern(path)]).fetchall()
     except duckdb.OutOfMemoryException:
-        raise InputError(_bomb(path, f"more than {_MAX_BLOCK_BYTES:,} bytes of text at once")) from None
-    database.execute(f"set memory_limit = '{_MEMORY}'")
-    if total > max(_RATIO_FROM, _MAX_RATIO * path.stat().st_size) or block > _MAX_BLOCK_BYTES:
+        raise InputError(_bomb(path, f"more than {min(most, _MEMORY):,} bytes of text at once")) from None
+    database.execute(f"set memory_limit = '{_MEMORY}B'")
+    if total > max(_RATIO_FROM, _MAX_RATIO * file_size) or block > most:
         raise InputError(_bomb(path, f"{int(total):,} bytes of text"))
 
 

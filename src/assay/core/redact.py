@@ -64,6 +64,14 @@ _LONGEST_CUT = 8 + len(_ESCAPED_CUT)
 _PIECE = 1 << 20
 # Bytes on each side of a secret in which the quotes of a JSON key are looked for. Names are shorter.
 _MAX_KEY = 1000
+_PERCENT_ESCAPE = re.compile("%[0-9A-F]{2}")
+# What encoders of JSON escape besides quotes: PHP, Go, Gson, .NET.
+_JSON_ESCAPES = [
+    {ord("/"): r"\/"},
+    {ord(sign): f"\\u{ord(sign):04x}" for sign in "&<>"},
+    {ord(sign): f"\\u{ord(sign):04x}" for sign in "&<>'="},
+    {ord(sign): f"\\u{ord(sign):04X}" for sign in "&<>'+`"},
+]
 _AFTER_KEY = re.compile(rb"\s*:")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
@@ -262,21 +270,22 @@ def _spellings(secret: str) -> set[str]:
     """Return the secret as texts of users, models and endpoints may contain it."""
     # Python escapes a single quote only in a text that has double quotes too.
     in_python = repr(f"'\"{secret}")[4:-1]
-    return {
-        secret,
-        # A tool's arguments are JSON inside a text, messages quote values as Python does, and endpoints quote URLs.
-        json.dumps(secret)[1:-1],
-        _json_text(secret),
-        in_python,
-        in_python.replace("\\'", "'"),
-        quote(secret, safe="", errors="replace"),
-        quote_plus(secret, errors="replace"),
-        # Pages of errors: as Python, and as most template engines write a quote.
-        html.escape(secret),
-        html.escape(secret).replace("&#x27;", "&#39;"),
-        # Some messages are brought into one line.
-        " ".join(secret.split()),
+    # A tool's arguments are JSON inside a text. Some encoders escape more than JSON asks for.
+    in_json = {json.dumps(secret)[1:-1], _json_text(secret)}
+    in_json |= {text.translate(escapes) for text in in_json for escapes in _JSON_ESCAPES}
+    # Python leaves `/` in a path, and JavaScript some more characters.
+    in_url = {quote(secret, safe=safe, errors="replace") for safe in ("", "/", "!'()*")}
+    in_url.add(quote_plus(secret, errors="replace"))
+    in_url |= {_PERCENT_ESCAPE.sub(lambda match: match[0].lower(), text) for text in in_url}
+    # Pages of errors: template engines write quotes in different ways.
+    in_html = {
+        html.escape(secret, quote=False).replace('"', double).replace("'", single)
+        for double in ('"', "&quot;", "&#34;")
+        for single in ("'", "&#x27;", "&#39;", "&apos;")
     }
+    # Messages quote values as Python does, and some are brought into one line.
+    in_messages = {in_python, in_python.replace("\\'", "'"), " ".join(secret.split())}
+    return {secret, *in_json, *in_url, *in_html, *in_messages}
 
 
 def _json_text(text: str) -> str:

@@ -11,7 +11,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Generator, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    ItemsView,
+    Iterator,
+    KeysView,
+    Mapping,
+    Sized,
+    ValuesView,
+)
 from functools import wraps
 from types import GeneratorType
 from typing import Any
@@ -71,11 +81,11 @@ def _size(value: Any) -> int:
     return len(value) if isinstance(value, (str, bytes, list, tuple)) else 0
 
 
-def _printed_size(value: Any, known: dict[int, int] | None = None) -> int:
-    """Return about how many characters a value has as a text.
+def _printed_size(value: Any, known: dict[int, tuple[Any, int | None]] | None = None) -> int:
+    """Return about how many characters a value has as a text. Raises TemplateError for a value that contains itself.
 
     An object that is in a list twice is printed twice. `known` has the sizes of lists that were counted before, so that
-    lists of lists that share their items are counted in no time.
+    lists of lists that share their items are counted in no time. The size is None while the items are counted.
     """
     if isinstance(value, (str, bytes)):
         return len(value)
@@ -90,9 +100,14 @@ def _printed_size(value: Any, known: dict[int, int] | None = None) -> int:
     else:
         return 0
     known = {} if known is None else known
-    size = known.get(id(value))
+    if id(value) not in known:
+        # With the value: the pairs of `dict.items()` are made one by one, and one that is gone would pass on its id.
+        known[id(value)] = value, None
+        known[id(value)] = value, sum([_printed_size(item, known) + len(", ") for item in items])
+    size = known[id(value)][1]
     if size is None:
-        size = known[id(value)] = sum([_printed_size(item, known) + len(", ") for item in items])
+        # Python prints values that contain each other once for every way through them, which may be very many.
+        raise TemplateError("it prints a value that contains itself")
     return size
 
 
@@ -136,7 +151,7 @@ def _check_method(name: str, owner: str, args: tuple[Any, ...], kwargs: Mapping[
     elif name == "expandtabs":
         _check_size(owner.count("\t") * _largest((*args, *kwargs.values())))
     elif name == "join" and args:
-        _check_join(owner, args[0])
+        _check_join(len(owner), args[0])
     elif name == "replace" and len(args) > 1:
         _check_replace(owner, args)
     elif name in ("format", "format_map"):
@@ -145,9 +160,9 @@ def _check_method(name: str, owner: str, args: tuple[Any, ...], kwargs: Mapping[
         _check_size(len(owner) * _longest(tuple(args[0].values())))
 
 
-def _check_join(separator: str, items: Any) -> None:
-    if isinstance(items, (list, tuple, range, str)):
-        _check_size(len(separator) * len(items) + _printed_size(items))
+def _check_join(separator: int, items: Any) -> None:
+    if isinstance(items, Sized):
+        _check_size(separator * len(items) + _printed_size(items))
 
 
 def _check_replace(text: str, args: tuple[Any, ...]) -> None:
@@ -200,9 +215,9 @@ def _check_regex(value: Any, args: tuple[Any, ...]) -> None:
 
 
 def _check_sum(value: Any, args: tuple[Any, ...]) -> None:
-    if isinstance(value, (list, tuple)):
-        # A sum of lists copies all items again for each list.
-        _check_size(sum(map(_size, value)) * len(value) // 2)
+    if isinstance(value, Collection) and any(isinstance(arg, (list, tuple)) for arg in args):
+        # A sum of lists copies all items again for each list. They may be an attribute of the values.
+        _check_size(_printed_size(value) // len(", ") * len(value) // 2)
 
 
 # What is checked before a filter runs: its value and its arguments.
@@ -211,7 +226,8 @@ _FILTER_CHECKS: dict[str, Callable[[Any, tuple[Any, ...]], None]] = {
     "center": _check_padding,
     "format": lambda value, args: _check_format(str(value), "%", args),
     "indent": _check_padding,
-    "join": lambda value, args: _check_join(str(args[0]) if args else "", value),
+    # Its separator and its attribute may have any order.
+    "join": lambda value, args: _check_join(max(map(_printed_size, args), default=0), value),
     "pprint": _check_slow,
     "regex_replace": _check_regex,
     "replace": _check_replacing,
@@ -350,7 +366,10 @@ class _Environment(ImmutableSandboxedEnvironment):
         # Jinja wraps str.format; the bound method is in __wrapped__.
         owner = getattr(getattr(obj, "__wrapped__", obj), "__self__", None)
         if isinstance(owner, str):
-            _check_method(getattr(obj, "__name__", ""), owner, args, kwargs)
+            name = getattr(obj, "__name__", "")
+            if name == "join" and args and isinstance(args[0], GeneratorType):
+                args = (list(args[0]), *args[1:])
+            _check_method(name, owner, args, kwargs)
             result = super().call(context, obj, *args, **kwargs)
             return self._counted(result)
         return super().call(context, obj, *args, **kwargs)
@@ -364,10 +383,10 @@ class _Environment(ImmutableSandboxedEnvironment):
         @wraps(function)
         def limited(*args: Any, **kwargs: Any) -> Any:
             value = args[skip]
+            if isinstance(value, GeneratorType) and (makes_text or check is not None):
+                value = list(value)
+                args = (*args[:skip], value, *args[skip + 1 :])
             if makes_text and type(value) is not str:
-                if isinstance(value, GeneratorType):
-                    value = list(value)
-                    args = (*args[:skip], value, *args[skip + 1 :])
                 _check_size(_printed_size(value))
             if check is not None:
                 check(value, (*args[skip + 1 :], *kwargs.values()))
