@@ -49,7 +49,7 @@ def _plain(names: Iterable[str | Path]) -> frozenset[str]:
     return frozenset(re.sub(r"(\.py):[^/]*$", r"\1", str(name)) for name in names)
 
 
-def is_restricted() -> bool:
+def runs_only_named_code() -> bool:
     """Return whether only named code may run."""
     return _named.get() is not None
 
