@@ -214,6 +214,21 @@ def test_a_log_of_the_frontend_is_kept_and_never_raises(tmp_path: Path) -> None:
     assert asyncio.run(service_of(tmp_path / "Verify").list_test_files()) == []
 
 
+def test_a_task_that_is_not_there_or_cannot_be_read_is_an_error_in_the_answer(tmp_path: Path) -> None:
+    """Nothing is raised, whatever the page asks for."""
+    task = write_task(tmp_path / "Verify", verify="plain")
+    (task / "settings.yaml").write_text("profiles: 3")
+    gone, broken = service_of(tmp_path / "Gone"), service_of(task)
+
+    async def talk() -> None:
+        for answer in (await gone.get_stats(), await gone.get_perf_summary(), await gone.run_task(INPUT)):
+            assert "Gone" in answer["error"]
+        for answer in (await broken.start_batch("verify.jsonl"), await broken.run_task(INPUT)):
+            assert "settings.yaml" in answer["error"]
+
+    asyncio.run(talk())
+
+
 @pytest.mark.parametrize("create", [create_pywebview_app, create_fastapi_app])
 def test_hops_window_and_server_point_to_the_view(create: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="assay view --open"):

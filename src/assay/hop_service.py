@@ -279,8 +279,8 @@ class BaseService:
         path = self._file(filename)
         if path is None:
             return {"error": f"there is no file {filename!r} in {self.testcases_dir}"}
-        profile = self._run_profile()
         try:
+            profile = self._run_profile()
             spec = api.spec(
                 "hop",
                 target=self._function(),
@@ -343,14 +343,20 @@ class BaseService:
         return records
 
     async def get_stats(self, profile: str | None = None) -> dict[str, Any]:
-        """Return the statistics of all results in `TestCases/`: see `BaseDataStore.get_stats`."""
-        self.datastore.load_results()
-        return self.datastore.get_stats(profile)
+        """Return the statistics of all results in `TestCases/`: see `BaseDataStore.get_stats`. Or `{"error": …}`."""
+        try:
+            self.datastore.load_results()
+            return self.datastore.get_stats(profile)
+        except AssayError as error:
+            return {"error": str(error)}
 
     async def get_perf_summary(self) -> dict[str, Any]:
-        """Return durations of the observer's log: see `BaseDataStore.get_perf_summary`."""
-        self.datastore.load_results()
-        return self.datastore.get_perf_summary()
+        """Return durations of the observer's log: see `BaseDataStore.get_perf_summary`. Or `{"error": …}`."""
+        try:
+            self.datastore.load_results()
+            return self.datastore.get_perf_summary()
+        except AssayError as error:
+            return {"error": str(error)}
 
     def log_frontend(self, entry: dict[str, Any]) -> None:
         """Append an entry to `TestCases/frontend-debug.jsonl`. A log that cannot be written raises nothing."""

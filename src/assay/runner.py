@@ -542,6 +542,8 @@ class Runner:
             if journal.repairs and only_scores:
                 only_scores = False  # lost lines may be lines of the earlier scoring
                 earlier = folders.reopen(folder.path)
+            if not folder.created:
+                self.suite.resume(cases.results(journal.reader, scorers))
             code_files = CodeFiles(
                 folder.path / CODE_FILES, apart_from=self.home, known=files_read_on_import()
             )

@@ -27,11 +27,13 @@ MAX_WRAPPERS = 100
 RESULT_KEYS = ("hop_result", "hop_stats", "profile")
 """Keys that a batch adds to a flat record, in this order."""
 VIEW_SUFFIX = "_view"
+"""Ends the stem of a result file with records in the View's form."""
 PARTIAL_SUFFIX = ".partial"
 """In the name of the file that has the rows of a batch while it runs."""
-# What a result file has after the name of its data.
-_RESULT_SUFFIX = re.compile(rf"(_\d{{8}}_\d{{6}}({VIEW_SUFFIX})?({re.escape(PARTIAL_SUFFIX)})?)+")
-"""Ends the stem of a result file with records in the View's form."""
+_TIME = r"_\d{8}_\d{6}"
+_MARKS = rf"{VIEW_SUFFIX}|{re.escape(PARTIAL_SUFFIX)}"
+# The stem of the data, and what batches have added to it. A first time without a mark may be the data's own.
+_RESULT_STEM = re.compile(rf"(.+?(?:{_TIME}(?!{_MARKS}))?)(?:{_TIME}(?:{_MARKS})*)*", re.DOTALL)
 # File names are limited to 255 bytes. The time and the suffix follow the stem.
 _MAX_STEM_BYTES = 200
 _ROW_KEYS = frozenset({"id", "tag", "description", "difficulty"})
@@ -78,12 +80,13 @@ def result_file_name(data: Path, started: float, *, view: bool = False) -> str:
     """Return `<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, with the time of the batch's first start.
 
     In the View's form the stem ends with `_view`, so that both forms of a batch fit into one folder. The names are
-    unique, because no two runs of a folder start in the same second. A batch over the output of a batch has the stem of
-    the first data. A long stem is cut.
+    unique, because no two runs of a folder start in the same second. They do not grow if the output of a batch is the
+    data of the next one: of the times at the end of a stem only the first stays, which may be the data's own. A long
+    stem is cut.
     """
     stem = data.stem
-    if (suffix := _RESULT_SUFFIX.search(stem)) and suffix.start() and suffix.end() == len(stem):
-        stem = stem[: suffix.start()]
+    if known := _RESULT_STEM.fullmatch(stem):
+        stem = known[1]
     raw = os.fsencode(stem)
     if len(raw) > _MAX_STEM_BYTES:
         stem = raw[:_MAX_STEM_BYTES].decode(errors="ignore")

@@ -90,7 +90,7 @@ def _plain(names: Iterable[str | Path]) -> frozenset[str]:
     return frozenset(plain)
 
 
-def is_restricted() -> bool:
+def runs_only_named_code() -> bool:
     """Return whether only named code may run."""
     return _allowed() is not None
 

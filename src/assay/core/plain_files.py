@@ -18,6 +18,8 @@ from typing import BinaryIO
 from assay.core.errors import DamagedRun, Problem
 from assay.core.files import FILE_MODE
 
+PUBLISHED = "pipeline.json"
+"""The hashes of the files that a memory eval run published, by which `--eval-only` knows them."""
 MAX_BYTES = 1 << 30
 """The most that is read at once. `summary.json` of the largest runs has a few megabytes."""
 

@@ -509,6 +509,9 @@ class Suite(ABC, Generic[OptionsT, DataT]):
         Called before the first case of each start, with 0 seconds.
         """
 
+    def resume(self, results: Results[DataT]) -> None:
+        """Take notice of the results so far. Called after `prepare` if the run is continued."""
+
     async def checkpoint(self, view: View, folder: Path, redact: Callable[[bytes], bytes]) -> None:
         """Write the answers of a case that has ended and is not scored yet, for users who need them before the end.
 

@@ -24,6 +24,7 @@ from assay.core.errors import DamagedRun, Problem, RunBusy, StopRun, UsageError,
 from assay.core.hashing import file_sha256
 from assay.core.imported import ImportOrigin
 from assay.core.plain_files import (
+    PUBLISHED,
     folder_problems,
     is_plain,
     open_plain,
@@ -48,8 +49,6 @@ from assay.journal.lines import (
 FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
 ROWS = "rows.jsonl"
 """The rows of an evaluation from Python, which has no data file."""
-PUBLISHED = "pipeline.json"
-"""The hashes of the files that a memory eval run published, by which `--eval-only` knows them."""
 # Names that only files have. Other entries of a run folder may be folders, such as `earlier`.
 RUN_FILES = frozenset(
     {

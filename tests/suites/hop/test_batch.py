@@ -296,6 +296,23 @@ def test_a_batch_that_was_stopped_continues(tmp_path: Path) -> None:
     assert list(batch.out.glob("rows_*")) == run.files
 
 
+def test_a_batch_that_was_killed_has_all_its_rows_in_the_partial_file_when_it_goes_on(tmp_path: Path) -> None:
+    """The last rows before a kill are in the journal only, and a line may be incomplete."""
+    batch = Batch(tmp_path, ASKING, numbered(6))
+    batch.profiles("a")
+    batch.run(max_calls=3)
+    (partial,) = batch.out.glob("rows_*")
+    lines = partial.read_text().splitlines(keepends=True)
+    partial.write_text("".join(lines[:-2]) + lines[-2][:9])
+    batch.run(max_calls=1)
+    again = partial.read_text().splitlines(keepends=True)
+    assert set(lines) < set(again)
+    assert [json.loads(line).get("id") for line in again] == [None, 1, 2, 3, 4]
+    partial.unlink()  # as if it was killed before its first rows were written
+    batch.run(max_calls=1)
+    assert partial.read_text().splitlines(keepends=True)[:-1] == again
+
+
 def test_other_expectations_are_graded_without_a_call(tmp_path: Path) -> None:
     """The same run, its function not called again, other numbers, and the same file with the new expectation."""
     batch = Batch(tmp_path, COUNTING, numbered(4))

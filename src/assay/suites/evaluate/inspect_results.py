@@ -37,9 +37,9 @@ SAMPLE_ERROR = "sample_error"
 _SCORER = imported_scorer(FORMAT)
 _ATTACHMENT = "attachment://"
 _MEAN = "mean"
-# What a scorer's number is called in Inspect if it is the number of the scorer.
 _ACCURACY = "accuracy"
 """The share of right answers, whatever values say right and wrong."""
+# What a scorer's number is called in Inspect if it is the number of the scorer.
 _MAIN_METRICS = (_ACCURACY, "mean")
 _SPREADS = ("stderr", "std", "var")
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}

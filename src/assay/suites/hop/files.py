@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -20,11 +21,12 @@ from assay.core.files import FILE_MODE
 from assay.core.hop_records import PARTIAL_SUFFIX, view_record
 from assay.core.protocols import View
 from assay.core.redact import Redactor
+from assay.core.suite import CaseResult
 from assay.core.yamlfile import YamlFile
 from assay.store.hop import BaseDataStore
 from assay.store.hop.audit import Audit
 from assay.store.hop.data_store import Aggregation, FieldAggregation, ViewConfig
-from assay.suites.hop.analysis import NO_PROFILE, RowResult, retry_count
+from assay.suites.hop.analysis import NO_PROFILE, RowResult, case_result, retry_count
 from assay.suites.hop.contract import Contract, contract_file, read_contract
 from assay.suites.hop.rows import UNTAGGED, HopRow
 from assay.suites.hop.settings import LlmSettings
@@ -75,10 +77,11 @@ class _EndedRow(Struct, frozen=True, gc=False):
 
 
 class PartialFile:
-    """The rows of a batch that have ended, while it runs: `NAME.partial.jsonl`, in the order of their ends.
+    """The rows of a batch that have ended, while it runs: `NAME.partial.jsonl`.
 
     Rows are written every few seconds: a write for each would slow down the batch. The journal has all of them, so a
-    file that cannot be written is given up. The result file takes its place at the end of the batch.
+    file that cannot be written is given up, and a batch that is continued begins with `write_earlier`. The result file
+    takes its place at the end of the batch.
     """
 
     def __init__(
@@ -98,6 +101,18 @@ class PartialFile:
         self._pending: list[_EndedRow] = []
         self._timer: asyncio.Handle | None = None
         self._is_given_up = False
+
+    def write_earlier(self, results: Iterable[CaseResult[HopRow]]) -> None:
+        """Write the file anew with these rows of earlier starts. One that was killed has not written its last rows."""
+        self.remove()
+        cases = iter(results)
+        while group := list(islice(cases, _PARTIAL_GROUP)):
+            self._append(
+                [
+                    (case.row.data, case_result(case.end, case.records, case.row.data, case.subject, None))
+                    for case in group
+                ]
+            )
 
     def add(self, view: View, audit: Audit, text: str | None) -> None:
         """Add a row that has ended, with its result as text. The event loop writes it some seconds later."""
@@ -128,16 +143,18 @@ class PartialFile:
 
     def _write(self) -> None:
         rows, self._pending = self._pending[:_PARTIAL_GROUP], self._pending[_PARTIAL_GROUP:]
-        lines = [_line(_row_record(self._wrapper, row.row, _result_of(row))) for row in rows]
+        self._append([(row.row, _result_of(row)) for row in rows])
+
+    def _append(self, rows: Sequence[tuple[HopRow, RowResult]]) -> None:
+        if self._is_given_up:
+            return
+        lines = [_line(_row_record(self._wrapper, row, result)) for row, result in rows]
         try:
             # A link is not followed: in a folder that several people write, it could name any file of this user.
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            with os.fdopen(os.open(self.path, flags, FILE_MODE), "r+b", buffering=0) as file:
-                size = file.seek(0, os.SEEK_END)
-                if not size:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            with os.fdopen(os.open(self.path, flags, FILE_MODE), "ab", buffering=0) as file:
+                if not file.tell():
                     lines = [*map(_line, self._metas), *lines]
-                elif os.pread(file.fileno(), 1, size - 1) != b"\n":
-                    file.write(b"\n")  # a killed batch has left an incomplete line
                 if self._redact is not None:
                     lines = [self._redact(line.rstrip(b"\n")) + b"\n" for line in lines]
                 file.write(b"".join(lines))

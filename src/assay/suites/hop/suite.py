@@ -308,6 +308,15 @@ class HopSuite(Suite[HopOptions, HopRow]):
         if not path.exists():
             self._scorer.on_result = self._partial.add
 
+    def resume(self, results: Results[HopRow]) -> None:
+        """Write the rows of earlier starts to the partial file, without those that run or are scored once more."""
+        if self._partial is None or self._scorer.on_result is None:
+            return
+        runs_again = {"subject_error"} if self.spec.retry_failed else set()
+        self._partial.write_earlier(
+            case for case in results if case.end and case.scores and case.end.status not in runs_again
+        )
+
     def _result_path(self, run: RunFacts) -> Path:
         name = result_file_name(self._data, run.started, view=self.options.wrapper == "view")
         return Path(self.spec.output_dir) / name

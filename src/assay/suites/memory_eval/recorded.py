@@ -22,7 +22,7 @@ from assay.core.errors import DamagedRun, InputError, Problem, UsageError, unrea
 from assay.core.files import write_json
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.memory import find_memory
-from assay.core.plain_files import read_plain
+from assay.core.plain_files import PUBLISHED, read_plain
 from assay.core.protocols import Context, Solver
 from assay.core.registry import names, short
 from assay.core.spec import RunSpec
@@ -45,8 +45,6 @@ from assay.suites.memory_eval.rows import (
 from assay.suites.memory_eval.scorers import judge_tasks
 
 SESSIONS, QUESTIONS = PIPELINE_FILES = "pipeline_sessions.jsonl", "pipeline_qa.jsonl"
-WRITTEN_FILES = "pipeline.json"
-"""File in the run folder with the hashes of the pipeline files that the run wrote."""
 T = TypeVar("T")
 
 
@@ -478,7 +476,7 @@ def find_own_run(output: Path, folders: Mapping[str, Path]) -> OwnRun | None:
 def read_written_files(run: Path) -> list[WrittenFiles]:
     """Return the hashes in a run's `pipeline.json`, oldest first; an empty list if the run has no such file."""
     try:
-        return msgspec.json.decode(read_plain(run / WRITTEN_FILES), type=list[WrittenFiles])
+        return msgspec.json.decode(read_plain(run / PUBLISHED), type=list[WrittenFiles])
     except (OSError, DamagedRun, msgspec.DecodeError, UnicodeDecodeError):
         return []
 
@@ -492,7 +490,7 @@ def add_written_files(run: Path, files: WrittenFiles) -> None:
     if files.sizes:
         earlier = [written for written in earlier if not written.sizes]  # the same files, with fewer samples
     if files not in earlier:
-        write_json(run / WRITTEN_FILES, msgspec.to_builtins([*earlier, files]))
+        write_json(run / PUBLISHED, msgspec.to_builtins([*earlier, files]))
 
 
 def forget_checkpoint(run: Path) -> None:
@@ -500,7 +498,7 @@ def forget_checkpoint(run: Path) -> None:
     written = read_written_files(run)
     finished = [each for each in written if not each.sizes]
     if finished != written:
-        write_json(run / WRITTEN_FILES, msgspec.to_builtins(finished))
+        write_json(run / PUBLISHED, msgspec.to_builtins(finished))
 
 
 def prefix_sha256(path: Path, size: int | None) -> str:

@@ -266,7 +266,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         with self._repeated_keys_in_errors():
             rows = TaskRows(self.tasks, earlier)
         warnings = [str(warning) for task in self.tasks for warning in task.data.documents.warnings]
-        self.notices = [*self._find_notices(), *dict.fromkeys(warnings)]
+        self.notices = list(dict.fromkeys((*self.notices, *warnings)))
         return rows
 
     def case(self, row: Row[TaskRow], subject: str) -> CaseContent:

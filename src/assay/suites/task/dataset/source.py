@@ -24,7 +24,7 @@ from assay.core.bounds import read_file
 from assay.core.errors import InputError, MissingExtra, Problem, similar_file
 from assay.core.files import can_exist
 from assay.core.foreign_yaml import MAX_YAML_BYTES, decode_yaml
-from assay.core.named_code import is_restricted
+from assay.core.named_code import runs_only_named_code
 from assay.suites.task.dataset.documents import Documents, spool_rows
 from assay.suites.task.dataset.formats import FORMATS, CsvOptions, find_files, glob_files
 
@@ -443,7 +443,7 @@ def load_with_datasets(path: str, name: str | None, options: dict[str, Any], whe
 
     # Version 4 has no loading scripts any more and raises an error for this option. A script that a run names may not
     # run when the run is only looked at.
-    if int(datasets.__version__.split(".")[0]) >= 4 or is_restricted():
+    if int(datasets.__version__.split(".")[0]) >= 4 or runs_only_named_code():
         options = {key: value for key, value in options.items() if key != "trust_remote_code"}
     try:
         loaded = datasets.load_dataset(path, name, **options)
