@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from assay.cli.main import cli
 from assay.core.errors import DamagedRun
-from assay.core.named_code import is_restricted
+from assay.core.named_code import runs_only_named_code
 from assay.journal.earlier import keep_scoring
 from assay.journal.folder import has_own_newest, read_summary
 
@@ -124,6 +124,6 @@ def test_only_commands_that_read_are_restricted_and_in_every_thread(command: str
         assert cli.callback is not None
         with context, ThreadPoolExecutor(1) as other_thread:
             context.invoke(cli.callback)
-            return other_thread.submit(is_restricted).result()
+            return other_thread.submit(runs_only_named_code).result()
 
     assert copy_context().run(asked_in_another_thread) is expected
