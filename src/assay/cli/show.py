@@ -110,7 +110,7 @@ def command(  # noqa: PLR0913 - one argument per option
     """
     # Imported here because completion and --help need neither.
     from assay import api
-    from assay.cli.case_list import case_lines, line_cells
+    from assay.cli.case_list import print_cases
     from assay.store.cases import RunCases
 
     if where is not None or search is not None:
@@ -170,9 +170,7 @@ def command(  # noqa: PLR0913 - one argument per option
         what = "every case has an answer" if errors else "no case failed"
         click.echo(what if failed or errors else "no case has ended yet")
         return 0
-    if lines := case_lines(cases, views, suite_class, loaded):
-        table(*line_cells(lines, loaded))
-    else:
+    if not print_cases(cases, views, suite_class, loaded):
         _print_scores(views, loaded, suite_class)
     if more := len(positions) - len(views):
         click.echo(f"… {more:,} more (--limit {len(positions)} shows all)")
