@@ -168,9 +168,9 @@ def test_the_hint_after_errors_lists_exactly_these_cases(assay_in: Assay, sums: 
     assert "list them with" not in shown
     *_, listed, error = shown.split("\n\n")
     assert [line.split() for line in listed.splitlines()] == [
-        ["position", "question", "found"],
+        ["position", "question", "expected", "found"],
         listed.splitlines()[1].split(),
-        ["4", "!", "Q:", "4+4?", "A:", "user_code"],
+        ["4", "!", "Q:", "4+4?", "A:", "8", "user_code"],
     ]
     assert error.startswith("4  user_code: ValueError: cannot add")
     assert assay_in(*hint[1].split(), "--failed").stdout == shown

@@ -96,12 +96,13 @@ def answer_pair(score: Score, case: CaseView) -> AnswerPair | None:
     """Return the target beside the answer of a filter: `score` is the first of the filter, which stores them.
 
     Of a multiple choice they are the texts of the choices, if the calls tell which text has which likelihood. None if
-    the score has no answer.
+    the score has neither.
     """
     filtered = score.data.get("filtered") if isinstance(score.data, dict) else None
-    if filtered is None:
-        return None
     expected = score.expected
+    if filtered is None:
+        has_target = case.end.failure is not None and expected is not None
+        return AnswerPair(name=score.part, expected=as_text(expected), found=None) if has_target else None
     # A task without repeats has one answer in its list.
     found = filtered[0] if isinstance(filtered, list) and len(filtered) == 1 else filtered
     if texts := choice_texts(filtered, case):

@@ -523,10 +523,10 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         seen = set()
         for score in case.scores:
             data = score.data if isinstance(score.data, dict) else {}
-            if score.part in seen or not {"filtered", "votes"} & data.keys():
+            pair = answer_pair(score, case)
+            if score.part in seen or (pair is None and "votes" not in data):
                 continue  # of several metrics, only the first one stores the answers of its filter
             seen.add(score.part)
-            pair = answer_pair(score, case)
             if pair is not None and pair.expected is not None:
                 details.pairs.append(pair)
             # Votes in a form that no filter writes are shown with their sentence by `sections`.
@@ -566,10 +566,13 @@ class TaskRows:
 
 
 def _expected_and_found(score: Score, pair: AnswerPair) -> str:
-    """Return `expected 4658 · found 4657 ✗`. Several repeats are a list; without a target, only `found`."""
+    """Return `expected 4658 · found 4657 ✗`. Several repeats are a list. What the run does not have is left out."""
+    if pair.found is None:
+        return f"expected {pair.expected}"
+    if pair.expected is None:
+        return f"found {pair.found}"
     mark = {1.0: " ✓", 0.0: " ✗"}.get(score.value, "") if score.value is not None else ""
-    found = f"found {pair.found}"
-    return f"expected {pair.expected} · {found}{mark}" if pair.expected is not None else found
+    return f"expected {pair.expected} · found {pair.found}{mark}"
 
 
 def _skip_from(skip: Callable[[int], bool] | None, start: int) -> Callable[[int], bool] | None:
