@@ -217,7 +217,7 @@ def suite_class(suite: str, say: Callable[[str], object] = lambda _: None) -> ty
         with only_named_code():
             return find_suite(suite)
     except CodeNotNamed as error:
-        say(f"shown without its own suite: {error}")
+        say(f"shown without the run's own suite: add --code {error.code}, if you trust it")
     except AssayError:
         pass
     return Suite

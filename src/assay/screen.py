@@ -73,6 +73,25 @@ def columns_of(text: str) -> int:
     return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
 
 
+def cut_cell(text: str, columns: int, *, middle: bool = False) -> str:
+    """Return a text that is at most so many columns wide, with … in place of its end, or of its middle."""
+    if columns_of(text) <= columns:
+        return text
+    end = ""
+    if middle:
+        end = _first_columns(text[::-1], (columns - 1) // 2)[::-1]
+    return f"{_first_columns(text, columns - 1 - columns_of(end))}…{end}"
+
+
+def _first_columns(text: str, columns: int) -> str:
+    """Return as many characters from the start as fit."""
+    for count, char in enumerate(text):
+        columns -= columns_of(char)
+        if columns < 0:
+            return text[:count]
+    return text
+
+
 def _is_number(cell: str) -> bool:
     """Return whether a cell is empty or one number. Cells with several numbers are aligned to the left."""
     if not cell:

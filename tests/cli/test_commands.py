@@ -164,13 +164,17 @@ def test_the_hint_after_errors_lists_exactly_these_cases(assay_in: Assay, sums: 
     done = assay_in("task", "sums.yaml", "--model", "python/half.py:half", "--output-dir", "half")
     hint = re.search(r"list them with: assay (show \S+ --errors)", done.stdout)
     assert hint, done.stdout
-    listed = assay_in(*hint[1].split()).stdout.split("\n\n")[-1].splitlines()
-    assert [line.split() for line in listed] == [
-        ["position", "question", "found"],
-        listed[1].split(),
-        ["4", "!", "Q:", "4+4?", "A:", "user_code:", "ValueError:", "cannot", "add"],
+    shown = assay_in(*hint[1].split()).stdout
+    assert "list them with" not in shown
+    *_, listed, error = shown.split("\n\n")
+    assert [line.split() for line in listed.splitlines()] == [
+        ["position", "question", "expected", "found"],
+        listed.splitlines()[1].split(),
+        ["4", "!", "Q:", "4+4?", "A:", "8", "user_code"],
     ]
-    failed = assay_in("show", "half", "--failed").stdout.split("\n\n")[-1].splitlines()
+    assert error.startswith("4  user_code: ValueError: cannot add")
+    assert assay_in(*hint[1].split(), "--failed").stdout == shown
+    failed = assay_in("show", "half", "--failed").stdout.split("\n\n")[-2].splitlines()
     assert [line.split()[0] for line in failed[2:5]] == ["4", "0", "1"]
 
 

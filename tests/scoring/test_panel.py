@@ -98,3 +98,15 @@ def test_a_function_of_the_user_judges_and_is_known_by_its_content(tmp_path: Pat
 
     asyncio.run(Lab(tmp_path, f"python/{file}:judge").done(solve))
     assert found == [Verdict((CORRECT,), "fine")]
+
+
+@pytest.mark.parametrize(
+    ("judge", "votes", "notices"),
+    [
+        ("offline", 1, []),
+        ("offline", 3, ["--votes 3 has no effect: the judge 'offline' gives equal votes"]),
+        ("openai/x", 3, []),
+    ],
+)
+def test_votes_without_effect_are_named(judge: str, votes: int, notices: list[str]) -> None:
+    assert Panel(judge, votes).notices == notices

@@ -182,7 +182,8 @@ def test_it_runs_and_is_looked_at_like_any_other(quiz: Installed) -> None:
     case = quiz.typed("show", "out", "@1").out.splitlines()
     assert case[0].startswith("case 1 · quiz · ")
     assert "    What is 1 and 1?" in case
-    assert case[-3:] == ["answer", f"  {answer(1)}", "exact_match: 1"]
+    found = f"  expected {answer(1)} · found {answer(1)}"
+    assert case[-4:] == ["answer", f"  {answer(1)}", "exact_match: 1", found]
     compared = quiz.typed("compare", "out", "other").out
     assert "now failing: 2" in compared
     assert f"target: {answer(1)}" in compared
@@ -190,7 +191,9 @@ def test_it_runs_and_is_looked_at_like_any_other(quiz: Installed) -> None:
     if named:
         unnamed = quiz.typed("show", "out", "--failed")
         assert "What is 2 and 2?" in unnamed.out
-        assert "shown without its own suite: the run names code in my_quiz.py" in unnamed.err
+        assert "shown without the run's own suite: add --code my_quiz.py, if you trust it\n" in unnamed.err
+        where = quiz.typed("show", "out", "--where", "score = 0").out.splitlines()
+        assert where[0].split() == ["position", "case", "question", "expected", "found", "score"]
         refused = quiz.typed("rescore", "out")
         assert refused.code == 2
         assert "add --code my_quiz.py" in refused.err
@@ -206,7 +209,7 @@ def test_a_run_is_shown_although_its_suite_is_gone(quiz: Installed) -> None:
     assert "0.250 (0.05–0.70) 1/4" in quiz.typed("show", "out").out
     case = quiz.typed("show", "out", "@1")
     assert case.code == 0
-    assert case.out.splitlines()[-3:] == ["answer", f"  {answer(1)}", "exact_match: 1"]
+    assert case.out.splitlines()[-4:-1] == ["answer", f"  {answer(1)}", "exact_match: 1"]
     assert quiz.typed("compare", "out", "out").code == 0
 
 

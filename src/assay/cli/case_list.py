@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assay.core.suite import first_prompt
+import click
+
+from assay.core.suite import as_text, first_prompt
+from assay.screen import block, columns_of, cut_cell, safe, table
 from assay.store.runs import origin_of
 
 if TYPE_CHECKING:
     from assay.api import Run
+    from assay.core.case_details import CaseDetails
     from assay.core.suite import CaseView, RunOrigin, Suite
     from assay.store.cases import RunCases
 
 # Columns of a terminal that are not known, as in a pipe.
 _WIDE = 140
-# Columns for position, mark and the like, beside the three texts.
-_NARROW_CELLS = 24
-# A text has at least so many characters, however narrow the terminal is.
-_LEAST_CHARS = 16
+# A text has at least so many columns, however narrow the terminal is.
+_LEAST_COLUMNS = 16
+# Positions that are listed beside an error, and characters of its message.
+_MAX_POSITIONS, _MAX_ERROR = 10, 2000
 
 
 class CaseLine(NamedTuple):
@@ -31,38 +35,85 @@ class CaseLine(NamedTuple):
     question: str
     expected: str
     found: str
+    """What was found; without an answer, the kind of the error."""
+    error: str = ""
 
 
-def case_lines(
-    cases: RunCases, views: Sequence[CaseView], suite: type[Suite[Any, Any]], run: Run
-) -> list[CaseLine]:
+def print_cases(
+    cases: RunCases,
+    views: Sequence[CaseView],
+    suite: type[Suite[Any, Any]],
+    run: Run,
+    further: Mapping[str, Sequence[str]] | None = None,
+) -> bool:
+    """Print a table of some cases, and below it their errors. `further` are columns to add, with a cell per case.
+
+    Returns False, and prints nothing, if there is no table of cases: see `case_lines`.
+    """
+    origin = origin_of(run.folder, run.info)
+    lines = case_lines([view._replace(calls=cases.calls(view.end.index)) for view in views], suite, origin)
+    if not lines:
+        return False
+    entries = run.report.entries if run.report else []
+    names = {
+        "set": {entry.set for entry in entries if entry.set},
+        "subject": {entry.subject for entry in entries if entry.subject},
+    }
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
+    table(*line_cells(lines, names, columns, further or {}))
+    if errors := error_lines(lines):
+        click.echo()
+        for error in errors:
+            block(error, indent="", max_chars=_MAX_ERROR)
+    return True
+
+
+def case_lines(views: Sequence[CaseView], suite: type[Suite[Any, Any]], origin: RunOrigin) -> list[CaseLine]:
     """Return the lines of some cases.
 
     Empty if a case consists of many questions, or if there is nothing to compare: no expected value and no error.
     """
     if suite.has_questions:
         return []
-    origin = origin_of(run.folder, run.info)
-    lines = [_line(view._replace(calls=cases.calls(view.end.index)), suite, origin) for view in views]
+    lines = [_line(view, suite, origin) for view in views]
     is_useful = any(line.expected for line in lines) or all(line.mark == "!" for line in lines)
     return lines if is_useful else []
 
 
 def _line(view: CaseView, suite: type[Suite[Any, Any]], origin: RunOrigin) -> CaseLine:
-    failure = view.end.failure
-    mark = "!" if failure else "✗" if view.failed else "✓"
-    expected = found = ""
-    pairs = suite.details(view).pairs
-    if pairs:
+    question = _question(view, suite, origin)
+    expected, found = _values(view, suite.details(view))
+    if failure := view.end.failure:
+        error = f"{failure.kind}: {failure.message}"
+        return CaseLine(view, "!", question, expected, failure.kind, error)
+    return CaseLine(
+        view, "✗" if view.failed else "✓", question, expected, found or suite.answer_text(view.records)
+    )
+
+
+def _values(view: CaseView, details: CaseDetails) -> tuple[str, str]:
+    """Return what was expected and what was found. `found` is empty if only the suite knows it."""
+    if pairs := details.pairs:
         # Of several filters, the one that is wrong: the case is in the list because of it.
         wrong = [score.part for score in view.scores if score.value == 0 and score.metric not in view.neutral]
         pair = next((pair for pair in pairs if pair.name in wrong), pairs[0])
-        expected, found = pair.expected or "", pair.found or ""
-    if failure:
-        found = f"{failure.kind}: {failure.message}"
-        expecteds = (score.expected for score in view.scores if score.expected is not None)
-        expected = expected or str(next(expecteds, ""))
-    return CaseLine(view, mark, _question(view, suite, origin), expected, found)
+        found = pair.found or ""
+        return pair.expected or "", f"{pair.name}: {found}" if len(pairs) > 1 else found
+    checks = details.tests[0].checks if len(details.tests) == 1 else []
+    if len(checks) == 1:
+        return checks[0].expected or "", checks[0].found or ""
+    if checks := [check for check in checks if not check.passed] or checks:
+        expected = [(check.place, check.expected) for check in checks]
+        return _joined(expected), _joined([(check.place, check.found) for check in checks])
+    expected = next((score.expected for score in view.scores if score.expected is not None), None)
+    return "" if expected is None else as_text(expected), ""
+
+
+def _joined(values: Sequence[tuple[str, str | None]]) -> str:
+    """Return the fields of a result, such as `city: Oslo · year: 1952`; empty if none has a value."""
+    if all(value is None for _, value in values):
+        return ""
+    return " · ".join(f"{place}: {'–' if value is None else value}" for place, value in values)
 
 
 def _question(view: CaseView, suite: type[Suite[Any, Any]], origin: RunOrigin) -> str:
@@ -76,49 +127,58 @@ def _question(view: CaseView, suite: type[Suite[Any, Any]], origin: RunOrigin) -
     return first_prompt(view)
 
 
-def line_cells(lines: Sequence[CaseLine], run: Run) -> tuple[list[str], list[list[str]]]:
-    """Return the header and the rows of a table.
+def line_cells(
+    lines: Sequence[CaseLine],
+    names: Mapping[str, set[str]],
+    columns: int,
+    further: Mapping[str, Sequence[str]],
+) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the rows of a table that fits into `columns`, if its texts can be cut to that.
 
-    Set and subject are left out if the run has only one, and so is an empty column.
+    `names` are the sets and subjects of the run: each is left out if there is only one, and so is an empty column.
     """
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else _WIDE
-    room = max(4 * _LEAST_CHARS, columns - _NARROW_CELLS)
-    header = ["position"]
-    named = {
-        "set": [line.view.end.set for line in lines],
-        "case": [line.view.end.label for line in lines],
-        "subject": [line.view.end.subject for line in lines],
+    ends = [line.view.end for line in lines]
+    cells = {"position": [str(end.index) for end in ends]}
+    if any(end.label not in ("", str(end.index)) for end in ends):
+        cells["case"] = [end.label for end in ends]
+    if len(names["set"] | {end.set for end in ends}) > 1:
+        cells["set"] = [end.set for end in ends]
+    if len(names["subject"] | {end.subject for end in ends}) > 1:
+        cells["subject"] = [end.subject for end in ends]
+    cells[""] = [line.mark for line in lines]
+    texts = {
+        "question": [_flat(line.question) for line in lines],
+        "expected": [_flat(line.expected) for line in lines],
+        "found": [_flat(line.found) for line in lines],
     }
-    entries = run.report.entries if run.report else []
-    several = {
-        "set": len({entry.set for entry in entries if entry.set} | set(named["set"])) > 1,
-        "subject": len({entry.subject for entry in entries if entry.subject} | set(named["subject"])) > 1,
-    }
-    shown = [name for name, is_shown in several.items() if is_shown]
-    if any(line.view.end.label not in ("", str(line.view.end.index)) for line in lines):
-        shown.insert(0, "case")
-    has_expected = any(line.expected for line in lines)
-    columns_of = {
-        # The question stands at the end of a prompt.
-        "question": [_last(line.question, room // 2) for line in lines],
-        "expected": [_first(line.expected, room // 4) for line in lines],
-        "found": [_first(line.found, room // 4 if has_expected else room // 2) for line in lines],
-    }
-    texts = {name: cells for name, cells in columns_of.items() if any(cells)}
-    header += [*shown, "", *texts]
-    rows = []
-    for number, line in enumerate(lines):
-        names = [named[name][number] for name in shown]
-        cells = [column[number] for column in texts.values()]
-        rows.append([str(line.view.end.index), *names, line.mark, *cells])
-    return header, rows
+    texts = {name: column for name, column in texts.items() if any(column)}
+    widths = {name: max(map(columns_of, [name, *column])) for name, column in texts.items()}
+    others = [max(map(columns_of, [name, *column])) for name, column in (cells | dict(further)).items()]
+    room = columns - sum(others) - 2 * (len(others) + len(texts) - 1)
+    # From the shortest: each gets its share of the room, and leaves to the others what it does not need.
+    for count, name in zip(range(len(texts), 0, -1), sorted(texts, key=widths.__getitem__), strict=True):
+        widths[name] = min(widths[name], max(_LEAST_COLUMNS, room // count))
+        room -= widths[name]
+    for name, column in texts.items():
+        # The end of a prompt is mostly the question itself, and its start is what tells questions apart.
+        cells[name] = [cut_cell(text, widths[name], middle=name == "question") for text in column]
+    for name, column in further.items():
+        cells.setdefault(name, list(column))
+    return list(cells), [list(row) for row in zip(*cells.values(), strict=True)]
 
 
-def _first(text: str, most: int) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
+def _flat(text: str) -> str:
+    return safe(" ".join(text.split()))
 
 
-def _last(text: str, most: int) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= most else "…" + flat[len(flat) - most + 1 :]
+def error_lines(lines: Sequence[CaseLine]) -> list[str]:
+    """Return each error of some cases once, in full, after the positions of its cases."""
+    positions: dict[str, list[int]] = {}
+    for line in lines:
+        if line.error:
+            positions.setdefault(line.error, []).append(line.view.end.index)
+    texts = []
+    for error, places in positions.items():
+        more = f" and {len(places) - _MAX_POSITIONS:,} more" if len(places) > _MAX_POSITIONS else ""
+        texts.append(f"{', '.join(map(str, places[:_MAX_POSITIONS]))}{more}  {error}")
+    return texts

@@ -27,8 +27,11 @@ MOST_ERRORS = 3
 MAX_MESSAGE = 160
 
 
-def print_footer(run: Run) -> None:
-    """Print calls and tokens, failures, result files, and the command that continues the run if it is not complete."""
+def print_footer(run: Run, *, hints_at_errors: bool = True) -> None:
+    """Print calls and tokens, failures, result files, and the command that continues the run if it is not complete.
+
+    `hints_at_errors` adds the command that lists the cases without an answer.
+    """
     click.echo(_cost(run))
     summary = run.summary
     if summary.adapted:
@@ -49,7 +52,7 @@ def print_footer(run: Run) -> None:
         block(line)
     for error in _located_errors(run, [*failures, *failed_calls, summary.end_sentence]):
         block(f"{error.count:,} × {error}")
-    if summary.failures:
+    if summary.failures and hints_at_errors:
         click.echo(f"  list them with: assay show {run.folder} --errors")
     files = run.files
     if run.summary.newest:

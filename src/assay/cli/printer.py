@@ -61,13 +61,13 @@ MAX_CHARS = 300
 _MAX_PAIRED = 4
 
 
-def print_run(run: Run) -> None:
-    """Print a run's report, the comparison of its subjects, notices and cost."""
+def print_run(run: Run, *, hints_at_errors: bool = True) -> None:
+    """Print a run's report, the comparison of its subjects, notices and cost; see `print_footer`."""
     if run.report is not None:
         print_report(run.report, str(run.folder))
         print_pairs(run)
         print_notices(run.report)
-    print_footer(run)
+    print_footer(run, hints_at_errors=hints_at_errors)
 
 
 def print_report(report: Report, run: str = "") -> None:

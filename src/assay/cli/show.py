@@ -110,7 +110,7 @@ def command(  # noqa: PLR0913 - one argument per option
     """
     # Imported here because completion and --help need neither.
     from assay import api
-    from assay.cli.case_list import case_lines, line_cells
+    from assay.cli.case_list import print_cases
     from assay.store.cases import RunCases
 
     if where is not None or search is not None:
@@ -149,39 +149,48 @@ def command(  # noqa: PLR0913 - one argument per option
 
         print_question(loaded, cases, one_case, question)
         return 0
-    suite_class = api.suite_class(loaded.info.suite, tell)
+    remarks: list[str] = []
+    suite_class = api.suite_class(loaded.info.suite, remarks.append)
     if one_case is not None:
-        view = cases.find(one_case)
-        if one_case.isdecimal() and view.end.index != int(one_case) and cases.case(int(one_case)) is not None:
-            tell(
-                f"{one_case} is the id of the case at position {view.end.index}. "
-                f"--position {one_case} shows the case at position {one_case}."
-            )
-        print_case(view._replace(calls=cases.calls(view.end.index)), suite_class)
+        _print_found_case(cases, one_case, suite_class)
+    else:
+        print_run(loaded, hints_at_errors=not errors)
+    if remarks:
+        tell(" ".join(remarks))
+    if one_case is not None:
         return 0
-    print_run(loaded)
     print_notes(notes_or_warning(loaded.folder, tell))
-    positions = cases.positions_without_answer() if errors else cases.ended_positions()
-    if failed:
-        positions = _failed_positions(cases)
+    if errors:
+        positions = cases.positions_without_answer()
+    else:
+        positions = _failed_positions(cases) if failed else cases.ended_positions()
     views = [view for view in map(cases.case, positions[:limit]) if view is not None]
     click.echo()
     if not views:
         what = "every case has an answer" if errors else "no case failed"
         click.echo(what if failed or errors else "no case has ended yet")
         return 0
-    if lines := case_lines(cases, views, suite_class, loaded):
-        table(*line_cells(lines, loaded))
-    else:
+    if not print_cases(cases, views, suite_class, loaded):
         _print_scores(views, loaded, suite_class)
     if more := len(positions) - len(views):
         click.echo(f"… {more:,} more (--limit {len(positions)} shows all)")
-    if failed and (invalid := [row for view in views for row in _invalid_rows(view)]):
+    if failed and not errors and (invalid := [row for view in views for row in _invalid_rows(view)]):
         click.echo("\ninvalid scores")
         table(["position", "part", "scores", "reason"], invalid[:MAX_INVALID])
         if len(invalid) > MAX_INVALID:
             click.echo(f"and {len(invalid) - MAX_INVALID:,} more")
     return 0
+
+
+def _print_found_case(cases: RunCases, name: str, suite: type[Suite[Any, Any]]) -> None:
+    """Print the case of this name, after a remark if the name is also the position of another one."""
+    view = cases.find(name)
+    if name.isdecimal() and view.end.index != int(name) and cases.case(int(name)) is not None:
+        tell(
+            f"{name} is the id of the case at position {view.end.index}. "
+            f"--position {name} shows the case at position {name}."
+        )
+    print_case(view._replace(calls=cases.calls(view.end.index)), suite)
 
 
 def _print_scores(views: Sequence[CaseView], run: Run, suite: type[Suite[Any, Any]]) -> None:

@@ -246,24 +246,21 @@ def _print_questions(folder: Path, where: str, columns: Sequence[str], rows: Seq
     The columns that the condition names follow. Returns False if nothing was printed.
     """
     from assay import api
-    from assay.cli.case_list import case_lines, line_cells
+    from assay.cli.case_list import print_cases
     from assay.store.cases import RunCases
-    from assay.suites import BUILT_IN, find_suite
 
     run = api.load(folder)
-    if run.info.suite not in BUILT_IN or run.info.score_parts == "rows":
+    if run.info.score_parts == "rows":
         return False
     cases = RunCases(folder)
     position = columns.index("index")
     views = [view for row in rows if (view := cases.case(row[position])) is not None]
-    lines = case_lines(cases, views, find_suite(run.info.suite), run)
-    if len(lines) < len(rows):
+    if len(views) < len(rows):
         return False
-    header, cells = line_cells(lines, run)
-    words = set(re.findall(r"\w+", where)) - {"index", "answer", "expected"}
-    asked = [number for number, column in enumerate(columns) if column in words]
-    header += [columns[number] for number in asked]
-    for row, line in zip(rows, cells, strict=True):
-        line += [table_cell(row[number], _MAX_WHERE_CELL) for number in asked]
-    table(header, cells)
-    return True
+    words = set(re.findall(r"\w+", where)) - {"index", "question", "answer", "expected"}
+    asked = {
+        column: [table_cell(row[number], _MAX_WHERE_CELL) for row in rows]
+        for number, column in enumerate(columns)
+        if column in words
+    }
+    return print_cases(cases, views, api.suite_class(run.info.suite), run, asked)

@@ -34,7 +34,14 @@ _process = _Process()
 
 
 class CodeNotNamed(UsageError):
-    """A run names code, and the user has not named it."""
+    """A run names code, and the user has not named it. `code` is what the user can name with `--code`."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(
+            f"the run names code in {code}. Code does not run because a run names it. If you trust it, name it "
+            f"yourself: add --code {code} (in Python code=[{code!r}])"
+        )
+        self.code = code
 
 
 @contextmanager
@@ -102,18 +109,11 @@ def refuse_unnamed_file(path: Path) -> None:
         return
     file = path.resolve()
     if not any(file == each or each in file.parents for each in (Path(name).resolve() for name in named)):
-        raise CodeNotNamed(_sentence(str(path_from_here(path))))
+        raise CodeNotNamed(str(path_from_here(path)))
 
 
 def refuse_unnamed_module(module: str) -> None:
     """Raise CodeNotNamed if this installed module may not be imported. A named package names all of its modules."""
     named = _allowed()
     if named is not None and not any(module == name or module.startswith(f"{name}.") for name in named):
-        raise CodeNotNamed(_sentence(module))
-
-
-def _sentence(code: str) -> str:
-    return (
-        f"the run names code in {code}. Code does not run because a run names it. If you trust it, name it yourself: "
-        f"add --code {code} (in Python code=[{code!r}])"
-    )
+        raise CodeNotNamed(module)

@@ -596,7 +596,16 @@ class Suite(ABC, Generic[OptionsT, DataT]):
 
         A class method without a spec, because the data of an old run may no longer exist.
         """
-        return [*record_sections(case), *score_sections(case)]
+        pairs = [
+            Section(
+                heading=pair.name,
+                text=f"expected {pair.expected} · found {pair.found}",
+                indent=0 if pair.name else 1,
+                max_chars=4000,
+            )
+            for pair in cls.details(case).pairs
+        ]
+        return [*record_sections(case), *score_sections(case), *pairs]
 
     @classmethod
     def answer_text(cls, records: Sequence[Record]) -> str:

@@ -77,8 +77,12 @@ class Panel:
         """Whether the user's prompt for answers has one label for all wrong answers, made up or incomplete."""
         self._offline = False
         """Whether the rules of `offline` are loaded, which takes 50 ms."""
+        self.notices: list[str] = []
+        """Sentences about options that this judge does not use."""
         if name == OFFLINE:
             # It is deterministic, so further votes would be equal.
+            if votes > 1:
+                self.notices.append(f"--votes {votes} has no effect: the judge {OFFLINE!r} gives equal votes")
             self.votes = 1
             self._judges: dict[str, ModelJudge] = {}
         else:

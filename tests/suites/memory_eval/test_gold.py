@@ -143,3 +143,10 @@ class Silent:
 
     async def call(self, request: Request) -> Call:
         raise ModelError(Failure("refusal", "nobody is there"))
+
+
+def test_votes_that_have_no_effect_are_named(tmp_path: Path) -> None:
+    samples = Samples(tmp_path, sample("s1", 2))
+    values = samples.values(baseline=["bm25"], judge="offline", votes=3)
+    suite = MemoryEvalSuite(MemoryEvalSuite.resolve(assay.spec("memory-eval", **values)))
+    assert [notice for notice in suite.notices if "--votes 3 has no effect" in notice]

@@ -1,4 +1,4 @@
-"""Few-shot examples of a prompt are told apart if there is one way to do so."""
+"""Few-shot examples of a prompt and choices are told apart if there is one way to do so."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from assay.core.types import Request
+from assay.core.suite import CaseView
+from assay.core.types import ASK, Call, End, Record, Request, Response, Score
 from assay.suites.task.case_page import prompt_pieces
+from assay.suites.task.suite import TaskSuite
 
 FEWSHOT = {"fewshot_delimiter": "\n\n", "doc_to_target": "{{answer}}"}
 SETTINGS = {"num_fewshot": 2, "fewshot_delimiter": "\n\n", "description": "", "fewshot": FEWSHOT}
@@ -68,3 +70,72 @@ def test_messages_are_told_by_their_roles_or_by_the_delimiter_within_the_only_on
     assert [number for number, _ in pieces(request(messages=one), "Be kind.")] == [0, 1, 2, 0]
     pictures = [{"role": "user", "content": [{"type": "text", "text": PROMPT}]}]
     assert pieces(request(messages=pictures)) == []
+
+
+def asked(text: str, logprob: float, prompt: str = "Capital of France?") -> Call:
+    sent = Request(model="m", prompt=prompt, continuation=f" {text}")
+    reply = Response("", data={"logprob": logprob, "greedy": False})
+    return Call(0, "key", "set", "m", ASK, 1, f"{prompt} {text}", 0, sent, reply)
+
+
+def choice(calls: list[Call], logprobs: list[float], *metrics: str, expected: Any = 0) -> CaseView:
+    """Return a case of a multiple choice with these metrics."""
+    data: Any = {"filtered": [[logprob, False] for logprob in logprobs]}
+    scores = []
+    for metric in metrics:
+        scores.append(
+            Score(0, "key", "set", "m", "s@1", metric, "none", value=0.0, data=data, expected=expected)
+        )
+        data = expected = None
+    return CaseView(End(0, "key", "set", "m", ASK, 1, "ok", []), [], scores, calls)
+
+
+ROME_FIRST = [asked("Rome", -1.0), asked("Paris", -2.0)]
+ALONE = [asked("Paris", -0.5, prompt=""), asked("Rome", -9.0, prompt="")]
+IN_QUESTIONS = [asked("is big", -2.0, "Paris"), asked("is big", -1.0, "Rome")]
+
+
+@pytest.mark.parametrize(
+    ("case", "expected", "found"),
+    [
+        (choice(ROME_FIRST, [-2.0, -1.0], "acc"), "Paris", "Rome"),
+        (choice(ROME_FIRST, [-2.0, -1.0], "acc", expected="Paris"), "Paris", "Rome"),
+        (choice(ROME_FIRST, [-2.0, -1.0], "acc", expected=[0, 1]), "Paris or Rome", "Rome"),
+        (choice([*ALONE, *ROME_FIRST], [-2.0, -1.0, -0.5, -9.0], "acc"), "Paris", "Rome"),
+        (
+            choice([asked("Rome", -1.0), asked("Saint-Denis", -2.0)], [-2.0, -1.0], "acc", "acc_norm"),
+            "Saint-Denis",
+            "acc: Rome · acc_norm: Saint-Denis",
+        ),
+        (
+            choice([asked("Rome", -1.0), asked("Paris", -1.0)], [-1.0, -1.0], "acc"),
+            "0",
+            "[[-1.0,false],[-1.0,false]]",
+        ),
+        (choice(IN_QUESTIONS, [-2.0, -1.0], "acc"), "0", "[[-2.0,false],[-1.0,false]]"),
+        (choice([], [-2.0, -1.0], "acc"), "0", "[[-2.0,false],[-1.0,false]]"),
+    ],
+    ids=[
+        "by number, in whatever order calls ended",
+        "the target is a text",
+        "several are right",
+        "likelihoods without the question",
+        "metrics choose differently",
+        "equal likelihoods",
+        "choices in the questions",
+        "no calls",
+    ],
+)
+def test_a_multiple_choice_shows_the_texts_of_its_choices(case: CaseView, expected: str, found: str) -> None:
+    (pair,) = TaskSuite.details(case).pairs
+    assert (pair.expected, pair.found) == (expected, found)
+    assert TaskSuite.sections(case)[0].text == f"expected {expected} · found {found} ✗"
+
+
+def test_the_answer_of_a_multiple_choice_is_not_the_likelihood_of_its_first_choice() -> None:
+    replies = [[[-2.0, False]], [[-1.25, False]]]
+    assert TaskSuite.answer_text([Record(0, "key", "set", "m", 1, "answer", data=replies)]) == (
+        "log-likelihoods -2, -1.25"
+    )
+    text = [["Paris", "Rome"], ["Oslo"]]
+    assert TaskSuite.answer_text([Record(0, "key", "set", "m", 1, "answer", data=text)]) == "Paris"

@@ -17,6 +17,7 @@ from assay.scoring.questions import AnswerQuestion, Verdict
 from assay.store.cases import RunCases
 from assay.suites.task.filters import FilterChain
 from assay.suites.task.judge import answer_to_judge, reference_texts
+from assay.suites.task.suite import TaskSuite
 
 from servers.fake_openai import FakeOpenAI
 from servers.judging import JudgingServer, about, always, by_words
@@ -357,3 +358,9 @@ def test_an_unfinished_run_shows_both_scorers(lab: Lab) -> None:
     view = RunCases(run.folder).case(0)
     assert view is not None
     assert [score.metric for score in view.scores] == ["exact_match", "judge"]
+
+
+def test_a_task_names_votes_that_have_no_effect(lab: Lab) -> None:
+    lab.task()
+    suite = TaskSuite(TaskSuite.resolve(lab.spec(judge="offline", votes=3)))
+    assert [notice for notice in suite.notices if "--votes 3 has no effect" in notice]

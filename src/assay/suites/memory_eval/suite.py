@@ -208,8 +208,8 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
 
     @property
     def notices(self) -> Sequence[str]:  # type: ignore[override]  # reads the data, so not in __init__
-        """Warnings about the data, and the checkpoints that --max-sessions skips."""
-        return self.source.notices
+        """Warnings about the data and the judge, and the checkpoints that --max-sessions skips."""
+        return [*self.source.notices, *(self._panel.notices if self._panel else ())]
 
     # Rows and cases.
 

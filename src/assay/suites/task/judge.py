@@ -69,7 +69,8 @@ class TaskJudge(Scorer):
         return self._chains.get(task)
 
     def notices(self, tasks: Sequence[Task]) -> Iterator[str]:
-        """Yield a sentence for each task that is not judged, with the reason."""
+        """Yield a sentence for each option without effect, and for each task that is not judged, with the reason."""
+        yield from self._panel.notices
         for task in tasks:
             if reason := _why_not_judged(task):
                 yield f"{task.name} is not judged: it {reason}"

@@ -75,8 +75,10 @@ class TaskScorer(Scorer):
         scores: list[Score] = []
         for chain in scoring.chains:
             if view.end.status == "subject_error":
-                metrics = scoring.metrics.values()
-                scores += [self._score_without_answer(view.case, chain, metric) for metric in metrics]
+                expected = _expected(scoring, view.case.gold)
+                for metric in scoring.metrics.values():
+                    scores.append(self._score_without_answer(view.case, chain, metric, expected))
+                    expected = None
             else:
                 scores += self._score_chain(view.case, chain, scoring, view.records[0].data)
         return scores
@@ -107,8 +109,7 @@ class TaskScorer(Scorer):
                 scores.append(self._score(case, chain, metric, ScoredValue("invalid", None, failed, reason)))
                 data = {}
             return scores
-        # The target of `loglikelihood_rolling` is the whole text, which may be a book, so it is not stored.
-        expected = None if scoring.output == ROLLING else plain(gold.target)
+        expected = _expected(scoring, gold)
         scores = []
         for name, (value, of) in values.items():
             metric = scoring.metric(name, of)
@@ -119,11 +120,15 @@ class TaskScorer(Scorer):
             data, expected = {}, None
         return scores
 
-    def _score_without_answer(self, case: Case, chain: FilterChain, metric: TaskMetric) -> Score:
+    def _score_without_answer(
+        self, case: Case, chain: FilterChain, metric: TaskMetric, expected: Any
+    ) -> Score:
         """Return 0 for metrics of right and wrong answers. Other metrics leave the document out."""
         if metric.right_wrong:
-            return self._score(case, chain, metric, ScoredValue("scored", 0.0, reason=NO_ANSWER))
-        return self._score(case, chain, metric, ScoredValue("not_applicable", reason=NO_ANSWER))
+            scored = ScoredValue("scored", 0.0, reason=NO_ANSWER)
+        else:
+            scored = ScoredValue("not_applicable", reason=NO_ANSWER)
+        return self._score(case, chain, metric, scored, expected)
 
     def _score(
         self, case: Case, chain: FilterChain, metric: TaskMetric, scored: ScoredValue, expected: Any = None
@@ -144,6 +149,11 @@ class TaskScorer(Scorer):
             scored.data or None,
             expected,
         )
+
+
+def _expected(scoring: TaskScoring, gold: TaskGold) -> Any:
+    """Return the target as a score stores it. That of `loglikelihood_rolling`, which may be a book, is not stored."""
+    return None if scoring.output == ROLLING else plain(gold.target)
 
 
 def _score_data(

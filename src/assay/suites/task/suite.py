@@ -41,7 +41,7 @@ from assay.core.suite import (
     Suite,
     as_text,
 )
-from assay.core.types import Request, Score
+from assay.core.types import Record, Request, Score
 from assay.solvers.prompt import PromptSolver
 from assay.suites.task.catalog import (
     MAX_PART_BYTES,
@@ -64,7 +64,7 @@ from assay.suites.task.scorer import JUDGE_METRIC, TaskScorer
 from assay.suites.task.task import Task, TaskRow
 
 if TYPE_CHECKING:
-    from assay.core.case_details import CaseDetails, PromptPiece
+    from assay.core.case_details import AnswerPair, CaseDetails, PromptPiece
     from assay.core.exported import Exporter
     from assay.core.file_check import CheckOptions, FileCheck
     from assay.core.imported import ImportedRun
@@ -478,6 +478,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     def sections(cls, case: CaseView) -> Sequence[Section]:
         """Return each score of a case, with the filtered answers and the votes, for `assay show`."""
         from assay.core.case_details import UNREADABLE_VOTES, count_votes
+        from assay.suites.task.case_page import answer_pair
 
         sections = []
         for score in case.scores:
@@ -488,8 +489,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             lines = [score.reason] if score.reason else []
             if "traceback" in data:
                 lines.append(as_text(data["traceback"]))
-            if "filtered" in data:
-                lines.append(_expected_and_found(score, data["filtered"]))
+            if pair := answer_pair(score, case):
+                lines.append(_expected_and_found(score, pair))
             votes = count_votes(data.get("votes"))
             if votes is None:
                 lines.append(UNREADABLE_VOTES)
@@ -501,28 +502,32 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         return sections
 
     @classmethod
+    def answer_text(cls, records: Sequence[Record]) -> str:
+        """Return the first reply. Of a multiple choice, whose texts are no part of the records, all likelihoods."""
+        from assay.suites.task.case_page import is_likelihood
+
+        choices = records[-1].data if records else None
+        if isinstance(choices, list) and len(choices) > 1:
+            firsts = [repeats[0] if isinstance(repeats, list) and repeats else None for repeats in choices]
+            if all(map(is_likelihood, firsts)):
+                return "log-likelihoods " + ", ".join(f"{logprob:.6g}" for logprob, _ in firsts)
+        return super().answer_text(records)
+
+    @classmethod
     def details(cls, case: CaseView) -> CaseDetails:
         """Return each filter's answer beside the target, and how often each answer came among the repeats."""
-        from assay.core.case_details import (
-            AnswerPair,
-            AnswerVotes,
-            CaseDetails,
-            count_votes,
-            verdict_details,
-        )
+        from assay.core.case_details import AnswerVotes, CaseDetails, count_votes, verdict_details
+        from assay.suites.task.case_page import answer_pair
 
         details = CaseDetails(verdicts=verdict_details(case.scores))
         seen = set()
         for score in case.scores:
             data = score.data if isinstance(score.data, dict) else {}
-            if score.part in seen or not {"filtered", "votes"} & data.keys():
+            pair = answer_pair(score, case)
+            if score.part in seen or (pair is None and "votes" not in data):
                 continue  # of several metrics, only the first one stores the answers of its filter
             seen.add(score.part)
-            filtered = data.get("filtered")
-            if filtered is not None and score.expected is not None:
-                # A task without repeats has one answer in its list.
-                answer = filtered[0] if isinstance(filtered, list) and len(filtered) == 1 else filtered
-                pair = AnswerPair(name=score.part, expected=as_text(score.expected), found=as_text(answer))
+            if pair is not None and pair.expected is not None:
                 details.pairs.append(pair)
             # Votes in a form that no filter writes are shown with their sentence by `sections`.
             if votes := count_votes(data.get("votes")):
@@ -560,12 +565,14 @@ class TaskRows:
                 yield Row(start + row.position, row.key, task.name, row)
 
 
-def _expected_and_found(score: Score, filtered: Any) -> str:
-    """Return `expected 4658 · found 4657 ✗`. Several repeats or choices are a list; without a target, only `found`."""
-    answer = filtered[0] if isinstance(filtered, list) and len(filtered) == 1 else filtered
-    found = f"found {as_text(answer)}"
+def _expected_and_found(score: Score, pair: AnswerPair) -> str:
+    """Return `expected 4658 · found 4657 ✗`. Several repeats are a list. What the run does not have is left out."""
+    if pair.found is None:
+        return f"expected {pair.expected}"
+    if pair.expected is None:
+        return f"found {pair.found}"
     mark = {1.0: " ✓", 0.0: " ✗"}.get(score.value, "") if score.value is not None else ""
-    return f"expected {as_text(score.expected)} · {found}{mark}" if score.expected is not None else found
+    return f"expected {pair.expected} · found {pair.found}{mark}"
 
 
 def _skip_from(skip: Callable[[int], bool] | None, start: int) -> Callable[[int], bool] | None:

@@ -1,0 +1,42 @@
+"""The scores of a document without an answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from assay.core.case_details import AnswerPair
+from assay.core.protocols import View
+from assay.core.suite import CaseView
+from assay.core.types import ASK, Case, End, Failure
+from assay.suites.task.config import GENERATE, ROLLING
+from assay.suites.task.filters import FilterChain
+from assay.suites.task.metrics import TaskMetric
+from assay.suites.task.outputs import TaskGold
+from assay.suites.task.scorer import TaskScorer, TaskScoring
+from assay.suites.task.suite import TaskSuite
+
+
+@pytest.mark.parametrize(("output", "expected"), [(GENERATE, "4"), (ROLLING, None)])
+def test_a_document_without_an_answer_has_its_target_once_for_each_filter(
+    output: str, expected: str | None
+) -> None:
+    """Not that of `loglikelihood_rolling`, which may be a book. The target is shown without a found value."""
+    chains = [FilterChain(name, [], ends_in_list=False) for name in ("number", "strict")]
+    metrics = {name: TaskMetric(name, right_wrong=name == "exact_match") for name in ("exact_match", "f1")}
+    scorer = TaskScorer("task@1", {"sums": TaskScoring(output, chains, metrics)})
+    failure = Failure("user_code", "ValueError: boom")
+    case = Case(0, "key", "sums", "m", "", None, TaskGold({}, "4"))
+    end = End(0, "key", "sums", "m", ASK, 1, failure.status, [], failure)
+    scores = scorer.score_at_once(View(case, end, []))
+    assert scores is not None
+    assert [(score.metric, score.part, score.value, score.expected) for score in scores] == [
+        ("exact_match", "number", 0.0, expected),
+        ("f1", "number", None, None),
+        ("exact_match", "strict", 0.0, expected),
+        ("f1", "strict", None, None),
+    ]
+    view = CaseView(end, [], scores)
+    assert TaskSuite.details(view).pairs == [
+        AnswerPair(name=chain.name, expected=expected, found=None) for chain in chains if expected
+    ]
+    assert TaskSuite.sections(view)[0].text == ("no answer\nexpected 4" if expected else "no answer")
