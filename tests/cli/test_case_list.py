@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay.cli.case_list import CaseLine, case_lines, error_lines, line_cells
-from assay.core.suite import CaseView, RunOrigin, Suite
+from assay.core.suite import CaseView, RunOrigin
 from assay.core.types import ASK, Call, End, Failure, Record, Score
 from assay.screen import columns_of, cut_cell
 from assay.suites.hop.suite import HopSuite
@@ -105,7 +105,7 @@ def test_a_row_of_a_hop_run_has_its_expected_and_found_values(
 def test_an_error_stands_once_and_in_full_below_the_list() -> None:
     long = Failure("server_error", "http://127.0.0.1:8000/v1: " + "the model is loading, " * 10)
     views = [view(0, failure=RAISED), view(1, failure=long), view(2, failure=RAISED)]
-    lines = case_lines(views, Suite, ORIGIN)
+    lines = case_lines(views, HopSuite, ORIGIN)
     _, rows = line_cells(lines, {"set": set(), "subject": set()}, 80, {})
     assert [cells[-1] for cells in rows] == ["user_code", "server_error", "user_code"]
     assert error_lines(lines) == [
@@ -115,7 +115,7 @@ def test_an_error_stands_once_and_in_full_below_the_list() -> None:
 
 
 def test_the_positions_of_a_frequent_error_are_counted() -> None:
-    lines = case_lines([view(index, failure=RAISED) for index in range(12)], Suite, ORIGIN)
+    lines = case_lines([view(index, failure=RAISED) for index in range(12)], HopSuite, ORIGIN)
     assert error_lines(lines) == [f"0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more  user_code: {RAISED.message}"]
 
 

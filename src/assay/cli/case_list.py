@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _WIDE = 140
 # A text has at least so many columns, however narrow the terminal is.
 _LEAST_COLUMNS = 16
+# Characters of either end of a text that a cell may show.
+_MAX_END = 2000
 # Positions that are listed beside an error, and characters of its message.
 _MAX_POSITIONS, _MAX_ERROR = 10, 2000
 
@@ -103,8 +105,8 @@ def _values(view: CaseView, details: CaseDetails) -> tuple[str, str]:
     if len(checks) == 1:
         return checks[0].expected or "", checks[0].found or ""
     if checks := [check for check in checks if not check.passed] or checks:
-        expected = [(check.place, check.expected) for check in checks]
-        return _joined(expected), _joined([(check.place, check.found) for check in checks])
+        expected_fields = [(check.place, check.expected) for check in checks]
+        return _joined(expected_fields), _joined([(check.place, check.found) for check in checks])
     expected = next((score.expected for score in view.scores if score.expected is not None), None)
     return "" if expected is None else as_text(expected), ""
 
@@ -162,13 +164,15 @@ def line_cells(
     for name, column in texts.items():
         # The end of a prompt is mostly the question itself, and its start is what tells questions apart.
         cells[name] = [cut_cell(text, widths[name], middle=name == "question") for text in column]
-    for name, column in further.items():
-        cells.setdefault(name, list(column))
+    for name, values in further.items():
+        cells.setdefault(name, list(values))
     return list(cells), [list(row) for row in zip(*cells.values(), strict=True)]
 
 
 def _flat(text: str) -> str:
-    return safe(" ".join(text.split()))
+    flat = " ".join(text.split())
+    # No terminal shows more than both ends, and the width of a whole book takes long to compute.
+    return safe(flat if len(flat) <= 2 * _MAX_END else flat[:_MAX_END] + flat[-_MAX_END:])
 
 
 def error_lines(lines: Sequence[CaseLine]) -> list[str]:

@@ -127,14 +127,14 @@ def choice_texts(answers: object, case: CaseView) -> list[str]:
     prompts.discard("")
     if len(prompts) != 1:
         return []  # the choices are in the questions
-    by_likelihood: dict[tuple[float, bool], set[str]] = {}
+    by_likelihood: dict[tuple[Any, Any], set[str]] = {}
     for call in case.calls:
         request = requests.get(call.hash)
         data = call.response.data if call.response else None
         if request and request.prompt in prompts and request.continuation and isinstance(data, dict):
-            likelihood = [data.get("logprob"), data.get("greedy")]
-            if is_likelihood(likelihood):
-                by_likelihood.setdefault(tuple(likelihood), set()).add(request.continuation.strip())
+            logprob, greedy = data.get("logprob"), data.get("greedy")
+            if is_likelihood([logprob, greedy]):
+                by_likelihood.setdefault((logprob, greedy), set()).add(request.continuation.strip())
     texts = [by_likelihood.get((logprob, greedy), set()) for logprob, greedy in answers[:count]]
     return [text for (text,) in texts] if all(len(text) == 1 for text in texts) else []
 

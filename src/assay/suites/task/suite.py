@@ -508,8 +508,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
 
         choices = records[-1].data if records else None
         if isinstance(choices, list) and len(choices) > 1:
-            firsts = [repeats[0] if isinstance(repeats, list) and repeats else None for repeats in choices]
-            if all(map(is_likelihood, firsts)):
+            firsts = [repeats[0] for repeats in choices if isinstance(repeats, list) and repeats]
+            if len(firsts) == len(choices) and all(map(is_likelihood, firsts)):
                 return "log-likelihoods " + ", ".join(f"{logprob:.6g}" for logprob, _ in firsts)
         return super().answer_text(records)
 
