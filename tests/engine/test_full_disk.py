@@ -166,6 +166,6 @@ def test_full_disk_under_the_files_of_a_memory_evaluation(tmp_path: Path) -> Non
     assert "Traceback" not in stopped.err
     assert [path.name for path in samples.out.rglob("*") if path.name.endswith(".tmp")] == []
     assert {path.read_bytes() for path in samples.out.rglob("pipeline_*.jsonl")} <= {b""}
-    asked = len(samples.asked())
     assert job.run().code == 0
-    assert len(samples.asked()) == asked
+    # 40 questions to two memories, each once: a file that cannot be written stops the other memory where it is.
+    assert len(samples.asked()) == 80
