@@ -29,9 +29,9 @@ _EVENTS = {"open", "os.rename", "os.mkdir", "os.rmdir", "os.remove", "os.link", 
 def score_again(how: str) -> assay.Run:
     """Score the run again, with the task file of now: by `assay rescore`, or by the run's own command."""
     if how == "rescore":
-        return api.rescore("work/out")
-    model = "python/work/model.py:answer"
-    return assay.run(assay.spec("task", tasks=["work/numbers.yaml"], model=model, output_dir="work/out"))
+        return api.rescore("lab/out")
+    model = "python/lab/model.py:answer"
+    return assay.run(assay.spec("task", tasks=["lab/numbers.yaml"], model=model, output_dir="lab/out"))
 
 
 def die_at(step: int) -> None:
@@ -40,7 +40,7 @@ def die_at(step: int) -> None:
 
     def count_step(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal steps
-        if event in _EVENTS and "work/out" in str(arguments[0]):
+        if event in _EVENTS and "lab/out" in str(arguments[0]):
             steps += 1
             if steps == step:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -60,22 +60,22 @@ def kill_rescores(how: str, stride: int) -> int:
 
     Raises AssertionError if the run has at any time another result than the earlier scoring or the new one.
     """
-    Path("work").mkdir()
-    task_run(Path("work"))
-    before = api.load("work/out")
+    Path("lab").mkdir()
+    task_run(Path("lab"))
+    before = api.load("lab/out")
     old = read_report(before), read_files(before)
-    edited = Path("work/numbers.yaml").read_text().replace("([0-9])", "([0-1])")
-    shutil.copytree("work", "begin")
+    edited = Path("lab/numbers.yaml").read_text().replace("([0-9])", "([0-1])")
+    shutil.copytree("lab", "begin")
     Path("begin/numbers.yaml").write_text(edited)
-    shutil.rmtree("work")
-    shutil.copytree("begin", "work")
+    shutil.rmtree("lab")
+    shutil.copytree("begin", "lab")
     after = score_again(how)
     new = read_report(after), read_files(after)
     assert new[0] != old[0]
     check_earlier(after, old[1])
     for step in range(1, _MAX_STEPS, stride):
-        shutil.rmtree("work")
-        shutil.copytree("begin", "work")
+        shutil.rmtree("lab")
+        shutil.copytree("begin", "lab")
         child = os.fork()
         if child == 0:
             die_at(step)
@@ -83,11 +83,11 @@ def kill_rescores(how: str, stride: int) -> int:
             os._exit(0)
         if os.waitpid(child, 0)[1] == 0:
             return step // stride
-        killed = api.load("work/out")
+        killed = api.load("lab/out")
         assert killed.summary.state == "finished", f"killed at step {step}"
         found = read_report(killed), read_files(killed)
         assert found in (old, new), f"killed at step {step}"
-        assert gate("work/out", ["exact_match,first >= 0"]).verdict == "pass"
+        assert gate("lab/out", ["exact_match,first >= 0"]).verdict == "pass"
         problems = [problem for problem in check_run(killed.folder).problems if problem.level == "error"]
         assert problems == [], f"killed at step {step}"
         check_earlier(killed, old[1])
