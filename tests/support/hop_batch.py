@@ -91,8 +91,13 @@ class Batch:
         return Job([*command, "--output-dir", str(self.out), *flags], self.out)
 
     def typed(self, *flags: str) -> Finished:
-        """The process from start to end."""
+        """The command from start to end, in this process."""
         return self.job(*flags).run()
+
+    def run_process(self, *flags: str) -> Finished:
+        """The command as a process of its own: its end shows that no thread of the function holds it."""
+        with self.job(*flags).started() as started:
+            return started.end()
 
 
 def lines_of(run: api.Run) -> list[dict[str, Any]]:

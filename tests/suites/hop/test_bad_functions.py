@@ -61,7 +61,7 @@ def test_what_hangs_ends_with_its_time_and_the_process_with_the_batch(tmp_path: 
     """A process whose function sleeps for an hour exits by itself, with a row for it and for the others."""
     rows = [{"id": n, "tag": "t", "n": min(n, 2)} for n in range(1, 8)]
     batch = Batch(tmp_path, BAD.format(kind=kind, body=HANGS[kind]), rows)
-    done = batch.typed("--timeout", "1", "--workers", "3")
+    done = batch.run_process("--timeout", "1", "--workers", "3")
     assert done.code == 0, done.err
     (path,) = batch.out.glob("rows_*.jsonl")
     actual = [json.loads(line) for line in path.read_text().splitlines()][1:]
@@ -114,7 +114,7 @@ def test_a_thread_that_is_left_behind_does_not_hold_the_process(tmp_path: Path, 
     imports = "import threading\nfrom concurrent.futures import ThreadPoolExecutor\n"
     code = imports + BAD.format(kind=kind, body=f"{body}; return {{'answer': 4}}")
     batch = Batch(tmp_path, code, numbered(3))
-    done = batch.typed("--timeout", "1")
+    done = batch.run_process("--timeout", "1")
     assert done.code == 0, done.err
     assert "3 of 3 cases" in done.out
     assert len(list(batch.out.glob("rows_*.jsonl"))) == 1
@@ -133,7 +133,7 @@ def test_an_async_function_that_keeps_the_loop_is_ended(tmp_path: Path, name: st
     """No other row could run, nor Ctrl-C be heard: its row says where it stood, and the others have results."""
     code = "import socket\n" + BAD.format(kind="async def", body=BLOCKS[name])
     batch = Batch(tmp_path, code, numbered(4))
-    done = batch.typed("--timeout", "0.5", "--workers", "1")
+    done = batch.run_process("--timeout", "0.5", "--workers", "1")
     assert done.code == 0, done.err
     (path,) = batch.out.glob("rows_*.jsonl")
     actual = [json.loads(line)["hop_stats"] for line in path.read_text().splitlines()[1:]]
