@@ -156,10 +156,7 @@ def measure_prompts(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[F
     """Five random examples before each question, built and thrown away."""
     task = tasks.few_shot_task(folder / "shots.yaml", sizes.prompts, 5)
     script = Path(__file__).with_name("lm_eval_prompts.py")
-    turns = [
-        python(script, task, env=environment(uvloop=True), log=folder / "prompts.log")
-        for _ in range(sizes.turns)
-    ]
+    turns = [python(script, task, env=environment(uvloop=True), log=folder / "prompts.log") for _ in range(sizes.turns)]
     if {turn.output.strip() for turn in turns} != {str(sizes.prompts)}:
         raise SystemExit(turns[0].output)
     best = min(turn.cpu for turn in turns)
@@ -277,9 +274,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(BENCHMARKS)}; else all")
     parser.add_argument("--quick", action="store_true", help="small sizes; only what is exact is judged")
     parser.add_argument("--write", action="store_true", help="write benchmarks/RESULTS.md")
-    parser.add_argument(
-        "--scratch", metavar="DIR", help="for data and runs (5 GB); else the temporary folder"
-    )
+    parser.add_argument("--scratch", metavar="DIR", help="for data and runs (5 GB); else the temporary folder")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.names if name not in BENCHMARKS]:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
@@ -289,9 +284,7 @@ def _arguments() -> argparse.Namespace:
 def _results(found: dict[str, list[Figure]], sizes: Sizes) -> str:
     command = " ".join(["python -m benchmarks", *sys.argv[1:]])
     machine = f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    text = (
-        f"# Results\n\n`{command}`, {time.strftime('%Y-%m-%d')}, commit {_commit()}; {machine}.\n\n{_HOW}\n"
-    )
+    text = f"# Results\n\n`{command}`, {time.strftime('%Y-%m-%d')}, commit {_commit()}; {machine}.\n\n{_HOW}\n"
     for name, figures in found.items():
         text += f"\n## {name}\n\n{markdown_table(figures, judged=sizes is FULL)}\n"
     return f"{text}\n{pages.BEGIN}{pages.section_of(pages.RESULTS)}{pages.END}\n"

@@ -47,9 +47,7 @@ class Runs:
         if ray:
             options += ["--executor", "ray", "--address", self._address, "--workers", "2"]
         began = time.perf_counter()
-        used = python(
-            "-m", "assay", "task", task, *options, env=environment(uvloop=True), log=self._folder / "log"
-        )
+        used = python("-m", "assay", "task", task, *options, env=environment(uvloop=True), log=self._folder / "log")
         if used.code != 0:
             raise SystemExit(f"exit code {used.code}:\n{used.output}")
         return used, time.perf_counter() - began
@@ -61,21 +59,15 @@ def executors(folder: Path, endpoint: Server, address: str) -> Iterator[Figure]:
     asked = ["--model", "openai/fake", "--base-url", endpoint.url]
     used = {(count, ray): runs.start(count, asked, ray=ray)[0] for count in _COUNTS for ray in (False, True)}
     small, large = _COUNTS
-    cost = {
-        ray: (used[large, ray].cpu - used[small, ray].cpu) / (large - small) * 1e6 for ray in (False, True)
-    }
+    cost = {ray: (used[large, ray].cpu - used[small, ray].cpu) / (large - small) * 1e6 for ray in (False, True)}
     note = f"{cost[True]:.0f} us with ray, {cost[False]:.0f} us here; between {small:,} and {large:,} cases"
     yield Figure("driver's CPU a case that asks once, ray to local", cost[True] / cost[False], 3.0, "x", note)
     start = used[small, True].cpu - used[small, False].cpu
-    yield Figure(
-        "CPU to start, ray more than local", start, 10.0, "s", "import of Ray, connection, two workers"
-    )
+    yield Figure("CPU to start, ray more than local", start, 10.0, "s", "import of Ray, connection, two workers")
     busy = folder / "busy.py"
     busy.write_text(_BUSY, encoding="utf-8")
     model = ["--model", f"python/{busy}:answer"]
-    seconds = {
-        (count, ray): runs.start(count, model, ray=ray)[1] for count in _COMPUTED for ray in (False, True)
-    }
+    seconds = {(count, ray): runs.start(count, model, ray=ray)[1] for count in _COMPUTED for ray in (False, True)}
     few, many = _COMPUTED
     here, there = ((seconds[many, ray] - seconds[few, ray]) / (many - few) * 1e3 for ray in (False, True))
     note = f"{there:.1f} ms with two workers, {here:.1f} ms in one process; replies of pure Python"

@@ -23,9 +23,7 @@ _ROW = (
     '{"retry_count": 0, "execution_path": [{"step": 1, "op": "hop_get", "status": "OK"}], %s}, '
     '"profile": "%s"}\n'
 )
-_FIELDS = (
-    '{"hallucination_detected": %s, "score": %d, "reason": "a sentence about %d", "errors": [{"type": "%s"}]}'
-)
+_FIELDS = '{"hallucination_detected": %s, "score": %d, "reason": "a sentence about %d", "errors": [{"type": "%s"}]}'
 
 
 def hopstore(folder: Path, count: int, turns: int) -> Iterator[Figure]:

@@ -24,9 +24,7 @@ from assay.journal.journal import Journal
 MODEL, TASK, SCORER, METRIC = "bench/model", "questions", "task@bench", "exact_match"
 FILTERS = ("strict", "flexible")
 TAGS = tuple(f"category:{number}" for number in range(20))
-_WORDS = [
-    f"{first}{second}" for first in ("al", "be", "cor", "du", "en") for second in ("ma", "ner", "tis", "vo")
-]
+_WORDS = [f"{first}{second}" for first in ("al", "be", "cor", "du", "en") for second in ("ma", "ner", "tis", "vo")]
 
 
 def write_run(output: Path, cases: int, seed: int, *, finished: bool = True) -> Path:
@@ -71,9 +69,7 @@ def _write_case(journal: Journal, index: int, seed: int, right: dict[str, int]) 
     for name in FILTERS:
         value = 0.0 if failed else float(found == target)
         right[name] += int(value)
-        scores.append(
-            Score(*head, SCORER, METRIC, name, value=value, data={"filtered": [found]}, expected=target)
-        )
+        scores.append(Score(*head, SCORER, METRIC, name, value=value, data={"filtered": [found]}, expected=target))
     journal.end_scoring(End(*head, SCORER, 1, "ok", []), scores)
 
 
@@ -123,9 +119,7 @@ def _summary(journal: Journal, cases: int, right: dict[str, int]) -> Summary:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--cases", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=1)

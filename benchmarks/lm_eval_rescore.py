@@ -46,9 +46,7 @@ def rescored(folder: Path, cases: int) -> Iterator[Figure]:
     large, size = _rescore(folder / "large", cases)
     note = f"{large.rss:.1f} MB, a tenth {small.rss:.1f} MB; the samples file has {size / 1e9:.2f} GB"
     yield Figure("more memory of a rescore than a tenth", large.rss - small.rss, 30.0, "MB", note)
-    yield Figure(
-        "CPU of the rescore", large.cpu, None, "s", f"{cases:,} cases, {REPLY_BYTES:,} bytes a reply"
-    )
+    yield Figure("CPU of the rescore", large.cpu, None, "s", f"{cases:,} cases, {REPLY_BYTES:,} bytes a reply")
 
 
 def _rescore(folder: Path, cases: int) -> tuple[Used, int]:

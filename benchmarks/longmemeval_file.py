@@ -84,9 +84,7 @@ def _date(day: datetime) -> str:
 
 def main() -> int:
     """Write the file, run over it, print the figures."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=int, default=500)
     parser.add_argument("--megabytes", type=int, default=120)
     parser.add_argument("--memory", default="bm25")

@@ -92,9 +92,7 @@ async def _insert(memory: Any, talk: _Talk, first: int, last: int) -> float:
         session = place // _SESSION
         date = f"1:56 pm on {session % 28 + 1} May, {2020 + session // 1000}"
         packet = [
-            Message(
-                f"D{session}:{number % _SESSION + 1}", talk.text(5, 40), who[number % 2], str(session), date
-            )
+            Message(f"D{session}:{number % _SESSION + 1}", talk.text(5, 40), who[number % 2], str(session), date)
             for number in range(place, min(place + 2, last))
         ]
         before = time.process_time()

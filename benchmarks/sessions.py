@@ -75,12 +75,8 @@ def sample(number: int, count: int) -> dict[str, Any]:
     """Return a sample of `memory eval` with `count` sessions."""
     return {
         "sample_id": f"sample-{number:04d}",
-        "sessions": [
-            {"_v2_session_id": f"S{at:03d}", "dialogue": [*_turns(number, at)]} for at in range(count)
-        ],
-        "memory_points": [
-            {"session_id": f"S{at:03d}", "memory_points": [*_points(number, at)]} for at in range(count)
-        ],
+        "sessions": [{"_v2_session_id": f"S{at:03d}", "dialogue": [*_turns(number, at)]} for at in range(count)],
+        "memory_points": [{"session_id": f"S{at:03d}", "memory_points": [*_points(number, at)]} for at in range(count)],
         "qa_checkpoints": [_checkpoint(number, at, count) for at in range(count)],
     }
 

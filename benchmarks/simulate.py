@@ -89,9 +89,7 @@ def main() -> int:
             + "  ".join(cells)
         )
     count = sum(map(len, results))
-    print(
-        f"\n{count - failed} of {count} figures are within their limits; {time.perf_counter() - started:.0f} s"
-    )
+    print(f"\n{count - failed} of {count} figures are within their limits; {time.perf_counter() - started:.0f} s")
     return int(failed > 0)
 
 
@@ -121,9 +119,7 @@ def all_scenarios() -> Iterable[Scenario]:
     for icc, rate in product((0.0, 0.1, 0.3), (0.2, 0.5, 0.8)):
         yield Scenario("Two equal systems, 5 clusters", 5, 30, rate, icc, same=0.5)
     title = "Gates: of two runs of equal quality, one passes and one fails"
-    for (clusters, size, icc), rate in product(
-        ((50, 1, 0.0), (500, 1, 0.0), (5, 30, 0.2), (50, 10, 0.2)), (0.3, 0.8)
-    ):
+    for (clusters, size, icc), rate in product(((50, 1, 0.0), (500, 1, 0.0), (5, 30, 0.2), (50, 10, 0.2)), (0.3, 0.8)):
         yield Scenario(title, clusters, size, rate, icc)
     title = "Rare changes: a drop of 0.05 that a gate of 0.02 passes, and the interval of the difference"
     for (clusters, size, icc), rate in product(

@@ -97,9 +97,7 @@ def soak(folder: Path, cases: int, endpoint: Server) -> Iterator[Figure]:
             "--output-path",
             str(output),
         ]
-        process = subprocess.Popen(
-            command, env=environment(uvloop=True), stdout=file, stderr=subprocess.STDOUT
-        )
+        process = subprocess.Popen(command, env=environment(uvloop=True), stdout=file, stderr=subprocess.STDOUT)
     watched = Watched(process, output, cases)
     lost, changes = 0, max(2, cases // _CASES_PER_CHANGE)
     try:
@@ -173,9 +171,7 @@ def _resident_megabytes(pid: int) -> float:
 
 def main() -> None:
     """Run it and print the figures. The exit code is 1 if one is not reached."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=1_000_000)
     given = parser.parse_args()
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0"}

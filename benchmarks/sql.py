@@ -51,9 +51,7 @@ def sql(folder: Path, count: int, turns: int) -> Iterator[Figure]:
     pairs = [(_python(folder, "-c", _HAND, run, 2), _python(folder, "-c", _OURS, run)) for _ in range(turns)]
     hand, ours = (min(used.cpu for used in side) for side in zip(*pairs, strict=True))
     note = f"{ours:.1f} s / {hand:.1f} s"
-    yield Figure(
-        f"CPU of the mean by tag, {count:,} cases, to DuckDB by hand", ours / hand, _LIMIT, "x", note
-    )
+    yield Figure(f"CPU of the mean by tag, {count:,} cases, to DuckDB by hand", ours / hand, _LIMIT, "x", note)
     equal = float(all(by_hand.output == by_us.output for by_hand, by_us in pairs))
     yield Figure("the same means", equal, 1.0, exact=True)
 

@@ -236,9 +236,7 @@ def _drawn(draw: random.Random, texts: list[str]) -> Question:
     def several(most: int) -> list[str]:
         return [text() for _ in range(draw.randint(0, most))]
 
-    kind = draw.choice(
-        ("answer", "answer", "answer", "evidence", "recall", "correctness", "update", "interference")
-    )
+    kind = draw.choice(("answer", "answer", "answer", "evidence", "recall", "correctness", "update", "interference"))
     points = several(draw.choice((3, 3, 30)))
     if kind == "answer":
         return _answer(text(), text(), text())
@@ -260,16 +258,9 @@ def _answer(question: str, reference: str, response: str) -> Question:
 def _conversations(samples: list[Question], draw: random.Random) -> Iterator[Question]:
     """Questions about the observed facts of real conversations: in few messages, and in all."""
     for sample in samples:
-        sessions = [
-            turns for name, turns in sample["conversation"].items() if re.fullmatch(r"session_\d+", name)
-        ]
+        sessions = [turns for name, turns in sample["conversation"].items() if re.fullmatch(r"session_\d+", name)]
         messages = [f"{turn['speaker']}: {turn['text']}" for turns in sessions for turn in turns]
-        facts = [
-            fact[0]
-            for observed in sample["observation"].values()
-            for each in observed.values()
-            for fact in each
-        ]
+        facts = [fact[0] for observed in sample["observation"].values() for each in observed.values() for fact in each]
         for start in range(0, len(facts), 5):
             points, texts = facts[start : start + 5], draw.sample(messages, 12)
             yield {"kind": "recall", "points": points, "updates": [False] * len(points), "texts": texts}

@@ -134,9 +134,7 @@ def _running_run(folder: Path) -> Iterator[Path]:
             child.wait()
 
 
-def _ask_pages(
-    server: _Server, run: Path, running: Path, count: int, seconds: int
-) -> tuple[list[float], list[float]]:
+def _ask_pages(server: _Server, run: Path, running: Path, count: int, seconds: int) -> tuple[list[float], list[float]]:
     """Milliseconds of CPU and of the clock for each page, while a stream watches the running run."""
     threading.Thread(target=_watch, args=(server.connect(), running), daemon=True).start()
     draw = random.Random(1)

@@ -27,9 +27,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 # A slow minute of the machine is no failure: speed is measured in benchmarks.
 examples = int(os.environ.get("ASSAY_EXAMPLES", "20"))  # `make test-long` tries 500
-settings.register_profile(
-    "untimed", max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("untimed", max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 TASK = """\

@@ -284,9 +284,7 @@ def test_the_smallest_batch_runs_as_shown(tmp_path: Path, assay_in: Assay) -> No
     assert len(blocks) == 3
     for block in blocks:
         command_line = [sys.executable, "-c", block]
-        printed = subprocess.run(
-            command_line, cwd=tmp_path, capture_output=True, text=True, check=True
-        ).stdout
+        printed = subprocess.run(command_line, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
         assert printed.splitlines() == re.findall(r"(?:^|  )# (.*)", block, re.MULTILINE)
 
 
@@ -316,9 +314,7 @@ async def answer(prompt, params):
 
 def test_the_function_that_the_page_shows_runs(tmp_path: Path, assay_in: Assay) -> None:
     """Both operators and their verifiers run with a model that agrees with everything."""
-    (block,) = [
-        block for block in re.findall(r"```python\n(.*?)```", HOP, re.DOTALL) if "session.hop_get" in block
-    ]
+    (block,) = [block for block in re.findall(r"```python\n(.*?)```", HOP, re.DOTALL) if "session.hop_get" in block]
     (tmp_path / "check.py").write_text(block)
     (tmp_path / "agreeable.py").write_text(AGREEABLE)
     (tmp_path / "rows.jsonl").write_text('{"id": 1, "context": "It opened in 1998.", "claim": "In 1998."}\n')
@@ -380,9 +376,7 @@ def test_the_tour_of_both_readmes_runs_as_shown(tmp_path: Path, assay_in: Assay)
         outputs.append(timeless(result.stdout))
     (code,) = [block for block in blocks if block.startswith("import assay")]
     (tmp_path / "airports.py").write_text(code)  # a file, because assay reads the source of functions
-    result = subprocess.run(
-        [sys.executable, "airports.py"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    result = subprocess.run([sys.executable, "airports.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     outputs.append(timeless(result.stdout))
     excerpts = [block for block in blocks if not block.startswith(("assay ", "make ", ". ", "import "))]
@@ -474,9 +468,7 @@ def test_the_page_of_the_run_folder_lists_every_option_that_starts_no_new_run() 
     assert listed == expected
 
 
-@pytest.mark.parametrize(
-    "page", ["tasks", "pipelines", "hop", "memory-test", "memory-eval", "python-reference"]
-)
+@pytest.mark.parametrize("page", ["tasks", "pipelines", "hop", "memory-test", "memory-eval", "python-reference"])
 def test_the_page_of_a_suite_lists_every_file_of_its_package(page: str) -> None:
     """Its last section names every module and folder, except those that each suite has."""
     section = (ROOT / "docs" / f"{page}.md").read_text().partition("\n## Where the code is\n")[2]

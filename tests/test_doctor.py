@@ -44,11 +44,7 @@ def diagnose(server: PickyEndpoint | Endpoint, *, probe_limits: int = 0, **optio
 
 def of_model(diagnosis: Diagnosis) -> dict[str, tuple[str, str]]:
     """Level and text of the findings about the model, by name."""
-    return {
-        finding.name: (finding.level, finding.text)
-        for finding in diagnosis.findings
-        if finding.group == "model"
-    }
+    return {finding.name: (finding.level, finding.text) for finding in diagnosis.findings if finding.group == "model"}
 
 
 def find(diagnosis: Diagnosis, name: str) -> Finding:
@@ -290,9 +286,7 @@ def test_proxies_are_shown_without_passwords(monkeypatch: pytest.MonkeyPatch) ->
     assert find(diagnose(PickyEndpoint()), "proxy").text.endswith("; not used for 127.0.0.1")
 
 
-def test_certificates_that_cannot_be_used_are_a_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_certificates_that_cannot_be_used_are_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ca.pem").write_text("not a certificate")
     for path in (tmp_path / "ca.pem", tmp_path / "missing.pem"):
         monkeypatch.setenv("SSL_CERT_FILE", str(path))
@@ -325,9 +319,7 @@ def test_the_command_prints_lines_or_json_and_exits_with_the_verdict(tmp_path: P
 
 
 def test_lines_are_wrapped_on_a_terminal(tmp_path: Path) -> None:
-    with Terminal(
-        "doctor", "--model", "openai/x", "--base-url", "http://127.0.0.1:9/v1", cwd=tmp_path
-    ) as screen:
+    with Terminal("doctor", "--model", "openai/x", "--base-url", "http://127.0.0.1:9/v1", cwd=tmp_path) as screen:
         assert screen.end() == 1
         assert all(len(line) <= 80 for line in screen.text.splitlines())
         assert "✗ endpoint" in screen.text
@@ -337,7 +329,5 @@ def test_lines_are_wrapped_on_a_terminal(tmp_path: Path) -> None:
 def test_providers_that_name_a_key_list_its_variable(name: str) -> None:
     """`About.needs` tells people, `About.keys` tells the doctor."""
     about: About = registry.find("model", name).ABOUT
-    named = {
-        word.strip(".,;()$") for word in about.needs.split() if word.strip(".,;()$").endswith("_API_KEY")
-    }
+    named = {word.strip(".,;()$") for word in about.needs.split() if word.strip(".,;()$").endswith("_API_KEY")}
     assert named <= set(about.keys)

@@ -60,9 +60,7 @@ def test_a_cancelled_run_leaves_no_worker_behind() -> None:
     Path("model.py").write_text(
         "import asyncio\n\nasync def answer(p, q):\n    await asyncio.sleep(0.2)\n    return '1'\n"
     )
-    spec = assay.spec(
-        "task", tasks=["sums.yaml"], model="python/model.py:answer", output_dir="out", concurrency=2
-    )
+    spec = assay.spec("task", tasks=["sums.yaml"], model="python/model.py:answer", output_dir="out", concurrency=2)
 
     async def main() -> assay.Run:
         with pytest.raises(TimeoutError):
@@ -122,9 +120,7 @@ def test_data_that_changes_under_a_run_is_noticed() -> None:
         "    Path('sums.jsonl').write_text('\\n'.join(sorted(lines, reverse=True)))\n"
         "    return '1'\n"
     )
-    found = assay.spec(
-        "task", tasks=["sums.yaml"], model="python/model.py:answer", output_dir="out", concurrency=1
-    )
+    found = assay.spec("task", tasks=["sums.yaml"], model="python/model.py:answer", output_dir="out", concurrency=1)
     with pytest.raises(AssayError, match="the data changed"):
         assay.run(found)
 

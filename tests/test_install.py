@@ -144,17 +144,13 @@ class Fresh:
         self.packages = folder / "lib" / version / "site-packages"
         hidden = ("PYTHONPATH", "VIRTUAL_ENV", "ASSAY_DATA")
         self.variables = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in hidden and not name.startswith("OPENAI_")
+            name: value for name, value in os.environ.items() if name not in hidden and not name.startswith("OPENAI_")
         }
 
     def start(self, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         """Run the installed `assay` in a folder."""
         command = [str(self.python.with_name("assay")), *words]
-        return subprocess.run(
-            command, capture_output=True, text=True, cwd=folder, env=self.variables, check=False
-        )
+        return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=self.variables, check=False)
 
     def run(self, folder: Path, *words: str) -> str:
         """Run the installed `assay`, which must succeed, and return what it prints."""
@@ -214,7 +210,5 @@ def _base_distributions(wheel: Path) -> list[Distribution]:
 def _pip(*words: str) -> None:
     command = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "--quiet", *words]
     # No test may depend on the network: pip takes what is here or fails.
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "PIP_NO_INDEX": "1"}
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PIP_NO_INDEX": "1"})
     assert done.returncode == 0, done.stderr

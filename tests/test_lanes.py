@@ -46,9 +46,7 @@ def lanes(tmp_path: Path) -> Lanes:
         ("engine/test_b.py::test_kill[task]", "long"),
     ],
 )
-def test_a_test_is_in_the_lane_of_its_folder_unless_an_entry_names_it(
-    lanes: Lanes, name: str, lane: str
-) -> None:
+def test_a_test_is_in_the_lane_of_its_folder_unless_an_entry_names_it(lanes: Lanes, name: str, lane: str) -> None:
     assert lanes.lane_of(name) == lane
 
 

@@ -129,9 +129,7 @@ def test_a_scorer_that_raises_costs_its_cases_and_not_the_run() -> None:
     )
     assert run.exit_code == 3
     assert run.summary.unscored == 2
-    assert any(
-        "could not be scored: KeyError: 'gone'" in notice and "quiz.py" in notice for notice in notices
-    )
+    assert any("could not be scored: KeyError: 'gone'" in notice and "quiz.py" in notice for notice in notices)
     shutil.copy(QUIZ, "quiz.py")
     assert run_quiz().exit_code == 0
 

@@ -131,9 +131,7 @@ def test_an_unmarked_field_fails() -> None:
 
 
 @pytest.mark.parametrize("option", [name for name in (*COMMON, *TASK) if name not in JUDGED | SERVED | OF_HF])
-def test_changing_an_option_does_what_its_mark_says(
-    option: str, base: dict[str, Any], server: LoopbackServer
-) -> None:
+def test_changing_an_option_does_what_its_mark_says(option: str, base: dict[str, Any], server: LoopbackServer) -> None:
     """`ask` starts a run beside the old one, `score` regrades without asking, `how` shows the finished run."""
     marks = {field.name: field.mark for field in (*fields(RunSpec), *fields(TaskOptions))}
     base["model"] = OTHER_MODEL.get(option, base["model"])
@@ -153,9 +151,7 @@ def test_changing_an_option_does_what_its_mark_says(
         assert after.asked == (marks[option] == REGRADE)
 
 
-def test_a_changed_metric_regrades_and_a_changed_prompt_asks(
-    base: dict[str, Any], server: LoopbackServer
-) -> None:
+def test_a_changed_metric_regrades_and_a_changed_prompt_asks(base: dict[str, Any], server: LoopbackServer) -> None:
     """Within a task file, what scores is told from what asks."""
     asked = len(server.bodies)
     path = Path("sums.yaml")

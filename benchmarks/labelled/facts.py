@@ -27,9 +27,7 @@ class Draw:
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """Return the items in another order."""
-        return [
-            item for _, _, item in sorted((self._random.random(), at, item) for at, item in enumerate(items))
-        ]
+        return [item for _, _, item in sorted((self._random.random(), at, item) for at, item in enumerate(items))]
 
     def some(self, items: Sequence[T], count: int) -> list[T]:
         """Return several different items."""
@@ -67,9 +65,7 @@ class Fact(NamedTuple):
 
     def other_form(self, draw: Draw) -> str:
         """Return the fact with its value in another form, if it has one."""
-        return self.fill(
-            draw.pick(self.domain.statements), draw.pick(self.value.forms[1:] or self.value.forms)
-        )
+        return self.fill(draw.pick(self.domain.statements), draw.pick(self.value.forms[1:] or self.value.forms))
 
     def spoken(self, draw: Draw) -> str:
         """Return a line of a conversation in which the person says it."""
@@ -129,11 +125,7 @@ class Scene:
 
     def other_domain(self, name: str = "") -> Fact:
         """Return a fact of another domain, which this person has no fact of yet."""
-        free = [
-            each
-            for each in self.language.domains
-            if each != self.domain and (name, each.name) not in self._used
-        ]
+        free = [each for each in self.language.domains if each != self.domain and (name, each.name) not in self._used]
         return self.about(self.draw.pick(free), name)
 
     def distractors(self, count: int) -> list[str]:

@@ -25,14 +25,10 @@ def _rows() -> Iterator[str]:
     constructed = msgspec.json.decode(SHIPPED.joinpath("offline.json").read_bytes(), type=list[Calibration])
     for calibration in (votes, *constructed):
         overall = calibration.overall
-        source = (
-            "the constructed set" if calibration.constructed else "votes of a model, conversations 5 to 9"
-        )
+        source = "the constructed set" if calibration.constructed else "votes of a model, conversations 5 to 9"
         low, high = overall.interval or (None, None)
         numbers = [overall.accuracy, overall.balanced_accuracy, overall.kappa, low, high]
-        agreed, balanced, kappa, low_text, high_text = (
-            "–" if each is None else f"{each:.2f}" for each in numbers
-        )
+        agreed, balanced, kappa, low_text, high_text = ("–" if each is None else f"{each:.2f}" for each in numbers)
         yield (
             f"| {calibration.kind} | {source} | {overall.n:,} | {agreed} | {balanced} | "
             f"{kappa} ({low_text}–{high_text}) | {overall.invalid:,} |"

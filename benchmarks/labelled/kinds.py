@@ -233,9 +233,7 @@ class Builder:
         """Yield rows that differ from all rows before."""
         while count:
             row = make()
-            text = json.dumps(
-                {key: row[key] for key in row if key not in ("category", "cluster")}, ensure_ascii=False
-            )
+            text = json.dumps({key: row[key] for key in row if key not in ("category", "cluster")}, ensure_ascii=False)
             if text not in self._seen:
                 self._seen.add(text)
                 count -= 1
@@ -245,9 +243,7 @@ class Builder:
         """Yield labelled answers, so many of each construction."""
         for name, (label, construct) in ANSWERS.items():
 
-            def make(
-                name: str = name, label: str = label, construct: Callable[[Scene], Answer] = construct
-            ) -> Row:
+            def make(name: str = name, label: str = label, construct: Callable[[Scene], Answer] = construct) -> Row:
                 scene = self.scene()
                 return _row("answer", name, scene, **construct(scene)._asdict(), label=label)
 
@@ -264,9 +260,7 @@ class Builder:
             chosen += [(name, "covered", True, make) for name, make in UPDATE_COVERED.items()]
             chosen += [(name, "missed", True, make) for name, make in UPDATE_MISSED.items()]
 
-        def item(
-            scene: Scene, fact: Fact, construct: Callable[[Scene, Fact], Targets]
-        ) -> tuple[str, Targets]:
+        def item(scene: Scene, fact: Fact, construct: Callable[[Scene, Fact], Targets]) -> tuple[str, Targets]:
             spoken = not recall and self.draw.pick((True, False))
             text = fact.spoken(self.draw) if spoken else fact.fill(fact.domain.statements[0])
             return text, construct(scene, fact)
@@ -306,9 +300,7 @@ class Builder:
     def correctness(self, count: int, several: int) -> Iterator[Row]:
         """Yield written memories: single ones of each construction, then several in one question."""
         labels = {"correct": TRUE, "hallucination": FABRICATED, "irrelevant": IRRELEVANT}
-        chosen = [
-            (name, label, construct) for label, texts in labels.items() for name, construct in texts.items()
-        ]
+        chosen = [(name, label, construct) for label, texts in labels.items() for name, construct in texts.items()]
 
         def row(category: str, picks: list[tuple[str, str, Callable[[Scene, Fact], str]]]) -> Row:
             scene = self.scene()
@@ -341,9 +333,7 @@ class Builder:
         first, second = scene.fact, scene.about(scene.domain)
         if second.value == first.value:
             second = second.other(self.draw)
-        points = [
-            fact.fill(fact.domain.statements[0]) for fact in (first, second, scene.other_domain(first.name))
-        ]
+        points = [fact.fill(fact.domain.statements[0]) for fact in (first, second, scene.other_domain(first.name))]
         memory = first.with_value(second.value).say(self.draw)
         texts = {"points": self.draw.shuffled(points), "earlier_points": [], "memories": [memory]}
         return _row("correctness", "people swapped", scene, **texts, labels=["hallucination"])
@@ -377,9 +367,7 @@ class Builder:
                     scene = self.scene()
                     noise = self.draw.pick(self.language.noises)
                     content, targets = _remark(scene, noise, name)
-                    row = _row(
-                        "interference", name, scene, content=content, memories=scene.memories(*targets)
-                    )
+                    row = _row("interference", name, scene, content=content, memories=scene.memories(*targets))
                     return {**row, "cluster": f"{self.language.code}-{noise.name}", "label": label}
 
                 yield from self.rows(count, remark)

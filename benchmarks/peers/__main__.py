@@ -162,9 +162,7 @@ def _wrong(speeds: list[Speed]) -> Iterator[str]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
-    parser.add_argument(
-        "--install", action="store_true", help="only make the environments; needs the registries"
-    )
+    parser.add_argument("--install", action="store_true", help="only make the environments; needs the registries")
     parser.add_argument("--tables", action="store_true", help="only write the pages again from the results")
     parser.add_argument("--quick", action="store_true", help="100 samples, to try the programs")
     parser.add_argument("--only", metavar="NAME,…", help=f"some of {', '.join(peer.name for peer in PEERS)}")

@@ -20,9 +20,7 @@ class Assay(Peer):
 
     name: ClassVar[str] = "assay"
     title: ClassVar[str] = "assay"
-    how: ClassVar[str] = (
-        "`assay task qa.yaml --model openai/fake --base-url URL --apply-chat-template --concurrency N`"
-    )
+    how: ClassVar[str] = "`assay task qa.yaml --model openai/fake --base-url URL --apply-chat-template --concurrency N`"
     telemetry: ClassVar[str] = "none"
     continues: ClassVar[str] = "the same command"
 

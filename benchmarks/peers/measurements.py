@@ -65,9 +65,7 @@ class Bench:
         env = peer.environment(work) | command.variables
         began = time.monotonic()
         with log.open("ab") as file:
-            child = subprocess.Popen(
-                [*tree, *command.arguments], env=env, cwd=work.folder, stdout=file, stderr=file
-            )
+            child = subprocess.Popen([*tree, *command.arguments], env=env, cwd=work.folder, stdout=file, stderr=file)
         try:
             while kill_at and child.poll() is None:
                 if self.endpoint.stats().asked >= kill_at:
@@ -188,7 +186,5 @@ def read_outcome(peer: Peer, work: Work) -> Outcome:
 def size(path: Path) -> int:
     """Bytes of a file, or of all files below a folder."""
     if path.is_dir():
-        return sum(
-            file.stat().st_size for file in path.rglob("*") if file.is_file() and not file.is_symlink()
-        )
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file() and not file.is_symlink())
     return path.stat().st_size if path.exists() else 0

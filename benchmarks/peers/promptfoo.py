@@ -39,9 +39,7 @@ class Promptfoo(Peer):
 
     name: ClassVar[str] = "promptfoo"
     title: ClassVar[str] = "promptfoo"
-    how: ClassVar[str] = (
-        "`promptfoo eval -c promptfooconfig.yaml -j N --no-progress-bar --no-table`; Node 22 from npm"
-    )
+    how: ClassVar[str] = "`promptfoo eval -c promptfooconfig.yaml -j N --no-progress-bar --no-table`; Node 22 from npm"
     telemetry: ClassVar[str] = "`PROMPTFOO_DISABLE_TELEMETRY=1`, `PROMPTFOO_DISABLE_UPDATE=1`"
     continues: ClassVar[str] = "`promptfoo eval --resume`"
 
@@ -60,9 +58,7 @@ class Promptfoo(Peer):
         (work.folder / "promptfooconfig.yaml").write_text(config, encoding="utf-8")
         with work.data.open(encoding="utf-8") as rows, (work.folder / "tests.jsonl").open("w") as tests:
             for row in map(json.loads, rows):
-                tests.write(
-                    json.dumps({"vars": {"question": row["question"], "answer": row["answer"]}}) + "\n"
-                )
+                tests.write(json.dumps({"vars": {"question": row["question"], "answer": row["answer"]}}) + "\n")
         return self._eval(work, "-c", "promptfooconfig.yaml", "-j", str(work.at_once))
 
     def proceed(self, work: Work) -> list[Command]:

@@ -57,9 +57,7 @@ def results_section(found: Results) -> str:
     parts = [
         "\n\n## peers\n",
         how,
-        table(
-            ["program", "version", "command", "telemetry off by", "continues by"], _commands(figures, found)
-        ),
+        table(["program", "version", "command", "telemetry off by", "continues by"], _commands(figures, found)),
         "### Peers: CPU and seconds\n",
         f"{figures.samples:,} samples. Each cell: CPU seconds / seconds of the clock.\n",
         table(["program", *map(setting_words, figures.settings)], _speeds(figures)),
@@ -213,9 +211,7 @@ def _better(figures: Figures) -> str:
     """One line a measure in which another program has the smaller value; the bare script does not count."""
     lines = []
     for measure in _measures(figures):
-        values = {
-            name: value for name, value in measure.values.items() if value is not None and name != "bare"
-        }
+        values = {name: value for name, value in measure.values.items() if value is not None and name != "bare"}
         if (own := values.pop("assay", None)) is None:
             continue
         better = [f"{TITLES[name]} {_short(value)}" for name, value in values.items() if value < own]

@@ -169,9 +169,7 @@ def _merge(
 
     all_shards = ShardMerge([_run_name(each) for each in shards], output_dir, observers)
     count = len(all_shards.shards)
-    say(
-        f"merge {'1 shard' if count == 1 else f'{count:,} shards'} with {all_shards.total:,} cases; no requests sent"
-    )
+    say(f"merge {'1 shard' if count == 1 else f'{count:,} shards'} with {all_shards.total:,} cases; no requests sent")
     folder = all_shards.merge()
     runner = all_shards.runner
     if runner is None or all_shards.left_to:
@@ -273,9 +271,7 @@ def load(name: str | Path) -> Run:
     return Run(state.folder, state.info, summary, summary.exit_code, asked=False)
 
 
-def compare(
-    *runs: str | Path | Run | Sequence[str | Path | Run], flips: int = 10, by: str = ""
-) -> ComparisonResult:
+def compare(*runs: str | Path | Run | Sequence[str | Path | Run], flips: int = 10, by: str = "") -> ComparisonResult:
     """Compare the first of these runs with each other one. A name is RUN or RUN@SUBJECT. Sends no requests.
 
     `compare(before, after)` and `compare([before, after])` are the same.
@@ -322,9 +318,7 @@ def gate(
     if against is not None and max_drop is not None:
         drop = Drop(_run_name(against), max_drop, metrics)
     requirements = [require] if isinstance(require, str) else require
-    return decide(
-        _run_name(run), requirements, drop, point=point, allow_missing=allow_missing, min_kappa=min_kappa
-    )
+    return decide(_run_name(run), requirements, drop, point=point, allow_missing=allow_missing, min_kappa=min_kappa)
 
 
 def power(
@@ -440,9 +434,7 @@ def local_models() -> list[LocalWeights]:
     return list_local()
 
 
-def check(
-    path: Path, beside: Path | None = None, suite: str = "", *, run_code: bool = False
-) -> list[Problem]:
+def check(path: Path, beside: Path | None = None, suite: str = "", *, run_code: bool = False) -> list[Problem]:
     """Return every problem of a data or configuration file, or of all files of a folder.
 
     `suite` is guessed from the file if it is empty. `beside` is a second file that the first one belongs to: the

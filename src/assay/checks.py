@@ -108,16 +108,12 @@ def check_file(path: Path, options: CheckOptions, name: str = "") -> CheckedFile
         check = FileCheck(kind=f"file of {name}", problems=[problem])
     except (RecursionError, MemoryError) as error:
         # The readers are bounded. This is for what is within their bounds and still too much for this machine.
-        why = (
-            "is nested too deeply" if isinstance(error, RecursionError) else "needs more memory than there is"
-        )
+        why = "is nested too deeply" if isinstance(error, RecursionError) else "needs more memory than there is"
         check = FileCheck(kind=f"file of {name}" if name else "", problems=[Problem(str(path), why)])
     except OSError as error:
         check = FileCheck(kind="", problems=[unreadable(path, error)])
     if note:
-        check = FileCheck(
-            kind=check.kind, contents=check.contents, problems=check.problems, notes=[*check.notes, note]
-        )
+        check = FileCheck(kind=check.kind, contents=check.contents, problems=check.problems, notes=[*check.notes, note])
     return CheckedFile(path, name, check)
 
 
@@ -161,9 +157,7 @@ def _unrecognised(path: Path) -> FileCheck:
     message = f"cannot tell what this file is{f': {hint}' if hint else ''}. Expected: {EXPECTED}. "
     # The suite `evaluate` has rows of Python programs and no files.
     choices = ", ".join([name for name in suite_names() if name != "evaluate"] + list(_CHECKS))
-    return FileCheck(
-        kind="", problems=[Problem(str(path), f"{message}Choose a format with --as, one of: {choices}")]
-    )
+    return FileCheck(kind="", problems=[Problem(str(path), f"{message}Choose a format with --as, one of: {choices}")])
 
 
 # Formats without a suite
@@ -297,9 +291,7 @@ def _walk(root: Path) -> tuple[list[Path], list[Path], int]:
             folders.clear()
             continue
         folders[:] = sorted(
-            each
-            for each in folders
-            if each[0] != "." and each not in _SKIPPED_FOLDERS and not is_output(folder / each)
+            each for each in folders if each[0] != "." and each not in _SKIPPED_FOLDERS and not is_output(folder / each)
         )
         for each in sorted(names):
             path = folder / each
@@ -326,12 +318,8 @@ def _sum(root: Path, checks: list[CheckedFile], unknown: list[Path], others: int
     if unknown:
         names = ", ".join(str(path.relative_to(root)) for path in unknown[:_MOST_NAMES])
         more = f" and {len(unknown) - _MOST_NAMES:,} more" if len(unknown) > _MOST_NAMES else ""
-        notes.append(
-            f"in no format that assay reads, not checked: {names}{more}; --as checks a file as you say"
-        )
+        notes.append(f"in no format that assay reads, not checked: {names}{more}; --as checks a file as you say")
     if others:
         notes.append(f"{contents({'other file': others})} not checked")
-    problems = (
-        [] if checks else [Problem(str(root), f"nothing to check is in this folder. Expected: {EXPECTED}")]
-    )
+    problems = [] if checks else [Problem(str(root), f"nothing to check is in this folder. Expected: {EXPECTED}")]
     return FileCheck(kind=FOLDER, contents=total, problems=problems, notes=notes)

@@ -44,9 +44,7 @@ from assay.models.likelihood.endpoint import PROBE_TEXT
 # Requests that one examination may send, without --probe-limits.
 MAX_CALLS = 8
 # Extras for people who work on assay itself.
-_DEVELOPMENT = frozenset(
-    {"dev", "browser", "oracle", "test-mem0", "test-langmem", "test-graphiti", "test-hf"}
-)
+_DEVELOPMENT = frozenset({"dev", "browser", "oracle", "test-mem0", "test-langmem", "test-graphiti", "test-hf"})
 # Room that a small run needs, and that a large one may need.
 _LITTLE_ROOM, _MUCH_ROOM = 50e6, 1e9
 # A first reply that takes longer than this makes a run of hundreds of cases take hours.
@@ -96,9 +94,7 @@ async def examine(spec: RunSpec, probe_limits: int = 0) -> Diagnosis:
             if about is None:  # no provider is named, so nothing can be said about the model
                 raise
             findings += [*_network(spec, ""), *_keys(about)]
-            findings.append(
-                Finding("model", "connection", "problem", f"{spec.model} cannot be used: {error}")
-            )
+            findings.append(Finding("model", "connection", "problem", f"{spec.model} cannot be used: {error}"))
         else:
             probe = ModelProbe(spec, model)
             findings += [*_network(spec, probe.address or model.endpoint)]
@@ -161,14 +157,10 @@ def _output_folder(folder: Path) -> Finding:
         free = shutil.disk_usage(existing).free
     except OSError as error:
         advice = f"{write_advice(error)}, or choose another folder with --output-dir"
-        return Finding(
-            "machine", "output folder", "problem", f"{existing} cannot be written: {error.strerror}", advice
-        )
+        return Finding("machine", "output folder", "problem", f"{existing} cannot be written: {error.strerror}", advice)
     text = f"{folder} can be written, {free / 1e9:,.1f} GB are free"
     if free < _LITTLE_ROOM:
-        return Finding(
-            "machine", "output folder", "problem", text, "Make room: a run that cannot write stops"
-        )
+        return Finding("machine", "output folder", "problem", text, "Make room: a run that cannot write stops")
     if free < _MUCH_ROOM:
         return Finding("machine", "output folder", "warning", text, "Make room before a large run")
     return Finding("machine", "output folder", "ok", text)
@@ -226,9 +218,7 @@ def _certificates(name: str, path: Path) -> Finding:
         count = len(context.get_ca_certs())
     except (OSError, ssl.SSLError) as error:
         reason = error.strerror or error
-        return Finding(
-            "network", "certificates", "problem", f"{name}={path} cannot be used: {reason}", advice
-        )
+        return Finding("network", "certificates", "problem", f"{name}={path} cannot be used: {reason}", advice)
     return Finding("network", "certificates", "ok", f"{name}={path} has {count} certificates of authorities")
 
 
@@ -245,9 +235,7 @@ def _keys(about: About | None) -> Iterator[Finding]:
     value = os.environ[name]
     if value != value.strip() or not value.isprintable() or value[0] in "'\"":
         advice = f"Set {name} again without quotes, spaces and line breaks around the key"
-        yield Finding(
-            "model", "key", "problem", f"{name} has a space, a quote or a line break at an end", advice
-        )
+        yield Finding("model", "key", "problem", f"{name} has a space, a quote or a line break at an end", advice)
     else:
         yield Finding("model", "key", "ok", f"{name} is set")
 
@@ -285,9 +273,7 @@ class ModelProbe:
     async def _run(self, probe_limits: int) -> list[Finding]:
         started = time.perf_counter()
         try:
-            response = await self._ask(
-                "Reply with one word: ready", temperature=0.0, max_tokens=64, stop=["\n\n\n"]
-            )
+            response = await self._ask("Reply with one word: ready", temperature=0.0, max_tokens=64, stop=["\n\n\n"])
         except ModelError as error:
             return self._failed(error.failure)
         seconds = time.perf_counter() - started
@@ -352,15 +338,9 @@ class ModelProbe:
             yield Finding("model", "endpoint", "ok", f"{self.address} answers{tls}")
         text = f"{self._spec.model} answered in {seconds:.1f} s"
         if not response.text.strip():
-            why = (
-                "all 64 tokens went into its reasoning"
-                if response.reasoning
-                else f"finish: {response.finish}"
-            )
+            why = "all 64 tokens went into its reasoning" if response.reasoning else f"finish: {response.finish}"
             advice = "Give a reasoning model room: --gen-kwargs max_tokens=4096"
-            yield Finding(
-                "model", "first reply", "warning", f"{text}, but the reply is empty ({why})", advice
-            )
+            yield Finding("model", "first reply", "warning", f"{text}, but the reply is empty ({why})", advice)
         elif seconds > _SLOW_SECONDS:
             advice = "A run of many cases takes long. Begin with --limit"
             yield Finding("model", "first reply", "warning", text, advice)

@@ -238,9 +238,7 @@ def _open(values: dict[str, Any]) -> Runner:
         "output_dir": str(values["output_dir"]),
         "ca_file": str(values["ca_file"]),
         "subjects": {subject: _describe(parts) for subject, parts in subjects.items()},
-        "prompt": {
-            subject: parts.prompt for subject, parts in subjects.items() if isinstance(parts.prompt, str)
-        },
+        "prompt": {subject: parts.prompt for subject, parts in subjects.items() if isinstance(parts.prompt, str)},
         "scorers": [_scorer_name(each) for each in scorers],
     }
     names = {parts.model for parts in subjects.values()}
@@ -262,9 +260,7 @@ def _open(values: dict[str, Any]) -> Runner:
     try:
         return Runner(suite, models, observers, command=[])
     except UnicodeEncodeError as error:
-        raise UsageError(
-            f"an argument has a character that is no text: {cut_end(error.object, 80)!r}"
-        ) from None
+        raise UsageError(f"an argument has a character that is no text: {cut_end(error.object, 80)!r}") from None
     except TypeError as error:
         raise UsageError(f"gen_kwargs and model_args take values of JSON only: {error}") from None
 

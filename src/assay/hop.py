@@ -55,9 +55,7 @@ __all__ = [
 ]
 
 
-def analyse(
-    path: Path | str, target: str = "", profiles: Collection[str] = (), *, all_files: bool = False
-) -> Report:
+def analyse(path: Path | str, target: str = "", profiles: Collection[str] = (), *, all_files: bool = False) -> Report:
     """Return the report of a result file, or of the newest one of a folder or a task. Files of other tools work too.
 
     With `all_files`, every result file of the folder counts.

@@ -170,9 +170,7 @@ class BaseService:
             await self._forget(session)
             return {**session.answer, "hop_status": CONFIRMED}
         if len(session.feedback) >= self.config.max_feedback_rounds:
-            return {
-                "error": f"there were {len(session.feedback)} rounds of feedback, the most that are allowed"
-            }
+            return {"error": f"there were {len(session.feedback)} rounds of feedback, the most that are allowed"}
         session.feedback.append(feedback)
         return await self._call(session)
 
@@ -452,9 +450,7 @@ class BaseService:
             raise UsageError(_BUSY)
         try:
             total = sum(map(_is_input, records)) if isinstance(records, Sequence) else 0
-            self.state |= BatchState(
-                running=True, completed=0, total=total, errors=0, output_file=output_file
-            )
+            self.state |= BatchState(running=True, completed=0, total=total, errors=0, output_file=output_file)
             with asyncio.Runner() as runner:
                 for record in filter(_is_input, records):
                     yield self._run_record(record, function, inputs, runner)
@@ -472,9 +468,7 @@ class BaseService:
         row = record
         try:
             row = without_results(unwrap(record, inputs, self._normalize_input), inputs)
-            fields = deepcopy(
-                function_fields(row, inputs)
-            )  # the function may change its copy; `row` is written
+            fields = deepcopy(function_fields(row, inputs))  # the function may change its copy; `row` is written
             value = user_code.call_here(function, (fields,))
             if inspect.isawaitable(value):
                 value = runner.run(user_code.call(_await, (value,)))

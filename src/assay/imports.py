@@ -70,9 +70,7 @@ class Format(NamedTuple):
 
 
 FORMATS: dict[str, Format] = {
-    "lm-eval": Format(
-        _suite_reader("task"), "results_*.json with samples_*.jsonl beside it, or a folder with them"
-    ),
+    "lm-eval": Format(_suite_reader("task"), "results_*.json with samples_*.jsonl beside it, or a folder with them"),
     "pipeline": Format(
         _suite_reader("pipeline"), "results.jsonl of a pipeline, or a snapshot or CSV file of Prompt Lab"
     ),
@@ -133,9 +131,7 @@ def read_results(path: Path, format_name: str = "") -> ImportedRun:
     except OSError as error:
         raise InputError(unreadable(path, error)) from None
     if path.is_dir() and format_name in ("", "inspect") and (logs := find_logs(path)):
-        raise UsageError(
-            f"{path} has logs of Inspect, and each is a run. Pass one of them, such as {logs[0]}"
-        )
+        raise UsageError(f"{path} has logs of Inspect, and each is a run. Pass one of them, such as {logs[0]}")
     if format_name:
         about = FORMATS[format_name]
         source = about.read(path)
@@ -235,9 +231,7 @@ def _write(source: ImportedRun, folder: RunFolder, info: RunInfo, secrets: list[
             _write_case(journal, index, case, plan.scorers)
             count += 1
         if count != plan.total:
-            raise InputError(
-                Problem(str(plan.files[0]), f"announces {plan.total:,} cases, but has {count:,}")
-            )
+            raise InputError(Problem(str(plan.files[0]), f"announces {plan.total:,} cases, but has {count:,}"))
         report = source.report()
         summary = _summary(journal, info, plan.scorers, plan.seconds, report)
     finally:

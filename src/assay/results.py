@@ -98,9 +98,7 @@ class Run(Struct, frozen=True):
         Raises UsageError if no metric or more than one matches.
         """
         if self.report is None:
-            raise UsageError(
-                f"{name!r} was not measured: the run {self.summary.state} before its end; {self.reason}"
-            )
+            raise UsageError(f"{name!r} was not measured: the run {self.summary.state} before its end; {self.reason}")
         matches = [
             (entry, metric)
             for entry, metric in self.report.metrics()
@@ -120,9 +118,7 @@ class Run(Struct, frozen=True):
             if not names:
                 raise UsageError(f"there is no metric named {name!r}: the run has no scorers. Pass score=")
             raise UsageError(unknown("metric", name, names))
-        raise UsageError(
-            f"{name!r} is the name of {len(matches)} metrics; say which one:\n{self._ways(name)}"
-        )
+        raise UsageError(f"{name!r} is the name of {len(matches)} metrics; say which one:\n{self._ways(name)}")
 
     def _ways(self, name: str) -> str:
         """Return one line per metric with this name: the call of `metric` that selects it."""
@@ -188,9 +184,7 @@ class Run(Struct, frozen=True):
             raise CheckFailed(f"{self.folder}: {self._why_not_fine()}")
         errors = [case for case in self.cases(failed=True) if case.error_message]
         if len(errors) > max_errors:
-            lines = [
-                f"  case {case.label} of {case.subject}: {case.error_message}" for case in errors[:_NAMED]
-            ]
+            lines = [f"  case {case.label} of {case.subject}: {case.error_message}" for case in errors[:_NAMED]]
             more = f"\n  and {len(errors) - _NAMED:,} more" if len(errors) > _NAMED else ""
             counted = f"{len(errors):,} of {self.summary.total:,} cases have an error"
             raise CheckFailed(f"{self.folder}: {counted}\n" + "\n".join(lines) + more)
@@ -225,9 +219,7 @@ class Run(Struct, frozen=True):
 
     def _headline(self) -> str:
         numbers = (
-            []
-            if self.report is None
-            else [metric for entry in self.report.entries for metric in entry.metrics[:1]]
+            [] if self.report is None else [metric for entry in self.report.entries for metric in entry.metrics[:1]]
         )
         return "; ".join(map(str, numbers)) or "no numbers"
 
@@ -334,7 +326,6 @@ class RunCase:
 
     def __repr__(self) -> str:
         values = ", ".join(
-            f"{name} {'–' if score.value is None else f'{score.value:g}'}"
-            for name, score in self.scores.items()
+            f"{name} {'–' if score.value is None else f'{score.value:g}'}" for name, score in self.scores.items()
         )
         return f"<RunCase {self.label} of {self.subject}: {self.status}{' · ' if values else ''}{values}>"

@@ -94,9 +94,7 @@ class _RunThread:
                 self._loop.call_soon_threadsafe(self._interrupt)
             if self._requests > 1:
                 # The run does not listen while it reads or writes large files. Its thread ends with the process.
-                loop.call_soon_threadsafe(
-                    loop.call_later, _LAST_SECONDS, end, KeyboardInterrupt("interrupted")
-                )
+                loop.call_soon_threadsafe(loop.call_later, _LAST_SECONDS, end, KeyboardInterrupt("interrupted"))
 
         self._on_end = lambda: loop.call_soon_threadsafe(end, None)
         self._user_loop = loop
@@ -158,9 +156,7 @@ class _RunThread:
             self._error = error
         finally:
             self._ended.set()
-            with suppress(
-                RuntimeError
-            ):  # the waiting loop is closed: two Ctrl-C have ended the wait before the run
+            with suppress(RuntimeError):  # the waiting loop is closed: two Ctrl-C have ended the wait before the run
                 self._on_end()
             # After Ctrl-C, a coroutine of user code that blocks the main thread must not keep the process alive.
             while self._requests and self._user_loop and not self._left.wait(_LAST_SECONDS):

@@ -42,9 +42,7 @@ def open_run(
         return _open_run(spec, observers, asks=asks, command=command)
 
 
-def _open_run(
-    spec: RunSpec, observers: Sequence[Notify], *, asks: bool, command: Sequence[str] | None
-) -> Runner:
+def _open_run(spec: RunSpec, observers: Sequence[Notify], *, asks: bool, command: Sequence[str] | None) -> Runner:
     suite_class = find_suite(spec.suite)
     spec = with_options_of_arguments(suite_class.resolve(spec))
     if not spec.output_dir:
@@ -65,9 +63,7 @@ def _open_run(
         # A role with its own endpoint or key needs its own connection, even if its name is `main`.
         if name not in models or role.base_url or role.key:
             models[name] = (
-                connections.connect(role, suite.roles.values())
-                if asks
-                else ReplayOnlyModel(spec.base_url or "")
+                connections.connect(role, suite.roles.values()) if asks else ReplayOnlyModel(spec.base_url or "")
             )
     if not asks:
         # With models, the runner checks them.

@@ -201,9 +201,7 @@ class Runner:
             raise UsageError(f"this run has no model for the role {shared!r}, which its code may call")
         marks = {role.mark for role in self.suite.roles.values()}
         if self.spec.judge_kwargs and "score" not in marks:
-            raise UsageError(
-                "--judge-kwargs has no effect: this run asks no judge. Name a model with --judge"
-            )
+            raise UsageError("--judge-kwargs has no effect: this run asks no judge. Name a model with --judge")
         if self.spec.gen_kwargs and "ask" not in marks and self._asks:
             raise UsageError("--gen-kwargs has no effect: this run asks no model. Remove it")
         for name, role in self.suite.roles.items():
@@ -310,9 +308,7 @@ class Runner:
         # So is one that a killed start with other scores may have replaced.
         if any(is_kept(path, Path(file)) for file in summary.files):
             return None
-        if folders.is_overwritten(path, summary, self.spec.suite) or not folders.has_own_newest(
-            path, summary
-        ):
+        if folders.is_overwritten(path, summary, self.spec.suite) or not folders.has_own_newest(path, summary):
             return None
         # A damaged journal is repaired by `run`. The numbers of the summary are right, but no case could be shown.
         if is_damaged(path, summary):
@@ -525,9 +521,7 @@ class Runner:
             started -= before.seconds  # the time of a run is that of all its starts
         replaced = self._replaced_scoring(folder.path, before)
         # While only scores are replaced, the earlier scoring stays the run's result.
-        only_scores = (
-            before is not None and replaced is not None and self._only_scores(before) and not problems
-        )
+        only_scores = before is not None and replaced is not None and self._only_scores(before) and not problems
         if before is not None and only_scores:
             earlier: FinishedSummary | None = folders.begin_scoring(folder.path, before)
         else:
@@ -544,9 +538,7 @@ class Runner:
                 earlier = folders.reopen(folder.path)
             if not folder.created:
                 self.suite.resume(cases.results(journal.reader, scorers))
-            code_files = CodeFiles(
-                folder.path / CODE_FILES, apart_from=self.home, known=files_read_on_import()
-            )
+            code_files = CodeFiles(folder.path / CODE_FILES, apart_from=self.home, known=files_read_on_import())
             if code_files.damaged:
                 self._notice([_DAMAGED_FILES])
             # User code may change the working folder; chdir changes it back. It may try to end the process.
@@ -647,9 +639,7 @@ class Runner:
         spec, suite = self.spec, self.suite
         models = executor.models if executor else self.models
         upstreams = {name: Upstream(role.model, models[name]) for name, role in suite.roles.items()}
-        permits = {
-            addresses_of(up.model): permits_of(up.model, spec.concurrency) for up in upstreams.values()
-        }
+        permits = {addresses_of(up.model): permits_of(up.model, spec.concurrency) for up in upstreams.values()}
         gateway = Gateway(upstreams, {name: role.sdk_params for name, role in suite.roles.items()})
         callers = {
             name: Caller(
@@ -705,9 +695,7 @@ class Runner:
         halt.set(ledger.halt_event)
         self._notice([*self._argument_notices, *suite.notices])
         if spec.insecure:
-            self._notice(
-                ["--insecure: certificates are not checked. Others may read and change what is sent"]
-            )
+            self._notice(["--insecure: certificates are not checked. Others may read and change what is sent"])
         stop.begin(loop)
         with sdk_environment(shared.endpoint.url) if shared else nullcontext():
             try:
@@ -834,9 +822,7 @@ class Runner:
                 report.notices.insert(0, _shard_notice(cases))
             leave_out_unanswered(report, self._case_counts(journal, cases))
             for entry in report.entries:
-                own = [
-                    error for name in report.sets_of(entry) for error in results.errors(name, entry.subject)
-                ]
+                own = [error for name in report.sets_of(entry) for error in results.errors(name, entry.subject)]
                 entry.errors = [] if has_score(entry) else ErrorCounts([*own, *entry.errors]).all()[:1]
             # Only the suite's notices: the printer prints report.notices each time it prints the report.
             self._notice(self.suite.on_report(outcome.report))
@@ -902,9 +888,7 @@ class Runner:
             this_start={
                 name: count
                 for name, count in self._spent_now.items()
-                if not name.endswith("_tokens")
-                or not self._spent_now["paid"]
-                or self._spent_now["input_tokens"]
+                if not name.endswith("_tokens") or not self._spent_now["paid"] or self._spent_now["input_tokens"]
             },
             files=[str(path) for path in outcome.files] if outcome else [],
             report=outcome.report if outcome else None,
@@ -936,9 +920,7 @@ def _shard_notice(cases: Cases) -> str:
     """Return the sentence of a report that says which part of the run it is about."""
     if not cases.total:
         return f"{cases.part}. There are more shards than rows: this one has nothing to do, and is complete"
-    return (
-        f"{cases.part}. Numbers and files are those of these cases; `assay merge` makes one run of all shards"
-    )
+    return f"{cases.part}. Numbers and files are those of these cases; `assay merge` makes one run of all shards"
 
 
 def _names(files: Sequence[str]) -> str:

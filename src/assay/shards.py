@@ -180,9 +180,7 @@ class ShardMerge:
             parts=self._first.parts,
             facts=self._first.facts,
             score_parts=self._first.score_parts,
-            merged=[
-                MergedShard(str(shard.folder), shard.info.id, shard.summary.journal) for shard in self.shards
-            ],
+            merged=[MergedShard(str(shard.folder), shard.info.id, shard.summary.journal) for shard in self.shards],
         )
         return create_merged_run(self._home, info, [shard.folder for shard in self.shards], self._code_files)
 
@@ -268,10 +266,7 @@ def _check_same_run(first_folder: Path, first: RunInfo, folder: Path, info: RunI
             what = f"{info.suite} and {first.suite}"
         else:
             places = [*differences(first.parts["ask"], info.parts["ask"])]
-            what = (
-                ", ".join(place.removeprefix("options.") for place in places[:_MAX_NAMES])
-                or "the order of data"
-            )
+            what = ", ".join(place.removeprefix("options.") for place in places[:_MAX_NAMES]) or "the order of data"
         raise UsageError(
             f"{folder} and {first_folder} are not shards of one run: they differ in {what}. Leave one of them out"
         )

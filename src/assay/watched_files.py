@@ -53,9 +53,7 @@ class FilesRead:
         listed = self._listed - {str(Path(folder).absolute()) for folder in sys.path}
         states = self._read | file_states(listed)
         by_path = {Path(name).resolve(): state for name, state in states.items()}
-        return {
-            str(path): state for path, state in by_path.items() if path not in written and _is_source(path)
-        }
+        return {str(path): state for path, state in by_path.items() if path not in written and _is_source(path)}
 
     def _on_audit_event(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event not in ("open", "os.scandir", "os.listdir"):

@@ -41,8 +41,7 @@ def places(address: str, root: Path) -> dict[str, str]:
         "compare-memories": f"/compare?run={names['memory']}",
         "compare-case": f"/compare/case?run={names['hop']}&at=0",
         "compare-three": "/compare?" + "&".join([f"run={names['memory']}@{each}" for each in MEMORIES]),
-        "compare-three-case": "/compare/case?at=0&"
-        + "&".join([f"run={names['memory']}@{each}" for each in MEMORIES]),
+        "compare-three-case": "/compare/case?at=0&" + "&".join([f"run={names['memory']}@{each}" for each in MEMORIES]),
         "compare-refused": f"/compare?run={names['task']}&run={names['hop']}",
     }
     return {name: f"{address}{path}" for name, path in paths.items()}
@@ -107,9 +106,7 @@ def test_runs_are_picked_compared_and_their_cases_walked_by_keys(page: Page, pai
     expect(status).to_contain_text("26–30 of 30 cases")
 
 
-def test_the_cases_of_three_subjects_are_filtered_and_opened_by_keys(
-    page: Page, address: str, examples: Path
-) -> None:
+def test_the_cases_of_three_subjects_are_filtered_and_opened_by_keys(page: Page, address: str, examples: Path) -> None:
     from playwright.sync_api import expect
 
     page.goto(places(address, examples)["compare-three"])

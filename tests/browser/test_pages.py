@@ -215,9 +215,7 @@ def test_the_fields_of_the_list_of_runs_follow_the_address(page: Page, many_addr
     assert page.evaluate("window.notLoadedAgain")
 
 
-def test_columns_are_chosen_and_rows_filtered_by_value_and_by_what_flipped(
-    page: Page, many_address: str
-) -> None:
+def test_columns_are_chosen_and_rows_filtered_by_value_and_by_what_flipped(page: Page, many_address: str) -> None:
     from playwright.sync_api import expect
 
     page.goto(f"{many_address}/run/assay/many")

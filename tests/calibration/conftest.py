@@ -11,9 +11,7 @@ import pytest
 
 from calibration.labelled import Labelled, labelled
 
-_SAYS = (
-    "make judges ASSAY_LOCOMO=path/to/locomo10.json ASSAY_VOTES=path/to/locomo_answers_with_judge_votes.json"
-)
+_SAYS = "make judges ASSAY_LOCOMO=path/to/locomo10.json ASSAY_VOTES=path/to/locomo_answers_with_judge_votes.json"
 
 
 def named_by(variable: str) -> Any:

@@ -82,9 +82,7 @@ def test_wrong_answers_are_refused(votes: list[Labelled], half: range, capsys: S
         }
         any_change = share("any change", [(row.question, row.reference, new) for row, _, new in other])
         foreign = share("another question's reference", foreign_references(rows))
-        vague = share(
-            "vaguer", [(row.question, row.reference, new) for row in rows for new in vaguer(row.reference)]
-        )
+        vague = share("vaguer", [(row.question, row.reference, new) for row in rows for new in vaguer(row.reference)])
     assert itself == 1
     assert max(any_change, *by_kind.values()) <= 0.02
     assert foreign <= 0.05
@@ -104,9 +102,7 @@ MOST_ACCEPTED = {
 
 
 @HALVES
-def test_answers_made_from_references_are_told_apart(
-    votes: list[Labelled], half: range, capsys: Shown
-) -> None:
+def test_answers_made_from_references_are_told_apart(votes: list[Labelled], half: range, capsys: Shown) -> None:
     """Right ones are accepted; each kind of wrong ones is refused, and ranked below the right ones."""
     pairs = list(reference_pairs([row for row in votes if row.conversation in half]))
     with capsys.disabled():

@@ -58,9 +58,7 @@ def message(turn: Turn, speakers: bool) -> str:
     return f"{turn['speaker']}: {said}" if speakers else said
 
 
-def neighbours(
-    fact: Fact, sessions: dict[int, list[Turn]], rng: random.Random
-) -> tuple[list[Turn], list[Turn]]:
+def neighbours(fact: Fact, sessions: dict[int, list[Turn]], rng: random.Random) -> tuple[list[Turn], list[Turn]]:
     turns = sessions[fact.session]
     start = max(0, min(fact.places[0] - rng.randrange(TEN), len(turns) - TEN))
     around = [place for place in range(start, min(start + TEN, len(turns))) if place not in fact.places]
@@ -70,9 +68,7 @@ def neighbours(
     return [turns[place] for place in own], other[first : first + TEN]
 
 
-def strangers(
-    fact: Fact, sessions: dict[int, list[Turn]], rng: random.Random
-) -> tuple[list[Turn], list[Turn]]:
+def strangers(fact: Fact, sessions: dict[int, list[Turn]], rng: random.Random) -> tuple[list[Turn], list[Turn]]:
     others = [turn for session, turns in sessions.items() if session != fact.session for turn in turns]
     own = [sessions[fact.session][place] for place in fact.places]
     return own + rng.sample(others, TEN - len(own)), rng.sample(others, TEN)

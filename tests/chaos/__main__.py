@@ -139,9 +139,7 @@ class Table:
             self._shown = time.monotonic()
             passed = self._shown - self._started
             left = passed / self.count * (self._total - self.count)
-            say(
-                f"{self.count:,} of {self._total:,} scenarios, {self.failures} failed, {left / 60:.0f} minutes left"
-            )
+            say(f"{self.count:,} of {self._total:,} scenarios, {self.failures} failed, {left / 60:.0f} minutes left")
 
     def __str__(self) -> str:
         suites = list(CONFIGURATIONS)

@@ -150,8 +150,7 @@ def _pipeline(size: int, *, judged: bool = False, variants: bool = False) -> Con
         keys["variants"] = {"loud": {"overrides": {"one": {"template": "shout {{ text }}"}}}}
     expected = "judge:It is polite." if judged else "other"
     tests = [
-        {"id": f"t{n}", "inputs": {"text": f"word{n}"}, "expected_outputs": {"two": expected}}
-        for n in range(size)
+        {"id": f"t{n}", "inputs": {"text": f"word{n}"}, "expected_outputs": {"two": expected}} for n in range(size)
     ]
     files = {"p.yaml": as_yaml(keys), "tests.jsonl": _lines(tests)}
     name = f"of {size} tests" + ", judged" * judged + ", two variants" * variants
@@ -203,9 +202,7 @@ def _evaluation(size: int, **more: Any) -> Configuration:
         values: dict[str, Any] = {"prompt": "Say {{n}}.", "model": "openai/fake", "score": ["f1"], **more}
         return assay.evaluate(rows, target="answer", name="sums", **values, **options)
 
-    return Configuration(
-        "evaluate", f"of {size} rows {more or ''}".strip(), {}, wrap=_JSON, evaluate=evaluate
-    )
+    return Configuration("evaluate", f"of {size} rows {more or ''}".strip(), {}, wrap=_JSON, evaluate=evaluate)
 
 
 _ALL = (
@@ -240,7 +237,6 @@ _ALL = (
     _calibration(4, "--votes", "3"),
 )
 CONFIGURATIONS = {
-    suite: [each for each in _ALL if each.suite == suite]
-    for suite in dict.fromkeys(each.suite for each in _ALL)
+    suite: [each for each in _ALL if each.suite == suite] for suite in dict.fromkeys(each.suite for each in _ALL)
 }
 """The configurations of each suite."""

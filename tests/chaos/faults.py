@@ -71,9 +71,7 @@ def _refuse(stage: Stage, disturbance: Disturbance) -> None:
     whole = stage.whole
     stage.lab.behave(stage.behaviour)
     ended = stage.begin(disturbance).end()
-    stage.tell(
-        f"start {stage.starts}: {errno.errorcode[disturbance.errno]}, exit code {ended.code} at {ended.reached}"
-    )
+    stage.tell(f"start {stage.starts}: {errno.errorcode[disturbance.errno]}, exit code {ended.code} at {ended.reached}")
     lost = stage.how.concurrency if "could not be saved" in ended.text else 0
     stage.account(ended, before, [stage.starts], lost=lost)
     _check_stopped(stage, ended, whole.code)
@@ -83,9 +81,7 @@ def _check_stopped(stage: Stage, ended: Ended, code: int) -> None:
     """A start that met a full disk stops with 3, or with 2 before its first request, or did not need the write."""
     assert ended.code in (code, 2, _STOPPED), f"exit code {ended.code}: {ended.text[-2000:]}"
     if ended.code == 2 != code:
-        assert not stage.lab.requests(f"start-{stage.starts}"), (
-            f"requests before exit code 2: {ended.text[-2000:]}"
-        )
+        assert not stage.lab.requests(f"start-{stage.starts}"), f"requests before exit code 2: {ended.text[-2000:]}"
 
 
 def real_full_disk(stage: Stage) -> None:
@@ -129,9 +125,7 @@ def real_read_only(stage: Stage) -> None:
 def interrupt(stage: Stage) -> None:
     """Ctrl-C or SIGTERM: replies in flight are waited for, and all are saved."""
     number = stage.random.choice((signal.SIGINT, signal.SIGTERM))
-    ended = stage.start(
-        Disturbance("signal", stage.point(), stage.random.choice(("before", "after")), number)
-    )
+    ended = stage.start(Disturbance("signal", stage.point(), stage.random.choice(("before", "after")), number))
     assert ended.code in (stage.whole.code, 130, -number), f"exit code {ended.code}: {ended.text[-2000:]}"
 
 
@@ -280,15 +274,11 @@ def bad_endpoint(stage: Stage) -> None:
     )
     # Three retries are enough for two faulty attempts. Without retries, cases have no answer, and are asked again.
     retries = 3 if stage.configuration.forgives else stage.random.choice((3, 3, 0))
-    stage.how = How(
-        concurrency=stage.how.concurrency, timeout=0.3 if "hang" in names else 5.0, max_retries=retries
-    )
+    stage.how = How(concurrency=stage.how.concurrency, timeout=0.3 if "hang" in names else 5.0, max_retries=retries)
     stage.tell(f"endpoint with {faults} in {attempts} attempts, {retries} retries")
     wanted = Disturbance("kill", stage.point()) if stage.random.random() < 0.3 else None
     ended = stage.start(wanted)
-    assert ended.killed or ended.code in (stage.whole.code, _STOPPED, 2), (
-        f"{ended.code}: {ended.text[-2000:]}"
-    )
+    assert ended.killed or ended.code in (stage.whole.code, _STOPPED, 2), f"{ended.code}: {ended.text[-2000:]}"
     stage.behaviour = stage.lasting
 
 

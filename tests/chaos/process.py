@@ -88,9 +88,7 @@ class Process:
         os.close(self._handle)
         self._leave_no_helper()
         code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-        out, err, report = (
-            (self._logs / name).read_text(errors="replace") for name in ("out", "err", "report")
-        )
+        out, err, report = ((self._logs / name).read_text(errors="replace") for name in ("out", "err", "report"))
         told = {line[0]: line[1:] for line in map(json.loads, report.splitlines()[::-1])}
         reached = " ".join(map(str, told.get("reached", ())))
         cpu, memory = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024

@@ -37,9 +37,7 @@ def lost_worker(stage: Stage) -> None:
         try:
             ended = stage.start(change=lose)
         finally:
-            stage.tell(
-                f"the worker of message {number} was killed" if came[0] else f"message {number} did not come"
-            )
+            stage.tell(f"the worker of message {number} was killed" if came[0] else f"message {number} did not come")
     assert ended.code == stage.whole.code, f"exit code {ended.code}: {ended.text[-2000:]}"
 
 

@@ -218,9 +218,7 @@ class Stage:
         before = read_logged(self.folder).replies
         ended = self.begin(disturbance, **job).end()
         self.account(ended, before, [self.starts])
-        self.tell(
-            f"start {self.starts}: exit code {ended.code}" + f" at {ended.reached}" * bool(ended.reached)
-        )
+        self.tell(f"start {self.starts}: exit code {ended.code}" + f" at {ended.reached}" * bool(ended.reached))
         if ended.code == whole.code and not ended.killed and self.behaviour == self.lasting:
             self.check(lambda: check_same(self.folder, whole, log=False, names=False))
         return ended
@@ -287,16 +285,10 @@ class Stage:
                 break
             more += self._heed(ended.text)
             ended = self.start(more=more)
-        assert ended.code == whole.code, (
-            f"exit code {ended.code} instead of {whole.code}: {ended.text[-2000:]}"
-        )
+        assert ended.code == whole.code, f"exit code {ended.code} instead of {whole.code}: {ended.text[-2000:]}"
         os.chdir(self.folder)
         one = len(run_folders()) == 1
-        self.check(
-            lambda: check_same(
-                self.folder, whole, log=not self.damaged and one, names=one and not self.damaged
-            )
-        )
+        self.check(lambda: check_same(self.folder, whole, log=not self.damaged and one, names=one and not self.damaged))
         if self.random.random() < 0.3:
             sent = len(self.lab.server.stats().requests)
             again = self.start(more=[word for word in more if word != "--fresh"])

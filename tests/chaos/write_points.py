@@ -30,9 +30,7 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 # What a full disk refuses. It allows removals, cuts and renames.
 _NEEDS_ROOM = frozenset({"open", "write", "mkdir", "link", "fallocate"})
 # What a folder on a read-only disk refuses. A file that was opened for writing before cannot be there.
-_NEEDS_WRITABLE = frozenset(
-    {"open", "mkdir", "link", "rename", "unlink", "rmdir", "truncate", "chmod", "utime"}
-)
+_NEEDS_WRITABLE = frozenset({"open", "mkdir", "link", "rename", "unlink", "rmdir", "truncate", "chmod", "utime"})
 _SYNC_THREAD = "assay-sync"
 # The original functions: this module uses them itself.
 _os_write, _kill, _getpid, _readlink = os.write, os.kill, os.getpid, os.readlink
@@ -107,9 +105,7 @@ class WritePoints:
         except OSError:
             return "/dev/null"
 
-    def reach(
-        self, kind: str, path: str, do: Callable[[], Any], half: Callable[[], Any] | None = None
-    ) -> Any:
+    def reach(self, kind: str, path: str, do: Callable[[], Any], half: Callable[[], Any] | None = None) -> Any:
         """Count a point, and do what it does, or what the disturbance makes of it. `half` does half of a write."""
         if threading.current_thread().name == _SYNC_THREAD:
             return self._sync(do)

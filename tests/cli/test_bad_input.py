@@ -42,9 +42,7 @@ BAD: dict[str, tuple[Change, list[str]]] = {
         ["filter_list.0.filter.0", "no filter named 'regexp'", "'regex'"],
     ),
     "an unknown filter option": (
-        replaced(
-            "metadata:", "filter_list:\n  - name: x\n    filter: [{function: regex, patern: a}]\nmetadata:"
-        ),
+        replaced("metadata:", "filter_list:\n  - name: x\n    filter: [{function: regex, patern: a}]\nmetadata:"),
         ["no option named 'patern'"],
     ),
     "a regex that does not compile": (
@@ -141,9 +139,7 @@ WRONG_USE = {
 
 
 @pytest.mark.parametrize("name", WRONG_USE)
-def test_wrong_use_says_what_to_do(
-    name: str, sums: Path, assay_in: Assay, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_use_says_what_to_do(name: str, sums: Path, assay_in: Assay, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong command is answered with one sentence and exit code 2."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
@@ -159,9 +155,7 @@ def test_wrong_use_says_what_to_do(
 def test_a_refusal_on_the_first_reply_leaves_nothing(status: int, sums: Path, assay_in: Assay) -> None:
     """A wrong key or model is no run: exit code 2, and no folder."""
     with LoopbackServer(lambda body: (status, {"error": {"message": "no, not you"}})) as server:
-        done = assay_in(
-            "task", "sums.yaml", "--model", "openai/x", "--base-url", server.url, "--output-path", "out"
-        )
+        done = assay_in("task", "sums.yaml", "--model", "openai/x", "--base-url", server.url, "--output-path", "out")
     assert done.returncode == 2
     assert "no, not you" in done.stderr
     assert not (sums / "out").exists()

@@ -152,9 +152,7 @@ OF_CHOICES: dict[str, tuple[str, str, list[str]]] = {
 
 
 @pytest.mark.parametrize(("task", "name"), [("sums", n) for n in SUMS] + [("choices", n) for n in OF_CHOICES])
-def test_a_bad_task_is_refused_before_any_request(
-    task: str, name: str, folder: Path, assay_in: Assay
-) -> None:
+def test_a_bad_task_is_refused_before_any_request(task: str, name: str, folder: Path, assay_in: Assay) -> None:
     """Exit code 2, the place and the reason; nothing is sent, nothing is written."""
     old, new, said = (SUMS if task == "sums" else OF_CHOICES)[name]
     path = folder / f"{task}.yaml"
@@ -207,9 +205,7 @@ def test_a_bad_group_is_refused(name: str, folder: Path, assay_in: Assay) -> Non
     files, asked, said = GROUPS[name]
     for file, text in files.items():
         (folder / file).write_text(text or (folder / "sums.yaml").read_text())
-    done = assay_in(
-        "task", asked, "--include-path", ".", "--model", "python/model.py:answer", "--output-path", "out"
-    )
+    done = assay_in("task", asked, "--include-path", ".", "--model", "python/model.py:answer", "--output-path", "out")
     assert done.returncode == 2, done.stderr
     for part in said:
         assert part in done.stderr

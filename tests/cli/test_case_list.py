@@ -29,9 +29,7 @@ def view(
     return CaseView(end, records or [], scores or [], calls or [])
 
 
-def score(
-    value: float, data: Any = None, expected: Any = None, metric: str = "correct", part: str = ""
-) -> Score:
+def score(value: float, data: Any = None, expected: Any = None, metric: str = "correct", part: str = "") -> Score:
     return Score(0, "key", "set", "fast", "s@1", metric, part, value=value, data=data, expected=expected)
 
 
@@ -83,9 +81,7 @@ RAISED = Failure("user_code", "[KeyError] 'foo' (two.py:2: raise KeyError('foo')
         (
             view(
                 records=[answer({"status": "FAIL", "result": "no idea"})],
-                scores=[
-                    score(0.0, {"checks": [lacking("city", "Oslo"), lacking("year", 1951)]}, {"city": "Oslo"})
-                ],
+                scores=[score(0.0, {"checks": [lacking("city", "Oslo"), lacking("year", 1951)]}, {"city": "Oslo"})],
             ),
             "city: Oslo · year: 1951",
             "FAIL: no idea",
@@ -94,9 +90,7 @@ RAISED = Failure("user_code", "[KeyError] 'foo' (two.py:2: raise KeyError('foo')
     ],
     ids=["a wrong field", "of several fields the wrong ones", "the function failed", "it raised"],
 )
-def test_a_row_of_a_hop_run_has_its_expected_and_found_values(
-    case: CaseView, expected: str, found: str
-) -> None:
+def test_a_row_of_a_hop_run_has_its_expected_and_found_values(case: CaseView, expected: str, found: str) -> None:
     """Also beside a row that raised."""
     line, _ = case_lines([case, view(1, failure=RAISED)], HopSuite, ORIGIN)
     assert (line.expected, line.found) == (expected, found)
@@ -141,9 +135,7 @@ def test_of_several_filters_the_wrong_one_is_named() -> None:
         ("蜘蛛有几条腿", 8, True, "蜘蛛…腿"),
     ],
 )
-def test_a_cell_is_cut_by_the_columns_of_the_terminal(
-    text: str, columns: int, middle: bool, cut: str
-) -> None:
+def test_a_cell_is_cut_by_the_columns_of_the_terminal(text: str, columns: int, middle: bool, cut: str) -> None:
     assert cut_cell(text, columns, middle=middle) == cut
     assert columns_of(cut) <= columns
 

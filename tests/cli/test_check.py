@@ -222,9 +222,7 @@ def test_results_of_other_programs_are_read_to_their_last_case(capsys: pytest.Ca
     assert kinds == [lm_eval, lm_eval, ("results in the format inspect (import)", "5 cases, 1 subject")]
 
 
-def test_a_testset_is_checked_for_the_pipeline_beside_it(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_testset_is_checked_for_the_pipeline_beside_it(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What would stop or falsify a run is an error with the nearest name."""
     (here / "flow.yaml").write_text(FLOW)
     cases = [
@@ -330,9 +328,7 @@ def test_evidence_that_names_nothing_is_told(here: Path, capsys: pytest.CaptureF
     assert check.problems[-1].endswith("there is no question, so a run would measure nothing")
 
 
-CODE = (
-    "from pathlib import Path\nPath('ran').touch()\ndef text(doc): return doc['q']\nAGGREGATIONS = ['mean']\n"
-)
+CODE = "from pathlib import Path\nPath('ran').touch()\ndef text(doc): return doc['q']\nAGGREGATIONS = ['mean']\n"
 
 
 @pytest.mark.parametrize(
@@ -345,9 +341,7 @@ CODE = (
         ("flow.yaml", "steps: [{id: s, type: hop, target: code.py:text}]\n"),
     ],
 )
-def test_code_runs_only_with_run_code(
-    here: Path, capsys: pytest.CaptureFixture[str], name: str, text: str
-) -> None:
+def test_code_runs_only_with_run_code(here: Path, capsys: pytest.CaptureFixture[str], name: str, text: str) -> None:
     (here / "rows.jsonl").write_text(ROWS)
     (here / "code.py").write_text(CODE)
     (here / name).write_text(text)
@@ -359,9 +353,7 @@ def test_code_runs_only_with_run_code(
     assert "was not run" not in out
 
 
-def test_the_check_of_a_testset_runs_no_code_of_its_pipeline(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_check_of_a_testset_runs_no_code_of_its_pipeline(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It reads the pipeline to know its inputs and outputs."""
     (here / "code.py").write_text(CODE)
     (here / "flow.yaml").write_text(
@@ -387,9 +379,7 @@ def test_the_check_of_a_task_loads_no_data_set_of_the_hub(here: Path, code: str)
     (here / "t.yaml").write_text(text + code)
     paths = f"{environment()['PYTHONPATH']}{os.pathsep}{here / 'packages'}"
     words = [sys.executable, "-m", "assay", "check", "t.yaml"]
-    done = subprocess.run(
-        words, env=environment() | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(words, env=environment() | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "the data set 'someone/something' was not loaded; --run-code loads it" in done.stdout
     assert not (here / "imported").exists()
@@ -438,9 +428,7 @@ def test_a_function_that_cannot_be_imported_is_found_without_importing(
 
 
 @pytest.mark.parametrize("name", ["lib/code.text", "../code.text", "code..text"])
-def test_a_function_path_that_a_run_refuses_is_found(
-    here: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_a_function_path_that_a_run_refuses_is_found(here: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     """The file exists, and `!function` takes the name of a module, not a path."""
     (here / "rows.jsonl").write_text(ROWS)
     for place in (here / "lib", here.parent):
@@ -482,9 +470,7 @@ def test_a_folder_is_checked_file_by_file_with_a_sum(here: Path, capsys: pytest.
     assert typed(capsys, ".")[1].splitlines()[-1].strip() == "1 other file not checked"
 
 
-def test_a_folder_without_anything_to_check_is_an_error(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_without_anything_to_check_is_an_error(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "empty").mkdir()
     (here / "empty" / "a.txt").write_text("x")
     code, out = typed(capsys, "empty")
@@ -492,9 +478,7 @@ def test_a_folder_without_anything_to_check_is_an_error(
     assert "nothing to check is in this folder" in out
 
 
-def test_a_contract_in_prose_is_told_with_its_task_folder(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_contract_in_prose_is_told_with_its_task_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "V" / "Hoplet").mkdir(parents=True)
     (here / "V" / "Hoplet" / "Hop.py").write_text("def hop(n): ...\n")
     (here / "V" / "Hoplet" / "metainfo.md").write_text("# V\n\nIt verifies.\n")
@@ -508,9 +492,7 @@ def test_a_named_pipe_in_a_folder_of_tasks_does_not_hang_the_check(sums: Path, a
     assert "1 tasks and 0 groups, 1 of 1 files are fine" in done.stdout
 
 
-def test_a_testset_in_the_data_folder_of_prompt_lab_is_checked_for_its_pipeline(
-    sums: Path, assay_in: Assay
-) -> None:
+def test_a_testset_in_the_data_folder_of_prompt_lab_is_checked_for_its_pipeline(sums: Path, assay_in: Assay) -> None:
     """A run finds it there, so the check knows the inputs that it lacks."""
     (sums / "pipelines").mkdir()
     (sums / "pipelines" / "p.yaml").write_text(

@@ -143,17 +143,13 @@ def test_a_testset_that_needs_allow_code_says_so(capsys: Captured) -> None:
     Path("p_basic.jsonl").write_text("".join(json.dumps(test) + "\n" for test in tests))
     done = typed(capsys, "check", "p_basic.jsonl")
     assert done.code == 0
-    assert (
-        "a run needs --allow-code: code, or a Python function as model, in 2 tests (the first: " in done.out
-    )
+    assert "a run needs --allow-code: code, or a Python function as model, in 2 tests (the first: " in done.out
     run = ("pipeline", "p.yaml", "--testset", "p_basic.jsonl", "--model", "python/model.py:reply")
     assert typed(capsys, *run).code == 2
     assert typed(capsys, *run, "--allow-code").code == 0
 
 
-def test_a_template_with_a_missing_column_is_found_beside_code_that_only_scores(
-    sums: Path, assay_in: Assay
-) -> None:
+def test_a_template_with_a_missing_column_is_found_beside_code_that_only_scores(sums: Path, assay_in: Assay) -> None:
     """The first document is built as the run builds it; the metric in Python is not imported."""
     (sums / "own.py").write_text("raise SystemExit('imported')\n\n\ndef near(references, predictions): ...\n")
     text = (sums / "sums.yaml").read_text()

@@ -46,9 +46,7 @@ def problems(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     """Level, place and message of every problem that `assay check` finds."""
     _, out, _ = run(capsys, "check", *words, "--json")
     return [
-        f"{each['level']} {each['where']}: {each['message']}"
-        for file in json.loads(out)
-        for each in file["problems"]
+        f"{each['level']} {each['where']}: {each['message']}" for file in json.loads(out) for each in file["problems"]
     ]
 
 
@@ -86,9 +84,7 @@ def test_a_flow_that_no_run_could_use(here: Path, capsys: pytest.CaptureFixture[
         assert parser.startswith(f"error {file}: output_parser: ")
 
 
-def test_a_pipeline_whose_default_testset_does_not_exist(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pipeline_whose_default_testset_does_not_exist(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write("testsets/words.jsonl", '{"id": 1, "inputs": {"text": "x"}}\n')
     write("flow.yaml", FLOW + "default_testset: wrods.jsonl\n")
     message = "there is no testset 'wrods.jsonl'; did you mean 'words.jsonl'?"
@@ -181,9 +177,7 @@ def test_an_export_to_standard_output_is_refused(here: Path, capsys: pytest.Capt
     assert "--output -: an export is written to files; name a file or a folder" in err
 
 
-def test_a_metric_that_returns_no_number_is_named_with_its_line(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_metric_that_returns_no_number_is_named_with_its_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write("rows.jsonl", '{"q": "1", "a": "2"}\n')
     write("mine.py", "\n\ndef own(references, predictions): return float('nan')\n")
     write("t.yaml", TASK + "metric_list: [{metric: !function mine.own, aggregation: mean}]\n")
@@ -232,15 +226,11 @@ def test_a_condition_with_a_misspelled_input(here: Path, capsys: pytest.CaptureF
     assert skipped in " ".join((out + err).split())
 
 
-def test_a_document_without_a_field_that_the_template_prints(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_document_without_a_field_that_the_template_prints(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write("rows.jsonl", '{"q": "1", "a": "2"}\n{"a": "2"}\n{"q": "3", "a": "4"}\n')
     write("t.yaml", TASK)
     message = "the document has no 'q', which the template prints as 'None'"
-    assert [each for each in problems(capsys, "t.yaml") if message in each] == [
-        f"warning rows.jsonl:2: {message}"
-    ]
+    assert [each for each in problems(capsys, "t.yaml") if message in each] == [f"warning rows.jsonl:2: {message}"]
 
 
 def test_a_misspelled_parameter_of_generation(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -184,9 +184,7 @@ def test_an_edited_file_that_a_code_step_reads_starts_another_run(project: Path)
 
 def test_a_code_step_whose_process_ends_has_its_files_noted(project: Path) -> None:
     code = "import os\ndef main(word):\n    return os._exit(3) if 'Greet' in open('one.txt').read() else word"
-    (project / "p.yaml").write_text(
-        f"inputs: [word]\nsteps:\n  - {{id: read, type: code, code: {json.dumps(code)}}}\n"
-    )
+    (project / "p.yaml").write_text(f"inputs: [word]\nsteps:\n  - {{id: read, type: code, code: {json.dumps(code)}}}\n")
     (project / "tests.jsonl").write_text('{"id": "a", "word": "x", "expected_output": "x"}\n')
     assay(project, "pipeline", "p.yaml", "-i", "tests.jsonl", expect=1)
     (project / "one.txt").write_text("Praise ")
@@ -339,8 +337,7 @@ def test_a_run_whose_code_reads_too_many_files_says_so_once(project: Path) -> No
     for number in range(203):
         (project / "pictures" / f"{number}").write_text("x")
     (project / "f.py").write_text(
-        "def ask(session, row):\n"
-        "    return {'said': ''.join(open(f'pictures/{n}').read() for n in range(203))}\n"
+        "def ask(session, row):\n    return {'said': ''.join(open(f'pictures/{n}').read() for n in range(203))}\n"
     )
     printed = assay(project, "hop", "f.py:ask", "rows.jsonl", "--output-dir", "o")
     assert printed.count("the code reads more than 200 files") == 1

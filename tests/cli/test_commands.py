@@ -51,9 +51,7 @@ def test_a_deleted_file_is_written_again_without_asking(assay_in: Assay, sums: P
 
 def test_flags_take_both_spellings_and_win_over_the_file(assay_in: Assay, sums: Path) -> None:
     """`--output_path` is `--output-path`; a YAML file holds any option; flags win."""
-    (sums / "run.yaml").write_text(
-        "tasks: [sums.yaml]\nmodel: python/model.py:answer\nlimit: 4\noutput_dir: a\n"
-    )
+    (sums / "run.yaml").write_text("tasks: [sums.yaml]\nmodel: python/model.py:answer\nlimit: 4\noutput_dir: a\n")
     done = assay_in("task", "--config", "run.yaml", "--output_path", "b", "--num_fewshot", "2")
     assert done.returncode == 0, done.stderr
     assert "4 of 4 cases" in done.stdout
@@ -216,9 +214,7 @@ def test_check_names_every_problem_and_duplicate(assay_in: Assay, sums: Path) ->
     done = assay_in("check", "sums.yaml")
     assert done.returncode == 0
     assert "sums.jsonl:3: warning: this document is the same as " in done.stdout
-    (sums / "sums.yaml").write_text(
-        (sums / "sums.yaml").read_text().replace("{{answer}}", "{{answer + 'x'}}")
-    )
+    (sums / "sums.yaml").write_text((sums / "sums.yaml").read_text().replace("{{answer}}", "{{answer + 'x'}}"))
     done = assay_in("check", "sums.yaml")
     assert done.returncode == 1
     assert "sums.yaml:6 doc_to_target" in done.stdout
@@ -229,9 +225,7 @@ def test_twins_are_told_apart(assay_in: Assay, sums: Path) -> None:
     """Two equal documents are two cases: the second key ends in ~2."""
     write_docs(sums / "sums.jsonl", [DOCS[0], DOCS[1], DOCS[0]])
     assert "3 of 3 cases" in assay_in(*RUN).stdout
-    lines = [
-        json.loads(line) for line in next((sums / "out").rglob("records.jsonl")).read_text().splitlines()
-    ]
+    lines = [json.loads(line) for line in next((sums / "out").rglob("records.jsonl")).read_text().splitlines()]
     keys = [line["case"] for line in lines if "end" in line]
     assert keys[2] == f"{keys[0]}~2"
 
@@ -241,9 +235,7 @@ def test_reuse_takes_replies_of_another_run(assay_in: Assay) -> None:
     assay_in(*RUN, "--limit", "4")
     more = assay_in(*RUN, "--reuse", "out")
     assert "2 calls · 4 replayed" in more.stdout
-    assert "no requests sent" in assay_in(*RUN, "--reuse", "out").stdout, (
-        "the same command finds its run again"
-    )
+    assert "no requests sent" in assay_in(*RUN, "--reuse", "out").stdout, "the same command finds its run again"
 
 
 def test_models_lists_what_each_provider_needs(assay_in: Assay) -> None:
@@ -294,17 +286,11 @@ def test_a_model_function_with_wrong_parameters_is_refused(assay_in: Assay, sums
 
 
 def test_a_misspelt_function_and_a_missing_provider_get_a_hint(assay_in: Assay, sums: Path) -> None:
-    assert (
-        "did you mean 'answer'?" in assay_in("task", "sums.yaml", "--model", "python/model.py:anser").stderr
-    )
-    assert (
-        "such as python/model.py:answer" in assay_in("task", "sums.yaml", "--model", "model.py:answer").stderr
-    )
+    assert "did you mean 'answer'?" in assay_in("task", "sums.yaml", "--model", "python/model.py:anser").stderr
+    assert "such as python/model.py:answer" in assay_in("task", "sums.yaml", "--model", "model.py:answer").stderr
 
 
-def test_a_function_as_metric_and_a_wrong_token_limit_are_problems_of_the_file(
-    assay_in: Assay, sums: Path
-) -> None:
+def test_a_function_as_metric_and_a_wrong_token_limit_are_problems_of_the_file(assay_in: Assay, sums: Path) -> None:
     text = (sums / "sums.yaml").read_text().partition("metric_list")[0]
     (sums / "mine.py").write_text("def near(references, predictions):\n    return 1\n")
     (sums / "bad.yaml").write_text(text + "metric_list: [{metric: 'mine.py:near'}]\n")
@@ -333,9 +319,7 @@ def test_several_runs_are_listed_with_model_and_score(assay_in: Assay, sums: Pat
         ["sql", "select * from range(1000000)", "--format", "json"],
     ],
 )
-def test_a_closed_pipe_ends_a_command_without_a_message(
-    words: list[str], assay_in: Assay, sums: Path
-) -> None:
+def test_a_closed_pipe_ends_a_command_without_a_message(words: list[str], assay_in: Assay, sums: Path) -> None:
     """As `assay show out | head -1`. A shell reports 141 for its own tools."""
     assay_in(*RUN)
     read, write = os.pipe()

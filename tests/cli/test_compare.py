@@ -45,13 +45,9 @@ def typed(sums: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 def asked(name: str, wrong: set[int], *, says: str = "{}", docs: int = 6) -> str:
     """A run of the sums in a folder of its own; the answers to these numbers are one too high."""
     write_docs(Path("sums.jsonl"), DOCS[:docs])
-    lines = [
-        {"prompt": f"Q: {n}+{n}?\nA:", "text": says.format(2 * n + (n in wrong))} for n in range(len(DOCS))
-    ]
+    lines = [{"prompt": f"Q: {n}+{n}?\nA:", "text": says.format(2 * n + (n in wrong))} for n in range(len(DOCS))]
     Path(f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    run = assay.run(
-        assay.spec("task", tasks=["sums.yaml"], model=f"script/{name}.jsonl", output_dir=f"out-{name}")
-    )
+    run = assay.run(assay.spec("task", tasks=["sums.yaml"], model=f"script/{name}.jsonl", output_dir=f"out-{name}"))
     assert run.exit_code == 0
     return f"out-{name}"
 
@@ -182,9 +178,7 @@ def test_several_new_runs_are_each_compared_with_the_base(typed: Typed) -> None:
     runs = [asked("before", {1}), asked("after", {2}), asked("later", set())]
     _, out, _ = typed("compare", *runs)
     overview = out[: out.index("base  20")]
-    assert re.findall(
-        r"^sums exact_match,none +20\S+ (script/\w+).jsonl +(\S+) +(\S+)", overview, re.MULTILINE
-    ) == [
+    assert re.findall(r"^sums exact_match,none +20\S+ (script/\w+).jsonl +(\S+) +(\S+)", overview, re.MULTILINE) == [
         ("script/after", "0.8333", "0.8333"),
         ("script/later", "0.8333", "1.0000"),
     ]

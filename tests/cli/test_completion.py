@@ -100,9 +100,7 @@ def completions(folder: Path, shell: str, line: str) -> list[str]:
         ("assay task 'unclosed", ["file,unclosed"]),
     ],
 )
-def test_bash_gets_commands_options_values_files_and_runs(
-    folder: Path, line: str, expected: list[str]
-) -> None:
+def test_bash_gets_commands_options_values_files_and_runs(folder: Path, line: str, expected: list[str]) -> None:
     answers = completions(folder, "bash", line)
     if line.endswith(" op"):
         assert sorted(answers) == sorted(expected)

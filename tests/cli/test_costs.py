@@ -109,9 +109,7 @@ def judged_run(server: PaidServer, **more: Any) -> assay.Run:
     )
 
 
-def test_the_log_the_summary_the_list_sql_and_the_pages_have_the_same_cost(
-    here: Path, assay_in: Assay
-) -> None:
+def test_the_log_the_summary_the_list_sql_and_the_pages_have_the_same_cost(here: Path, assay_in: Assay) -> None:
     with PaidServer() as server:
         run = judged_run(server)
     assert len(server.bodies) == 16
@@ -339,9 +337,7 @@ def refused() -> dict[str, Any]:
     return reply
 
 
-def test_a_refusal_that_was_billed_has_its_tokens_and_its_price_everywhere(
-    here: Path, assay_in: Assay
-) -> None:
+def test_a_refusal_that_was_billed_has_its_tokens_and_its_price_everywhere(here: Path, assay_in: Assay) -> None:
     with LoopbackServer(lambda body: (200, refused() if "0+0" in prompt_of(body) else chat("4"))) as server:
         ended = assay_in(*TASK, "--base-url", server.url, "--prices", "cents.yaml")
     run = assay.load("out")
@@ -396,9 +392,7 @@ def test_a_cost_that_lacks_the_price_of_some_calls_says_so(here: Path, assay_in:
     visit(here, check)
 
 
-def test_a_model_without_an_endpoint_has_no_unpriced_calls(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_without_an_endpoint_has_no_unpriced_calls(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "model.py").write_text("def answer(prompt, params):\n    return 'yes'\n")
     rows = [{"question": "1+1?", "answer": "2"}]
     with PaidServer() as server:

@@ -14,9 +14,7 @@ from support.commands import typed
     ("old", "new"),
     [("--samples", "--open-cases"), ("--sample", "--sample-id"), ("--samples=3", "--open-cases")],
 )
-def test_flags_of_memory_eval_that_were_renamed(
-    old: str, new: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_flags_of_memory_eval_that_were_renamed(old: str, new: str, capsys: pytest.CaptureFixture[str]) -> None:
     """`task --samples` chooses documents: here it was concurrency, and --sample were ids."""
     assert typed("memory", "eval", old, "3") == 2
     assert f"{old.partition('=')[0]} is called {new} here" in capsys.readouterr().err

@@ -98,9 +98,7 @@ def test_flags_that_have_nothing_to_do_here_are_named(tmp_path: Path) -> None:
     """Each is taken with its words, does nothing, and says why on stderr."""
     flags = [word for flag, words in IGNORED.items() for word in (flag, *words)]
     with replaying("b_em") as server:
-        done = typed(
-            ["task", *endpoint(server), *flags, "-t", "g_em", "--include_path", "tasks", "-o", str(tmp_path)]
-        )
+        done = typed(["task", *endpoint(server), *flags, "-t", "g_em", "--include_path", "tasks", "-o", str(tmp_path)])
     assert done.returncode == 0, done.stderr
     for flag in IGNORED:
         assert f"{flag.replace('_', '-')} is ignored: " in done.stderr
@@ -243,9 +241,7 @@ def test_a_template_may_have_a_name(flags: str, tmp_path: Path) -> None:
 def files_of(folder: Path) -> list[str]:
     """Names of all files below a folder that are not in a run folder, without their times."""
     found = [path for path in folder.rglob("*") if path.is_file() and "assay" not in path.parts]
-    return sorted(
-        re.sub(r"_20\d\d-[\d.T-]+\.json", "_T.json", str(path.relative_to(folder))) for path in found
-    )
+    return sorted(re.sub(r"_20\d\d-[\d.T-]+\.json", "_T.json", str(path.relative_to(folder))) for path in found)
 
 
 def test_a_results_file_is_written_beside_its_samples_without_a_folder_of_the_model(tmp_path: Path) -> None:

@@ -95,8 +95,9 @@ README = {
     "--tasks hellaswag,arc_easy,wikitext --batch_size 1": not_supported(
         "onnxruntime", "ONNX models are not supported; "
     ),
-    "lm_eval --model winml --model_args pretrained=/path/to/onnx/model --tasks mmlu "
-    "--batch_size 1": not_supported("winml", "Windows ML is not supported; "),
+    "lm_eval --model winml --model_args pretrained=/path/to/onnx/model --tasks mmlu --batch_size 1": not_supported(
+        "winml", "Windows ML is not supported; "
+    ),
     "lm_eval --model openai-completions --model_args model=davinci-002 "
     "--tasks lambada_openai,hellaswag": "openai-completions/davinci-002",
     "lm_eval --model local-completions --tasks gsm8k --model_args model=facebook/opt-125m,"
@@ -180,9 +181,7 @@ def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_is_a_run_or_one_sentence(
-    command: str, tasks: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_is_a_run_or_one_sentence(command: str, tasks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is downloaded: --dry-run plans the requests."""
     words, expected = words_of(command, monkeypatch), COMMANDS[command]
     done = run_here(["task", *words, "--include_path", "tasks", "--dry-run"], tasks)

@@ -154,9 +154,7 @@ def test_one_is_no_plural(task: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "1 of 1 case · 1 call · " in out
 
 
-def test_a_row_is_shown_with_its_steps_and_what_was_returned(
-    task: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_row_is_shown_with_its_steps_and_what_was_returned(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A row of a profile is a case; what differs is said as in the report."""
     assert typed("hop", "Tasks/Double", "rows.jsonl", "--output-dir", "out") == 0
     capsys.readouterr()
@@ -221,9 +219,7 @@ def test_a_step_is_shown_with_what_it_says(task: Path, capsys: pytest.CaptureFix
     assert re.search(r"look: OK \(0\.\d{3} s\)\n  where: 这里\nresult: UNCERTAIN\n", shown)
 
 
-def test_rows_that_went_another_way_are_named_by_their_ids(
-    task: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_that_went_another_way_are_named_by_their_ids(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where two batches are compared; a run without a model says nothing in its place."""
     assert typed("hop", "Tasks/Double", "rows.jsonl", "--profiles", "fast", "--output-dir", "one") == 0
     (task / "Hoplet" / "Hop.py").write_text(CODE.replace("== 5", "== 4"))
@@ -249,9 +245,7 @@ def test_a_folder_without_results_is_told(task: Path, capsys: pytest.CaptureFixt
     assert "no result row" in capsys.readouterr().err
 
 
-def test_rows_of_several_profiles_in_the_views_form_are_told_of(
-    task: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_of_several_profiles_in_the_views_form_are_told_of(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They do not say their profile; with one profile there is nothing to tell apart."""
     assert typed("hop", "Tasks/Double", "rows.jsonl", "--wrapper", "view") == 0
     assert "so the file mixes 2 profiles" in capsys.readouterr().err

@@ -80,9 +80,7 @@ def test_a_batch_over_results_in_either_form_has_the_same_rows(project: Path) ->
         assert all(row[2]["queue"] for row in rows)
 
 
-def test_the_contract_in_tables_is_shown_and_checked(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_contract_in_tables_is_shown_and_checked(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert typed("check", "Tasks/TicketTriage", "Tasks/ClauseCheck") == 0
     out = capsys.readouterr().out
     assert "metainfo.md:10: read inputs: subject string, body string, plan string?" in out
@@ -96,9 +94,7 @@ def test_the_contract_in_tables_is_shown_and_checked(
     assert "1 result file as written" in out
     assert "read inputs: subject string" in out
     data = project / "Tasks" / "TicketTriage" / "TestCases" / "broken.jsonl"
-    data.write_text(
-        '{"id": 1, "tag": "t", "subject": "x"}\n{"id": 2, "tag": "t", "subject": 3, "body": "b"}\n'
-    )
+    data.write_text('{"id": 1, "tag": "t", "subject": "x"}\n{"id": 2, "tag": "t", "subject": 3, "body": "b"}\n')
     assert typed("hop", "TicketTriage", "broken.jsonl") == 2
     err = capsys.readouterr().err
     assert "broken.jsonl:1 $.body: the contract requires this input, but the row lacks it" in err
@@ -116,12 +112,8 @@ def test_a_task_is_found_by_its_name_from_every_folder_of_the_project(
     assert "quick, careful, best" in out
 
 
-def test_task_and_data_can_be_flags_as_in_the_batch_runner(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert (
-        typed("hop", "--task", "TicketTriage", "--data", "tickets.jsonl", "--workers", "3", "--dry-run") == 0
-    )
+def test_task_and_data_can_be_flags_as_in_the_batch_runner(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed("hop", "--task", "TicketTriage", "--data", "tickets.jsonl", "--workers", "3", "--dry-run") == 0
     assert "6 of" in capsys.readouterr().out
 
 
@@ -181,9 +173,7 @@ def table(document: dict[str, Any], profile: str, name: str) -> list[list[Any]]:
     return list(rows)
 
 
-def test_analysing_counts_the_newest_run_and_says_so(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_analysing_counts_the_newest_run_and_says_so(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = "Tasks/TicketTriage/TestCases"
     document = analysed("TicketTriage", capsys=capsys)
     assert document["files"] == [f"{folder}/tickets_20260219_103000.jsonl"]
@@ -248,9 +238,7 @@ def test_analysing_takes_profiles(project: Path, capsys: pytest.CaptureFixture[s
     assert typed("hop", "--analyse", *names) == 2
 
 
-def test_analysing_shows_field_statistics_and_times(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_analysing_shows_field_statistics_and_times(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The log of HOP has no profile: calls belong to the rows with their input and result."""
     document = analysed("TicketTriage", capsys=capsys)
     assert table(document, "quick", "fields") == [
@@ -264,9 +252,7 @@ def test_analysing_shows_field_statistics_and_times(
     assert table(document, "quick", "operators") == [["hop_get", 5, 5, 1]]
 
 
-def test_times_of_a_run_of_assay_belong_to_their_profile(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_times_of_a_run_of_assay_belong_to_their_profile(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The log of assay has the profile, so equal results of two profiles are told apart."""
     assert typed("hop", "ClauseCheck", "条款.jsonl", "--profiles", "careful", "best") == 0
     capsys.readouterr()
@@ -282,9 +268,7 @@ def test_times_of_a_run_of_assay_belong_to_their_profile(
         assert count == 4
 
 
-def test_a_log_that_fits_no_row_is_summed_up_in_a_notice(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_that_fits_no_row_is_summed_up_in_a_notice(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = project / "Tasks" / "TicketTriage" / "TestCases" / "observer.jsonl"
     log.write_text(log.read_text().replace('"input": {', '"input": {"session": 1, '))
     assert typed("hop", "--analyse", "TicketTriage") == 0

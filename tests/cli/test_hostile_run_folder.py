@@ -84,9 +84,7 @@ def test_show_uses_the_suite_of_a_run_that_the_command_line_names(evil_run: Path
     assert (tmp_path / "executed").exists()
 
 
-@pytest.mark.parametrize(
-    "forged", [{"score": "../../../../outside"}, {"files": ["RUN/../../../outside/own"]}]
-)
+@pytest.mark.parametrize("forged", [{"score": "../../../../outside"}, {"files": ["RUN/../../../outside/own"]}])
 def test_a_forged_summary_leads_no_copy_out_of_the_run_folder(
     forged: dict[str, str | list[str]], tmp_path: Path
 ) -> None:
@@ -114,9 +112,7 @@ def test_the_newest_results_are_never_copied_out_of_the_output_folder(tmp_path: 
     assert not has_own_newest(run, replace(summary, newest=f"{tmp_path}/out/../.ssh"))
 
 
-@pytest.mark.parametrize(
-    ("command", "expected"), [("show", True), ("view", True), ("run", False), ("task", False)]
-)
+@pytest.mark.parametrize(("command", "expected"), [("show", True), ("view", True), ("run", False), ("task", False)])
 def test_only_commands_that_read_are_restricted_and_in_every_thread(command: str, expected: bool) -> None:
     def asked_in_another_thread() -> bool:
         context = click.Context(cli)

@@ -81,9 +81,7 @@ def test_every_file_of_a_project_is_sound(project: Path, capsys: pytest.CaptureF
         capsys.readouterr()
         flags = ["--pipeline", "pipeline.yaml"] if path.name.startswith("parcels_") else []
         assert typed("check", path.name, *flags) == 0
-        (verdict,) = [
-            line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{path.name}: ")
-        ]
+        (verdict,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{path.name}: ")]
         assert verdict.endswith(": fine")
 
 
@@ -100,9 +98,7 @@ def test_the_folder_is_named_after_the_kind_and_the_next_commands_are_printed(
     assert [line for line in printed if line.startswith("wrote ")] == [
         f"wrote {kind}/{name}" for name in project_files(kind)
     ]
-    assert printed[printed.index("Next:") + 1 :] == [
-        f"  {line}" for line in [f"cd {kind}", *NEXT_COMMANDS[kind]]
-    ]
+    assert printed[printed.index("Next:") + 1 :] == [f"  {line}" for line in [f"cd {kind}", *NEXT_COMMANDS[kind]]]
     shown = [shlex.join(words) for words in readme_commands(tmp_path / kind)]
     for line in NEXT_COMMANDS[kind]:
         assert shlex.join(shlex.split(line, comments=True)) in shown
@@ -124,9 +120,7 @@ def test_a_project_is_written_beside_other_files(tmp_path: Path) -> None:
     assert (tmp_path / "function.py").is_file()
 
 
-def test_a_folder_that_cannot_be_written_to_is_one_sentence(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert typed("init", "task", str(tmp_path / "file" / "below")) == 2
     assert capsys.readouterr().err.startswith("cannot write ")

@@ -203,9 +203,7 @@ def test_a_pipeline_without_a_judges_check_needs_none(folder: Path, capsys: Capt
     assert (code, "calibrated" in out) == (0, False)
 
 
-def test_a_later_calibration_is_shown_for_earlier_runs(
-    folder: Path, capsys: Captured, server: LoopbackServer
-) -> None:
+def test_a_later_calibration_is_shown_for_earlier_runs(folder: Path, capsys: Captured, server: LoopbackServer) -> None:
     """`assay show` looks it up again; a damaged file is told and stops nothing."""
     judged_pipeline(folder)
     run_pipeline(capsys, server)
@@ -226,9 +224,7 @@ def made_run(name: str, values: dict[str, float], *judges: JudgeInfo) -> str:
     return str(run.finish(report=Report(entries=[Entry(name="m", judges=list(judges))])))
 
 
-def test_a_comparison_is_not_decided_by_a_judge_below_the_floor(
-    capsys: Captured, server: LoopbackServer
-) -> None:
+def test_a_comparison_is_not_decided_by_a_judge_below_the_floor(capsys: Captured, server: LoopbackServer) -> None:
     """Unknown or below: exit code 2 with judge, kappa and floor, whether something got worse or not."""
     fingerprint = RubricJudge().fingerprint
     judge = rubric_judge(JUDGE, fingerprint, ["passed"])

@@ -106,10 +106,7 @@ def test_a_calibration_speaks_for_its_own_kind(tmp_path: Path, capsys: pytest.Ca
     judge = f"python/{tmp_path}/right.py:judge"
     (tmp_path / "right.py").write_text(JUDGE_OF_RECALL)
     labels = write(tmp_path / "labels.jsonl", [recall_row(n, covered=n % 2 == 0) for n in range(6)])
-    assert (
-        typed("judge", "calibrate", "--judge", judge, "--labels", labels, "--output-dir", f"{tmp_path}/cal")
-        == 0
-    )
+    assert typed("judge", "calibrate", "--judge", judge, "--labels", labels, "--output-dir", f"{tmp_path}/cal") == 0
     run = samples.run(judge=judge)
     by_kind = {each.kind: each for each in entry_of(run).judges}
     assert list(by_kind["recall"].metrics) == ["recall", "update_recall"]
@@ -132,9 +129,7 @@ def test_a_memory_evaluation_stops_if_a_kind_is_not_calibrated(tmp_path: Path) -
     """Before the first call. Every kind that the data asks for is named, with the command; others are not."""
     one = sample("s1")
     for group in one["memory_points"]:
-        group["memory_points"] = [
-            point for point in group["memory_points"] if point["memory_source"] != "interference"
-        ]
+        group["memory_points"] = [point for point in group["memory_points"] if point["memory_source"] != "interference"]
     samples = Samples(tmp_path, one)
     judge = f"python/{tmp_path}/right.py:judge"
     (tmp_path / "right.py").write_text(JUDGE_OF_RECALL)
@@ -152,9 +147,7 @@ def test_a_memory_evaluation_runs_if_every_kind_is_calibrated(tmp_path: Path) ->
     """A kappa below the minimum is refused again, with its value. --no-judge has no kappa."""
     panel = Panel("offline")
     for kind in KINDS:
-        rows = [JudgedRow(value, value) for value in (True, False) * 5] + [
-            JudgedRow(label=True, verdict=False)
-        ]
+        rows = [JudgedRow(value, value) for value in (True, False) * 5] + [JudgedRow(label=True, verdict=False)]
         save_calibration(
             Calibration(
                 judge="offline",
@@ -207,9 +200,7 @@ def judge(messages, params):
 PROMPT = "{question} | {reference} | {response}"
 
 
-def test_another_judge_prompt_judges_the_same_answers_again(
-    talks: Talks, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_judge_prompt_judges_the_same_answers_again(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
     """The answering model is not asked again, and the judge sees the user's words."""
     Path("judge.py").write_text(JUDGE)
     Path("own.txt").write_text(PROMPT)
@@ -240,9 +231,7 @@ def test_a_judge_prompt_without_a_model_is_refused(
     assert talks.asked() == []
 
 
-def test_a_judge_prompt_that_lacks_a_placeholder_is_refused(
-    talks: Talks, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_judge_prompt_that_lacks_a_placeholder_is_refused(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
     """The message says which one, before anything is asked."""
     Path("judge.py").write_text(JUDGE)
     Path("own.txt").write_text("{question} | {response}")

@@ -23,9 +23,7 @@ Captured = pytest.CaptureFixture[str]
 def hostile_talk() -> dict[str, Any]:
     """Four questions. The model's answer to the first one has control characters of terminals."""
     conversation = talk(4)
-    conversation["sessions"][0]["messages"][0]["text"] = (
-        "Bob likes fruit1 \x1b[2J\x1b]0;owned\x07 \u202egnorw"
-    )
+    conversation["sessions"][0]["messages"][0]["text"] = "Bob likes fruit1 \x1b[2J\x1b]0;owned\x07 \u202egnorw"
     return conversation
 
 

@@ -89,9 +89,7 @@ def test_a_failed_conversation_is_named(talks: Talks, capsys: pytest.CaptureFixt
     reason = 'own.add: [RuntimeError] it is bad (own.py:17: raise RuntimeError("it is bad"))'
     assert f"own: conversations without a file (1)\n  conversation 0000 (ann): {reason}\n" in output
     (path,) = (talks.folder / "out").glob("own/plain/*/summary.json")
-    assert json.loads(path.read_text())["failures"] == [
-        {"task_id": "0000", "sample_id": "ann", "reason": reason}
-    ]
+    assert json.loads(path.read_text())["failures"] == [{"task_id": "0000", "sample_id": "ann", "reason": reason}]
 
 
 def test_an_unknown_category_is_refused(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
@@ -186,9 +184,7 @@ def test_failures_of_a_memory_say_what_a_memory_has(talks: Talks, capsys: pytest
     assert f"half.search: TypeError: {asked}" in capsys.readouterr().err
 
 
-def test_a_flipped_question_is_compared_by_what_was_found(
-    talks: Talks, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_flipped_question_is_compared_by_what_was_found(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
     measured(talks, "--memory", "none,oracle", "--output-dir", "two")
     capsys.readouterr()
     assert typed("compare", "two") == 0
@@ -204,9 +200,7 @@ def test_a_share_of_all_evidence_and_its_mean_of_questions_have_two_names(
     """The table pools the pieces of evidence. The pairs of questions below it cannot, so they say what they show."""
     values = Samples(tmp_path).values()
     monkeypatch.chdir(tmp_path)
-    flags = [
-        f"--{name.replace('_', '-')}={values[name]}" for name in ("dataset", "model", "judge", "output_dir")
-    ]
+    flags = [f"--{name.replace('_', '-')}={values[name]}" for name in ("dataset", "model", "judge", "output_dir")]
     assert typed("memory", "eval", *flags, "--baseline", "bm25,none") == 0
     table, pairs = capsys.readouterr().out.split("\nbase ", 1)
     assert "evidence coverage " in table
@@ -243,9 +237,7 @@ def test_a_search_that_fails_is_no_missing_answer(talks: Talks, capsys: pytest.C
     assert "no answer" not in output
 
 
-def test_a_question_without_category_is_in_no_category(
-    talks: Talks, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_question_without_category_is_in_no_category(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
     data = talks.folder / "talks.json"
     data.write_text(data.read_text().replace('"category": "plain"', '"category": null'))
     assert measured(talks, "--memory", "bm25", "--output-dir", "out") == 0

@@ -83,9 +83,7 @@ def tried(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     return code, capsys.readouterr().out
 
 
-def test_items_of_each_session_and_ranks_of_the_evidence(
-    mine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_items_of_each_session_and_ranks_of_the_evidence(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Evidence beyond k has its rank and its text. Nothing is written."""
     code, out = tried(capsys, "bm25", "--top-k", "2")
     assert code == 0
@@ -93,9 +91,7 @@ def test_items_of_each_session_and_ranks_of_the_evidence(
     assert "  + D1:4  Ben: Then I will bring the boat as well.\n  4 items stored: 4 added\n" in out
     assert "6 items stored: 2 added" in out
     assert "Rufus needs a bed of his own, I will not go without him.  ← D1:2\n" in out
-    assert (
-        "  missing D2:1: rank 6 of a search for all items; --top-k is 2\n          Ben: The hut is off" in out
-    )
+    assert "  missing D2:1: rank 6 of a search for all items; --top-k is 2\n          Ben: The hut is off" in out
     assert "evidence among the first 2: 0.800 (4/5 messages)\n" in out
     assert [path.name for path in mine.iterdir()] == ["mine.py"]
 
@@ -171,9 +167,7 @@ def test_data_without_evidence_is_said(mine: Path, capsys: pytest.CaptureFixture
 def test_a_memory_may_ask_a_model(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The reply is stored. Without a model the command ends before it asks."""
     with LoopbackServer(lambda body: (200, chat(f"noted {len(body['messages'])}"))) as server:
-        code, out = tried(
-            capsys, "mine.py:Asks", "--question", "Who?", "--model", "openai/x", "--base-url", server.url
-        )
+        code, out = tried(capsys, "mine.py:Asks", "--question", "Who?", "--model", "openai/x", "--base-url", server.url)
     assert code == 0
     assert "  + D1:1  noted 1\n" in out
     assert typed("memory", "try", "RFMemory") == 2

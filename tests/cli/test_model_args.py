@@ -56,9 +56,7 @@ def test_an_unknown_argument_is_refused_with_the_nearest_name_before_the_first_r
 
 def test_evaluate_refuses_an_unknown_argument(server: LoopbackServer, tmp_path: Path) -> None:
     options: dict[str, Any] = {"prompt": "{{ q }}", "base_url": server.url, "output_dir": tmp_path}
-    with pytest.raises(
-        UsageError, match="argument of openai named 'num_concurent'; did you mean 'num_concurrent'"
-    ):
+    with pytest.raises(UsageError, match="argument of openai named 'num_concurent'; did you mean 'num_concurrent'"):
         assay.evaluate([{"q": "1"}], model="openai/m", model_args={"num_concurent": 3}, **options)
     with pytest.raises(UsageError, match="there is no argument of python named 'style'"):
         assay.evaluate([{"q": "1"}], model=lambda prompt: prompt, model_args={"style": 1}, **options)

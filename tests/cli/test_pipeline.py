@@ -22,9 +22,7 @@ def words(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
-def test_the_report_has_rates_steps_and_the_worst_tests(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_report_has_rates_steps_and_the_worst_tests(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     """Pass rate with its denominator by tag, time and tokens by step, the first wrong step with its difference."""
     lab.pipeline(says("one"), says("two", '{"mood": "{{ one }}"}', output_parser="json"))
     lab.tests(
@@ -76,9 +74,7 @@ def test_the_same_command_shows_the_result_and_asks_nothing(
     assert first.out.split("\n\n")[0] == again.out.split("\n\n")[0]
 
 
-def test_tests_that_are_not_evaluated_are_reported(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tests_that_are_not_evaluated_are_reported(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     """Before it runs, with how many tests that is about and what to do."""
     lab.pipeline(says("one"))
     lab.tests(case(1, intermediate_expectations={"one": "x"}), case(2, expected="A greeting."))
@@ -108,9 +104,7 @@ def test_rescoring_shows_the_suites_own_report(
     assert "Continue with: assay pipeline p.yaml" in stopped.err
 
 
-def test_quiet_says_only_why_the_exit_code_is_not_0(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_quiet_says_only_why_the_exit_code_is_not_0(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     lab.pipeline(says("one"))
     lab.tests(case(expected_outputs={"one": "bye"}))
     assert typed(capsys, *COMMAND, "--quiet") == (1, "", "1 failed of 1 test. Exit code 1\n")
@@ -153,9 +147,7 @@ def test_a_testset_does_not_command_the_screen(lab: PipelineLab, capsys: pytest.
         assert any(shown in done.out + done.err for done in said)
 
 
-def test_a_test_is_shown_by_the_name_that_the_report_has(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_test_is_shown_by_the_name_that_the_report_has(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     """`set/id`; of several variants each is named."""
     lab.pipeline(says("one"), variants={"v": {"overrides": {"one": {"system": "Be kind."}}}})
     lab.tests(case("x/1", inputs={"text": "a"}), case("2", inputs={"text": "b"}))
@@ -168,9 +160,7 @@ def test_a_test_is_shown_by_the_name_that_the_report_has(
     assert re.search(r"@2 \(tests/\w+, baseline\), @3 \(tests/\w+, v\)", said.err)
 
 
-def test_the_default_testset_stands_beside_the_pipeline(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_default_testset_stands_beside_the_pipeline(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     """Or in `testsets/`; without one it has to be named."""
     model = ("--model", "python/model.py:answer", "--output-dir", "out")
     lab.pipeline(says("one"), default_testset="mine.jsonl", name="flows/p.yaml")
@@ -182,9 +172,7 @@ def test_the_default_testset_stands_beside_the_pipeline(
     assert (done.code, "has no default_testset; pass --testset" in done.err) == (2, True)
 
 
-def test_all_problems_are_reported_in_one_message(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_problems_are_reported_in_one_message(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     """No pipeline, a file that is not there, a file with mistakes: exit 2 and no traceback."""
     lab.pipeline({"id": "one", "template": "{{ x", "tpye": "prompt"})
     for arguments, why in (

@@ -40,9 +40,7 @@ MEMORY_COMMAND = ("memory", "test", "--dataset", "plain", "--data", "talks.json"
 def test_a_wrong_value_of_an_option_gets_the_nearest_one_and_all_of_them(place: Path) -> None:
     ended = run_here([*HOP_COMMAND, "--wrapper", "vew"], place)
     assert ended.returncode == 2
-    assert ended.stderr == (
-        "there is no --wrapper value named 'vew'; did you mean 'view'? Choose one of: flat, view\n"
-    )
+    assert ended.stderr == ("there is no --wrapper value named 'vew'; did you mean 'view'? Choose one of: flat, view\n")
     assert "`view`" in run_here(["hop", "--help"], place).stdout
 
 
@@ -153,9 +151,7 @@ OTHER_FILES: dict[str, tuple[Any, Callable[[Path, str, str], tuple[str, ...]], s
 
 @pytest.mark.parametrize(("encoding", "message"), [("utf-16", UTF_16), ("latin-1", LATIN_1)])
 @pytest.mark.parametrize("file", OTHER_FILES)
-def test_every_format_says_which_encoding_a_file_has(
-    place: Path, file: str, encoding: str, message: str
-) -> None:
+def test_every_format_says_which_encoding_a_file_has(place: Path, file: str, encoding: str, message: str) -> None:
     """Some add the line of the first wrong byte."""
     content, command, word = OTHER_FILES[file]
     # Rows over several lines have another reader than rows of one line each.
@@ -190,9 +186,7 @@ def test_a_failed_performance_check_is_labelled_so(place: Path) -> None:
     assert "\n    max_seconds: " in ended.stdout
     assert "\n    say.max_seconds: " in ended.stdout
     shown = run_here(["show", "out", "--position", "0"], place).stdout
-    assert (
-        "max_tokens was not checked in 1 test: the endpoint reports no tokens" in ended.stdout + ended.stderr
-    )
+    assert "max_tokens was not checked in 1 test: the endpoint reports no tokens" in ended.stdout + ended.stderr
     assert "output: " not in ended.stdout + shown
     results = map(json.loads, (place / "out" / "p" / "results.jsonl").read_text().splitlines())
     checked = [[check["path"] for check in result["checks"]] for result in results]

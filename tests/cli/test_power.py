@@ -36,9 +36,7 @@ def test_a_metric_has_the_names_that_a_gate_takes(tmp_path: Path, capsys: pytest
             name=f"{name}-{filter_name}",
             set=name,
             subject="m",
-            metrics=[
-                Metric(name="acc", filter=filter_name, value=value, denominator=90, interval_method="wilson")
-            ],
+            metrics=[Metric(name="acc", filter=filter_name, value=value, denominator=90, interval_method="wilson")],
         )
         for name, filter_name, value in (("t", "strict", 0.2), ("t", "loose", 0.3), ("u", "strict", 0.4))
     ]
@@ -113,9 +111,7 @@ def test_a_run_gives_its_value_its_variance_and_its_clusters(
     assert (code, "10 questions per cluster" in out, "questions of each run" in out) == (0, True, True)
 
 
-def test_numbers_of_any_size_use_the_variance_of_the_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_numbers_of_any_size_use_the_variance_of_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = run_with(tmp_path / "run", value=12.0, stderr=0.1, interval_method="t", interval=Interval(11, 13))
     found = answers(capsys, "--run", run, "--effect", "0.5", "--unpaired")
     # by hand: the square of 1.96 and 0.8416 together, times two variances of 10, by 0.25

@@ -61,9 +61,7 @@ def test_a_log_has_lines_although_nothing_ends(tmp_path: Path) -> None:
     ):
         assert run.process.stderr is not None
         line = next(line for line in run.process.stderr if "waiting for" in line)
-    assert re.fullmatch(
-        r"0/2 · 0.0/s · 1 retry · waiting for 1 request, \d+\.\d s · 1 request to be repeated\n", line
-    )
+    assert re.fullmatch(r"0/2 · 0.0/s · 1 retry · waiting for 1 request, \d+\.\d s · 1 request to be repeated\n", line)
 
 
 def test_the_cost_of_this_start_is_told_without_replayed_calls() -> None:

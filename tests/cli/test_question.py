@@ -35,9 +35,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().err
 
 
-def test_a_question_has_its_texts_scores_verdicts_and_items(
-    talks: Talks, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_question_has_its_texts_scores_verdicts_and_items(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
     run = talks.run(judge="offline", segments=2, top_k=1)
     lines = shown(capsys, str(run.folder), "ann", "--question", "4").splitlines()
     cells = [" ".join(line.split()) for line in lines]
@@ -114,9 +112,7 @@ def test_a_name_that_fits_several_conversations_or_none_is_refused(
 def test_an_imported_run_shows_what_its_files_have(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
     run = talks.run(no_answer=True, top_k=1)
     (summary,) = [path for path in run.files if path.name == "summary.json"]
-    imported = api.import_results(
-        summary.parent, str(talks.folder / "runs"), data=talks.folder / "talks.json"
-    )
+    imported = api.import_results(summary.parent, str(talks.folder / "runs"), data=talks.folder / "talks.json")
     native = shown(capsys, str(run.folder), "ann", "--question", "4")
     assert shown(capsys, str(imported.folder), "ann", "--question", "4") == native
     without = api.import_results(summary.parent, str(talks.folder / "runs2"))
@@ -141,9 +137,7 @@ def test_a_question_of_a_sample(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_other_suites_have_no_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = api.import_results(Path(__file__).parents[1] / "golden" / "lm_eval" / "out" / "b_em", str(tmp_path))
-    assert "a task run has no questions inside its cases" in refused(
-        capsys, str(run.folder), "--question", "1"
-    )
+    assert "a task run has no questions inside its cases" in refused(capsys, str(run.folder), "--question", "1")
 
 
 def test_a_number_is_the_id_of_a_conversation_before_it_is_a_position(

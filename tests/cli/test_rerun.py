@@ -73,9 +73,7 @@ def test_only_the_refused_questions_are_asked_again_in_the_same_run(sums: Path, 
 
 
 @pytest.mark.usefixtures("key")
-def test_without_failed_all_is_asked_again_in_a_new_run(
-    sums: Path, assay_in: Assay, tmp_path_factory: Any
-) -> None:
+def test_without_failed_all_is_asked_again_in_a_new_run(sums: Path, assay_in: Assay, tmp_path_factory: Any) -> None:
     """Typed anywhere: the command runs in its own folder, and the new run stands beside the first one."""
     with LoopbackServer(lambda body: (200, chat("4"))) as server:
         command = sums_at(server)

@@ -119,9 +119,7 @@ def test_a_second_time_there_is_nothing_to_regrade(answered: Path, assay_in: Ass
     assert again.returncode == 0
     assert "regraded: nothing" in again.stdout
     assert "no requests sent" in again.stdout
-    assert before == {
-        path: path.stat().st_mtime_ns for path in (answered / "out").rglob("*") if path.is_file()
-    }
+    assert before == {path: path.stat().st_mtime_ns for path in (answered / "out").rglob("*") if path.is_file()}
 
 
 def test_another_file_takes_the_place_of_the_task_of_its_name(answered: Path, assay_in: Assay) -> None:
@@ -206,9 +204,7 @@ def test_from_another_folder_it_says_where_to_go(answered: Path, assay_in: Assay
     assert re.search("sums +digit +exact_match +1.0000", done.stdout)
 
 
-def test_a_hop_run_is_scored_again_only_in_its_own_folder_and_says_which(
-    assay_in: Assay, tmp_path: Path
-) -> None:
+def test_a_hop_run_is_scored_again_only_in_its_own_folder_and_says_which(assay_in: Assay, tmp_path: Path) -> None:
     """The same holds for every suite whose files are named relative to the folder."""
     hoplet = tmp_path / "Tasks" / "Sums" / "Hoplet"
     away = tmp_path / "away"
@@ -261,10 +257,7 @@ def test_a_run_with_failed_documents_keeps_them(sums: Path, assay_in: Assay) -> 
 
 def test_a_run_of_a_function_needs_no_function(sums: Path, assay_in: Assay) -> None:
     """The model is not connected: its file may be gone."""
-    assert (
-        assay_in("task", "sums.yaml", "--model", "python/model.py:answer", "--output-path", "out").returncode
-        == 0
-    )
+    assert assay_in("task", "sums.yaml", "--model", "python/model.py:answer", "--output-path", "out").returncode == 0
     (sums / "model.py").unlink()
     edit(sums / "sums.yaml", 'doc_to_target: "{{answer}}"', 'doc_to_target: "3"')
     done = assay_in("rescore", "out")
@@ -348,8 +341,6 @@ def test_a_killed_scoring_leaves_the_earlier_one_and_is_continued(how: str, tmp_
     """
     command = [sys.executable, "-m", "support.killed_rescores", how, "3"]
     place = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), environment()["PYTHONPATH"]])}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment() | place, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=tmp_path, env=environment() | place, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 10

@@ -30,9 +30,7 @@ def failing(status: int, message: str) -> Answer:
 
 
 @pytest.mark.parametrize("text", ["<think>Let me see. 0 and 0", "", None, " \n\n\u3000"])
-def test_replies_that_were_cut_before_an_answer_are_told(
-    sums: Path, assay_in: Assay, text: str | None
-) -> None:
+def test_replies_that_were_cut_before_an_answer_are_told(sums: Path, assay_in: Assay, text: str | None) -> None:
     with LoopbackServer(ended_with(text, "length")) as server:
         ended = assay_in(*TASK, "--base-url", server.url)
     told = "6 of 6 replies were cut at max_tokens before an answer began: raise it with --gen-kwargs max_tokens=N"

@@ -104,9 +104,7 @@ def test_a_note_is_shown_and_found(runs: Path, capsys: Captured) -> None:
     assert typed(capsys, "note", "2026-01-01").out == out
     assert out in typed(capsys, "show", "2026-01-01").out
     for words in (("--tag", "base"), ("--search", "SECOND")):
-        assert [run["name"][:10] for run in json.loads(typed(capsys, "runs", "--json", *words).out)] == [
-            "2026-01-01"
-        ]
+        assert [run["name"][:10] for run in json.loads(typed(capsys, "runs", "--json", *words).out)] == ["2026-01-01"]
     assert typed(capsys, "note", "2026-01-01", "--clear").out == ""
     assert "has no notes" in typed(capsys, "note", "2026-01-01").err
 
@@ -132,9 +130,7 @@ def test_a_note_is_shown_and_found(runs: Path, capsys: Captured) -> None:
         (("show", "2026-01-01", "a", "--position", "1"), "pass one of them"),
     ],
 )
-def test_wrong_use_gets_a_sentence(
-    runs: Path, capsys: Captured, words: tuple[str, ...], message: str
-) -> None:
+def test_wrong_use_gets_a_sentence(runs: Path, capsys: Captured, words: tuple[str, ...], message: str) -> None:
     code, _, err = typed(capsys, *words)
     assert code == 2
     assert message in err
@@ -152,9 +148,7 @@ def test_show_tells_id_and_position_apart(tmp_path: Path, capsys: Captured) -> N
     assert typed(capsys, "show", run, "0").out == typed(capsys, "show", run, "1").out  # no row has the id 0
 
 
-def test_show_lists_all_cases_of_an_id_also_where_one_has_it_as_its_position(
-    tmp_path: Path, capsys: Captured
-) -> None:
+def test_show_lists_all_cases_of_an_id_also_where_one_has_it_as_its_position(tmp_path: Path, capsys: Captured) -> None:
     """With two profiles, every id is that of two cases."""
     batch = Batch(tmp_path)
     batch.profiles("fast", "full")

@@ -94,8 +94,7 @@ def test_write_out_shows_what_is_sent_and_then_asks(tmp_path: Path) -> None:
     text = "\n".join(shown)
     heads = [line for line in shown if line.endswith(": the first prompt")]
     assert heads == [
-        f"{name}: the first prompt"
-        for name in ("g_fs_first_n", "g_fs_random", "g_fs_same_split", "g_fs_prefix")
+        f"{name}: the first prompt" for name in ("g_fs_first_n", "g_fs_random", "g_fs_same_split", "g_fs_prefix")
     ]
     assert len(server.bodies) == 8
     prompt = server.bodies[0]["prompt"]

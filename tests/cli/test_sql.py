@@ -89,9 +89,7 @@ def test_a_folder_without_runs_gets_a_sentence(
 def test_the_formats_say_the_same(runs: Path, capsys: Captured, tmp_path: Path) -> None:
     query = "select index, label, tags, value, reason, value > 0 as good from scores order by index limit 2"
     assert typed("sql", query, str(runs / "task"), "--format", "csv") == 0
-    assert (
-        capsys.readouterr().out == "index,label,tags,value,reason,good\n0,0,[],1.0,,true\n1,1,[],0.0,,false\n"
-    )
+    assert capsys.readouterr().out == "index,label,tags,value,reason,good\n0,0,[],1.0,,true\n1,1,[],0.0,,false\n"
     assert typed("sql", query, str(runs / "task"), "--format", "json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert rows[0] == {"index": 0, "label": "0", "tags": [], "value": 1.0, "reason": None, "good": True}
@@ -178,9 +176,7 @@ def test_interim_scores_have_the_label_and_tags_of_their_question(runs: Path, ca
     rows = json.loads(capsys.readouterr().out)
     assert {row["kinds"] for row in rows} == {1, 2}
     assert {(row["labels"], row["tags"], row["expected"]) for row in rows} == {(1, 1, 1)}
-    assert (
-        typed("sql", "select count(*) as n from scores", str(runs / "memory-test"), "--format", "json") == 0
-    )
+    assert typed("sql", "select count(*) as n from scores", str(runs / "memory-test"), "--format", "json") == 0
     (counted,) = json.loads(capsys.readouterr().out)
     query = "select count(*) as n from (select label, tags from scores)"
     assert typed("sql", query, str(runs / "memory-test"), "--format", "json") == 0
@@ -189,9 +185,7 @@ def test_interim_scores_have_the_label_and_tags_of_their_question(runs: Path, ca
 
 @pytest.mark.usefixtures("_here")
 def test_queries_from_a_pipe_are_answered_one_after_the_other(runs: Path) -> None:
-    text = (
-        "select count(*) as n\nfrom runs;\n.format csv\nselect 1 as a;\n.schema runs\n.nothing\nselect 2 as b"
-    )
+    text = "select count(*) as n\nfrom runs;\n.format csv\nselect 1 as a;\n.schema runs\n.nothing\nselect 2 as b"
     done = subprocess.run(
         [sys.executable, "-m", "assay", "sql"],
         input=text, cwd=runs, env=environment(), capture_output=True, text=True, timeout=60, check=False,
@@ -294,9 +288,7 @@ def test_where_shows_the_questions_of_a_memory(runs: Path, capsys: Captured) -> 
 
 
 def test_where_knows_the_tests_of_a_pipeline_and_the_cases_of_a_task(runs: Path, capsys: Captured) -> None:
-    assert (
-        typed("show", str(runs / "pipeline"), "--where", "passed = 1 and verdict = 'passed'", "--json") == 0
-    )
+    assert typed("show", str(runs / "pipeline"), "--where", "passed = 1 and verdict = 'passed'", "--json") == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["score"], row["part"]) == (1.0, row["label"])
     assert typed("show", str(runs / "task"), "--where", "score = 0 and index > 1", "--json") == 0
@@ -342,9 +334,7 @@ def test_a_frame_is_arrow_pandas_or_polars(runs: Path) -> None:
 
 def test_a_frame_without_its_package_names_the_extra(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(
-        MissingExtra, match=r"without pyarrow needs an optional package: pip install 'assay\[frames\]'"
-    ):
+    with pytest.raises(MissingExtra, match=r"without pyarrow needs an optional package: pip install 'assay\[frames\]'"):
         assay.load(runs / "task").frame("scores")
 
 

@@ -16,9 +16,7 @@ from support.runs import run_of
 def test_the_server_prints_its_address_answers_and_ends_with_code_0(tmp_path: Path) -> None:
     run_of(tmp_path / "assay" / "one", {"a": True})
     command = [sys.executable, "-m", "assay", "view", str(tmp_path), "--port", "0"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     try:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
@@ -48,9 +46,7 @@ def test_a_port_in_use_is_told_in_a_sentence(tmp_path: Path) -> None:
 
 def test_another_host_than_loopback_gets_a_token_in_its_address(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "assay", "view", str(tmp_path), "--port", "0", "--host", "0.0.0.0"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     try:
         assert process.stdout is not None
         assert "/?token=" in process.stdout.readline()

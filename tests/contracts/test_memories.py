@@ -148,9 +148,7 @@ def test_nothing_comes_from_another_one(name: str) -> None:
 @pytest.mark.parametrize("name", HOLDING)
 def test_any_text_is_taken_and_given_back(name: str) -> None:
     """Scripts without spaces or from right to left, signs, braces, nothing, and very much."""
-    messages = [
-        Message(f"D1:{number}", text, "Åsa 🎈", "S1", "8 May, 2023") for number, text in enumerate(ODD, 1)
-    ]
+    messages = [Message(f"D1:{number}", text, "Åsa 🎈", "S1", "8 May, 2023") for number, text in enumerate(ODD, 1)]
 
     async def work() -> None:
         memory = make(name)
@@ -239,9 +237,7 @@ def test_what_is_told_after_a_search_is_held(name: str) -> None:
         memory, sessions = make(name), conversation(3, 4)
         for count, session in enumerate(sessions, 1):
             await tell(memory, [session])
-            assert {source for item in await held(memory) for source in item.sources} == set(
-                every(sessions[:count])
-            )
+            assert {source for item in await held(memory) for source in item.sources} == set(every(sessions[:count]))
             assert await find(memory, QUESTIONS[0], 1000, every(sessions))
 
     asyncio.run(work())

@@ -76,9 +76,7 @@ def test_hostile_files_are_checked_within_bounds(tmp_path: Path) -> None:
     messages = hostile_files(tmp_path)
     done = bounded(tmp_path, "check", *messages, "--json")
     assert (done.returncode, done.stderr) == (1, "")
-    problems = {
-        file["path"]: [each["message"] for each in file["problems"]] for file in json.loads(done.stdout)
-    }
+    problems = {file["path"]: [each["message"] for each in file["problems"]] for file in json.loads(done.stdout)}
     for name, message in messages.items():
         assert any(message in each for each in problems[name]), (name, problems[name])
 
@@ -124,9 +122,7 @@ def test_every_reader_refuses_a_named_pipe(tmp_path: Path) -> None:
     """Whoever opens a pipe waits for its writer, so this is done in a process that can be ended."""
     os.mkfifo(tmp_path / "pipe")
     words = [sys.executable, "-c", READERS, str(tmp_path / "pipe")]
-    done = subprocess.run(
-        words, env=environment(), capture_output=True, text=True, check=False, timeout=TIMEOUT
-    )
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False, timeout=TIMEOUT)
     message = f"{tmp_path}/pipe: is a named pipe, not a file; write its content to a file first"
     assert (done.stdout.splitlines(), done.stderr) == ([message] * 8, "")
 
@@ -146,9 +142,7 @@ def test_values_of_ordinary_depth_are_read_and_deeper_ones_refused(tmp_path: Pat
         assert len(problems) == 4 * (1 - count)
 
 
-def test_a_long_line_is_read_and_an_endless_one_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_line_is_read_and_an_endless_one_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MAX_LINE_BYTES", 100)
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": "' + "x" * 80 + '"}\n{}\n')

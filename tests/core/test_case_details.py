@@ -24,9 +24,7 @@ from assay.core.types import Score
         ),
     ],
 )
-def test_votes_are_counted_in_both_forms_that_scorers_write(
-    stored: Any, counts: list[tuple[str, int]]
-) -> None:
+def test_votes_are_counted_in_both_forms_that_scorers_write(stored: Any, counts: list[tuple[str, int]]) -> None:
     assert count_votes(stored) == counts
 
 

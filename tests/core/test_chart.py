@@ -34,9 +34,7 @@ def test_names_are_only_text() -> None:
     assert bad in [text.text for text in root.iter(f"{SVG}text")]
 
 
-@pytest.mark.parametrize(
-    "lines", [{}, {"empty": []}, {"one": [ChartPoint(0, 0)]}, {"far": [ChartPoint(1e6, 7.5)]}]
-)
+@pytest.mark.parametrize("lines", [{}, {"empty": []}, {"one": [ChartPoint(0, 0)]}, {"far": [ChartPoint(1e6, 7.5)]}])
 def test_any_lines_make_a_picture(lines: dict[str, list[ChartPoint]]) -> None:
     """Also none; values outside of 0 to 1 widen the axis."""
     root = ET.fromstring(svg(lines, "t", "x", "y"))

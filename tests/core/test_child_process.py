@@ -34,9 +34,7 @@ def hostile_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_processes_of_the_view_run_nothing_of_the_working_folder(
-    hostile_folder: Path, tmp_path: Path
-) -> None:
+def test_processes_of_the_view_run_nothing_of_the_working_folder(hostile_folder: Path, tmp_path: Path) -> None:
     run = run_of(tmp_path / "results" / "assay" / "one", {"a": True, "b": False})
 
     query = SearchQuery(folder=str(run), text="text of a", places=("record",))
@@ -76,7 +74,6 @@ def test_every_python_child_is_started_without_the_working_folder() -> None:
         str(path.relative_to(package))
         for path in sorted(package.rglob("*.py"))
         for start in re.finditer(r"[\[(,]\s*sys\.executable,", path.read_text())
-        if path.name != "child_process.py"
-        and '"-I"' not in path.read_text()[start.start() - 900 : start.end() + 40]
+        if path.name != "child_process.py" and '"-I"' not in path.read_text()[start.start() - 900 : start.end() + 40]
     ]
     assert bare == []

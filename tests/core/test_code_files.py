@@ -75,9 +75,7 @@ def test_the_next_start_goes_on_with_the_list_after_a_torn_line(here: Path) -> N
     assert outdated_files(here / "list") == []
 
 
-@pytest.mark.parametrize(
-    "line", [b'{"path":"p.txt","size":5,', b'{"path":"q.txt","size":5,"crc":"00000000"}']
-)
+@pytest.mark.parametrize("line", [b'{"path":"p.txt","size":5,', b'{"path":"q.txt","size":5,"crc":"00000000"}'])
 def test_a_damaged_line_is_counted_and_left_out(here: Path, line: bytes) -> None:
     """It must not cost the replies of the run. So it must not count as a changed file."""
     with CodeFiles(here / "list"):
@@ -167,7 +165,5 @@ print(sum(str(name).endswith("p.txt") for name in opened))
 
 def test_a_file_that_is_opened_for_every_row_is_hashed_once(here: Path) -> None:
     (here / "program.py").write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, "program.py"], cwd=here, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "program.py"], cwd=here, capture_output=True, text=True, check=False)
     assert done.stdout == "101\n", done.stderr

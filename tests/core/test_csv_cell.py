@@ -5,9 +5,7 @@ import pytest
 from assay.core.csv_cell import csv_cell
 
 
-@pytest.mark.parametrize(
-    "text", ["=1+1", "+a", "-x", "@SUM(A1)", "\tx", "\r=1", "-1+cmd()", "+1 2", "-", "--1"]
-)
+@pytest.mark.parametrize("text", ["=1+1", "+a", "-x", "@SUM(A1)", "\tx", "\r=1", "-1+cmd()", "+1 2", "-", "--1"])
 def test_a_cell_that_a_spreadsheet_would_execute_gets_a_quote(text: str) -> None:
     assert csv_cell(text) == f"'{text}"
 

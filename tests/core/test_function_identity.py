@@ -24,9 +24,7 @@ from assay.core.function_source import definition_of
 def load(folder: Path, source: str, name: str = "app") -> types.ModuleType:
     """Import a file as if it had just been written and imported for the first time."""
     (folder / f"{name}.py").write_text(source)
-    for module in [
-        loaded for loaded in sys.modules if loaded.partition(".")[0] in ("app", "tools", "deco", "pack")
-    ]:
+    for module in [loaded for loaded in sys.modules if loaded.partition(".")[0] in ("app", "tools", "deco", "pack")]:
         del sys.modules[module]
     importlib.invalidate_caches()
     sys.path.insert(0, str(folder))
@@ -130,9 +128,7 @@ def test_a_constant_of_another_file_counts_and_its_other_functions_do_not(tmp_pa
 def test_a_bound_method_counts_with_its_object(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
     before = identify(load(tmp_path, SOURCE).grader.method).digest
-    assert (
-        identify(load(tmp_path, SOURCE.replace("Grader(0.5)", "Grader(0.6)")).grader.method).digest != before
-    )
+    assert identify(load(tmp_path, SOURCE.replace("Grader(0.5)", "Grader(0.6)")).grader.method).digest != before
 
 
 def test_a_function_behind_a_decorator_of_an_installed_package_counts(tmp_path: Path) -> None:

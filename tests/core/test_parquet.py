@@ -29,9 +29,7 @@ def write(folder: Path, table: Any) -> Path:
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_a_timestamp_with_a_zone_is_a_moment_in_utc(
-    tmp_path: Path, unit: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_timestamp_with_a_zone_is_a_moment_in_utc(tmp_path: Path, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In every unit of Parquet, and wherever the computer is."""
     monkeypatch.setenv("TZ", "America/New_York")
     moments = [MOMENT.replace(microsecond=0), None]
@@ -54,9 +52,7 @@ def test_a_timestamp_with_a_zone_is_a_moment_in_utc(
         (pa.struct([("plain", pa.timestamp("us")), ("zoned", ZONED)]), [{"plain": None, "zoned": MOMENT}]),
     ],
 )
-def test_timestamps_inside_of_lists_and_structs_have_their_zone(
-    tmp_path: Path, kind: Any, values: list[Any]
-) -> None:
+def test_timestamps_inside_of_lists_and_structs_have_their_zone(tmp_path: Path, kind: Any, values: list[Any]) -> None:
     table = pa.table({"value": pa.array(values, kind)})
     assert [row["value"] for row in read_parquet(write(tmp_path, table))] == values
 
@@ -76,9 +72,7 @@ def test_timestamps_inside_of_maps_have_their_zone(tmp_path: Path) -> None:
 
 def test_timestamps_without_a_zone_get_none(tmp_path: Path) -> None:
     plain = MOMENT.replace(tzinfo=None)
-    assert list(read_parquet(write(tmp_path, pa.table({"a": [plain], "b": [[plain]]})))) == [
-        {"a": plain, "b": [plain]}
-    ]
+    assert list(read_parquet(write(tmp_path, pa.table({"a": [plain], "b": [[plain]]})))) == [{"a": plain, "b": [plain]}]
 
 
 def test_a_moment_that_python_cannot_hold_is_a_text(tmp_path: Path) -> None:
@@ -151,9 +145,7 @@ def test_a_small_file_that_unpacks_to_far_more_is_refused(tmp_path: Path, name: 
     path = tmp_path / "rows.parquet"
     parquet.write_table(pa.table({"a": make()}), path, compression="zstd", write_statistics=False)
     assert path.stat().st_size < 100_000
-    with pytest.raises(
-        InputError, match=f"rows.parquet: unpacks from [\\d,]+ bytes to {reason}, which is not read"
-    ):
+    with pytest.raises(InputError, match=f"rows.parquet: unpacks from [\\d,]+ bytes to {reason}, which is not read"):
         next(read_parquet(path))
 
 

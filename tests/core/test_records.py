@@ -24,9 +24,7 @@ def read(tmp_path: Path, text: str | bytes) -> tuple[list[tuple[int, Any]], list
 
 def test_compact_and_pretty_records_mix(tmp_path: Path) -> None:
     """A record begins at its line, however many it takes."""
-    found, problems = read(
-        tmp_path, '{"id": 1}\n' + PRETTY + "\n" + PRETTY.replace("a", "b", 1) + '{"id": 2}'
-    )
+    found, problems = read(tmp_path, '{"id": 1}\n' + PRETTY + "\n" + PRETTY.replace("a", "b", 1) + '{"id": 2}')
     assert [line for line, _ in found] == [1, 2, 9, 15]
     assert found[1][1]["inputs"] == {"url": "http://x//y"}
     assert problems == []
@@ -142,9 +140,7 @@ def test_unindented_lists_are_no_new_records(tmp_path: Path) -> None:
         ('{"a": 1, "\\u0061": 2}', [("a",)]),
     ],
 )
-def test_repeated_keys_are_found_exactly(
-    tmp_path: Path, text: str, paths: list[tuple[str | int, ...]]
-) -> None:
+def test_repeated_keys_are_found_exactly(tmp_path: Path, text: str, paths: list[tuple[str | int, ...]]) -> None:
     """Colons in texts and escaped ones do not deceive."""
     path = tmp_path / "a.jsonl"
     path.write_text(text)

@@ -108,10 +108,7 @@ def can_trace() -> bool:
     """Whether the system calls of a process can be seen. Some containers forbid it."""
     if shutil.which("strace") is None:
         return False
-    return (
-        subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, check=False).returncode
-        == 0
-    )
+    return subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.skipif(not can_trace(), reason="needs strace")
@@ -279,6 +276,4 @@ def longest_part(text: str, secret: str) -> int:
     """Return the length of the longest part of the secret that the text contains."""
     text = text.replace("[redacted]", "\0")
     lengths = range(len(secret), 0, -1)
-    return next(
-        (n for n in lengths if any(secret[at : at + n] in text for at in range(len(secret) - n + 1))), 0
-    )
+    return next((n for n in lengths if any(secret[at : at + n] in text for at in range(len(secret) - n + 1))), 0)

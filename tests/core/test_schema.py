@@ -106,9 +106,7 @@ def test_a_problem_says_what_is_wrong(wrong: dict[str, Any], message: str) -> No
 
 def test_valid_parts_are_returned_despite_problems() -> None:
     """Wrong parts are replaced by their defaults. What has no default makes what it is in wrong."""
-    result, problems = check(
-        FINE | {"kind": 5, "turns": [{"text": "a"}, {}], "limits": {"steps": {"a": 0, "b": 2}}}
-    )
+    result, problems = check(FINE | {"kind": 5, "turns": [{"text": "a"}, {}], "limits": {"steps": {"a": 0, "b": 2}}})
     assert len(problems) == 3
     assert (result.kind, result.turns, result.limits.steps) == ("easy", [], {"b": 2})
     assert check({"question": "q"})[0] is None
@@ -127,16 +125,12 @@ class _Cat(Struct, tag="cat"):
 
 
 def test_a_tag_chooses_among_structs() -> None:
-    assert check({"type": "cat", "lives": "9"}, _Dog | _Cat)[1] == [
-        "$.lives: must be a whole number, not a text"
-    ]
+    assert check({"type": "cat", "lives": "9"}, _Dog | _Cat)[1] == ["$.lives: must be a whole number, not a text"]
 
 
 def test_yaml_problems_have_the_line_of_the_key_and_show_the_value() -> None:
     """A key that is no text is told to be put in quotes."""
-    yaml = parse_yaml(
-        "id: 1\nquestion: 5\nlimits:\n  seconds: x\n  steps:\n    7: 1\ntags: 3\n", Path("s.yaml")
-    )
+    yaml = parse_yaml("id: 1\nquestion: 5\nlimits:\n  seconds: x\n  steps:\n    7: 1\ntags: 3\n", Path("s.yaml"))
     problems: list[Problem] = []
     convert(yaml.value, Sample, yaml, problems)
     assert [str(problem) for problem in problems] == [

@@ -77,17 +77,11 @@ GROWING = [
     "{{ (range(90000)|list)|tojson(indent=90000)|length }}",
     BIG + "{{ big" + "|urlencode" * 30 + "|length }}",
     BIG + "{{ big" + "|map('upper')" * 30 + "|list|length }}",
-    BIG
-    + "{% set ns = namespace(x=[]) %}{% for i in range(900) %}{% set ns.x = ns.x + [big[i:]] %}{% endfor %}",
-    BIG
-    + "{% set ns = namespace(x=[]) %}{% for i in range(900) %}{% set ns.x = ns.x + [big|reverse] %}{% endfor %}",
+    BIG + "{% set ns = namespace(x=[]) %}{% for i in range(900) %}{% set ns.x = ns.x + [big[i:]] %}{% endfor %}",
+    BIG + "{% set ns = namespace(x=[]) %}{% for i in range(900) %}{% set ns.x = ns.x + [big|reverse] %}{% endfor %}",
     "{% set ns = namespace(x=['ab']) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
     "{{ ('x' * 9000000)|regex_replace('', 'y' * 90)|length }}",
-    BIG
-    + "{% set pairs = {"
-    + "1: '', 2: '', 3: '', 4: '', 5: '', "
-    + MANY
-    + "} %}{{ pairs.items()|string|length }}",
+    BIG + "{% set pairs = {" + "1: '', 2: '', 3: '', 4: '', 5: '', " + MANY + "} %}{{ pairs.items()|string|length }}",
     BIG + "{{ ''.join({" + MANY + "}.values())|length }}",
     BIG + "{{ ''.join(([big] * 900)|select)|length }}",
     BIG + "{{ {" + MANY + "}.keys()|join(big)|length }}",
@@ -138,10 +132,7 @@ def test_ordinary_templates_render_as_jinja_does() -> None:
     assert Template(source).render({"items": ["a ", "b"]}) == "1. a xxa \n2. b xxb\n"
     assert Template("{{ a + 2 }} {{ 2 ** 3 }} {{ '%s!' % a }}").render({"a": 1}) == "3 8 1!"
     assert Template("{{ t|regex_replace('o+', '0') }}\n").render({"t": "foo"}) == "f0\n"
-    assert (
-        Template("{{ t[1:] }}{{ t[:-1] }}{{ t[::2] }}{{ [1, 2, 3][1:] }}").render({"t": "abc"})
-        == "bcabac[2, 3]"
-    )
+    assert Template("{{ t[1:] }}{{ t[:-1] }}{{ t[::2] }}{{ [1, 2, 3][1:] }}").render({"t": "abc"}) == "bcabac[2, 3]"
     assert Template("{{ 'a' ~ 1 ~ none ~ [2] }}").render({}) == "a1None[2]"
     assert (
         Template("{{ ', '.join(n|map('upper')) }} {{ d.items()|join('; ') }}").render(
@@ -149,9 +140,9 @@ def test_ordinary_templates_render_as_jinja_does() -> None:
         )
         == "A, B ('c', 1); ('d', 2)"
     )
-    assert Template("{{ rows|sum('n') }} {{ [[1], [2]]|sum(start=[]) }}").render(
-        {"rows": [{"n": 1}] * 9000}
-    ) == ("9000 [1, 2]")
+    assert Template("{{ rows|sum('n') }} {{ [[1], [2]]|sum(start=[]) }}").render({"rows": [{"n": 1}] * 9000}) == (
+        "9000 [1, 2]"
+    )
 
 
 def test_a_template_that_does_not_compile_says_why() -> None:

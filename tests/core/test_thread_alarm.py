@@ -21,9 +21,7 @@ OWNER = StepOwner(7, "hop#1")
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("assay.core.thread_alarm._EVERY_SECONDS", 0.001)
-    monkeypatch.setattr(
-        "assay.core.watchdog._thread_alarms", {}
-    )  # threads of other tests may get the same number
+    monkeypatch.setattr("assay.core.watchdog._thread_alarms", {})  # threads of other tests may get the same number
     monkeypatch.setattr("assay.core.thread_alarm._STUCK_SECONDS", 0.05)
 
 

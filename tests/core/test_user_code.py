@@ -39,9 +39,7 @@ def failing(code: str) -> UserCodeError:
         ("_thread.exit()", ("exit", "[SystemExit] ")),
     ],
 )
-def test_user_code_never_ends_the_program(
-    tmp_path: Path, kind: str, body: str, failure: tuple[str, str]
-) -> None:
+def test_user_code_never_ends_the_program(tmp_path: Path, kind: str, body: str, failure: tuple[str, str]) -> None:
     """Neither in a thread, nor in the loop, nor where it is called at once."""
     path = tmp_path / "own.py"
     path.write_text(f"import _thread, asyncio, sys\n\n\n{kind} f():\n    {body}\n")

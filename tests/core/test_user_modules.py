@@ -48,9 +48,7 @@ def test_a_helper_that_changed_is_noticed(tmp_path: Path) -> None:
     assert load_module(here / "own.py").value == 2
 
 
-def test_a_file_that_changed_within_a_second_runs_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_changed_within_a_second_runs_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Same size, same second: Python would take the bytecode for current. So are a helper, a package, a late import."""
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     code = "import helper, pack.deep\nvalue = 1\n\ndef late():\n    import later\n    return later.VALUE\n"

@@ -117,9 +117,7 @@ def test_threads_of_asyncio_give_and_raise() -> None:
     async def main() -> Any:
         asyncio.get_running_loop().set_default_executor(DetachedThreads())
         hangs = asyncio.create_task(asyncio.to_thread(going.wait))
-        told = await asyncio.gather(
-            asyncio.to_thread(pow, 2, 5), asyncio.to_thread(int, "x"), return_exceptions=True
-        )
+        told = await asyncio.gather(asyncio.to_thread(pow, 2, 5), asyncio.to_thread(int, "x"), return_exceptions=True)
         hangs.cancel()
         return told
 

@@ -42,9 +42,7 @@ def inline_commands() -> list[str]:
     return sorted(command for command in commands if "…" not in command)
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.stem != "lm-eval"], ids=lambda page: page.stem
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "lm-eval"], ids=lambda page: page.stem)
 def test_a_page_runs_as_shown(page: Path, tmp_path: Path, assay_in: Assay) -> None:
     """Its files, its Python and its commands work together, in the order of the page."""
     for name, language, text in BLOCK.findall(page.read_text()):
@@ -59,9 +57,7 @@ def test_a_page_runs_as_shown(page: Path, tmp_path: Path, assay_in: Assay) -> No
                 command, _, comment = line.partition("  #")
                 result = assay_in(*shlex.split(command)[1:], cwd=tmp_path)
                 expected = re.search(r"exit code (\d)", comment)
-                assert result.returncode == (int(expected[1]) if expected else 0), (
-                    result.stdout + result.stderr
-                )
+                assert result.returncode == (int(expected[1]) if expected else 0), result.stdout + result.stderr
 
 
 @pytest.mark.parametrize(
@@ -76,9 +72,7 @@ def test_replies_of_an_lm_eval_run_give_the_same_samples(
     run: str, tasks: list[str], flags: list[str], tmp_path: Path, assay_in: Assay
 ) -> None:
     """The page turns samples files of lm_eval into recorded replies: repeats, chat and likelihoods."""
-    (code,) = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs/coming-from/lm-eval.md").read_text(), re.DOTALL
-    )
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/coming-from/lm-eval.md").read_text(), re.DOTALL)
     for folder in ("tasks", "data"):
         shutil.copytree(GOLDEN / folder, tmp_path / folder)
     for task in tasks:

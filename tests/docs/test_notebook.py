@@ -12,10 +12,7 @@ NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook" / "evaluate.ipynb
 def printed(notebook: Any) -> list[list[str]]:
     """The words that each cell prints: layout may differ between versions of pandas. Progress on stderr is left out."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    return [
-        "".join(output.text for output in cell.outputs if output.get("name") == "stdout").split()
-        for cell in cells
-    ]
+    return ["".join(output.text for output in cell.outputs if output.get("name") == "stdout").split() for cell in cells]
 
 
 def test_the_notebook_prints_what_is_committed(tmp_path: Path) -> None:

@@ -58,9 +58,7 @@ def test_only_the_section_of_a_page_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
-def test_every_program_names_its_version_its_command_and_how_telemetry_is_off(
-    peer: Peer, tmp_path: Path
-) -> None:
+def test_every_program_names_its_version_its_command_and_how_telemetry_is_off(peer: Peer, tmp_path: Path) -> None:
     """The command asks the endpoint it is given, and the settings of its telemetry are in its environment."""
     assert peer.version or peer.name == "bare"
     assert peer.how

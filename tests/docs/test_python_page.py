@@ -72,10 +72,7 @@ def test_the_page_names_every_parameter_and_no_other() -> None:
 def test_the_page_names_attributes_that_exist() -> None:
     """All of a run and of a case, and those of a metric that a reader needs."""
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", section("Results"), re.MULTILINE))
-    named = {
-        name: set(re.findall(r"`(\w+)(?:\(.*?\))?`", text)) - {"low", "high", "id"}
-        for name, text in rows.items()
-    }
+    named = {name: set(re.findall(r"`(\w+)(?:\(.*?\))?`", text)) - {"low", "high", "id"} for name, text in rows.items()}
     assert named["Metric"] <= set(Metric.__struct_fields__)
     for cls in (assay.Run, assay.RunCase):
         code = inspect.getsource(cls)

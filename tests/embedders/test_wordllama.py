@@ -96,7 +96,5 @@ def test_a_missing_package_is_reported_with_the_install_command(
     (tmp_path / "wordllama" / "__init__.py").touch()
     monkeypatch.undo()
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    with pytest.raises(
-        UsageError, match="has no weights/l2_supercat_256.safetensors. Install the version that has it"
-    ):
+    with pytest.raises(UsageError, match="has no weights/l2_supercat_256.safetensors. Install the version that has it"):
         wordllama.load.__wrapped__()

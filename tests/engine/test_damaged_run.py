@@ -98,9 +98,7 @@ def damage(path: Path, mark: bytes) -> int:
         ("calls", b": the answer is"),
     ],
 )
-def test_a_changed_line_costs_its_case_and_nothing_else(
-    half: Half, tmp_path: Path, name: str, mark: bytes
-) -> None:
+def test_a_changed_line_costs_its_case_and_nothing_else(half: Half, tmp_path: Path, name: str, mark: bytes) -> None:
     """The line is named, the damaged file is kept, and no reply that was logged is requested again."""
     job = copy_of(half, tmp_path / "out")
     path = journal(job, name)

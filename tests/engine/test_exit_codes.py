@@ -112,14 +112,9 @@ def lab(tmp_path: Path) -> Path:
     write_docs(tmp_path / "notes.jsonl", [{"question": note} for note in notes])
     write_docs(
         tmp_path / "tests.jsonl",
-        [
-            {"id": str(n), "inputs": {"note": note}, "expected_outputs": {"said": "yes"}}
-            for n, note in enumerate(notes)
-        ],
+        [{"id": str(n), "inputs": {"note": note}, "expected_outputs": {"said": "yes"}} for n, note in enumerate(notes)],
     )
-    write_docs(
-        tmp_path / "plain.jsonl", [{"id": str(n), "inputs": {"note": note}} for n, note in enumerate(notes)]
-    )
+    write_docs(tmp_path / "plain.jsonl", [{"id": str(n), "inputs": {"note": note}} for n, note in enumerate(notes)])
     write_docs(
         tmp_path / "skipped.jsonl",
         [{"id": "0", "inputs": {"note": "a"}, "conditions": "false", "expected_outputs": {"said": "yes"}}],
@@ -150,8 +145,7 @@ def lab(tmp_path: Path) -> Path:
         "id": "a",
         "sessions": [{"date": "5 May 2024", "messages": [{"speaker": "Ann", "text": "yes"}]}],
         "questions": [
-            {"question": f"{note}?", "answer": "yes", "evidence": ["D1:1"], "category": "plain"}
-            for note in notes
+            {"question": f"{note}?", "answer": "yes", "evidence": ["D1:1"], "category": "plain"} for note in notes
         ],
     }
     (tmp_path / "talks.json").write_text(json.dumps([talk]))
@@ -263,9 +257,7 @@ def test_every_suite_ends_with_the_code_of_the_table(
 @pytest.mark.parametrize("suite", COMMANDS)
 def test_ctrl_c_ends_every_suite_with_130(lab: Path, suite: str) -> None:
     command = [sys.executable, "-m", "assay", *words(suite, "interrupted", "--concurrency", "1")]
-    ended = subprocess.run(
-        command, cwd=lab, env=environment(), capture_output=True, text=True, timeout=60, check=False
-    )
+    ended = subprocess.run(command, cwd=lab, env=environment(), capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 130, ended.stdout + ended.stderr
 
 
@@ -319,9 +311,7 @@ BAD_SCORES = {
 
 @pytest.mark.parametrize("line", BAD_SCORES.values(), ids=BAD_SCORES)
 def test_a_task_whose_every_score_is_invalid_ends_with_1(lab: Path, line: str) -> None:
-    (lab / "bad.py").write_text(
-        "def metric(*args, **kwargs):\n    raise ValueError('no')\n\nprocess = metric\n"
-    )
+    (lab / "bad.py").write_text("def metric(*args, **kwargs):\n    raise ValueError('no')\n\nprocess = metric\n")
     text = TASK
     if line.startswith("metric_list"):
         text = TASK.partition("metric_list")[0]
@@ -414,9 +404,7 @@ def test_scoring_again_keeps_the_earlier_scoring_readable(lab: Path) -> None:
 
 def test_an_imported_run_has_the_end_of_its_results(lab: Path) -> None:
     """The import itself ends with 0: it did its work."""
-    run_here(
-        ["hop", "hop.py:bad", "rows.jsonl", "--model", "python/model.py:right", "--output-dir", "out"], lab
-    )
+    run_here(["hop", "hop.py:bad", "rows.jsonl", "--model", "python/model.py:right", "--output-dir", "out"], lab)
     (results,) = lab.glob("out/rows_*.jsonl")
     assert run_here(["import", str(results), "--output-dir", "imported"], lab).returncode == 0
     run = assay.load(str(lab / "imported"))

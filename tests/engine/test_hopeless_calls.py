@@ -17,12 +17,8 @@ from support.tasks import write_task
 ROWS = MAX_SAME_FAILURES + 10
 RIGHT = (200, chat("the answer is 1"))
 QUOTA = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}
-BALANCE = {
-    "error": {"message": "Insufficient Balance", "type": "unknown_error", "code": "invalid_request_error"}
-}
-ANTHROPIC = {
-    "error": {"type": "invalid_request_error", "message": "Your credit balance is too low to access"}
-}
+BALANCE = {"error": {"message": "Insufficient Balance", "type": "unknown_error", "code": "invalid_request_error"}}
+ANTHROPIC = {"error": {"type": "invalid_request_error", "message": "Your credit balance is too low to access"}}
 
 
 def words(task: Path, url: str) -> list[str]:
@@ -68,12 +64,8 @@ def test_an_overloaded_endpoint_is_still_asked_again(tmp_path: Path, task: Path)
         assert len(server.bodies) == ROWS + 1
 
 
-@pytest.mark.parametrize(
-    "answer", [(400, {"error": {"message": "no such template"}}), (200, {"choices": []})]
-)
-def test_first_calls_that_all_fail_alike_stop_the_run(
-    tmp_path: Path, task: Path, answer: tuple[int, Any]
-) -> None:
+@pytest.mark.parametrize("answer", [(400, {"error": {"message": "no such template"}}), (200, {"choices": []})])
+def test_first_calls_that_all_fail_alike_stop_the_run(tmp_path: Path, task: Path, answer: tuple[int, Any]) -> None:
     answers = itertools.chain(itertools.repeat(answer, 2 * MAX_SAME_FAILURES), itertools.repeat(RIGHT))
     with LoopbackServer(lambda _: next(answers)) as server:
         # The next start of the same run is as hopeless.
@@ -101,9 +93,7 @@ def test_refusals_and_different_errors_do_not_stop_a_run(tmp_path: Path, task: P
         assert len(server.bodies) == ROWS
 
 
-def test_a_run_with_replies_is_not_stopped_by_rows_that_are_rejected_again(
-    tmp_path: Path, task: Path
-) -> None:
+def test_a_run_with_replies_is_not_stopped_by_rows_that_are_rejected_again(tmp_path: Path, task: Path) -> None:
     """Otherwise the second start could never write its results."""
     rejected = (400, {"error": {"message": "no such template"}})
     answers = itertools.chain([RIGHT], itertools.repeat(rejected))

@@ -77,9 +77,7 @@ def job(folder: Path, servers: list[FakeOpenAI]) -> Job:
     ]
     batch = Batch(folder, CODE, rows)
     batch.contract(CONTRACT)
-    llms = [
-        f"  {name}: {{model: fake, base_url: '{at.url}'}}" for name, at in zip(PROFILES, servers, strict=True)
-    ]
+    llms = [f"  {name}: {{model: fake, base_url: '{at.url}'}}" for name, at in zip(PROFILES, servers, strict=True)]
     profiles = [f"  {name}: {{run: {name}}}" for name in PROFILES]
     (folder / "settings.yaml").write_text("\n".join(["llms:", *llms, "profiles:", *profiles, ""]))
     return batch.job("--workers", str(WORKERS), "--concurrency", str(WORKERS))

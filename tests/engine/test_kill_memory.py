@@ -111,9 +111,7 @@ def test_a_killed_test_is_as_an_undisturbed_one(tmp_path: Path, server: FakeOpen
 
 
 @pytest.mark.parametrize("memory", ["GAMemory", "MBMemory", "MTMemory", "RFMemory"])
-def test_memories_that_ask_are_made_again_of_their_replies(
-    tmp_path: Path, server: FakeOpenAI, memory: str
-) -> None:
+def test_memories_that_ask_are_made_again_of_their_replies(tmp_path: Path, server: FakeOpenAI, memory: str) -> None:
     """Each of ours, killed twice. SCMemory cannot use what this endpoint says, and ends its conversation."""
     whole, killed = (job(tmp_path / name, server, memory, 12) for name in ("whole", "killed"))
     assert whole.run().code == 0

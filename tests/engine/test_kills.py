@@ -25,9 +25,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KillableRuns]:
 
 
 @pytest.mark.parametrize("first", range(0, KILLS, GROUP))
-def test_a_kill_costs_only_what_was_in_flight(
-    runs: KillableRuns, first: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_costs_only_what_was_in_flight(runs: KillableRuns, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the requests to the endpoint, none that was logged comes again; reports, files and cases are the same."""
     monkeypatch.setenv("ASSAY_DATA", "calibrations")  # in the folder of each run
     last = min(first + GROUP, KILLS)

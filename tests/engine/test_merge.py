@@ -48,9 +48,7 @@ def server() -> Iterator[FakeOpenAI]:
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_examples_in_three_shards_are_as_in_one_run(
-    example: str, tmp_path: Path, server: FakeOpenAI
-) -> None:
+def test_the_examples_in_three_shards_are_as_in_one_run(example: str, tmp_path: Path, server: FakeOpenAI) -> None:
     """Report, cases and result files are those of a local run but for times; so are calls, tokens and exit codes."""
 
     def run(out: str, *flags: str) -> assay.Run:
@@ -132,9 +130,7 @@ def test_missing_and_double_shards_are_named_together(here: Path) -> None:
     double, missing = str(raised.value).splitlines()
     assert double.startswith("shard 3/4 is there twice: shards/3/assay/")
     assert double.endswith(". Pass one of them")
-    assert missing.startswith(
-        "shards 2,4 of 4 are missing. Run the command of the others with --shard 2/4 and an"
-    )
+    assert missing.startswith("shards 2,4 of 4 are missing. Run the command of the others with --shard 2/4 and an")
     assert missing.endswith("sbatch --array=2,4")
     assert not Path("merged").exists()
 
@@ -157,9 +153,7 @@ def test_a_shard_that_is_not_complete_is_named_with_what_remains(here: Path) -> 
     done = run_here(["merge", "shards/1", "shards/2", "--output-dir", "merged"], here)
     assert done.returncode == 2
     assert "shard 2/2 (shards/2/assay/" in done.stderr
-    assert (
-        "is not complete (stopped): 3 of 4 cases remain. Continue it with: assay task t.yaml" in done.stderr
-    )
+    assert "is not complete (stopped): 3 of 4 cases remain. Continue it with: assay task t.yaml" in done.stderr
     assert not Path("merged").exists()
 
 
@@ -203,9 +197,7 @@ def test_shards_that_were_scored_otherwise_are_refused(here: Path) -> None:
     make_files(task, here)
     one, two = make_shards(task, 2)
     path = here / "t.yaml"
-    path.write_text(
-        path.read_text().replace("metric: exact_match", "metric: exact_match\n  ignore_case: true")
-    )
+    path.write_text(path.read_text().replace("metric: exact_match", "metric: exact_match\n  ignore_case: true"))
     assert task.start(output_dir=two, shard="2/2").exit_code == 0
     with pytest.raises(UsageError, match=r"shard 2/2 .* was scored with other settings than shard 1/2"):
         assay.merge([one, two], "merged")
@@ -217,9 +209,7 @@ def test_a_judge_need_not_be_there(here: Path) -> None:
     """Its verdicts are in the shards. The command of the run, which has the judge, finds the merged run finished."""
     small = small_run("memory-eval")
     make_files(small, here)
-    (here / "judge.py").write_text(
-        'def judge(messages, params):\n    return \'{"reason": "r", "label": "Correct"}\'\n'
-    )
+    (here / "judge.py").write_text('def judge(messages, params):\n    return \'{"reason": "r", "label": "Correct"}\'\n')
     judge = {"judge": "python/judge.py:judge"}
     for number in (1, 2):
         small.start(output_dir=f"shards/{number}", shard=f"{number}/2", **judge)
@@ -256,9 +246,7 @@ def test_a_file_that_changed_between_shards_is_named(here: Path) -> None:
     for number, note in ((1, "say "), (2, "tell ")):
         (here / "note.txt").write_text(note)
         shards.append(str(hop.start(output_dir=f"shards/{number}", shard=f"{number}/2").folder))
-    with pytest.raises(
-        UsageError, match=r"note\.txt, which the code of the run reads, was not the same in shard 1/2"
-    ):
+    with pytest.raises(UsageError, match=r"note\.txt, which the code of the run reads, was not the same in shard 1/2"):
         assay.merge(shards, "merged")
 
 
@@ -267,9 +255,7 @@ def test_data_that_changed_since_is_named_before_a_line_is_copied(here: Path) ->
     make_files(task, here)
     shards = make_shards(task, 2)
     (here / "docs.jsonl").write_text((here / "docs.jsonl").read_text().replace("q1", "q01"))
-    with pytest.raises(
-        UsageError, match="asked something else than their command asks now: .* changed since"
-    ):
+    with pytest.raises(UsageError, match="asked something else than their command asks now: .* changed since"):
         assay.merge(shards, "merged")
     assert not Path("merged").exists()
 
@@ -285,9 +271,7 @@ def test_an_output_folder_with_this_run_is_refused(here: Path) -> None:
             assay.merge(shards, taken)
     assay.merge(shards, "merged")
     path = here / "t.yaml"
-    path.write_text(
-        path.read_text().replace("metric: exact_match", "metric: exact_match\n  ignore_case: true")
-    )
+    path.write_text(path.read_text().replace("metric: exact_match", "metric: exact_match\n  ignore_case: true"))
     for number in (1, 2):
         task.start(output_dir=f"shards/{number}", shard=f"{number}/2")
     with pytest.raises(UsageError, match="was merged from these shards before one of them was continued"):

@@ -270,9 +270,7 @@ def test_a_judge_of_ones_own_that_raises_is_named_with_its_line(lab: Path) -> No
 
 def test_nothing_is_calibrated_by_a_judge_without_a_verdict(lab: Path) -> None:
     (lab / "jm.py").write_text(BOOM)
-    labels = [
-        {"question": "a?", "reference": "b", "response": "b", "label": right} for right in (True, False)
-    ]
+    labels = [{"question": "a?", "reference": "b", "response": "b", "label": right} for right in (True, False)]
     write_docs(lab / "labels.jsonl", labels)
     words = ["judge", "calibrate", "--labels", "labels.jsonl", "--judge", "python/jm.py:boom"]
     ended = run_here([*words, "--output-dir", "out"], lab)

@@ -79,8 +79,7 @@ def folder(tmp_path: Path) -> Path:
     hoplet.mkdir(parents=True)
     (hoplet / "Hop.py").write_text(HOP)
     rows = [
-        {"id": n, "tag": f"of {SECRET}", "text": doc["question"], "expected_text": right}
-        for n, doc in enumerate(docs)
+        {"id": n, "tag": f"of {SECRET}", "text": doc["question"], "expected_text": right} for n, doc in enumerate(docs)
     ]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "evaluate.py").write_text(EVALUATE)
@@ -189,10 +188,7 @@ def test_variables_with_ordinary_words_change_nothing(folder: Path) -> None:
     assert (plain.code, named.code) == (0, 0)
     samples = [next((folder / out).rglob("samples_*.jsonl")).read_bytes() for out in ("plain", "named")]
     assert samples[0] == samples[1]
-    calls = [
-        next((folder / out).glob("assay/*/calls.jsonl")).read_text().splitlines()
-        for out in ("plain", "named")
-    ]
+    calls = [next((folder / out).glob("assay/*/calls.jsonl")).read_text().splitlines() for out in ("plain", "named")]
     replies = [sorted(str(json.loads(line).get("response")) for line in lines) for lines in calls]
     assert replies[0] == replies[1]
 
@@ -231,13 +227,8 @@ def test_checks_of_a_pipeline_show_no_part_of_a_secret_that_they_cut(tmp_path: P
     (tmp_path / "g.yaml").write_text(
         "inputs: [name]\nsteps:\n  - {id: g, type: code, code: 'def main(name): return name'}\n"
     )
-    tests = [
-        {"id": f"a{n}", "name": "x", "expected_output": f"contains:{'z' * n}{CUT_SECRET}"}
-        for n in range(30, 90)
-    ]
-    tests += [
-        {"id": f"{'i' * n}{CUT_SECRET}", "name": "x", "expected_output": "y"} for n in range(1975, 2000)
-    ]
+    tests = [{"id": f"a{n}", "name": "x", "expected_output": f"contains:{'z' * n}{CUT_SECRET}"} for n in range(30, 90)]
+    tests += [{"id": f"{'i' * n}{CUT_SECRET}", "name": "x", "expected_output": "y"} for n in range(1975, 2000)]
     (tmp_path / "t_basic.jsonl").write_text("".join(json.dumps(test) + "\n" for test in tests))
     words = ("-m", "assay", "pipeline", "g.yaml", "--testset", "t_basic.jsonl", "--output-dir", "out")
     done = python(tmp_path, (*words, "--outfile", "out/lab.csv"), {"SOME_TOKEN": CUT_SECRET})

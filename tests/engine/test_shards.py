@@ -178,15 +178,11 @@ def test_two_shards_do_not_share_an_output_folder(here: Path) -> None:
     task = small_run("task")
     make_files(task, here)
     run = task.start(output_dir="one", shard="1/2").folder
-    with pytest.raises(
-        UsageError, match=f"one has shard 1/2 of this run: {run}. Each shard needs an output folder"
-    ):
+    with pytest.raises(UsageError, match=f"one has shard 1/2 of this run: {run}. Each shard needs an output folder"):
         task.start(output_dir="one", shard="2/2")
     with pytest.raises(UsageError, match="shard 1/2 of this run: .* such as one/shard-1"):
         task.start(output_dir="one", shard="1/4", fresh=True)
-    with pytest.raises(
-        UsageError, match="one has shard 1/2 of this run, not the whole run: .* Pass --shard 1/2"
-    ):
+    with pytest.raises(UsageError, match="one has shard 1/2 of this run, not the whole run: .* Pass --shard 1/2"):
         task.start(output_dir="one")
     whole = task.start(output_dir="all").folder
     with pytest.raises(UsageError, match=f"all has the whole run: {whole}. A shard needs an output folder"):
@@ -205,9 +201,8 @@ def test_lists_comparisons_and_gates_say_that_a_run_is_a_shard(here: Path) -> No
     gate = ["gate", "part", "--require", "exact_match >= 0.2"]
     undecided = run_here(gate, here)
     assert undecided.returncode == 4
-    assert (
-        "is shard 1/2 of its run, not the whole run. Decide about the merged run"
-        in undecided.stdout.replace("\n", " ")
+    assert "is shard 1/2 of its run, not the whole run. Decide about the merged run" in undecided.stdout.replace(
+        "\n", " "
     )
     assert run_here([*gate, "--allow-missing"], here).returncode == 0
 
@@ -218,9 +213,7 @@ def test_a_shard_is_scored_again_as_a_shard(here: Path) -> None:
     make_files(task, here)
     run = task.start(shard="2/2")
     path = here / "t.yaml"
-    path.write_text(
-        path.read_text().replace("- metric: exact_match", "- metric: exact_match\n  ignore_case: true")
-    )
+    path.write_text(path.read_text().replace("- metric: exact_match", "- metric: exact_match\n  ignore_case: true"))
     done = run_here(["rescore", "out"], here)
     assert done.returncode == 0, done.stderr
     assert "shard 2 of 2: 4 of 8 cases" in done.stderr

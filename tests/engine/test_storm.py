@@ -28,9 +28,7 @@ def test_storm_shrinks_concurrency_and_calm_restores_it(tmp_path: Path) -> None:
             assert started.wait_for(lambda: open_now(server) == 16)
             server.behave(**STORM)
             # From then on few requests are open at once, whichever of them is looked at.
-            assert started.wait_for(
-                lambda: max(seen.in_flight for seen in server.stats().requests[-20:]) <= 8
-            )
+            assert started.wait_for(lambda: max(seen.in_flight for seen in server.stats().requests[-20:]) <= 8)
             server.behave(**CALM)
             assert started.wait_for(lambda: job.count("calls") >= 250)
             server.behave(held=True)

@@ -140,9 +140,7 @@ def test_a_report_that_cannot_be_printed_is_told_in_a_sentence(folder: Path) -> 
     """The run is finished, and the exit code says that the command is to be repeated."""
     done = assay_by_shell(folder, short("plain"), ">/dev/full")
     assert done.returncode == 3
-    assert (
-        "cannot print the report: No space left on device. The files of the run are complete" in done.stderr
-    )
+    assert "cannot print the report: No space left on device. The files of the run are complete" in done.stderr
     assert "Traceback" not in done.stderr
     assert counts(folder) == (6, 0)
     listed = assay_by_shell(folder, "runs out", ">/dev/full")

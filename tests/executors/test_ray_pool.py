@@ -78,9 +78,7 @@ class HeldCluster(RayCluster):
 
     @property
     def ray(self) -> Any:
-        return SimpleNamespace(
-            put=lambda plan: plan, kill=lambda actor, no_restart=True: self.killed.append(actor)
-        )
+        return SimpleNamespace(put=lambda plan: plan, kill=lambda actor, no_restart=True: self.killed.append(actor))
 
     async def is_connected(self) -> bool:
         return self._connected

@@ -25,9 +25,7 @@ def spec_on_ray() -> RunSpec:
     return assay.spec("hop", target="hop.py:hop", data="rows.jsonl", executor="ray", output_dir="out")
 
 
-def test_a_run_that_is_stopped_before_ray_starts_starts_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_stopped_before_ray_starts_starts_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by Ctrl-C in a suite that computes, while the run's thread still reads the data."""
     monkeypatch.chdir(tmp_path)
     told: list[Event] = []
@@ -53,9 +51,7 @@ def test_ray_that_does_not_start_is_told_in_a_sentence(monkeypatch: pytest.Monke
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", too_slow)
     cluster = RayCluster(RaySettings(address="local"))
-    with pytest.raises(
-        ExecutorRefused, match="Ray cannot be used on this machine: The current node timed out"
-    ):
+    with pytest.raises(ExecutorRefused, match="Ray cannot be used on this machine: The current node timed out"):
         asyncio.run(cluster.connect())
     asyncio.run(cluster.leave())
 

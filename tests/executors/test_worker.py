@@ -75,9 +75,7 @@ def _build() -> WorkerParts:
     return WorkerParts(NoCases(), {})
 
 
-def test_a_driver_that_connects_again_learns_of_all_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_that_connects_again_learns_of_all_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message about them may have been lost with the connection, and code that kept them opens them no more."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(code_files, "_open_lists", [])
@@ -102,11 +100,7 @@ def test_a_driver_that_connects_again_learns_of_all_files(
         await worker.hello(2)
         group = await worker.exchange(2, 1, [])
         await worker.close()
-        return [
-            (message.file.path, message.file.written)
-            for message in group.messages
-            if isinstance(message, Opened)
-        ]
+        return [(message.file.path, message.file.written) for message in group.messages if isinstance(message, Opened)]
 
     assert asyncio.run(asyncio.wait_for(connect_twice(), 60)) == [(read, False), (written, True)]
 

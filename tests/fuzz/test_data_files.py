@@ -161,9 +161,7 @@ def test_all_task_data_is_read_when_unchanged(place: Path, pack: Callable[[bytes
                 plan_file(place, kind, pack(content), options)()
 
 
-@pytest.mark.parametrize(
-    ("kind", "content"), [("arrow", _arrow(ipc.new_file, BYTES)), ("parquet", _parquet(BYTES))]
-)
+@pytest.mark.parametrize(("kind", "content"), [("arrow", _arrow(ipc.new_file, BYTES)), ("parquet", _parquet(BYTES))])
 def test_task_data_with_bytes_is_refused(place: Path, kind: str, content: bytes) -> None:
     with pytest.raises(InputError, match="a value is of type bytes, expected text"):
         plan_file(place, kind, content, {})()

@@ -56,9 +56,7 @@ CHAT_REPLIES: list[dict[str, Any]] = [
     {"error": {"message": "no", "code": "x"}},
     EMBEDDINGS,
 ]
-COMPLETIONS = {
-    "": {"model": "m", "choices": [CHOICE | {"text": "abc", "logprobs": LOGPROBS}], "usage": USAGE}
-}
+COMPLETIONS = {"": {"model": "m", "choices": [CHOICE | {"text": "abc", "logprobs": LOGPROBS}], "usage": USAGE}}
 # By path: /tokenize and its neighbours are asked for likelihoods.
 WITH_TOKENIZER = COMPLETIONS | {
     "/tokenizer_info": {"bos_token": "<s>", "eos_token": "</s>"},
@@ -162,9 +160,7 @@ def response(random: Random, body: bytes) -> bytes:
 def pieces_of(random: Random, data: bytes) -> list[bytes]:
     """The bytes cut at random places."""
     places = sorted(random.randrange(len(data) + 1) for _ in range(random.choice([0, 1, 4])))
-    return [
-        data[start:end] for start, end in zip([0, *places], [*places, len(data)], strict=True) if end > start
-    ]
+    return [data[start:end] for start, end in zip([0, *places], [*places, len(data)], strict=True) if end > start]
 
 
 class Replies:
@@ -188,9 +184,7 @@ def odd_replies(random: Random, replies: dict[str, Any]) -> dict[str, list[bytes
     if random.random() < 0.03:
         return {path: [fine(b'{"error": ' + b"[" * DEEP)] for path in replies}
     whole = {
-        path: response(random, json.dumps(reply).encode())
-        if path == changed
-        else fine(json.dumps(reply).encode())
+        path: response(random, json.dumps(reply).encode()) if path == changed else fine(json.dumps(reply).encode())
         for path, reply in replies.items()
     }
     return {path: pieces_of(random, data) for path, data in whole.items()}
@@ -289,9 +283,7 @@ def test_a_provider_reads_a_reply_or_fails_the_call(random: Random) -> None:
 SERVICE = {
     "": {},
     "/search": {"hits": [{"id": "1", "text": "x", "score": 0.5, "sources": ["D1:1"], "trace": {"a": 1}}]},
-    "/items": {
-        "items": [{"id": "1", "text": "x", "session": "s", "date": "2024-01-01", "metadata": {"a": 1}}]
-    },
+    "/items": {"items": [{"id": "1", "text": "x", "session": "s", "date": "2024-01-01", "metadata": {"a": 1}}]},
 }
 
 

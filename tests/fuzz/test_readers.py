@@ -124,9 +124,7 @@ class Input(NamedTuple):
 MEMORY = {"memory": ["bm25"], "no_answer": True}
 COURT = {"baseline": ["bm25"], "judge": "offline"}
 INPUTS = {
-    "task": Input(
-        EXAMPLES / "task", ("quickstart.yaml", "questions.jsonl"), "task", {"tasks": ["quickstart.yaml"]}
-    ),
+    "task": Input(EXAMPLES / "task", ("quickstart.yaml", "questions.jsonl"), "task", {"tasks": ["quickstart.yaml"]}),
     "choices": Input(
         EXAMPLES / "task",
         ("multiple_choice.yaml", "choices.jsonl"),
@@ -169,12 +167,8 @@ INPUTS = {
         "memory-test",
         {"dataset": "plain", "data": "plain.json", **MEMORY},
     ),
-    "halumem": Input(
-        EXAMPLES / "memory", ("halumem.jsonl",), "memory-eval", {"dataset": "halumem.jsonl", **COURT}
-    ),
-    "samples": Input(
-        EXAMPLES / "memory-eval", ("june.json",), "memory-eval", {"dataset": "june.json", **COURT}
-    ),
+    "halumem": Input(EXAMPLES / "memory", ("halumem.jsonl",), "memory-eval", {"dataset": "halumem.jsonl", **COURT}),
+    "samples": Input(EXAMPLES / "memory-eval", ("june.json",), "memory-eval", {"dataset": "june.json", **COURT}),
 }
 
 
@@ -214,13 +208,9 @@ def test_a_run_over_changed_files_is_planned_or_refused(place: Path, random: Ran
     accept(lambda: plan(place, given, lambda data: mutated(random, data), name))
 
 
-PRICES = (
-    b"as_of: 2026-01-01\nmodels:\n  openai/gpt-x: {input: 1.5, output: 2}\n  'b/*': {input: 0.1, output: 0}\n"
-)
+PRICES = b"as_of: 2026-01-01\nmodels:\n  openai/gpt-x: {input: 1.5, output: 2}\n  'b/*': {input: 0.1, output: 0}\n"
 ENVIRONMENT = b'# keys\nexport OPENAI_API_KEY=\'a b\'\nHOP_KEY_x-y="q\\"r" # c\nANTHROPIC_API_KEY=z\n'
-LABELS = (
-    b'{"question": "q", "gold": "a", "answer": "b", "label": true, "votes": [true, false], "category": 1}\n'
-)
+LABELS = b'{"question": "q", "gold": "a", "answer": "b", "label": true, "votes": [true, false], "category": 1}\n'
 
 
 SETTINGS: dict[str, tuple[bytes, Callable[[Path], object]]] = {

@@ -216,9 +216,7 @@ def expression(random: Random, depth: int = 0) -> str:
     if kind == 5:
         return f"{inner}({expression(random, depth + 1)})"
     if kind < 8:
-        arguments = random.choice(
-            ["", "", f"({expression(random, depth + 1)})", "(attribute='a')", "(width=10**9)"]
-        )
+        arguments = random.choice(["", "", f"({expression(random, depth + 1)})", "(attribute='a')", "(width=10**9)"])
         return f"({inner} | {pick(random, FILTERS, LIKELY_FILTERS)}{arguments})"
     return f"({inner} {random.choice(OPERATORS)} {expression(random, depth + 1)})"
 
@@ -238,9 +236,7 @@ def block(random: Random, depth: int = 0) -> str:
 
 
 # What Python prints of objects that a template must not reach.
-_ESCAPED = re.compile(
-    "<module|<frame|<code object|<slot wrapper|<class '(?!jinja2.utils.Namespace|dict)|root:x:0"
-)
+_ESCAPED = re.compile("<module|<frame|<code object|<slot wrapper|<class '(?!jinja2.utils.Namespace|dict)|root:x:0")
 
 
 @fuzzed(250)

@@ -106,9 +106,7 @@ def request_bytes(random: Random, method: str, target: str, headers: list[str], 
     if random.random() < 0.2:
         headers.append(random.choice(ODD_HEADERS))
     if body or method == "POST":
-        headers.append(
-            f"Content-Length: {pick(random, LENGTHS, [len(body)]) if random.random() < 0.2 else len(body)}"
-        )
+        headers.append(f"Content-Length: {pick(random, LENGTHS, [len(body)]) if random.random() < 0.2 else len(body)}")
     lines = [f"{method} {target} HTTP/1.1", *headers, "Connection: close"]
     return "\r\n".join(lines).encode(errors="replace") + b"\r\n\r\n" + body
 
@@ -201,13 +199,7 @@ _FIELD = re.compile(
     r"""(?:query|form)(?:\.get|\.getall)?[\[(]"(\w+)"|^    (\w+): (?:str|int|bool|list)""", re.MULTILINE
 )
 KEYS = sorted(
-    {
-        name
-        for path in VIEW.rglob("*.py")
-        for names in _FIELD.findall(path.read_text())
-        for name in names
-        if name
-    }
+    {name for path in VIEW.rglob("*.py") for names in _FIELD.findall(path.read_text()) for name in names if name}
 )
 ADDRESSES = [path for _, path, _ in ROUTES if "live" not in path]
 TYPES = [
@@ -224,9 +216,7 @@ def address(random: Random) -> str:
     """An address of the view, with right and wrong names in it, and a query."""
 
     def name(match: re.Match[str]) -> str:
-        likely = {"run": RUNS, "index": ["0", "1"], "suite": ["task"], "name": ["view.js"]}.get(
-            match[1], ["x"]
-        )
+        likely = {"run": RUNS, "index": ["0", "1"], "suite": ["task"], "name": ["view.js"]}.get(match[1], ["x"])
         text = str(pick(random, TEXTS, likely))
         return quote(text, safe="") if random.random() < 0.3 else text
 
@@ -267,9 +257,7 @@ def test_the_view_answers_any_request_and_shows_no_file_outside(
                     token = f"&token={guard.page_token}" if has_token else "&token=%ff%ed%a0%80"
                     body = (form(random) + token).encode(errors="replace")
                     body += b"\xff\xfe" if random.random() < 0.1 else b""
-                    headers.append(
-                        f"Content-Type: {pick(random, TYPES, ['application/x-www-form-urlencoded'])}"
-                    )
+                    headers.append(f"Content-Type: {pick(random, TYPES, ['application/x-www-form-urlencoded'])}")
                 sent = request_bytes(random, method, address(random), headers, body)
                 answer = await exchange("127.0.0.1", port, sent)
                 assert not answer.startswith(b"HTTP/1.1 500"), sent

@@ -183,9 +183,7 @@ def write_results(folder: Path, kind: str) -> Path:
         (folder / "results.jsonl").write_bytes(lines(TEST, TEST | {"id": "b"}))
         return folder / "results.jsonl"
     else:
-        write = {"snapshot.json": write_snapshot, "eval.csv": write_csv, "compare.csv": write_comparison}[
-            kind
-        ]
+        write = {"snapshot.json": write_snapshot, "eval.csv": write_csv, "compare.csv": write_comparison}[kind]
         write(folder / f"x.{kind}")
         return folder / f"x.{kind}"
     return folder
@@ -214,9 +212,7 @@ def test_unchanged_result_folders_become_a_run(place: Path, kind: str) -> None:
 
 
 @fuzzed(50)
-def test_result_folders_of_memories_and_pipelines_become_a_run_or_a_sentence(
-    place: Path, random: Random
-) -> None:
+def test_result_folders_of_memories_and_pipelines_become_a_run_or_a_sentence(place: Path, random: Random) -> None:
     folder = place / "results"
     for each in (folder, place / "out"):
         shutil.rmtree(each, ignore_errors=True)

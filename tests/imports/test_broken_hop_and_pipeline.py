@@ -179,8 +179,7 @@ def test_a_broken_file_gives_a_sentence_and_no_run(
     [
         FLAT | {"hop_stats": "OK"},
         FLAT | {"hop_stats": {"status": 7, "execution_path": {"a": 1}, "retry_count": "many"}},
-        FLAT
-        | {"hop_stats": {"status": "OK", "execution_path": [{"step": {}, "op": None, "duration": "long"}]}},
+        FLAT | {"hop_stats": {"status": "OK", "execution_path": [{"step": {}, "op": None, "duration": "long"}]}},
         FLAT | {"hop_result": {"answer": 4}},
         FLAT | {"hop_result": '{"answer": NaN}'},
         FLAT | {"hop_result": "not JSON at all"},
@@ -194,9 +193,7 @@ def test_a_broken_file_gives_a_sentence_and_no_run(
     ],
     ids=lambda row: json.dumps(row)[-60:],
 )
-def test_odd_values_are_imported(
-    row: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_odd_values_are_imported(row: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Other tools write them. `assay show` reads the run."""
     path = tmp_path / "r.jsonl"
     path.write_bytes(lines(row))

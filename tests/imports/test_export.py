@@ -25,9 +25,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "lm_eval" / "out"
 def numbers(run: Run) -> dict[tuple[str, str, str], tuple[Any, ...]]:
     """Every number of a report, by entry, metric and filter."""
     assert run.report is not None
-    return {
-        (entry.name, metric.name, metric.filter): _values(metric) for entry, metric in run.report.metrics()
-    }
+    return {(entry.name, metric.name, metric.filter): _values(metric) for entry, metric in run.report.metrics()}
 
 
 def _values(metric: Metric) -> tuple[Any, ...]:
@@ -232,9 +230,7 @@ def test_repeats_of_an_evaluation_become_epochs(tmp_path: Path) -> None:
 def test_exports_of_a_memory_test_have_each_question_once(tmp_path: Path) -> None:
     """A conversation asks a question in several tests, of which the last one counts. The others are named as lost."""
     data = Path(__file__).parents[2] / "examples/memory/talks.json"
-    spec = assay.spec(
-        "memory-test", data=str(data), memory=["bm25"], no_answer=True, output_dir=str(tmp_path / "run")
-    )
+    spec = assay.spec("memory-test", data=str(data), memory=["bm25"], no_answer=True, output_dir=str(tmp_path / "run"))
     run = assay.run(spec)
     recall = run["evidence_recall"]
     for name in ("inspect", "lm-eval"):

@@ -78,9 +78,7 @@ def tables(report: Report | None, *without: str) -> list[list[Table]]:
 @pytest.mark.parametrize(
     ("wrapper", "lost"), [("flat", ["seconds"]), ("view", ["seconds", "operators"])], ids=["flat", "view"]
 )
-def test_every_number_is_that_of_the_batch(
-    wrapper: str, lost: list[str], batch: Batch, tmp_path: Path
-) -> None:
+def test_every_number_is_that_of_the_batch(wrapper: str, lost: list[str], batch: Batch, tmp_path: Path) -> None:
     """Metrics with their intervals, slices, counts and differing rows, for two profiles."""
     batch.profiles("fast", "careful")
     run = batch.run(wrapper=wrapper)
@@ -99,9 +97,7 @@ def test_every_number_is_that_of_the_batch(
 
 
 @pytest.mark.parametrize("wrapper", ["flat", "view"])
-def test_compare_pairs_an_imported_batch_with_a_batch_of_assay(
-    wrapper: str, batch: Batch, tmp_path: Path
-) -> None:
+def test_compare_pairs_an_imported_batch_with_a_batch_of_assay(wrapper: str, batch: Batch, tmp_path: Path) -> None:
     run = batch.run(wrapper=wrapper)
     imported = api.import_results(run.files[0], str(tmp_path / "imported"))
     (comparison,) = api.compare(str(run.folder), str(imported.folder)).comparisons
@@ -148,9 +144,7 @@ def test_times_and_steps_come_from_the_log_of_the_observer(batch: Batch, tmp_pat
     assert all(record.data["timestamp"] > started for record in steps)
 
 
-def test_a_step_without_details_is_shown(
-    batch: Batch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_step_without_details_is_shown(batch: Batch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = batch.run()
     (batch.out / "observer.jsonl").unlink()
     imported = api.import_results(run.files[0], str(tmp_path / "imported"))
@@ -267,9 +261,7 @@ def exported_again(run: api.Run, folder: Path) -> api.Run:
 
 @pytest.mark.parametrize("profiles", [["fast"], ["fast", "careful"]], ids=len)
 @pytest.mark.parametrize("wrapper", ["flat", "view"])
-def test_an_exported_batch_keeps_every_number(
-    wrapper: str, profiles: list[str], batch: Batch, tmp_path: Path
-) -> None:
+def test_an_exported_batch_keeps_every_number(wrapper: str, profiles: list[str], batch: Batch, tmp_path: Path) -> None:
     """Of a batch of assay and of an imported one. A log names no profile, so several profiles lose their times."""
     batch.profiles(*profiles)
     run = batch.run(wrapper=wrapper)
@@ -285,9 +277,7 @@ def test_an_exported_batch_keeps_every_number(
             assert entry == native_entry
         (comparison, *_) = api.compare(str(run.folder), str(imported.folder)).comparisons
         assert (comparison.paired, comparison.only_base.count, comparison.only_new.count) == (10, 0, 0)
-        assert [case.answer for case in RunCases(imported.folder)] == [
-            case.answer for case in RunCases(run.folder)
-        ]
+        assert [case.answer for case in RunCases(imported.folder)] == [case.answer for case in RunCases(run.folder)]
     assert bool(lost) == any(name.startswith("times") for name in api.export(run, "hop", tmp_path / "x").lost)
 
 

@@ -65,9 +65,7 @@ def value(name: str, content: Any) -> Callable[[Path], Path]:
 
 def lines(name: str, *items: Any) -> Callable[[Path], Path]:
     """A builder of one JSON lines file. An item of bytes is written as it is."""
-    return text(
-        name, b"\n".join(item if isinstance(item, bytes) else json.dumps(item).encode() for item in items)
-    )
+    return text(name, b"\n".join(item if isinstance(item, bytes) else json.dumps(item).encode() for item in items))
 
 
 def promptfoo(name: str, results: Any) -> Callable[[Path], Path]:
@@ -172,8 +170,7 @@ def empty_folder(folder: Path) -> Path:
 
 YAML_HEAD = "evalId: e\nresults:\n"
 BOMB = YAML_HEAD + "".join(
-    f"  a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10 if level else ['x'] * 10)}]\n"
-    for level in range(12)
+    f"  a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10 if level else ['x'] * 10)}]\n" for level in range(12)
 )
 FILES: dict[str, tuple[Callable[[Path], Path], str]] = {
     # Any file
@@ -343,9 +340,7 @@ ODD_VALUES: list[Any] = [None, True, -1, 1e308, 10**40, float("nan"), "", "x", [
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name[:12])
-def test_file_with_other_values_at_random_places_is_read_or_gets_a_sentence(
-    source: Path, tmp_path: Path
-) -> None:
+def test_file_with_other_values_at_random_places_is_read_or_gets_a_sentence(source: Path, tmp_path: Path) -> None:
     random = Random(source.name)
     outcomes = set()
     for number in range(20):

@@ -44,9 +44,7 @@ def test_numbers_are_those_of_the_log(name: str, tmp_path: Path) -> None:
     several = len({result.get("reducer") for result in results}) > 1
     checked = 0
     for result in results:
-        title = (
-            result["name"] if result["name"] == result["scorer"] else f"{result['scorer']}.{result['name']}"
-        )
+        title = result["name"] if result["name"] == result["scorer"] else f"{result['scorer']}.{result['name']}"
         part = result["reducer"] if several else ""
         main = "accuracy" if "accuracy" in result["metrics"] else "mean"
         metric = run.metric(title, filter=part)

@@ -25,10 +25,7 @@ def test_numbers_are_those_of_the_results_file(name: str, tmp_path: Path) -> Non
         assert (metric.value, metric.stderr) == (file_value, None if file_error == "N/A" else file_error)
     listed = {(entry.name, f"{metric.name},{metric.filter}") for entry, metric in run.report.metrics()}
     in_file = {
-        (task, key)
-        for task, values in numbers.items()
-        for key in values
-        if "," in key and "_stderr," not in key
+        (task, key) for task, values in numbers.items() for key in values if "," in key and "_stderr," not in key
     }
     assert listed == in_file
 

@@ -26,9 +26,7 @@ ONLY_NATIVE = ("errors", "dropped_citations", "replies_without_json")
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Samples:
     """Three small samples."""
-    return Samples(
-        tmp_path_factory.mktemp("native") / "samples", *(sample(name) for name in ("s1", "s2", "s3"))
-    )
+    return Samples(tmp_path_factory.mktemp("native") / "samples", *(sample(name) for name in ("s1", "s2", "s3")))
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +37,7 @@ def native(samples: Samples) -> api.Run:
 
 def copied(native: api.Run, folder: Path, baseline: str = "bm25") -> Path:
     """Return a copy of the files of one baseline, which a test may change."""
-    (path,) = [
-        path
-        for path in native.files
-        if path.name == "aggregate_metrics.json" and path.parent.name == baseline
-    ]
+    (path,) = [path for path in native.files if path.name == "aggregate_metrics.json" and path.parent.name == baseline]
     return Path(shutil.copytree(path.parent, folder / baseline))
 
 
@@ -70,9 +64,7 @@ def test_numbers_are_those_of_the_native_run(
     assert run.summary.ok == native.summary.ok == 9
 
 
-def test_compare_pairs_every_score_with_the_native_run(
-    native: api.Run, samples: Samples, tmp_path: Path
-) -> None:
+def test_compare_pairs_every_score_with_the_native_run(native: api.Run, samples: Samples, tmp_path: Path) -> None:
     run = api.import_results(samples.out, str(tmp_path), data=samples.folder / "data")
     comparisons = api.compare([native, run]).comparisons
     assert [each.paired for each in comparisons] == [3, 3, 3]
@@ -181,9 +173,7 @@ def first_eval(**counts: Any) -> Callable[[list[dict[str, Any]]], object]:
         ("qa_records.jsonl", lambda values: values.append(values[0]), ":10 repeats "),
         (
             "session_records.jsonl",
-            lambda values: values.__setitem__(
-                slice(None), [each for each in values if each["sample_id"] != "s2"]
-            ),
+            lambda values: values.__setitem__(slice(None), [each for each in values if each["sample_id"] != "s2"]),
             "session_records.jsonl lacks 1 sample (s2)",
         ),
     ],
@@ -329,9 +319,7 @@ def test_data_of_other_samples_is_refused(
 # Export
 
 
-def test_an_exported_run_is_imported_with_the_same_numbers(
-    native: api.Run, samples: Samples, tmp_path: Path
-) -> None:
+def test_an_exported_run_is_imported_with_the_same_numbers(native: api.Run, samples: Samples, tmp_path: Path) -> None:
     """Native, imported, and imported again. The lines of the files stay the same."""
     run = native
     for number in range(3):

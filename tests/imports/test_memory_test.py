@@ -436,9 +436,7 @@ def test_an_exported_run_of_sage_is_imported_with_the_same_numbers(tmp_path: Pat
     assert answers_of(ours) == answers_of(theirs)
 
 
-def test_a_run_whose_files_were_changed_is_not_exported(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_whose_files_were_changed_is_not_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     talks = Talks(tmp_path)
     run = talks.run(no_answer=True)
     (path,) = [path for path in run.files if path.name == "0000.json"]

@@ -76,10 +76,7 @@ def test_cases_are_those_of_the_run(lab: PipelineLab) -> None:
     run = run_all(lab)
     imported = api.import_results(run.folder / "results.jsonl", "imported")
     for native, read in zip(RunCases(run.folder), RunCases(imported.folder), strict=True):
-        ends = [
-            replace(view.end, failure=None, usage=None, calls=0, seconds=0, lines=[])
-            for view in (native, read)
-        ]
+        ends = [replace(view.end, failure=None, usage=None, calls=0, seconds=0, lines=[]) for view in (native, read)]
         assert ends[0] == ends[1]
         scores = [
             [(score.part, score.status, score.value, score.data["gold"]) for score in view.scores]
@@ -182,9 +179,7 @@ def write_snapshot(path: Path) -> None:
 
 def write_csv(path: Path) -> None:
     """The CSV file that Prompt Lab's `eval` writes."""
-    columns = (
-        "id,variant,overall_score,must_have_pass,rule_violations,judge_feedback,execution_time,output__text"
-    )
+    columns = "id,variant,overall_score,must_have_pass,rule_violations,judge_feedback,execution_time,output__text"
     rows = [
         f"{one['sample_id']},short,{one['overall_score']},{int(bool(one['must_have_pass']))},"
         f"{','.join(one['rule_violations'])},{one['judge_feedback']},1.5,hi"  # type: ignore[arg-type]

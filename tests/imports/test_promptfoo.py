@@ -49,13 +49,9 @@ def test_counts_are_those_of_promptfoo(name: str, tmp_path: Path, output: dict[s
 
 def test_all_three_files_give_the_same_cases(tmp_path: Path) -> None:
     runs = [imported(GOLDEN / name, tmp_path) for name in FILES]
-    cases = [
-        [(c.key, c.subject, c.label, c.answers, c.tags, [*c.scores.items()]) for c in run.cases()]
-        for run in runs
-    ]
+    cases = [[(c.key, c.subject, c.label, c.answers, c.tags, [*c.scores.items()]) for c in run.cases()] for run in runs]
     without_index = [
-        [(*case[:5], [(name, score.value, score.reason) for name, score in case[5]]) for case in each]
-        for each in cases
+        [(*case[:5], [(name, score.value, score.reason) for name, score in case[5]]) for case in each] for each in cases
     ]
     assert without_index[0] == without_index[1] == without_index[2]
     assert len(cases[0]) == 16

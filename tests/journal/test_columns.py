@@ -85,9 +85,7 @@ class Writer:
         status = failure.status if failure else "ok"
         tags = tuple(self.draw.sample(["a", "b", "category:2"], self.draw.randrange(3)))
         end = End(*head, ASK, number, status, [], failure, usage, 2, 0.5 * number, "label", tags)
-        records = [
-            Record(*head, number, "answer", f"q{part}", part) for part in range(self.draw.randrange(3))
-        ]
+        records = [Record(*head, number, "answer", f"q{part}", part) for part in range(self.draw.randrange(3))]
         if records and self.draw.random() < 0.5:
             end.lines.extend(journal.write_records(records[:1])[0])
             records = records[1:]
@@ -198,9 +196,7 @@ def test_a_commit_that_is_half_written_is_read_when_it_is_complete(tmp_path: Pat
     check(columns, folder, "rows")
 
 
-def test_a_reader_is_told_how_much_of_the_journal_was_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_is_told_how_much_of_the_journal_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "BLOCK_BYTES", 500)
     folder = tmp_path / "run"
     Writer(folder, 3).write(200)

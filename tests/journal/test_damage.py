@@ -44,9 +44,7 @@ def folder(tmp_path: Path) -> Path:
         request = Request(model="m", prompt=f"é{index}")
         journal.call(Call(*key, ASK, 1, "hash", 0, request, Response(f"ü{index}", "stop", Usage(7, 5))))
         step = end(index, ASK)
-        step.lines.extend(
-            journal.write_records([Record(*key, 1, "step", "a", data={"text": f"ö{index}"})])[0]
-        )
+        step.lines.extend(journal.write_records([Record(*key, 1, "step", "a", data={"text": f"ö{index}"})])[0])
         journal.end_case(step, [Record(*key, 1, "answer", data=[[f"ä{index}"]])])
         journal.end_scoring(end(index, SCORER), [Score(*key, SCORER, "exact_match", "first", value=1.0)])
     journal.close()
@@ -138,9 +136,7 @@ def test_lines_in_another_order_return_to_their_place(
             assert cases[index] == intact[index]
 
 
-def test_a_line_of_another_run_is_not_believed(
-    folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_line_of_another_run_is_not_believed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Its checksum starts from the id of the other run."""
     other = tmp_path_factory.mktemp("other")
     journal = Journal(other, [SCORER], [], run="another")

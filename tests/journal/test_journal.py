@@ -188,9 +188,7 @@ def test_a_secret_that_is_a_word_of_the_journal_leaves_its_lines_readable(tmp_pa
     journal = open_journal(tmp_path, [secret, key, "12345678", "response"])
     failure = Failure(secret, f"{secret} fails", http=12345678)
     request = Request(model="m", messages=[{"role": "user", "content": secret, secret: key}])
-    journal.call(
-        Call(0, secret, "set", "m", ASK, 1, secret, 12345678, request, Response(f"my response: {secret}"))
-    )
+    journal.call(Call(0, secret, "set", "m", ASK, 1, secret, 12345678, request, Response(f"my response: {secret}")))
     ended = End(0, "k0", "set", "m", ASK, 1, "subject_error", [], failure, calls=12345678)
     data = {secret: [secret, 12345678], key: "12345678"}
     journal.end_case(ended, [Record(0, "k0", "set", "m", 1, "answer", data=data)])
@@ -257,9 +255,7 @@ def test_label_and_tags_stand_on_the_end_of_asking(tmp_path: Path) -> None:
     """They are read back with the end, whether or not it has a line of its own."""
     journal = open_journal(tmp_path)
     for index, records in enumerate([[record(0)], []]):
-        named = End(
-            index, f"k{index}", "set", "m", ASK, 1, "ok", [], label=f"row {index}", tags=("easy", "de")
-        )
+        named = End(index, f"k{index}", "set", "m", ASK, 1, "ok", [], label=f"row {index}", tags=("easy", "de"))
         journal.end_case(named, records)
     for index in range(2):
         ended = journal.reader.end(index)
@@ -407,9 +403,7 @@ def test_after_a_failed_sync_no_message_says_that_all_replies_are_saved(tmp_path
     file = JournalFile(tmp_path / "calls.jsonl", run="5f0c")
     file._sync_error = OSError(errno.ENOSPC, "No space left on device")
     file.add(Record(0, "key", "set", "m", 1, "answer", data="x"))
-    with pytest.raises(
-        StopRun, match=r"No space left on device\. Replies that were written before are saved"
-    ) as stop:
+    with pytest.raises(StopRun, match=r"No space left on device\. Replies that were written before are saved") as stop:
         file.write()
     assert not isinstance(stop.value, DiskFull)
     file.close()

@@ -140,9 +140,7 @@ def test_a_run_of_several_pages_continues_with_the_index_that_its_lines_have(tmp
 
 def call(index: int) -> Call:
     """Return the only call of a case."""
-    return Call(
-        index, f"{index:016x}", "set", "model", ASK, 1, "hash", 0, response=Response(f"reply {index}")
-    )
+    return Call(index, f"{index:016x}", "set", "model", ASK, 1, "hash", 0, response=Response(f"reply {index}"))
 
 
 def end_case(journal: Journal, index: int) -> None:

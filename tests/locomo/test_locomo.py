@@ -78,29 +78,20 @@ def test_segments_of_four_categories(conversations: Conversations) -> None:
         ("segments", "1234", 8494),
     ],
 )
-def test_all_answers_of_all_tests(
-    conversations: Conversations, rule: str, categories: str, answers: int
-) -> None:
+def test_all_answers_of_all_tests(conversations: Conversations, rule: str, categories: str, answers: int) -> None:
     """What a run of all ten asks by each rule, with and without category 5."""
     tests = (
         test
         for each in conversations.values()
-        for test in plan_tests(
-            each, ScheduleOptions(trigger=rule, segments=10, final=False, categories=categories)
-        )
+        for test in plan_tests(each, ScheduleOptions(trigger=rule, segments=10, final=False, categories=categories))
     )
     assert sum(test.visible for test in tests) == answers
 
 
 @pytest.mark.parametrize(("categories", "questions"), [("1234", 1540), ("12345", 1986)])
-def test_every_question_is_asked_at_the_end(
-    conversations: Conversations, categories: str, questions: int
-) -> None:
+def test_every_question_is_asked_at_the_end(conversations: Conversations, categories: str, questions: int) -> None:
     """Also the four without evidence, and each of them once."""
-    tests = [
-        plan_tests(each, ScheduleOptions(ask="at-end", categories=categories))
-        for each in conversations.values()
-    ]
+    tests = [plan_tests(each, ScheduleOptions(ask="at-end", categories=categories)) for each in conversations.values()]
     assert {len(each) for each in tests} == {1}
     assert sum(each[0].visible for each in tests) == questions
 
@@ -155,9 +146,7 @@ def test_the_whole_standard_set_can_be_asked_at_the_end(conversations: Conversat
 
 def test_adversarial_answers_are_no_references(conversations: Conversations) -> None:
     """Two of 446 questions of category 5 have an answer too, which is kept."""
-    adversarial = [
-        question for each in conversations.values() for question in each.questions if question.abstention
-    ]
+    adversarial = [question for each in conversations.values() for question in each.questions if question.abstention]
     assert len(adversarial) == 446
     assert [question.reference for question in adversarial if question.reference is not None] == ["No", "No"]
 

@@ -30,9 +30,7 @@ def nearness(said: list[str], question: str, prior: int = 10) -> list[float]:
 
 
 @given(st.lists(texts, min_size=1, max_size=12), texts.filter(lambda text: letters(text).any()), st.data())
-def test_scores_are_cosines_after_the_mean_is_taken_away(
-    said: list[str], question: str, data: st.DataObject
-) -> None:
+def test_scores_are_cosines_after_the_mean_is_taken_away(said: list[str], question: str, data: st.DataObject) -> None:
     """However the messages were cut into packets, and whatever was asked between."""
     memory, whole = dense.make(around()), messages(*said)
     cut, k = data.draw(st.integers(0, len(said))), data.draw(st.integers(1, 14))

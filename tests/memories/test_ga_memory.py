@@ -46,9 +46,7 @@ def test_what_was_found_is_recent_again() -> None:
         return [(found.item.id, found.score) for found in await find(memory, "?", 3)]
 
     ranked = asyncio.run(work())
-    assert dict(ranked) == pytest.approx(
-        {"D1:3": 0.6 + 1 + 0.1, "D1:1": 1 + 0.5 + 0.1, "D1:2": 0 + 0.5 + 0.1}
-    )
+    assert dict(ranked) == pytest.approx({"D1:3": 0.6 + 1 + 0.1, "D1:1": 1 + 0.5 + 0.1, "D1:2": 0 + 0.5 + 0.1})
 
 
 def reflected(*replies: str, **options: Any) -> tuple[list[MemoryItem], Placed]:
@@ -67,9 +65,7 @@ def test_a_session_that_matters_leads_to_insights() -> None:
     items, model = reflected("q1\nq2", "i1\ni2", "9", "9", recent=2, reflect_at=0.3)
     assert [(item.id, item.text) for item in items[3:]] == [("insight:1", "i1"), ("insight:2", "i2")]
     assert {item.sources for item in items[3:]} == {("D1:1", "D1:3", "D1:2")}
-    assert {(item.kind, item.session, item.date) for item in items[3:]} == {
-        ("ga_insight", "D1", "2023-05-08")
-    }
+    assert {(item.kind, item.session, item.date) for item in items[3:]} == {("ga_insight", "D1", "2023-05-08")}
     asked = [messages[1]["content"] for messages, _ in model.asked]
     assert "<statements>\nb\nc\n</statements>" in asked[3]
     assert "<statements>\na\nc\nb\n</statements>" in asked[4]

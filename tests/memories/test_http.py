@@ -78,9 +78,7 @@ def make(url: str, **options: Any) -> http.HttpMemory:
         return "http://127.0.0.1:7/v1"
 
     context = around(Model(), url=url, **options)
-    return http.make(
-        MemoryContext(context.ask, context.embed, base_url, context.folder, context.rng, context.options)
-    )
+    return http.make(MemoryContext(context.ask, context.embed, base_url, context.folder, context.rng, context.options))
 
 
 TOLD = Message("D1:1", "user: hi", "Ann", "S1", "2024-01-02", (Turn("user", "hi"),))
@@ -174,9 +172,7 @@ def test_a_key_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch) -> None
         make("http://127.0.0.1:1", key="OTHER_KEY")
 
 
-@pytest.mark.parametrize(
-    "url", ["", "127.0.0.1:80", "ftp://x", "http://user:secret@host", "http://host?key=1"]
-)
+@pytest.mark.parametrize("url", ["", "127.0.0.1:80", "ftp://x", "http://user:secret@host", "http://host?key=1"])
 def test_a_url_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match="url=…"):
         make(url)
@@ -205,9 +201,7 @@ def test_a_refusal_is_a_fault_of_the_service(status: int) -> None:
     assert len(requests.seen) == 1
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"<html>", b'{"hits": [{"id": 1, "text": "a"}]}', b'{"hits": {}}', b"{}"]
-)
+@pytest.mark.parametrize("body", [b"", b"<html>", b'{"hits": [{"id": 1, "text": "a"}]}', b'{"hits": {}}', b"{}"])
 def test_a_reply_of_another_form_is_quoted(body: bytes) -> None:
     """With what is wrong in it."""
 
@@ -264,8 +258,6 @@ def test_a_reply_without_end_is_not_read(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_service_without_a_model_needs_none(tmp_path: Path) -> None:
     """It is told so by an empty address, and a run that only searches starts without --model."""
     with service(stored("a")) as requests:
-        run = Talks(tmp_path, talk()).run(
-            memory=["http"], memory_args={"url": requests.url}, model="", no_answer=True
-        )
+        run = Talks(tmp_path, talk()).run(memory=["http"], memory_args={"url": requests.url}, model="", no_answer=True)
     assert run.exit_code == 0
     assert {body["model_url"] for path, body, _ in requests.seen if path == "/memory/reset"} == {""}

@@ -47,9 +47,7 @@ def test_sessions_without_names_end_where_it_is_told() -> None:
 def test_what_is_said_by_somebody_whom_the_question_names_counts_more() -> None:
     """Any part of the speaker's name counts. Negative scores are not multiplied."""
     context = ConversationContext()
-    context.add(
-        [Message("1", "", "Anna Li"), Message("2", "", "Ben"), Message("3", "", "Anna Li"), Message("4", "")]
-    )
+    context.add([Message("1", "", "Anna Li"), Message("2", "", "Ben"), Message("3", "", "Anna Li"), Message("4", "")])
     scores, shares = np.array([1.0, 1.0, -1.0, 1.0]), ContextShares(0, 0, 0, 0.5)
     assert context.spread(scores, shares, ["li", "went"]).tolist() == [1.5, 1.0, -1.0, 1.0]
     assert context.spread(scores, shares, ["ben", "anna"]).tolist() == [1.5, 1.5, -1.0, 1.0]

@@ -24,9 +24,7 @@ PLACED = {
 }
 
 
-def grown(
-    *texts: str, replies: tuple[str, ...] = (), **options: float
-) -> tuple[MemTree, Placed, list[MemoryItem]]:
+def grown(*texts: str, replies: tuple[str, ...] = (), **options: float) -> tuple[MemTree, Placed, list[MemoryItem]]:
     model = Placed(PLACED, replies)
     memory = mt_memory.make(around(model, **options))
 

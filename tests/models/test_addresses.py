@@ -90,9 +90,7 @@ class AnyKeyChat(OpenAIChat):
         return None
 
 
-def test_models_of_two_vendors_are_not_at_one_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_of_two_vendors_are_not_at_one_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a main model, a base URL is for OpenAI's models."""
     with DialectServer(AnyKeyChat(), named) as given, DialectServer(Anthropic(), named) as own:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", own.url)

@@ -295,9 +295,7 @@ def test_faults_of_the_endpoint_are_retried_by_us(tmp_path: Path) -> None:
         ([500, 503, 502], 502, "infra_error"),
     ],
 )
-def test_a_failed_call_is_told_once_and_named(
-    tmp_path: Path, faults: list[int], told: int, status: str
-) -> None:
+def test_a_failed_call_is_told_once_and_named(tmp_path: Path, faults: list[int], told: int, status: str) -> None:
     """The SDK gets the endpoint's 4xx or a 502. The case fails as a subject error or an infrastructure error."""
 
     async def main() -> None:

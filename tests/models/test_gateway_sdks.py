@@ -124,9 +124,7 @@ def test_a_run_hands_its_gateway_to_solvers(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "knock_suite.py").write_text(SUITE)
     (tmp_path / "model.py").write_text("def answer(prompt, params): return prompt[0]['content'] * 2")
     (tmp_path / "knock-1.dist-info").mkdir()
-    (tmp_path / "knock-1.dist-info" / "entry_points.txt").write_text(
-        "[assay.suites]\nknock = knock_suite:Knock\n"
-    )
+    (tmp_path / "knock-1.dist-info" / "entry_points.txt").write_text("[assay.suites]\nknock = knock_suite:Knock\n")
     monkeypatch.syspath_prepend(tmp_path)
     values = {"model": f"python/{tmp_path}/model.py:answer", "output_dir": str(tmp_path / "out")}
     run = api.run(build("knock", find_options("knock"), values))

@@ -75,9 +75,7 @@ def test_calls_at_the_common_address_belong_to_no_case(tmp_path: Path) -> None:
     assert "OPENAI_API_KEY" not in os.environ
 
 
-def test_the_environment_is_as_before_also_after_a_stop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_environment_is_as_before_also_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the user has set there stands there again; the run itself goes to that endpoint with that key."""
 
     async def main() -> None:

@@ -55,9 +55,7 @@ def test_a_model_without_chat_template_continues_texts_and_refuses_messages(base
 
 def test_a_chat_template_may_be_a_name_or_a_file(base_model: Path, tmp_path: Path) -> None:
     template = tmp_path / "own.jinja"
-    template.write_text(
-        "{% for message in messages %}{{ message.content }}{% endfor %} The capital of France is"
-    )
+    template.write_text("{% for message in messages %}{{ message.content }}{% endfor %} The capital of France is")
     named = ask(base_model, CHAT, chat_template="zephyr")
     own = ask(base_model, CHAT, chat_template=str(template))
     assert own.text.startswith(" Paris")
@@ -99,9 +97,7 @@ def test_a_split_model_answers_like_the_whole(weights: Path, tmp_path: Path) -> 
     ],
     ids=["text", "only the first letters", "cut", "old version", "absurd lengths"],
 )
-def test_unusable_headers_are_refused_before_anything_is_asked(
-    tmp_path: Path, content: bytes, message: str
-) -> None:
+def test_unusable_headers_are_refused_before_anything_is_asked(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(content)
     with pytest.raises(UsageError, match=message):

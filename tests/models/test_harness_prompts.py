@@ -23,9 +23,7 @@ def complete(server: EchoServer, args: dict[str, Any], **params: Any) -> Respons
 
     async def send() -> Response:
         async with server:
-            model = openai_completions.connect(
-                Connection(name="m", base_url=server.url, timeout=20.0, args=args)
-            )
+            model = openai_completions.connect(Connection(name="m", base_url=server.url, timeout=20.0, args=args))
             try:
                 request = Request(model="openai-completions/m", prompt=PROMPT, params=params)
                 return await model.send(request, 1234)
@@ -51,9 +49,7 @@ def sent(args: dict[str, Any], *without: str, **params: Any) -> tuple[dict[str, 
         pytest.param(271, None, 14, id="without a limit the harness counts 256 tokens"),
     ],
 )
-def test_long_prompts_are_cut_from_the_left_as_the_harness_cuts(
-    max_length: int, limit: int | None, kept: int
-) -> None:
+def test_long_prompts_are_cut_from_the_left_as_the_harness_cuts(max_length: int, limit: int | None, kept: int) -> None:
     params = {} if limit is None else {"max_tokens": limit}
     body, notes = sent({"cut_prompts": True, "max_length": max_length}, **params)
     is_cut = kept < len(PROMPT)

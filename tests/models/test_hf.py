@@ -163,9 +163,7 @@ def test_a_child_that_ends_is_started_again_and_its_last_words_are_told(folder: 
         for error in (first, other):
             assert isinstance(error, ModelError)
             assert (error.failure.kind, error.retry) == ("unreachable", True)
-            assert error.failure.message.endswith(
-                "ended (exit code 7). Its last lines:\na last word on stderr"
-            )
+            assert error.failure.message.endswith("ended (exit code 7). Its last lines:\na last word on stderr")
         old = model.child_pid
         assert (await ask(model, text("other")))[0].text == "1 other"
         assert model.child_pid != old
@@ -195,9 +193,7 @@ def test_a_child_that_hangs_is_killed_after_the_timeout(folder: Path, tmp_path: 
         hung, waiting = await ask(model, text(f"block {tmp_path / 'begun'}"), text("other", stop=["x"]))
         assert (hung.failure.kind, hung.retry) == ("timeout", False)
         assert (waiting.failure.kind, waiting.retry) == ("unreachable", True)
-        assert waiting.failure.message == (
-            "the model's process hangs: it said nothing for 0.2 s after a timeout"
-        )
+        assert waiting.failure.message == ("the model's process hangs: it said nothing for 0.2 s after a timeout")
         old = model.child_pid
         assert old is not None
         # On a busy machine this one may be late.
@@ -209,9 +205,7 @@ def test_a_child_that_hangs_is_killed_after_the_timeout(folder: Path, tmp_path: 
     using(connected(folder, timeout=0.5, patience=0.2), run, work)
 
 
-def test_a_computation_that_nobody_waits_for_does_not_hang_the_others(
-    folder: Path, tmp_path: Path, run: Run
-) -> None:
+def test_a_computation_that_nobody_waits_for_does_not_hang_the_others(folder: Path, tmp_path: Path, run: Run) -> None:
     """Cancelled requests, as by the time limit of a case, need no timeout of their own."""
 
     async def work(model: HfModel) -> None:
@@ -246,9 +240,7 @@ def test_a_child_has_the_whole_timeout_of_each_request(folder: Path, tmp_path: P
     using(connected(folder, patience=0.0), run, work)
 
 
-def test_a_failure_together_with_a_cancellation_prints_nothing(
-    folder: Path, tmp_path: Path, run: Run
-) -> None:
+def test_a_failure_together_with_a_cancellation_prints_nothing(folder: Path, tmp_path: Path, run: Run) -> None:
     """Otherwise asyncio prints that an exception was never retrieved."""
     told: list[Any] = []
 
@@ -303,9 +295,7 @@ def test_closing_ends_a_child_that_computes(folder: Path, tmp_path: Path, run: R
     using(connected(folder), run, work)
 
 
-def test_the_child_ends_when_assay_is_killed_in_the_middle_of_a_computation(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_the_child_ends_when_assay_is_killed_in_the_middle_of_a_computation(folder: Path, tmp_path: Path) -> None:
     """A kill -9 leaves no orphan: the child sees that its pipe is closed."""
     mark = tmp_path / "begun"
     program = f"""
@@ -375,14 +365,10 @@ def test_a_model_that_dies_while_it_loads_is_started_twice_and_halts_the_run(
     """As one that is too large for the memory. The run tells why and can be continued."""
     (folder / "fatal").touch()
     monkeypatch.chdir(sums)
-    done = asyncio.run(
-        stand_in_runner(connected(folder), "sums.yaml", output_dir="out", max_retries=5).start_or_show()
-    )
+    done = asyncio.run(stand_in_runner(connected(folder), "sums.yaml", output_dir="out", max_retries=5).start_or_show())
     assert done.exit_code == 3
     assert done.reason is not None
-    assert done.reason.startswith(
-        f"{folder} could not be loaded 2 times: the process of the model ended (sig"
-    )
+    assert done.reason.startswith(f"{folder} could not be loaded 2 times: the process of the model ended (sig")
     assert "someone killed it, or the system was out of memory" in done.reason
     assert (folder / "fatal").read_text() == ".."
 
@@ -394,9 +380,7 @@ def stand_in_runner(model: HfModel, task: str, *observers: Callable[[Event], Non
     return Runner(suite(suite.resolve(spec)), {"main": model}, observers)
 
 
-def test_a_run_tells_that_the_code_of_a_model_runs(
-    folder: Path, sums: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_tells_that_the_code_of_a_model_runs(folder: Path, sums: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the child starts, so not for a run that is complete."""
     monkeypatch.chdir(sums)
     warning = f"hf: trust_remote_code runs the Python code of the model in {folder}"
@@ -428,9 +412,7 @@ def test_the_hashing_of_a_large_file_is_told_before_the_run(
 
 @without_torch
 def test_missing_packages_are_named_before_anything_is_read() -> None:
-    with pytest.raises(
-        MissingExtra, match=r"the provider 'hf' needs an optional package: pip install 'assay\[transf"
-    ):
+    with pytest.raises(MissingExtra, match=r"the provider 'hf' needs an optional package: pip install 'assay\[transf"):
         hf.connect(Connection(name="/does/not/exist"))
 
 
@@ -462,9 +444,7 @@ def test_a_name_is_looked_up_in_the_cache_of_huggingface_hub(
     (repository / "refs" / "main").write_text("abc123\n")
     folder.rename(repository / "snapshots" / "abc123")
     model = Connection(name="org/tiny")
-    assert (
-        HfModel(model).endpoint == HfModel(Connection(name="org/tiny", args={"revision": "abc123"})).endpoint
-    )
+    assert HfModel(model).endpoint == HfModel(Connection(name="org/tiny", args={"revision": "abc123"})).endpoint
     with pytest.raises(UsageError, match="has no revision 'v2' of this model"):
         HfModel(Connection(name="org/tiny", args={"revision": "v2"}))
     with pytest.raises(UsageError, match="no such model. assay downloads nothing.*hf download org/other"):
@@ -481,9 +461,7 @@ def test_a_folder_without_a_model_is_refused(folder: Path) -> None:
     with pytest.raises(UsageError, match="config.json cannot be read"):
         HfModel(Connection(name=str(folder)))
     (folder / "config.json").unlink()
-    with pytest.raises(
-        UsageError, match="has no config.json, so it is not the folder of a transformers model"
-    ):
+    with pytest.raises(UsageError, match="has no config.json, so it is not the folder of a transformers model"):
         HfModel(Connection(name=str(folder)))
 
 

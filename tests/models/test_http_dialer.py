@@ -28,9 +28,7 @@ def refused() -> int:
         return port
 
 
-@pytest.mark.parametrize(
-    ("scheme", "host"), [("http", "127.0.0.1"), ("https", "127.0.0.1"), ("http", "x" * 70)]
-)
+@pytest.mark.parametrize(("scheme", "host"), [("http", "127.0.0.1"), ("https", "127.0.0.1"), ("http", "x" * 70)])
 def test_an_endpoint_that_is_not_there_is_unreachable(run: Run, scheme: str, host: str) -> None:
     async def main() -> None:
         url = f"{scheme}://{host}:{refused()}"

@@ -127,9 +127,7 @@ def test_a_wait_that_is_no_number_and_no_date_is_ignored(value: str) -> None:
     assert status_error(HttpResponse(429, {"Retry-After": value}, b""), "http://h").wait is None
 
 
-@pytest.mark.parametrize(
-    ("delay", "wait"), [("21s", 21.0), ("0.5s", 0.5), ("86400s", 86400.0), ("soon", None)]
-)
+@pytest.mark.parametrize(("delay", "wait"), [("21s", 21.0), ("0.5s", 0.5), ("86400s", 86400.0), ("soon", None)])
 def test_gemini_names_the_time_to_wait_in_the_body(delay: str, wait: float | None) -> None:
     info = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
     body = {"error": {"code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED", "details": [{}, info]}}

@@ -81,9 +81,7 @@ def test_many_replies_without_end_have_a_limit_together(run: Run) -> None:
     async def main() -> None:
         async with Wired(sends(START + b"\r\n", PIECE)) as server:
             endpoint = HttpEndpoint(server.url, None, 60.0)
-            outcomes = await asyncio.gather(
-                *(endpoint.post("/x", b"") for _ in range(16)), return_exceptions=True
-            )
+            outcomes = await asyncio.gather(*(endpoint.post("/x", b"") for _ in range(16)), return_exceptions=True)
             messages = [str(outcome) for outcome in outcomes if isinstance(outcome, ModelError)]
             assert len(messages) == 16
             assert any("arrive at once are larger than 256 MB together" in message for message in messages)
@@ -163,9 +161,7 @@ def test_a_post_is_not_turned_into_a_get(run: Run, status: int) -> None:
     async def main() -> None:
         async with Wired(says(redirect(status, "/api/v1/x"))) as server:
             endpoint = HttpEndpoint(server.url, None, 20.0)
-            with pytest.raises(
-                ModelError, match=rf"answered {status} .* pass --base-url http://127.0.0.1:\d+/api/v1$"
-            ):
+            with pytest.raises(ModelError, match=rf"answered {status} .* pass --base-url http://127.0.0.1:\d+/api/v1$"):
                 await endpoint.post("/x", b"")
             (wire,) = server.wires
             assert len(wire.requests) == 1

@@ -35,12 +35,7 @@ START = b"HTTP/1.1 200 OK\r\n"
 
 
 def sized(body: bytes, *fields: bytes) -> bytes:
-    return (
-        START
-        + b"".join(field + b"\r\n" for field in fields)
-        + b"Content-Length: %d\r\n\r\n" % len(body)
-        + body
-    )
+    return START + b"".join(field + b"\r\n" for field in fields) + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
 KEPT: dict[str, tuple[bytes, int, bytes]] = {
@@ -145,9 +140,7 @@ def test_a_clean_reply_keeps_its_connection(run: Run, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLOSED)
-def test_a_reply_that_ends_its_connection_is_whole_and_the_next_request_opens_another(
-    run: Run, name: str
-) -> None:
+def test_a_reply_that_ends_its_connection_is_whole_and_the_next_request_opens_another(run: Run, name: str) -> None:
     sent, status, body = CLOSED[name]
 
     async def main() -> None:

@@ -115,9 +115,7 @@ def test_the_reply_has_usage_and_no_text() -> None:
 
 def test_white_space_belongs_to_the_continuation() -> None:
     """Moving a space over the boundary changes nothing; a prompt of spaces is no prompt at all."""
-    one, two, blank, none = ask(
-        EchoServer(), pair("a b ", "c"), pair("a b", " c"), pair(" ", "c"), pair("", " c")
-    )
+    one, two, blank, none = ask(EchoServer(), pair("a b ", "c"), pair("a b", " c"), pair(" ", "c"), pair("", " c"))
     assert one == two
     assert blank == none
 
@@ -220,9 +218,7 @@ def test_an_empty_continuation_is_certain() -> None:
 
 def test_a_token_over_the_boundary() -> None:
     """By offsets it counts to the continuation; by ids such a continuation has no token, and is rejected."""
-    (by_text,) = ask(
-        EchoServer("/tokenize", "/tokenizer_info", pieces=word_pieces), pair("It is a foot", "ball game")
-    )
+    (by_text,) = ask(EchoServer("/tokenize", "/tokenizer_info", pieces=word_pieces), pair("It is a foot", "ball game"))
     ids = [piece.id for piece in word_pieces("It is a football game")]
     value = spans.sum_in_order(round(logprob(ids[:i], ids[i])[0], 6) for i in (3, 4))
     assert by_text.data["logprob"] == value

@@ -25,10 +25,7 @@ from assay.models.llama.server import StopFlag
 
 pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
 FRANCE = "The capital of France is"
-SHOTS = (
-    "Question: What do plants need? They use light to make food, and the dog ate 17 pies.\nAnswer: light\n\n"
-    * 3
-)
+SHOTS = "Question: What do plants need? They use light to make food, and the dog ate 17 pies.\nAnswer: light\n\n" * 3
 """More than 64 tokens: llama.cpp computes prompts of that length in another way, if one lets it."""
 
 
@@ -95,9 +92,7 @@ def test_it_is_the_sum_over_the_vocabulary(ask: Asker, prompt: str, continuation
 def test_the_vocabulary_adds_up_to_one(ask: Asker) -> None:
     """What is looked up are log-probabilities of the whole vocabulary, before the grammar took any away."""
     forced = LlamaLikelihood(ask.model._server, StopFlag(), reuse_prompt=False)
-    (told,) = forced.generate(
-        ids(ask, FRANCE), {"grammar": 'root ::= "a"', "max_tokens": 1, "logprobs": 10**7}
-    )
+    (told,) = forced.generate(ids(ask, FRANCE), {"grammar": 'root ::= "a"', "max_tokens": 1, "logprobs": 10**7})
     every = [one["logprob"] for one in told["top_logprobs"]]
     assert len(every) == 49152
     assert math.fsum(map(math.exp, every)) == pytest.approx(1.0, abs=1e-3)
@@ -108,9 +103,7 @@ def test_a_likelihood_is_the_sum_of_its_parts(ask: Asker) -> None:
     start, middle, end = SHOTS + FRANCE, " Paris, the", " most beautiful city"
     whole, first, second = ask(start, middle + end), ask(start, middle), ask(start + middle, end)
     context = ids(ask, start)
-    each = [
-        ask_ids(ask, context, ids(ask, middle + end), place) for place in range(len(ids(ask, middle + end)))
-    ]
+    each = [ask_ids(ask, context, ids(ask, middle + end), place) for place in range(len(ids(ask, middle + end)))]
     assert whole.data["logprob"] == sum_in_order(each)
     assert first.data["logprob"] == sum_in_order(each[: len(ids(ask, middle))])
     assert second.data["logprob"] == sum_in_order(each[len(ids(ask, middle)) :])
@@ -189,9 +182,7 @@ def test_a_long_text_rolls(weights: Path) -> None:
             TokenSpan([start], every[:255]),
             *(
                 TokenSpan(every[end - 256 : at], every[at:end])
-                for at, end in zip(
-                    range(255, len(every), 255), [*range(510, len(every), 255), len(every)], strict=True
-                )
+                for at, end in zip(range(255, len(every), 255), [*range(510, len(every), 255), len(every)], strict=True)
             ),
         ]
         forced = LlamaLikelihood(small.model._server, StopFlag(), reuse_prompt=False)

@@ -91,9 +91,7 @@ class StoredCalls:
         (4_400_000_000, 2, 2, 2),
     ],
 )
-def test_threads_follow_the_size_of_the_model_and_the_cores(
-    size: int, cores: int, reply: int, prompt: int
-) -> None:
+def test_threads_follow_the_size_of_the_model_and_the_cores(size: int, cores: int, reply: int, prompt: int) -> None:
     assert default_threads(size, cores) == (reply, prompt)
 
 

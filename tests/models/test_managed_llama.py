@@ -139,9 +139,7 @@ def test_a_model_that_is_missing_is_said_in_the_words_of_llama_cpp(
     serve = f"'{sys.executable}' '{LLAMA_HTTP}' --model {{model}} --port {{port}}"
     ended = assay_in("task", "sums.yaml", "--model", "openai/no.gguf", "--serve", serve)
     assert ended.returncode == 2
-    assert (
-        "the server of --serve ended with exit code 1 before it was ready. The command was:" in ended.stderr
-    )
+    assert "the server of --serve ended with exit code 1 before it was ready. The command was:" in ended.stderr
     assert "failed to load model 'no.gguf'" in ended.stderr
     assert "The last lines of its log," in ended.stderr
     assert not list((sums / "results").glob("assay/*/run.json"))

@@ -35,9 +35,7 @@ def job(sums: Path) -> Job:
     return Job([*words, "--concurrency", "1", "--output-dir", str(out)], out)
 
 
-def test_a_finished_run_has_no_key_in_its_files_and_starts_no_server_again(
-    job: Job, programs: StandInPrograms
-) -> None:
+def test_a_finished_run_has_no_key_in_its_files_and_starts_no_server_again(job: Job, programs: StandInPrograms) -> None:
     first = job.run()
     assert first.code == 0, first.err
     assert "starting vllm serve org/name --host 127.0.0.1 --port" in first.err
@@ -53,9 +51,7 @@ def test_a_finished_run_has_no_key_in_its_files_and_starts_no_server_again(
     assert len(programs.starts()) == 1
 
 
-def test_kill_9_of_assay_leaves_no_process_and_the_same_command_continues(
-    job: Job, programs: StandInPrograms
-) -> None:
+def test_kill_9_of_assay_leaves_no_process_and_the_same_command_continues(job: Job, programs: StandInPrograms) -> None:
     programs.behave("worker hold 4")
     with job.started() as started:
         wait_until(lambda: len(programs.requests()) == 4 and job.count("calls") == 3)
@@ -77,9 +73,7 @@ def test_kill_9_of_assay_leaves_no_process_and_the_same_command_continues(
     assert programs.alive() == []
 
 
-def test_kill_9_of_assay_while_the_server_starts_leaves_no_process(
-    job: Job, programs: StandInPrograms
-) -> None:
+def test_kill_9_of_assay_while_the_server_starts_leaves_no_process(job: Job, programs: StandInPrograms) -> None:
     programs.behave("worker unhealthy")
     with job.started() as started:
         wait_until((programs.records / "worker").exists)
@@ -101,9 +95,7 @@ def test_one_ctrl_c_ends_a_run_whose_server_starts(job: Job, programs: StandInPr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_stops_its_server(
-    job: Job, programs: StandInPrograms, number: signal.Signals
-) -> None:
+def test_an_interrupted_run_stops_its_server(job: Job, programs: StandInPrograms, number: signal.Signals) -> None:
     programs.behave("hold 2")
     with job.started() as started:
         wait_until(lambda: len(programs.requests()) == 2)
@@ -148,9 +140,7 @@ def test_a_server_that_dies_again_and_again_stops_the_run_which_can_be_continued
     assert job.count("calls") == 6
 
 
-def test_a_judge_that_is_the_same_model_uses_the_same_server(
-    job: Job, programs: StandInPrograms, sums: Path
-) -> None:
+def test_a_judge_that_is_the_same_model_uses_the_same_server(job: Job, programs: StandInPrograms, sums: Path) -> None:
     ended = job.run("--judge", "vllm/org/name", "--model-args", "dtype=auto", "--limit", "1")
     assert len(programs.starts()) == 1, ended.err
     assert {seen["path"] for seen in programs.requests()} == {"/v1/completions", "/v1/chat/completions"}

@@ -90,9 +90,7 @@ def fail(model: Model) -> AssayError:
 # Command lines and requests.
 
 
-def test_vllm_is_started_on_loopback_with_its_key_in_the_environment(
-    programs: StandInPrograms, folder: Path
-) -> None:
+def test_vllm_is_started_on_loopback_with_its_key_in_the_environment(programs: StandInPrograms, folder: Path) -> None:
     args = {"tensor_parallel_size": 2, "dtype": "auto", "enable_prefix_caching": False, "enforce_eager": True}
     model = vllm.connect(Connection(name=str(folder), args=args))
     assert programs.starts() == []
@@ -137,9 +135,7 @@ def test_sglang_is_started_with_its_own_flags(programs: StandInPrograms) -> None
     assert programs.alive() == []
 
 
-def test_llama_server_is_started_with_llama_cpps_short_flags(
-    programs: StandInPrograms, tmp_path: Path
-) -> None:
+def test_llama_server_is_started_with_llama_cpps_short_flags(programs: StandInPrograms, tmp_path: Path) -> None:
     (tmp_path / "m.gguf").write_bytes(b"GGUF")
     args = {"ngl": 99, "n_ctx": 4096, "flash_attn": "on", "mmap": False}
     model = llama_server.connect(Connection(name=str(tmp_path / "m.gguf"), args=args))
@@ -248,9 +244,7 @@ def test_a_file_that_an_argument_names_counts_by_its_content(
     assert endpoints[0] == endpoints[2] != endpoints[1]
 
 
-def test_files_that_a_server_writes_and_folders_without_a_model_do_not_count(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_files_that_a_server_writes_and_folders_without_a_model_do_not_count(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "log").write_text("one")
     (tmp_path / "pictures").mkdir()
     args = {
@@ -266,9 +260,7 @@ def test_files_that_a_server_writes_and_folders_without_a_model_do_not_count(
     assert vllm.connect(Connection(name=str(folder), args=args)).endpoint == before
 
 
-def test_a_name_of_the_hub_counts_by_the_files_in_its_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_of_the_hub_counts_by_the_files_in_its_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     repository = tmp_path / "models--org--name"
     for commit in ("aaa", "bbb"):
@@ -309,9 +301,7 @@ def test_hashing_a_large_file_is_told_and_done_once(
     assert connect(spec_, spec_.model).endpoint != first
 
 
-def test_a_download_is_allowed_by_the_user_only(
-    programs: StandInPrograms, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_download_is_allowed_by_the_user_only(programs: StandInPrograms, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
     send(vllm.connect(Connection(name="org/name")), CHAT)
     assert programs.starts()[0]["env"]["HF_HUB_OFFLINE"] == "0"
@@ -324,9 +314,7 @@ def spec(model: str = "openai/m", **values: Any) -> RunSpec:
     return RunSpec(suite="evaluate", options=EvaluateOptions(), model=model, **values)
 
 
-def test_the_command_of_serve_is_split_into_words_without_a_shell(
-    programs: StandInPrograms, tmp_path: Path
-) -> None:
+def test_the_command_of_serve_is_split_into_words_without_a_shell(programs: StandInPrograms, tmp_path: Path) -> None:
     command = f"{programs.serve} --say 'two words; {{key}} $HOME' --json '{{\"a\": 1}}'"
     model = connect(spec("openai/my model", serve=command), "openai/my model")
     (reply,) = send(model, CHAT)
@@ -383,9 +371,7 @@ def endpoint_of(**args: Any) -> str:
         ("openai/m", {"serve": "run {port}", "base_url": "http://x/v1"}, "pass one of them"),
     ],
 )
-def test_a_wrong_use_of_serve_is_refused_before_the_run(
-    model: str, values: dict[str, Any], message: str
-) -> None:
+def test_a_wrong_use_of_serve_is_refused_before_the_run(model: str, values: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         connect(spec(model, **values), model)
 
@@ -409,9 +395,7 @@ def test_a_server_that_ends_early_is_shown_with_its_last_words_and_its_command(
     error = fail(sglang.connect(Connection(name="org/name", args={"tp": 8})))
     assert isinstance(error, ModelRefused)
     first, *lines = str(error).splitlines()
-    assert first.startswith(
-        f"sglang ended with exit code 3 before it was ready. The command was: {programs.bin}"
-    )
+    assert first.startswith(f"sglang ended with exit code 3 before it was ready. The command was: {programs.bin}")
     assert "--api-key *** --tp 8" in first
     log = next((tmp_path / "cache" / "servers").glob("sglang-*.log"))
     assert first.endswith(f"The last lines of its log, {log}:")
@@ -630,9 +614,7 @@ def test_descendants_are_the_same_by_proc_and_by_ps(tmp_path: Path) -> None:
 
 def test_the_tail_of_a_log_has_no_colours_and_no_key(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_bytes(
-        b"\n".join(b"line %d" % number for number in range(30)) + b"\n\n\x1b[31mkey abc\x1b[0m\r\n\xff"
-    )
+    log.write_bytes(b"\n".join(b"line %d" % number for number in range(30)) + b"\n\n\x1b[31mkey abc\x1b[0m\r\n\xff")
     assert read_tail(log, "abc", 3) == ["line 29", "key [redacted]", "\ufffd"]
     assert read_tail(tmp_path / "missing", "abc") == []
 

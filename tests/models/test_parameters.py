@@ -52,9 +52,7 @@ def accepted(server: LoopbackServer) -> list[dict[str, Any]]:
     return [body for body in server.bodies if rejection(body) is None]
 
 
-def test_a_reasoning_model_is_adapted_to_once_and_the_run_says_how(
-    strict: LoopbackServer, tmp_path: Path
-) -> None:
+def test_a_reasoning_model_is_adapted_to_once_and_the_run_says_how(strict: LoopbackServer, tmp_path: Path) -> None:
     arguments: dict[str, Any] = {
         "model": "openai/o9",
         "base_url": strict.url,
@@ -269,9 +267,7 @@ def test_an_odd_error_about_one_request_changes_no_other(tmp_path: Path) -> None
     assert server.bodies[-1]["temperature"] == 0
 
 
-def test_a_header_of_the_user_replaces_that_of_the_endpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_header_of_the_user_replaces_that_of_the_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "the-usual-key")
     monkeypatch.setenv("GATE_PASS", "Basic abc")
     with LoopbackServer(lambda body: (200, chat("4"))) as server:
@@ -285,9 +281,7 @@ def test_a_header_of_the_user_replaces_that_of_the_endpoint(
             output_dir=tmp_path,
             quiet=True,
         )
-    assert [value for name, value in server.heads[0].items() if name.lower() == "authorization"] == [
-        "Basic abc"
-    ]
+    assert [value for name, value in server.heads[0].items() if name.lower() == "authorization"] == ["Basic abc"]
 
 
 def test_null_for_one_role_removes_a_default_of_this_role_alone(tmp_path: Path) -> None:

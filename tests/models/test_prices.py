@@ -100,9 +100,7 @@ def test_the_option_goes_before_the_variable_and_the_variable_before_our_table(
         ("  local/*", "\tlocal/*", 5, "a tab"),
     ],
 )
-def test_a_bad_table_is_refused_with_its_line(
-    table: Path, old: str, new: str, line: int, message: str
-) -> None:
+def test_a_bad_table_is_refused_with_its_line(table: Path, old: str, new: str, line: int, message: str) -> None:
     table.write_text(TABLE.replace(old, new))
     with pytest.raises(InputError) as refused:
         read_prices(str(table))
@@ -160,10 +158,7 @@ def test_a_request_of_an_sdk_is_priced_by_the_model_that_it_names(table: Path, t
                     assert (await post(f"{url}/chat/completions", body)).status == 200
 
             await lab.done(solve)
-            return [
-                (call["response"].get("cost"), call["response"].get("price_table", ""))
-                for call in lab.calls()
-            ]
+            return [(call["response"].get("cost"), call["response"].get("price_table", "")) for call in lab.calls()]
 
     # Seven tokens in, two out. The table does not know `openai/mine`.
     (dear, dear_table), (cheap, _), mine = asyncio.run(main())

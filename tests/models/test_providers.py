@@ -75,9 +75,7 @@ def said(_: Messages) -> Reply:
     return THOUGHT
 
 
-def ask(
-    provider: str, name: str, base_url: str | None = None, count: int = 1, **params: Any
-) -> list[Response]:
+def ask(provider: str, name: str, base_url: str | None = None, count: int = 1, **params: Any) -> list[Response]:
     """The replies to `count` equal questions, one after the other."""
 
     async def main() -> list[Response]:
@@ -217,9 +215,7 @@ def test_azure_needs_an_endpoint() -> None:
 
 
 @every_dialect
-def test_a_wrong_key_is_told_with_the_name_of_its_variable(
-    dialect: Dialect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_key_is_told_with_the_name_of_its_variable(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gemini answers 400 to a wrong key, the others 401."""
     monkeypatch.setenv(KEYS[dialect.provider], "key-of-someone-else")
     with DialectServer(dialect, said) as server, pytest.raises(ModelError) as told:
@@ -278,16 +274,11 @@ def test_a_key_may_be_in_the_env_file(tmp_path: Path) -> None:
         ("openai-responses/m", "http://h/v1/responses", "http://h/v1"),
     ],
 )
-def test_where_requests_go(
-    model: str, base_url: str | None, endpoint: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_requests_go(model: str, base_url: str | None, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (*KEYS.values(), "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "DASHSCOPE_API_KEY"):
         monkeypatch.setenv(name, KEY)
     provider, _, name = model.partition("/")
-    assert (
-        registry.find("model", provider).connect(Connection(name=name, base_url=base_url)).endpoint
-        == endpoint
-    )
+    assert registry.find("model", provider).connect(Connection(name=name, base_url=base_url)).endpoint == endpoint
 
 
 def test_the_base_url_of_a_run_is_not_for_the_judge_of_another_vendor(
@@ -371,9 +362,7 @@ def test_parameters_of_embeddings_reach_every_provider(monkeypatch: pytest.Monke
                 assert (part[size], part["task"]) == (5, "find"), provider
 
 
-def test_a_vendor_without_embeddings_is_refused_as_an_embedder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_vendor_without_embeddings_is_refused_as_an_embedder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     talks = Path(__file__).parents[2] / "examples" / "memory" / "plain.json"
     options: dict[str, Any] = {"data": str(talks), "memory": ["dense"], "no_answer": True}
@@ -403,9 +392,7 @@ PARTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("dialect", [Anthropic(), Gemini(), Responses()], ids=list(PARTS))
-def test_pictures_are_translated_and_other_parts_refused(
-    dialect: Dialect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pictures_are_translated_and_other_parts_refused(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEYS[dialect.provider], KEY)
     parts: list[dict[str, Any]] = [
         {"type": "text", "text": "What is it?"},
@@ -415,9 +402,7 @@ def test_pictures_are_translated_and_other_parts_refused(
     sound = {"type": "input_audio", "input_audio": {"data": "", "format": "wav"}}
 
     async def main(base_url: str) -> None:
-        model = registry.find("model", dialect.provider).connect(
-            Connection(name=dialect.name, base_url=base_url)
-        )
+        model = registry.find("model", dialect.provider).connect(Connection(name=dialect.name, base_url=base_url))
         try:
             await model.send(Request(model="m", messages=[{"role": "user", "content": parts}]), 1)
             with pytest.raises(ModelError, match="'input_audio' cannot be sent"):
@@ -522,9 +507,7 @@ class StrictGemini(Gemini):
     def problem(self, seen: Seen) -> Result | None:
         config = seen.body["generationConfig"]
         if {"presencePenalty", "frequencyPenalty"} & config.keys():
-            return 400, {
-                "error": {"code": 400, "message": "Penalty is not enabled for models/gemini-2.5-flash"}
-            }
+            return 400, {"error": {"code": 400, "message": "Penalty is not enabled for models/gemini-2.5-flash"}}
         if "topK" in config:
             return 400, {"error": {"code": 400, "message": "top_k is not supported by this model."}}
         return super().problem(seen)
@@ -624,9 +607,7 @@ def test_gemini_may_say_nothing(finish: str, monkeypatch: pytest.MonkeyPatch) ->
     assert (reply.text, reply.finish) == ("", {"STOP": "stop", "MAX_TOKENS": "length"}[finish])
 
 
-def test_tokens_from_the_cache_are_counted_and_cost_less(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokens_from_the_cache_are_counted_and_cost_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Anthropic counts them apart from the input, Gemini as a part of it. Tokens written to a cache are input."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("GEMINI_API_KEY", KEY)
@@ -683,9 +664,7 @@ def send(dialect: Dialect, base_url: str, request: Request) -> Response:
 
 
 @OTHERS
-def test_system_messages_alone_become_a_message_of_the_user(
-    dialect: Dialect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_system_messages_alone_become_a_message_of_the_user(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     """No vendor takes a conversation without one. The reply tells."""
     monkeypatch.setenv(KEYS[dialect.provider], KEY)
     heard: list[Messages] = []
@@ -759,8 +738,6 @@ def test_a_reply_of_gemini_with_values_of_other_types_is_read_or_fails_the_call(
     ],
     ids=["content", "reasoning", "details", "reason"],
 )
-def test_a_reply_of_the_responses_api_with_values_of_other_types_is_read(
-    reply: dict[str, Any], finish: str
-) -> None:
+def test_a_reply_of_the_responses_api_with_values_of_other_types_is_read(reply: dict[str, Any], finish: str) -> None:
     response = openai_responses._read(reply, "here", ())
     assert (response.text, response.finish) == ("", finish)

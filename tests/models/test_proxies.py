@@ -56,9 +56,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("no url", {"HTTP_PROXY": HTTP}, None),
     ],
 )
-def test_the_proxy_of_a_url_is_in_the_environment(
-    url: str, environ: dict[str, str], proxy: str | None
-) -> None:
+def test_the_proxy_of_a_url_is_in_the_environment(url: str, environ: dict[str, str], proxy: str | None) -> None:
     found = proxy_for(url, environ)
     assert (found.url if found else None) == proxy
 

@@ -99,9 +99,7 @@ def test_a_broken_download_goes_on_where_it_broke(cache: Path, server: FileServe
 
 def test_a_later_command_continues_the_download(cache: Path, server: FileServer) -> None:
     server.cuts = [1000, 0, 0, 0]
-    with pytest.raises(
-        UsageError, match="1,000 of .* bytes arrived. The same command continues the download"
-    ):
+    with pytest.raises(UsageError, match="1,000 of .* bytes arrived. The same command continues the download"):
         pull(server.url("/tiny.gguf"))
     server.cuts, server.ranges = [], []
     pull(server.url("/tiny.gguf"), sha256=SHA256)
@@ -115,9 +113,7 @@ def test_the_key_of_a_signed_url_is_neither_shown_nor_kept(cache: Path, server: 
     with pytest.raises(UsageError, match="broke off") as broken:
         pull(server.url("/tiny.gguf?token=0f8fad5b"))
     assert "0f8fad5b" not in str(broken.value)
-    assert [
-        path.name for path in cache.rglob("*") if path.is_file() and b"0f8fad5b" in path.read_bytes()
-    ] == []
+    assert [path.name for path in cache.rglob("*") if path.is_file() and b"0f8fad5b" in path.read_bytes()] == []
     server.cuts, server.ranges = [], []
     assert "0f8fad5b" not in pull(server.url("/tiny.gguf?token=0f8fad5b"), sha256=SHA256)
     assert server.ranges == ["bytes=1000-"]
@@ -132,9 +128,7 @@ def test_a_file_that_changed_meanwhile_is_downloaded_from_the_start(cache: Path,
     pull(server.url("/tiny.gguf"), sha256=hashlib.sha256(changed).hexdigest())
 
 
-def test_a_cut_file_of_a_server_without_etags_is_an_error_and_leaves_nothing(
-    cache: Path, server: FileServer
-) -> None:
+def test_a_cut_file_of_a_server_without_etags_is_an_error_and_leaves_nothing(cache: Path, server: FileServer) -> None:
     server.etag, server.cuts = "", [1000]
     with pytest.raises(UsageError, match="broke off: 1,000 of "):
         pull(server.url("/tiny.gguf"))
@@ -224,9 +218,7 @@ def test_a_damaged_file_is_found_and_mended(cache: Path, server: FileServer) -> 
     with (cache / "tiny.gguf").open("r+b") as file:
         file.seek(-1, 2)
         file.write(b"!")
-    with pytest.raises(
-        UsageError, match=f"is not the file that was pulled.*assay models pull {url} --name tiny"
-    ):
+    with pytest.raises(UsageError, match=f"is not the file that was pulled.*assay models pull {url} --name tiny"):
         local.connect(Connection(name="tiny"))
     pull(url)
     assert (cache / "tiny.gguf").read_bytes() == CONTENT
@@ -245,9 +237,7 @@ def test_a_cache_that_cannot_be_written_is_named(
         pull(server.url("/tiny.gguf"))
 
 
-def test_a_file_larger_than_the_disk_is_refused_before_it_is_downloaded(
-    cache: Path, server: FileServer
-) -> None:
+def test_a_file_larger_than_the_disk_is_refused_before_it_is_downloaded(cache: Path, server: FileServer) -> None:
     """The server promises more bytes than the disk has room for."""
 
     class Huge(bytes):

@@ -36,9 +36,7 @@ def failure(folder: Path, code: str, timeout: float = 20.0) -> Failure:
         ("raise KeyboardInterrupt", "KeyboardInterrupt: "),
     ],
 )
-def test_what_the_function_raises_counts_against_it(
-    tmp_path: Path, kind: str, body: str, message: str
-) -> None:
+def test_what_the_function_raises_counts_against_it(tmp_path: Path, kind: str, body: str, message: str) -> None:
     """The traceback says where."""
     found = failure(tmp_path, f"import sys\n{kind} answer(prompt, params):\n    {body}\n")
     assert (found.kind, found.message) == ("user_code", message)
@@ -48,9 +46,7 @@ def test_what_the_function_raises_counts_against_it(
 @pytest.mark.parametrize("kind", ["def", "async def"])
 def test_the_time_limit_holds_for_both_kinds(tmp_path: Path, kind: str) -> None:
     wait = "await asyncio.sleep(60)" if kind == "async def" else "time.sleep(60)"
-    found = failure(
-        tmp_path, f"import asyncio, time\n{kind} answer(prompt, params):\n    {wait}\n", timeout=0.05
-    )
+    found = failure(tmp_path, f"import asyncio, time\n{kind} answer(prompt, params):\n    {wait}\n", timeout=0.05)
     assert found == Failure("timeout", "the function took longer than 0.05 s")
 
 

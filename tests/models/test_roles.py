@@ -32,9 +32,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def run_at(out: Path, first: Endpoint, second: Endpoint, **options: Any) -> assay.Run:
     """One start with both endpoints."""
-    return await assay.arun(
-        shared.spec(base_url=first.url, second=second.url, output_dir=str(out), cases=2, **options)
-    )
+    return await assay.arun(shared.spec(base_url=first.url, second=second.url, output_dir=str(out), cases=2, **options))
 
 
 def keys_seen(endpoint: Endpoint) -> set[str]:
@@ -105,9 +103,7 @@ def test_a_role_is_graded_anew_at_the_endpoint_it_had(tmp_path: Path) -> None:
 def test_a_provider_without_a_name_is_asked_for_the_name(base_url: str | None) -> None:
     """The example has the provider once."""
     spec = assay.spec("task", tasks=["x"], model="openai/", base_url=base_url)
-    with pytest.raises(
-        UsageError, match=r"'openai/' is not a model; write PROVIDER/NAME, such as openai/NAME\. "
-    ):
+    with pytest.raises(UsageError, match=r"'openai/' is not a model; write PROVIDER/NAME, such as openai/NAME\. "):
         connect(spec, spec.model)
 
 

@@ -169,9 +169,7 @@ def test_azure_client_sends_the_same_chat_completion(newer: bool) -> None:
                 base_url=f"{server.url}/openai/v1", api_key="unused", default_headers={"api-key": KEY}
             )
         else:
-            client = openai.AzureOpenAI(
-                azure_endpoint=server.url, api_key=KEY, api_version="2025-01-01-preview"
-            )
+            client = openai.AzureOpenAI(azure_endpoint=server.url, api_key=KEY, api_version="2025-01-01-preview")
         with client:
             return client.chat.completions.create(
                 model=server.dialect.name,
@@ -184,9 +182,7 @@ def test_azure_client_sends_the_same_chat_completion(newer: bool) -> None:
     params = {"temperature": 0, "max_tokens": 64}
     args: dict[str, Any] = {} if newer else {"api_version": "2025-01-01-preview"}
     path = "/openai/v1" if newer else ""
-    ours, theirs, seen = same_conversation(
-        openai_server.Azure(), sdk, params, ("api-key",), path=path, **args
-    )
+    ours, theirs, seen = same_conversation(openai_server.Azure(), sdk, params, ("api-key",), path=path, **args)
     assert ours.text == theirs.choices[0].message.content == ANSWER.text
     assert seen.query == ({} if newer else {"api-version": "2025-01-01-preview"})
 
@@ -251,9 +247,7 @@ def test_google_sdk_sends_the_same_content(monkeypatch: pytest.MonkeyPatch) -> N
         with genai.Client(api_key=KEY, http_options={"base_url": server.url}) as client:
             return client.models.generate_content(
                 model=server.dialect.reasoner,
-                contents=[
-                    {"role": roles[each["role"]], "parts": [{"text": each["content"]}]} for each in TURNS
-                ],
+                contents=[{"role": roles[each["role"]], "parts": [{"text": each["content"]}]} for each in TURNS],
                 config=types.GenerateContentConfig(
                     system_instruction=types.Content(parts=[types.Part(text=SYSTEM)]),
                     temperature=0.5,
@@ -263,9 +257,7 @@ def test_google_sdk_sends_the_same_content(monkeypatch: pytest.MonkeyPatch) -> N
                     seed=SEED,
                     response_mime_type="application/json",
                     response_json_schema=SCHEMA,
-                    thinking_config=types.ThinkingConfig(
-                        include_thoughts=True, thinking_level=types.ThinkingLevel.LOW
-                    ),
+                    thinking_config=types.ThinkingConfig(include_thoughts=True, thinking_level=types.ThinkingLevel.LOW),
                 ),
             )
 
@@ -331,21 +323,14 @@ def test_the_servers_know_the_fields_that_the_sdks_have() -> None:
     from openai.types.responses import response_create_params
 
     def names(*structs: Any) -> set[str]:
-        return {
-            name
-            for struct in structs
-            for each in struct.__mro__
-            for name in vars(each).get("__annotations__", ())
-        }
+        return {name for struct in structs for each in struct.__mro__ for name in vars(each).get("__annotations__", ())}
 
     def typed(module: Any) -> set[str]:
         return {name for struct in vars(module).values() if isinstance(struct, type)
                 for name in getattr(struct, "__annotations__", ())}  # fmt: skip
 
     def camel(fields: set[str]) -> set[str]:
-        return {
-            "".join([first, *map(str.title, rest)]) for first, *rest in (name.split("_") for name in fields)
-        }
+        return {"".join([first, *map(str.title, rest)]) for first, *rest in (name.split("_") for name in fields)}
 
     assert typed(completion_create_params) >= openai_server.CHAT_FIELDS
     assert typed(response_create_params) >= openai_server.RESPONSES_FIELDS

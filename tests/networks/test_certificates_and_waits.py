@@ -37,9 +37,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("certificate", ["signed", "cert"])
-def test_insecure_accepts_any_certificate_and_says_so_once(
-    tmp_path: Path, task: Path, certificate: str
-) -> None:
+def test_insecure_accepts_any_certificate_and_says_so_once(tmp_path: Path, task: Path, certificate: str) -> None:
     with LoopbackServer(say, tls=server_context(certificate)) as server:
         done = run_here(words(task, server.url, "--insecure"), tmp_path)
         assert done.returncode == 0, done.stderr
@@ -195,6 +193,4 @@ def test_python_takes_the_same_options(tmp_path: Path) -> None:
         )
     assert run["exact_match"].value == 1.0
     with pytest.raises(UsageError, match="cannot be used: No such file"):
-        assay.evaluate(
-            [{"q": "x"}], model="openai/fake", prompt="{{ q }}", base_url="https://a/v1", ca_file="gone.pem"
-        )
+        assay.evaluate([{"q": "x"}], model="openai/fake", prompt="{{ q }}", base_url="https://a/v1", ca_file="gone.pem")

@@ -174,9 +174,7 @@ def test_other_endpoints_continue_the_run(tmp_path: Path, servers: tuple[FakeOpe
         assert sum(len(server.stats().requests) for server in (a, b, c)) == 24
 
 
-def test_an_endpoint_that_was_never_there_costs_nothing(
-    tmp_path: Path, servers: tuple[FakeOpenAI, FakeOpenAI]
-) -> None:
+def test_an_endpoint_that_was_never_there_costs_nothing(tmp_path: Path, servers: tuple[FakeOpenAI, FakeOpenAI]) -> None:
     task = write_task(tmp_path / "task", 12)
     a, _ = servers
     job = several_job(task, tmp_path / "out", FakeOpenAI(lasting_port()), a)
@@ -200,9 +198,7 @@ def test_endpoints_that_are_all_down_stop_the_run(tmp_path: Path) -> None:
     assert "cannot be reached" in ended.err
 
 
-def test_an_endpoint_without_the_model_is_named(
-    tmp_path: Path, servers: tuple[FakeOpenAI, FakeOpenAI]
-) -> None:
+def test_an_endpoint_without_the_model_is_named(tmp_path: Path, servers: tuple[FakeOpenAI, FakeOpenAI]) -> None:
     task = write_task(tmp_path / "task", 12)
     a, b = servers
     b.behave(faults={"404": 1.0})
@@ -239,9 +235,7 @@ def test_a_request_that_fails_everywhere_does_not_cost_the_others(
     assert sum(len(server.stats().outcomes(question(3))) for server in servers) == 4
 
 
-def test_likelihoods_are_measured_at_several_endpoints(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_likelihoods_are_measured_at_several_endpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     def echo(body: dict[str, Any]) -> tuple[int, Any]:
@@ -367,9 +361,7 @@ def test_a_model_without_a_network_is_connected_once(tmp_path: Path) -> None:
 
 def test_a_base_url_that_is_none_is_named() -> None:
     with pytest.raises(UsageError, match="a base URL begins with http:// or https://, not 'ftp://b'"):
-        assay.run(
-            assay.spec("task", tasks=[sys.argv[0]], model="openai/x", base_url=["ftp://b"], output_dir="x")
-        )
+        assay.run(assay.spec("task", tasks=[sys.argv[0]], model="openai/x", base_url=["ftp://b"], output_dir="x"))
 
 
 def test_the_base_url_of_a_spec_is_text() -> None:

@@ -122,9 +122,7 @@ def test_every_suite_reaches_its_endpoint(
     proxy.forget()
     if route.has_proxy:
         login = "ann:open%3Asesame%40once@" if route.has_password else ""
-        monkeypatch.setenv(
-            "HTTPS_PROXY" if route.tls else "http_proxy", f"http://{login}127.0.0.1:{proxy.port}"
-        )
+        monkeypatch.setenv("HTTPS_PROXY" if route.tls else "http_proxy", f"http://{login}127.0.0.1:{proxy.port}")
 
     def reply(body: dict[str, Any]) -> str:
         return REPLIES[suite](body["messages"][-1]["content"])

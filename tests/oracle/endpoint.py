@@ -171,9 +171,7 @@ class Endpoint:
         self.url = f"http://127.0.0.1:{int(self._child.stdout.readline())}"
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._child.communicate()
 
     def reset(self) -> None:

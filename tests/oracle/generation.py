@@ -97,9 +97,7 @@ def metrics(draw: Draw, *, single: bool) -> dict[str, Any]:
         match |= some(draw, option, [True, False])
     match |= some(draw, "regexes_to_ignore", IGNORED)
     corpus = draw(st.lists(st.sampled_from(CORPUS), max_size=2, unique=True)) if single else []
-    return {
-        "metric_list": [match, *({"metric": name, **some(draw, "aggregation", [name])} for name in corpus)]
-    }
+    return {"metric_list": [match, *({"metric": name, **some(draw, "aggregation", [name])} for name in corpus)]}
 
 
 @st.composite
@@ -107,9 +105,7 @@ def generation(draw: Draw) -> dict[str, Any]:
     """Generation parameters, or none at all."""
     if draw(st.integers(0, 3)) == 0:
         return {}
-    values: dict[str, Any] = some(
-        draw, "until", [["\n"], ["Q:", "\n\n"], [], "\n", [".", "a", "b", "c", "d"]]
-    )
+    values: dict[str, Any] = some(draw, "until", [["\n"], ["Q:", "\n\n"], [], "\n", [".", "a", "b", "c", "d"]])
     values |= some(draw, "temperature", [0, 0.0, 0.7, 1])
     values |= some(draw, "do_sample", [True, False])
     values |= some(draw, "max_gen_toks", [8, 64])

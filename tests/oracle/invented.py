@@ -81,9 +81,7 @@ def document(label: str) -> st.SearchStrategy[Document]:
         "hint": st.just("hint") if label.endswith("0") else st.one_of(st.just("hint"), st.none()),
         # Of whole and other numbers in one column, data set libraries make floats of all; in all splits,
         # where the first split has such a column.
-        "ratio": st.just(0.5)
-        if label.endswith("0")
-        else st.one_of(st.integers(-3, 3), st.floats(-1, 1, width=16)),
+        "ratio": st.just(0.5) if label.endswith("0") else st.one_of(st.integers(-3, 3), st.floats(-1, 1, width=16)),
         "parts": st.lists(st.tuples(TEXT, st.one_of(st.none(), NUMBER)).map(_part), min_size=1, max_size=2),
         "more": st.tuples(st.booleans(), st.floats(0, 1, width=16)).map(_more),
     }

@@ -11,9 +11,7 @@ FIELDS = ("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_p
 LETTERS = ["A", "B", "C", "D", "E", "F", "G", "H", "I", "J"]
 _NAME = r"[A-Za-z_]\w*"
 _NUMERIC = frozenset({"abs", "round", "float"})
-_LISTED = frozenset(
-    {"join", "first", "last", "map", "select", "reject", "list", "sort", "unique", "batch", "sum"}
-)
+_LISTED = frozenset({"join", "first", "last", "map", "select", "reject", "list", "sort", "unique", "batch", "sum"})
 _TEXTUAL = frozenset(name for name in dir(str) if name[0] != "_" and name not in ("index", "count"))
 _COMPARED = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod)
 
@@ -214,9 +212,7 @@ def documents(values: dict[str, Any], label: str, count: int) -> list[dict[str, 
                 shapes.read(source)
     _choices(values, shapes)
     rows = range(count)
-    return [
-        {name: shape.value(f"{label} {name}", row) for name, shape in shapes.names.items()} for row in rows
-    ]
+    return [{name: shape.value(f"{label} {name}", row) for name, shape in shapes.names.items()} for row in rows]
 
 
 def _choices(values: dict[str, Any], shapes: Shapes) -> None:

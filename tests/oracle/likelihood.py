@@ -99,9 +99,7 @@ def task(draw: Draw) -> dict[str, Any]:
     found = draw(kinds[draw(st.integers(0, 4))])
     if found["output_type"] != "loglikelihood_rolling":
         found |= some(draw, "description", DESCRIPTIONS)
-        found |= some(draw, "target_delimiter", TARGET_DELIMITERS) | some(
-            draw, "fewshot_delimiter", DELIMITERS
-        )
+        found |= some(draw, "target_delimiter", TARGET_DELIMITERS) | some(draw, "fewshot_delimiter", DELIMITERS)
         if draw(st.integers(0, 3)) == 0:
             found["gen_prefix"] = draw(st.sampled_from(PREFIXES))
     return found | some(draw, "task_alias", ["Größe ± 1"]) | some(draw, "metadata", [{"version": 1.0}])
@@ -111,8 +109,7 @@ def task(draw: Draw) -> dict[str, Any]:
 def likelihood_cases(draw: Draw) -> Case:
     """One or two tasks over the same data."""
     tasks = {
-        name: {"test_split": "test", **draw(task())}
-        for name in ("first_task", "a_second")[: draw(st.integers(1, 2))]
+        name: {"test_split": "test", **draw(task())} for name in ("first_task", "a_second")[: draw(st.integers(1, 2))]
     }
     slow = {metric["metric"] for one in tasks.values() for metric in one["metric_list"]} & {
         *SLOW,

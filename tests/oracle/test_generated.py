@@ -46,9 +46,7 @@ class Lab:
         ours = run_ours(self._folder, case.names, case.settings, self._endpoint.url)
         found = differences(ours, theirs, list(case.tasks))
         told = "\n".join(f"{place}\n  ours   {one!r}\n  theirs {other!r}" for place, one, other in found)
-        assert not found, (
-            f"{told}\n{yaml.safe_dump(case.tasks | case.groups, allow_unicode=True)}\n{case.settings}"
-        )
+        assert not found, f"{told}\n{yaml.safe_dump(case.tasks | case.groups, allow_unicode=True)}\n{case.settings}"
 
 
 @pytest.fixture(scope="module")

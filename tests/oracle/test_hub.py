@@ -97,9 +97,7 @@ def test_offline_and_not_in_the_cache_is_said() -> None:
     """With the switch that forbids the download."""
     with pytest.raises(InputError) as caught:
         source("acme/nothing").splits()
-    said = (
-        "task.yaml: dataset_path: the data set 'acme/nothing' is not in the cache, and HF_HUB_OFFLINE is set"
-    )
+    said = "task.yaml: dataset_path: the data set 'acme/nothing' is not in the cache, and HF_HUB_OFFLINE is set"
     assert str(caught.value).startswith(said)
 
 

@@ -83,24 +83,14 @@ LETTERS = [
     {"question": f"문제 {n}", "A": "x", "B": "Paris", "C": "42", "D": "no", "E": "été", "answer": 1 + n % 4}
     for n in range(7)
 ]
-SENTENCES = [
-    {"sentence_good": f"Bu cümle {n} iyi.", "sentence_bad": f"Bu {n} cümle kötü iyi."} for n in range(4)
-]
-MATHS = [
-    {"question": f" {n} + {n} = ?", "choices": ["x", str(2 * n), "42", "no"], "answer": 1}
-    for n in (4, 21, 500)
-]
+SENTENCES = [{"sentence_good": f"Bu cümle {n} iyi.", "sentence_bad": f"Bu {n} cümle kötü iyi."} for n in range(4)]
+MATHS = [{"question": f" {n} + {n} = ?", "choices": ["x", str(2 * n), "42", "no"], "answer": 1} for n in (4, 21, 500)]
 CODE = [
     {"code_tokens": ["func", name, "(", ")"], "docstring_tokens": ["Paris", "is", "a", word, "."]}
     for name, word in (("f", "town"), ("g", "42"), ("h", "x"))
 ]
-BOOLEANS = [
-    {"input": f"not ( {value} ) and {LONG[:600]} is", "target": value} for value in ("True", "False", "True")
-]
-GRADES = [
-    {"question": f"Ìbéèrè {n}", "answer": f"Step-by-Step Answer: {n}", "answer_number": n}
-    for n in (42, 1000, 5)
-]
+BOOLEANS = [{"input": f"not ( {value} ) and {LONG[:600]} is", "target": value} for value in ("True", "False", "True")]
+GRADES = [{"question": f"Ìbéèrè {n}", "answer": f"Step-by-Step Answer: {n}", "answer_number": n} for n in (42, 1000, 5)]
 BIOLOGY = [
     {
         "question": f"Which cell {n}?",
@@ -146,9 +136,7 @@ KMMLU = OwnTask("kmmlu/cot_hard/kmmlu_cot_hard_accounting.yaml", LETTERS)
 TOKSUITE = OwnTask("toksuite/toksuite_math/toksuite_math_canonical.yaml", MATHS)
 MMLU_PRO = OwnTask("mmlu_pro/mmlu_pro_biology.yaml", BIOLOGY)
 TURBLIMP = OwnTask("turblimp/anaphor_agreement.yaml", SENTENCES)
-TURBLIMP_GROUP = OwnGroup(
-    "turblimp/turblimp_group.yaml", [TURBLIMP, OwnTask("turblimp/binding.yaml", SENTENCES[1:])]
-)
+TURBLIMP_GROUP = OwnGroup("turblimp/turblimp_group.yaml", [TURBLIMP, OwnTask("turblimp/binding.yaml", SENTENCES[1:])])
 AFRIMGSM_GROUP = OwnGroup(
     "afrimgsm/direct/afrimgsm.yaml",
     [OwnTask(f"afrimgsm/direct/prompt_1/afrimgsm_{name}.yaml", GRADES) for name in ("eng", "yor")],
@@ -218,9 +206,7 @@ def test_own_files_of_the_harness_come_out_the_same(
     ours = run_ours(folder, [case.own.name], settings, endpoint.url)
     tasks = [case.own.name] if isinstance(case.own, OwnTask) else [task.name for task in case.own.tasks]
     found = differences(ours, theirs, tasks)
-    assert not found, "\n".join(
-        f"{place}\n  ours   {one!r}\n  theirs {other!r}" for place, one, other in found
-    )
+    assert not found, "\n".join(f"{place}\n  ours   {one!r}\n  theirs {other!r}" for place, one, other in found)
     if quirks:
         assert _bodies(endpoint.asked()) == _bodies(asked_by_harness)
     shutil.rmtree(folder)
@@ -233,8 +219,6 @@ def _bodies(asked: list[Any]) -> list[str]:
 
 def test_at_least_twelve_files_are_compared() -> None:
     paths = {case.own.path for case in CASES.values()}
-    paths |= {
-        task.path for case in CASES.values() if isinstance(case.own, OwnGroup) for task in case.own.tasks
-    }
+    paths |= {task.path for case in CASES.values() if isinstance(case.own, OwnGroup) for task in case.own.tasks}
     print(f"{len(paths)} files of lm_eval: {', '.join(sorted(paths))}")  # noqa: T201
     assert len(paths) >= 12

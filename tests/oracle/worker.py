@@ -23,9 +23,7 @@ from lm_eval.tasks import TaskManager
 
 def evaluate(job: dict[str, Any]) -> Any:
     """A run as the harness's command line makes it, files and all."""
-    manager = TaskManager(
-        include_path=job["folder"], include_defaults=False, metadata=dict(job["model_args"])
-    )
+    manager = TaskManager(include_path=job["folder"], include_defaults=False, metadata=dict(job["model_args"]))
     tracker = EvaluationTracker(output_path=job["output"])
     results = simple_evaluate(
         model=job["model"],

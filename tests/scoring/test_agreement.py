@@ -66,9 +66,7 @@ def test_numbers_that_rows_cannot_give_are_none(table: tuple[int, ...]) -> None:
 def test_invalid_verdicts_are_in_no_other_number() -> None:
     """Invalid verdicts are counted; all other numbers are those of the remaining rows."""
     table = rows((20, 5, 10, 15))
-    found = agreement(
-        [*table, JudgedRow(label=True, verdict=None), JudgedRow(label=False, verdict=None, sure=0.9)]
-    )
+    found = agreement([*table, JudgedRow(label=True, verdict=None), JudgedRow(label=False, verdict=None, sure=0.9)])
     assert found.invalid == 2
     assert found == _with(agreement(table), invalid=2)
 
@@ -184,9 +182,7 @@ def test_clusters_widen_the_interval() -> None:
 
 def test_categories_stand_in_the_order_of_their_names() -> None:
     """Numbers by value; a row without a category is in none."""
-    found = by_category(
-        [*rows((1, 0, 0, 1), category="10"), *rows((1, 1, 0, 0), category="2"), *rows((1, 0, 0, 0))]
-    )
+    found = by_category([*rows((1, 0, 0, 1), category="10"), *rows((1, 1, 0, 0), category="2"), *rows((1, 0, 0, 0))])
     assert {name: one.n for name, one in found.items()} == {"2": 2, "10": 2}
     assert list(found) == ["2", "10"]
     assert found["2"].false_rejects == Share(1, 2)
@@ -201,9 +197,7 @@ def test_votes_agree_among_themselves() -> None:
 def test_a_table_without_some_rows() -> None:
     """Counts are taken away cell by cell."""
     table = Confusion((((True, False), 4), ((True, True), 3)))
-    assert table.without(Confusion((((True, False), 1), ((True, True), 3)))) == Confusion(
-        (((True, False), 3),)
-    )
+    assert table.without(Confusion((((True, False), 1), ((True, True), 3)))) == Confusion((((True, False), 3),))
 
 
 three_labels = st.builds(

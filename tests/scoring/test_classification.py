@@ -66,9 +66,7 @@ def test_brier_scores_of_documents_with_other_numbers_of_choices() -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_rows_are_summed_from_left_to_right(count: int) -> None:
     """However many rows are summed at a time, each is summed as one list of floats is."""
-    rows = np.random.default_rng(5).normal(size=(count, 1500)) * 10.0 ** np.arange(-750, 750)[None, :].clip(
-        -9, 9
-    )
+    rows = np.random.default_rng(5).normal(size=(count, 1500)) * 10.0 ** np.arange(-750, 750)[None, :].clip(-9, 9)
     assert perplexities(-abs(rows) / 1e9) == [perplexity((-abs(row) / 1e9).tolist()) for row in rows]
 
 

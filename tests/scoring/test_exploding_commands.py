@@ -413,9 +413,7 @@ def test_a_signal_ends_a_run_whose_pattern_explodes(
     job = Job(write(tmp_path), tmp_path / "out")
     scored_before = job.count("scores")
     with job.started() as started:
-        assert started.wait_for(
-            (lambda: worker_of(started.process.pid)) if in_loop else (tmp_path / "heard").exists
-        )
+        assert started.wait_for((lambda: worker_of(started.process.pid)) if in_loop else (tmp_path / "heard").exists)
         finished = end_by(started, number)
     # A program of the user ends by the KeyboardInterrupt that `evaluate` raises, as Python ends by it.
     expected = {-signal.SIGINT} if job.command[1] == "program.py" else {130}

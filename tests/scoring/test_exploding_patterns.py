@@ -143,9 +143,7 @@ def test_a_task_scores_all_documents_but_those_on_which_its_filter_is_stopped(
     assert done.returncode == 0, done.stderr
 
 
-def test_a_stopped_pattern_of_a_metric_makes_the_score_invalid(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_pattern_of_a_metric_makes_the_score_invalid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     lab = Lab(tmp_path)
     pattern, text = EXPLODING[1]
@@ -159,9 +157,7 @@ def test_a_stopped_pattern_of_a_metric_makes_the_score_invalid(
     assert "was stopped after" in second["reason"]
 
 
-def test_a_stopped_pattern_of_a_template_fails_its_document(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_pattern_of_a_template_fails_its_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     lab = Lab(tmp_path)
     pattern, text = EXPLODING[2]
@@ -170,10 +166,7 @@ def test_a_stopped_pattern_of_a_template_fails_its_document(
     run_here(["task", "t.yaml", "--model", "python/model.py:echo", "--output-dir", "out"], tmp_path)
     (end,) = [line for line in read_lines(one(tmp_path, "records.jsonl"))[1:] if line["index"] == 1]
     assert end["failure"]["message"].startswith("t.yaml:")
-    assert (
-        "doc_to_text: the template is refused: the pattern '(a+)*$|a' was stopped after"
-        in end["failure"]["message"]
-    )
+    assert "doc_to_text: the template is refused: the pattern '(a+)*$|a' was stopped after" in end["failure"]["message"]
     assert scores_of(tmp_path)[0]["value"] == 1.0
 
 
@@ -207,9 +200,7 @@ def test_a_pipeline_says_of_each_place_that_its_pattern_was_stopped(
         "after": "skipped",
     }
     reasons = {score["part"]: score["reason"] for score in scores_of(tmp_path)}
-    assert reasons["expected"].startswith(
-        f"tests.jsonl:1: output: the pattern {pattern!r} was stopped after 0.01 s"
-    )
+    assert reasons["expected"].startswith(f"tests.jsonl:1: output: the pattern {pattern!r} was stopped after 0.01 s")
     assert reasons["ruled"].startswith(f"tests.jsonl:2: output: the pattern {pattern!r} was stopped")
     for name in ("parser", "template"):
         lab.pipeline(steps[name])

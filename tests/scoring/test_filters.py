@@ -116,9 +116,7 @@ def test_a_function_of_the_user_gets_lists_of_one() -> None:
         ("decontaminate", {"path": "x"}, "Remove this filter"),
     ],
 )
-def test_wrong_options_are_known_before_the_first_request(
-    name: str, options: dict[str, Any], message: str
-) -> None:
+def test_wrong_options_are_known_before_the_first_request(name: str, options: dict[str, Any], message: str) -> None:
     """Building says what is wrong, with the pattern."""
     with pytest.raises(UsageError, match=message):
         registry.find("filter", name).build(**options)

@@ -76,9 +76,7 @@ def test_conversations_that_agree_by_chance_get_a_wide_interval_and_a_warning() 
     assert bounds.interval is not None
     assert bounds.interval.low < 0.6
     assert bounds.interval.high > 0.76
-    assert few_clusters(sample, is_share=True) == (
-        "too few clusters: 3. An interval is reliable from 5 clusters on"
-    )
+    assert few_clusters(sample, is_share=True) == ("too few clusters: 3. An interval is reliable from 5 clusters on")
 
 
 @pytest.mark.parametrize(

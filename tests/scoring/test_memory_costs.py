@@ -53,10 +53,7 @@ def test_a_table_of_stages_can_be_read_back() -> None:
         *("p50 ms", "p95 ms"),
     ]
     assert stage_numbers_of(table) == numbers
-    assert (
-        table.note
-        == "Replies taken from another run or another memory: 1. Their tokens and cost were paid there."
-    )
+    assert table.note == "Replies taken from another run or another memory: 1. Their tokens and cost were paid there."
     assert stage_tables({}) == []
 
 
@@ -71,9 +68,7 @@ def report(*values: float | None) -> Report:
 def test_score_against_cost_names_the_memories_that_no_other_beats() -> None:
     """The second has the score of the first for more tokens; the third is better and dearer."""
     stages = {
-        f"m{number}": {
-            "answer": StageNumbers(operations=4, calls=5, failed=1, input_tokens=tokens, output_tokens=0)
-        }
+        f"m{number}": {"answer": StageNumbers(operations=4, calls=5, failed=1, input_tokens=tokens, output_tokens=0)}
         for number, tokens in enumerate((400, 800, 1200))
     }
     costs = memory_costs(report(0.5, 0.5, 0.75), "f1", {}, stages)

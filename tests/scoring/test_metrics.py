@@ -84,9 +84,7 @@ def test_metrics_of_hugging_face_evaluate_compare_the_label_of_each_document() -
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf", "chrf++", "ter"])
-def test_a_missing_extra_is_known_before_the_first_request(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_extra_is_known_before_the_first_request(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Building the metric says what to install; with it, a doc's value is the pair."""
     pytest.importorskip("sacrebleu")
     assert registry.find("metric", name).build()("gold", "given") == ["gold", "given"]

@@ -59,9 +59,7 @@ def wilson_intervals(stream: Generator) -> None:
 
     total = int(stream.integers(1, 2000))
     for right in (0, total, int(stream.integers(0, total + 1))):
-        assert wilson(right, total) == pytest.approx(
-            proportion_confint(right, total, method="wilson"), abs=1e-9
-        )
+        assert wilson(right, total) == pytest.approx(proportion_confint(right, total, method="wilson"), abs=1e-9)
 
 
 def t_intervals(stream: Generator) -> None:
@@ -181,10 +179,7 @@ def holm_adjustments(stream: Generator) -> None:
     from statsmodels.stats.multitest import multipletests
 
     values = (stream.random(stream.integers(1, 20)) ** 3).round(3).tolist()
-    rows = [
-        PairedRow(set="", metric="m", part="", higher_is_better=True, n=9, difference=0.1, p=p)
-        for p in values
-    ]
+    rows = [PairedRow(set="", metric="m", part="", higher_is_better=True, n=9, difference=0.1, p=p) for p in values]
     adjust_rows(rows)
     expected = multipletests(values, method="holm")[1].tolist()
     assert [row.p_adjusted for row in rows] == pytest.approx(expected)
@@ -199,9 +194,7 @@ def sample_sizes(stream: Generator) -> None:
     baseline, effect = float(stream.uniform(0.2, 0.8)), float(stream.uniform(0.01, 0.15))
     power, alpha = float(stream.uniform(0.5, 0.95)), float(stream.uniform(0.01, 0.2))
     unpaired = Design(baseline=baseline, paired=False, power=power, alpha=alpha)
-    expected = samplesize_proportions_2indep_onetail(
-        effect, baseline, power, alpha=alpha, alternative="two-sided"
-    )
+    expected = samplesize_proportions_2indep_onetail(effect, baseline, power, alpha=alpha, alternative="two-sided")
     assert cases_needed(unpaired, effect) == math.ceil(expected)
     reached = power_proportions_2indep(effect, baseline, 400, alpha=alpha, return_results=False)
     # The oracle adds the chance to reject in the wrong direction.

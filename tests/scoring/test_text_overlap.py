@@ -85,11 +85,7 @@ def test_f1_is_symmetric_and_a_share(one: str, two: str) -> None:
 
 def test_threads_do_not_stem_each_others_words() -> None:
     """A stemmer keeps its word in itself; runs may score side by side."""
-    words = [
-        f"{start}{end}"
-        for start in ("relat", "hop", "conflat", "oper")
-        for end in ("ional", "ing", "ed", "ator")
-    ]
+    words = [f"{start}{end}" for start in ("relat", "hop", "conflat", "oper") for end in ("ional", "ing", "ed", "ator")]
     texts = [f"{word}{n}x {word}" for n in range(60) for word in words]
     alone = [tokens(text) for text in texts]
     _stem.cache_clear()

@@ -45,10 +45,7 @@ def byte_pieces(text: str) -> list[Piece]:
 
 def word_pieces(text: str) -> list[Piece]:
     """One token for each word, with a space before it."""
-    return [
-        Piece(zlib.crc32(match[0].encode()), match.start())
-        for match in re.finditer(r" ?\w+| ?[^\w ]+| +", text)
-    ]
+    return [Piece(zlib.crc32(match[0].encode()), match.start()) for match in re.finditer(r" ?\w+| ?[^\w ]+| +", text)]
 
 
 def byte_text(ids: list[int]) -> str:
@@ -81,9 +78,7 @@ class EchoServer(RunningServer):
     Without `characters` its offsets count bytes.
     """
 
-    def __init__(
-        self, *without: str, pieces: Callable[[str], list[Piece]] = byte_pieces, info: Any = None
-    ) -> None:
+    def __init__(self, *without: str, pieces: Callable[[str], list[Piece]] = byte_pieces, info: Any = None) -> None:
         self.asked: list[tuple[str, Any]] = []
         self.without = set(without)
         self._pieces = pieces

@@ -95,6 +95,4 @@ def _fault(request: web.BaseRequest, status: int) -> web.Response:
         assert request.transport
         request.transport.abort()
     text = json.dumps({"error": {"message": f"fault {status}", "type": "x", "code": None}})
-    return web.Response(
-        status=status or 500, text=text, content_type="application/json", headers={"Retry-After": "0"}
-    )
+    return web.Response(status=status or 500, text=text, content_type="application/json", headers={"Retry-After": "0"})

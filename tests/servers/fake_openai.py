@@ -323,9 +323,7 @@ async def serve(port: int, behaviour: Behaviour, log: str = "") -> None:
         await asyncio.sleep(1)
 
 
-def controls(
-    endpoint: Endpoint, runner: web.AppRunner
-) -> list[tuple[str, str, Callable[[Any], Awaitable[Any]]]]:
+def controls(endpoint: Endpoint, runner: web.AppRunner) -> list[tuple[str, str, Callable[[Any], Awaitable[Any]]]]:
     """What tests ask and tell the server."""
     from aiohttp import web
 

@@ -59,9 +59,7 @@ class Plan:
         self.total = self.slots = total
 
     def load(self, skip: Callable[[int], bool] | None, open_cases: int) -> Iterator[Case]:
-        return (
-            Case(at, f"k{at}", "s", "me", "", at) for at in range(self.total) if skip is None or not skip(at)
-        )
+        return (Case(at, f"k{at}", "s", "me", "", at) for at in range(self.total) if skip is None or not skip(at))
 
 
 class Lab:

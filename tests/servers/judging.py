@@ -124,9 +124,7 @@ def by_words(matter: JudgeQuestion) -> Verdict:
 
 def about(question: str, how: str) -> Callable[[JudgeQuestion, int], str]:
     """Spoils answers to questions with this end, and no others."""
-    return lambda matter, _: (
-        how if isinstance(matter, AnswerQuestion) and matter.question.endswith(question) else ""
-    )
+    return lambda matter, _: how if isinstance(matter, AnswerQuestion) and matter.question.endswith(question) else ""
 
 
 def question_of(messages: list[dict[str, Any]]) -> JudgeQuestion | None:

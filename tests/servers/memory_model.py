@@ -65,9 +65,7 @@ def reply(body: dict[str, Any]) -> tuple[int, Any]:
     """Return status and JSON for a request to /chat/completions or /embeddings."""
     if "input" in body:
         texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
-        rows = [
-            {"index": at, "object": "embedding", "embedding": vector(text)} for at, text in enumerate(texts)
-        ]
+        rows = [{"index": at, "object": "embedding", "embedding": vector(text)} for at, text in enumerate(texts)]
         tokens = sum(map(_tokens, texts))
         return 200, {"object": "list", "model": "fake", "data": rows, "usage": {"prompt_tokens": tokens}}
     prompt = "\n".join(str(message["content"]) for message in body["messages"] if message.get("content"))
@@ -87,9 +85,7 @@ def reply(body: dict[str, Any]) -> tuple[int, Any]:
         "object": "chat.completion",
         "created": 1_700_000_000,
         "model": "fake",
-        "choices": [
-            {"index": 0, "message": message, "finish_reason": "tool_calls" if body.get("tools") else "stop"}
-        ],
+        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if body.get("tools") else "stop"}],
         "usage": {
             "prompt_tokens": (asked := _tokens(prompt)),
             "completion_tokens": (said := _tokens(json.dumps(message))),
@@ -206,16 +202,12 @@ class SchemaFiller:
                 return _text_of(key, line)
 
     def _resolved(self, schema: Schema) -> Schema:
-        resolved: Schema = (
-            self._root["$defs"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
-        )
+        resolved: Schema = self._root["$defs"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
         return resolved
 
     def _entries(self, key: str, items: Schema) -> list[Any]:
         if items.get("type") not in ("object", "string"):
-            return (
-                [0] if key.endswith("indices") else []
-            )  # no fact is a duplicate, and none contradicts another
+            return [0] if key.endswith("indices") else []  # no fact is a duplicate, and none contradicts another
         parts = items.get("properties", {})
         lines = self._entities if "name" in parts else self._lines
         if "source_entity_name" in parts:
@@ -245,9 +237,7 @@ def json_object(prompt: str) -> dict[str, Any]:
 
 def text(prompt: str) -> str:
     """An answer, or what the prompts of assay's own memories ask for."""
-    if prompt.endswith(
-        "Write the calls, or none."
-    ):  # MGMemory saves a fact, or looks for the question itself
+    if prompt.endswith("Write the calls, or none."):  # MGMemory saves a fact, or looks for the question itself
         question = re.search(r"<question>\n(.*)\n</question>", prompt, re.DOTALL)
         return f"recall: {question[1]}" if question else f"save: {(facts(prompt) or ['nothing'])[-1]}"
     if "whole number" in prompt:

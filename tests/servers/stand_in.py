@@ -127,11 +127,7 @@ def main(folder: Path, words: list[str]) -> None:
     if "stubborn" in behaviour:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "worker" in behaviour:
-        ignore = (
-            "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-            if "stubborn" in behaviour
-            else ""
-        )
+        ignore = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " if "stubborn" in behaviour else ""
         leave_behind(folder / "worker", [sys.executable, "-S", "-c", ignore + WORKER])
     if "helper" in behaviour:
         leave_behind(folder / "helper", [sys.executable, "-S", "-c", WORKER], new_session=False)

@@ -141,9 +141,7 @@ def test_a_part_is_not_remembered(data_folder: Path) -> None:
     assert len(list(data_folder.rglob("*.json"))) == 1
 
 
-def test_a_folder_that_cannot_be_written_stops_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message names the variable that sets another folder."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("ASSAY_DATA", str(tmp_path / "file"))
@@ -170,13 +168,9 @@ def test_one_line_for_people() -> None:
     assert describe_calibration(None) == "not calibrated"
     row = JudgedRow(label=True, verdict=True)
     assert " on 1 label of talks.jsonl" in describe_calibration(calibration(overall=agreement([row])))
-    assert "no kappa" in describe_calibration(
-        calibration(overall=agreement([JudgedRow(label=True, verdict=True)]))
-    )
+    assert "no kappa" in describe_calibration(calibration(overall=agreement([JudgedRow(label=True, verdict=True)])))
     nothing = agreement([JudgedRow(label=True, verdict=None)] * 3)
-    assert "not calibrated: the judge gave no valid verdict on" in describe_calibration(
-        calibration(overall=nothing)
-    )
+    assert "not calibrated: the judge gave no valid verdict on" in describe_calibration(calibration(overall=nothing))
 
 
 def test_a_judge_has_the_newest_calibration_of_its_kind() -> None:

@@ -10,9 +10,7 @@ from assay.store.render.markdown import case_diff_markdown
 HEAD = (0, "k", "set", "m")
 
 
-def view(
-    *replies: str, key: str = "k", failure: Failure | None = None, value: float | None = 1.0
-) -> CaseView:
+def view(*replies: str, key: str = "k", failure: Failure | None = None, value: float | None = 1.0) -> CaseView:
     """A case with a prompt and a reply for each text."""
     status = failure.status if failure else "ok"
     calls = [
@@ -71,10 +69,7 @@ def test_short_texts_differ_by_words_and_long_ones_by_lines() -> None:
     ]
     # A paragraph is one long line.
     assert not TextPair("reply", "word " * 500, "word " * 499 + "end").by_line
-    assert (
-        len("".join(change.text for change in TextPair("reply", "word " * 500, "word " * 499 + "end").words))
-        < 300
-    )
+    assert len("".join(change.text for change in TextPair("reply", "word " * 500, "word " * 499 + "end").words)) < 300
 
 
 def test_huge_texts_take_no_time() -> None:

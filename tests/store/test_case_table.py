@@ -78,11 +78,7 @@ def test_rows_are_chosen_by_what_changed_in_any_run_or_in_one(comparison: OpenCo
 
 def test_a_lower_value_is_better_where_the_report_says_so(tmp_path: Path) -> None:
     report = Report(
-        entries=[
-            Entry(
-                name="set", metrics=[Metric(name="passed", value=0.5, denominator=4, higher_is_better=False)]
-            )
-        ]
+        entries=[Entry(name="set", metrics=[Metric(name="passed", value=0.5, denominator=4, higher_is_better=False)])]
     )
     page = OpenComparison(write_runs(tmp_path, report)).table(TableSelection())
     assert [cells(line) for line in page.lines] == [
@@ -101,9 +97,7 @@ def test_the_texts_of_a_case_are_those_of_all_runs(comparison: OpenComparison) -
         comparison.cases(TableSelection(show="all", first=9, count=1))
 
 
-def test_the_numbers_of_each_run_are_those_of_the_comparison_of_two(
-    tmp_path: Path, comparison: OpenComparison
-) -> None:
+def test_the_numbers_of_each_run_are_those_of_the_comparison_of_two(tmp_path: Path, comparison: OpenComparison) -> None:
     (group,) = comparison.overview.groups
     (row,) = group.rows
     assert (group.pairs, row.name, row.places) == ([0, 1], "set passed", [0, 0])

@@ -94,15 +94,11 @@ def test_a_case_failed_if_it_has_no_answer_or_a_score_of_0(tmp_path: Path) -> No
 def test_a_number_is_an_id_before_it_is_a_position(tmp_path: Path) -> None:
     """The position has a sign of its own. An id of several cases is refused, also if one has it as its position."""
     run = Made(tmp_path / "run")
-    for number, (subject, label) in enumerate(
-        [("a", "2"), ("b", "2"), ("a", "0"), ("b", "9"), ("a", "4"), ("b", "4")]
-    ):
+    for number, (subject, label) in enumerate([("a", "2"), ("b", "2"), ("a", "0"), ("b", "9"), ("a", "4"), ("b", "4")]):
         run.case(f"k{number}", [passed(1)], subject=subject, label=label)
     cases = RunCases(run.finish())
     numbers = {name: cases.find(name).end.index for name in ("0", "@0", "9", "1", "@1", "@4", "row 2 with b")}
     assert numbers == {"0": 2, "@0": 0, "9": 3, "1": 1, "@1": 1, "@4": 4, "row 2 with b": 1}
     for name, choices in (("2", "@0 .*, @1 "), ("4", "@4 .*, @5 ")):
-        with pytest.raises(
-            UsageError, match=rf"'{name}' matches 2 cases\. Pass the position of one: {choices}"
-        ):
+        with pytest.raises(UsageError, match=rf"'{name}' matches 2 cases\. Pass the position of one: {choices}"):
             cases.find(name)

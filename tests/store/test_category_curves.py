@@ -93,10 +93,6 @@ def test_both_curves_of_the_only_category_are_those_of_the_report() -> None:
 def test_a_category_without_questions_and_a_report_of_other_tests_have_no_values() -> None:
     first, second = curves_of_report()
     for curve in (first, second):
-        assert [value for _, value, _ in numbers(category_curve(conversations(), "c", METRIC, curve))] == [
-            None
-        ] * 3
+        assert [value for _, value, _ in numbers(category_curve(conversations(), "c", METRIC, curve))] == [None] * 3
     shorter = Curve(name=second.name, x=second.x, points=second.points[1:], title=second.title)
-    assert [value for _, value, _ in numbers(category_curve(conversations(), "a", METRIC, shorter))] == [
-        None
-    ] * 2
+    assert [value for _, value, _ in numbers(category_curve(conversations(), "a", METRIC, shorter))] == [None] * 2

@@ -27,9 +27,7 @@ def compared(*runs: Path | str, **options: Any) -> Comparison:
 
 
 def report_of(name: str, **metric: Any) -> Report:
-    return Report(
-        entries=[Entry(name="set", metrics=[Metric(name=name, value=None, denominator=0, **metric)])]
-    )
+    return Report(entries=[Entry(name="set", metrics=[Metric(name=name, value=None, denominator=0, **metric)])])
 
 
 def only_row(comparison: Comparison) -> PairedRow:
@@ -65,9 +63,7 @@ def test_a_set_of_another_name_is_paired_by_key_where_that_is_sure(tmp_path: Pat
     assert comparison.paired == 3
     assert comparison.only_base.shown == ["before/twice"]
     assert comparison.only_new.shown == ["after/twice", "third/twice"]
-    assert comparison.notes == [
-        "2 cases are in sets with different names; they are paired by their content alone"
-    ]
+    assert comparison.notes == ["2 cases are in sets with different names; they are paired by their content alone"]
 
 
 def test_equal_set_and_key_come_before_equal_key(tmp_path: Path) -> None:
@@ -213,9 +209,7 @@ def numbers(folder: Path, values: list[float], **metric: Any) -> Path:
         ({"higher_is_better": False, "aggregation": "perplexity"}, "better", 0),
     ],
 )
-def test_the_direction_comes_from_the_report(
-    tmp_path: Path, metric: dict[str, Any], verdict: str, lost: int
-) -> None:
+def test_the_direction_comes_from_the_report(tmp_path: Path, metric: dict[str, Any], verdict: str, lost: int) -> None:
     """Higher is better where nothing is said; of a perplexity's log-likelihoods, whatever is said."""
     base = numbers(tmp_path / "base", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], **metric)
     new = numbers(tmp_path / "new", [1.5, 2.6, 3.5, 4.4, 5.5, 6.4], **metric)
@@ -262,9 +256,7 @@ def test_the_direction_is_that_of_the_set_then_of_the_subject_then_of_any(
 def test_the_side_names_its_judges_and_whether_it_is_a_yardstick(tmp_path: Path) -> None:
     """Judges of the subject's entries; where entries are tasks, of all of them."""
     judge = JudgeInfo(name="j", id="j@1", votes=1, kind="answer", fingerprint="f", metrics=["passed"])
-    by_subject = Report(
-        entries=[Entry(name="Oracle", subject="x", reference=True), Entry(name="y", judges=[judge])]
-    )
+    by_subject = Report(entries=[Entry(name="Oracle", subject="x", reference=True), Entry(name="y", judges=[judge])])
     run = Made(tmp_path / "run")
     for subject in ("x", "y"):
         run.case("a", [passed(1)], subject=subject)

@@ -16,9 +16,7 @@ from assay.store.comparison.slices import MAX_SLICES
 from support.runs import Made, passed
 
 
-def tagged(
-    folder: Path, cases: Mapping[str, tuple[bool, tuple[str, ...]]], report: Report | None = None
-) -> str:
+def tagged(folder: Path, cases: Mapping[str, tuple[bool, tuple[str, ...]]], report: Report | None = None) -> str:
     """Write a run whose cases have a right or wrong score and tags."""
     run = Made(folder)
     for key, (value, tags) in cases.items():
@@ -62,11 +60,7 @@ def test_the_word_of_a_tag_chooses_the_tags(tmp_path: Path, sign: str) -> None:
 def test_the_slices_of_a_report_say_which_tags_are_meant(tmp_path: Path) -> None:
     """Memory tests have the tag `2`, and their reports name it as a category with a label."""
     report = Report(
-        entries=[
-            Entry(
-                name="m", slices=[Slice(by="category", name="2", label="temporal"), Slice(by="x", name="y")]
-            )
-        ]
+        entries=[Entry(name="m", slices=[Slice(by="category", name="2", label="temporal"), Slice(by="x", name="y")])]
     )
     cases = {"a": (True, ("2",)), "b": (True, ("y",))}
     runs = [tagged(tmp_path / name, cases, report) for name in ("base", "new")]

@@ -25,9 +25,7 @@ DEEP = b'{"unknown": ' + b"[" * 100_000
 
 @pytest.mark.parametrize("name", [*FILES, "run.json", "summary.json", "lock", NOTES, LABELS])
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "line"])
-def test_a_deep_file_of_a_run_raises_no_exception_of_python(
-    tmp_path: Path, name: str, *, whole: bool
-) -> None:
+def test_a_deep_file_of_a_run_raises_no_exception_of_python(tmp_path: Path, name: str, *, whole: bool) -> None:
     folder = run_of(tmp_path / "runs" / "one", {"a": True, "b": False})
     other = run_of(tmp_path / "runs" / "two", {"a": True, "b": True})
     path = folder / name

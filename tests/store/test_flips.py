@@ -123,9 +123,7 @@ def test_texts_that_share_little_are_not_marked() -> None:
 def test_only_the_surroundings_of_a_change_are_shown() -> None:
     before = f"{'begin ' * 100}4 {'middle ' * 100}5 {'end ' * 100}"
     line = difference_line(before, before.replace("4", "6").replace("5", "7"))
-    assert re.fullmatch(
-        r"…( begin)+ \[-4-\] \{\+6\+\} (middle )+…( middle)+ \[-5-\] \{\+7\+\} (end )+…", line
-    ), line
+    assert re.fullmatch(r"…( begin)+ \[-4-\] \{\+6\+\} (middle )+…( middle)+ \[-5-\] \{\+7\+\} (end )+…", line), line
 
 
 def test_a_flip_has_the_difference_of_long_answers(tmp_path: Path) -> None:

@@ -128,9 +128,7 @@ def test_a_drop_is_decided_by_the_paired_interval(low: float, high: float, verdi
     [
         paired(-0.3, 0.3, ties=50),
         paired(-0.3, 0.3, ties=50, higher_is_better=False),
-        paired(
-            -0.3, 0.3, ties=50, few_clusters="too few clusters: 3. An interval is reliable from 5 clusters on"
-        ),
+        paired(-0.3, 0.3, ties=50, few_clusters="too few clusters: 3. An interval is reliable from 5 clusters on"),
         paired(0.0, 0.0, ties=50, interval=None),
     ],
     ids=["wide interval", "lower is better", "few clusters", "no interval"],
@@ -150,8 +148,7 @@ def test_point_allows_a_drop_of_exactly_the_limit() -> None:
     assert decide_drop(0.25, "acc", paired(-0.25, -0.25), point=True, is_whole=True).verdict == "pass"
     assert decide_drop(0.2, "acc", paired(-0.25, -0.25), point=True, is_whole=True).verdict == "fail"
     assert (
-        decide_drop(0.2, "acc", paired(0.25, 0.25, higher_is_better=False), point=True, is_whole=True).verdict
-        == "fail"
+        decide_drop(0.2, "acc", paired(0.25, 0.25, higher_is_better=False), point=True, is_whole=True).verdict == "fail"
     )
 
 
@@ -199,9 +196,7 @@ def test_an_inconclusive_gate_says_how_many_cases_would_decide(
 
 def test_an_inconclusive_drop_says_how_many_pairs_would_decide() -> None:
     decision = decide_drop(0.02, "acc", paired(-0.05, 0.05), point=False, is_whole=True)
-    assert decision.reason == (
-        "the interval contains -0.02; if the value stays the same, about 320 pairs would decide"
-    )
+    assert decision.reason == ("the interval contains -0.02; if the value stays the same, about 320 pairs would decide")
 
 
 def test_a_run_with_so_many_cases_is_decided() -> None:
@@ -387,9 +382,7 @@ def calibrated(kappa: float) -> Calibration:
 
 
 @pytest.mark.parametrize("decides", ["acc", "a score that is no metric of the report"])
-def test_a_judge_below_the_floor_may_not_decide(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decides: str
-) -> None:
+def test_a_judge_below_the_floor_may_not_decide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decides: str) -> None:
     """Refused with the command that calibrates it; another metric of the run needs no judge."""
     monkeypatch.setenv("ASSAY_DATA", str(tmp_path / "data"))
     judge = JudgeInfo(name="j", id="j@1", votes=1, kind="answer", fingerprint="f", metrics=[decides])

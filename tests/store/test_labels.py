@@ -214,15 +214,11 @@ def test_question_reference_and_answer_of_an_evaluation(tmp_path: Path) -> None:
     assert list(texts_of(run).values()) == [("2+2?", "4", "four")]
 
 
-def test_a_text_that_a_judge_read_is_labelled_by_its_rubric(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_text_that_a_judge_read_is_labelled_by_its_rubric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     lab = PipelineLab(tmp_path)
     lab.pipeline(says("one"))
-    lab.tests(
-        case("a", expected_outputs={"one": "judge:It greets."}), case("b", expected_outputs={"one": "hello"})
-    )
+    lab.tests(case("a", expected_outputs={"one": "judge:It greets."}), case("b", expected_outputs={"one": "hello"}))
     judge = lab.script({"text": '{"reason": "it does", "passed": true}'}, name="judge.jsonl")
     run = lab.run(judge=judge).run
     assert list(texts_of(run).values()) == [("It greets.", "", "hello")]

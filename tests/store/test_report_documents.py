@@ -31,14 +31,10 @@ REPORT = Report(
                     interval=Interval(0.57, 0.93),
                     left_out={"infra_error": 2},
                 ),
-                Metric(
-                    name="loss", value=-0.5, denominator=16, higher_is_better=False, warning="only 2 clusters"
-                ),
+                Metric(name="loss", value=-0.5, denominator=16, higher_is_better=False, warning="only 2 clusters"),
             ],
         ),
-        Entry(
-            name="large", metrics=[Metric(name="acc", value=None, denominator=0, reason="nothing was asked")]
-        ),
+        Entry(name="large", metrics=[Metric(name="acc", value=None, denominator=0, reason="nothing was asked")]),
     ],
 )
 FACTS = ("0.8125", "0.5700", "0.9300", "13/16", "2 infra error", "only 2 clusters", "nothing was asked")

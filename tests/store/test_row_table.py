@@ -109,12 +109,8 @@ def cases(tmp_path: Path) -> Path:
     """A run whose rows are its cases."""
     writer = Writer(tmp_path / "cases", "filters")
     right = [score("right", 1.0, "strict"), score("errors", 0.0, "strict"), score("right", 1.0, "loose")]
-    writer.case(
-        "a", right, [record("", "ÉCOLE")], reply="une École", seconds=3.0, tags=("easy",), usage=Usage(9, 1)
-    )
-    writer.case(
-        "b", [score("right", 0.0, "strict"), score("right", 0.5, "loose")], [record("", "x")], seconds=1.0
-    )
+    writer.case("a", right, [record("", "ÉCOLE")], reply="une École", seconds=3.0, tags=("easy",), usage=Usage(9, 1))
+    writer.case("b", [score("right", 0.0, "strict"), score("right", 0.5, "loose")], [record("", "x")], seconds=1.0)
     writer.case("c", [], [], failure=Failure("refusal", "no"), seconds=2.0, tags=("easy", "new"))
     writer.case(
         "d",

@@ -16,16 +16,12 @@ from assay.store.run_list import ListedRun, RunFilter, list_runs, unique_starts
 
 from support.runs import Made, passed
 
-REPORT = Report(
-    entries=[Entry(name="sums", metrics=[Metric(name="acc", filter="strict", value=0.5, denominator=2)])]
-)
+REPORT = Report(entries=[Entry(name="sums", metrics=[Metric(name="acc", filter="strict", value=0.5, denominator=2)])])
 
 
 def make(root: Path, name: str, **changes: Any) -> Path:
     """A finished run of two cases with this name. `changes` are fields of run.json, and `exit_code` and `state`."""
-    run = Made(
-        root / "assay" / name, suite=changes.pop("suite", "task"), model=changes.pop("model", "openai/small")
-    )
+    run = Made(root / "assay" / name, suite=changes.pop("suite", "task"), model=changes.pop("model", "openai/small"))
     run.case("k1", [passed(1)])
     run.case("k2", [passed(0)])
     state, exit_code = changes.pop("state", "finished"), changes.pop("exit_code", 0)
@@ -125,9 +121,7 @@ def test_runs_of_one_suite_and_model_are_told_apart_by_their_options(tmp_path: P
     }
     # Only runs that are listed are compared, and the caller may know options that change nothing.
     runs = list_runs(tmp_path, RunFilter(search="r1"))
-    runs += list_runs(
-        tmp_path, RunFilter(model="small"), ignored_options=lambda suite: ("limit", "shots", "tasks")
-    )
+    runs += list_runs(tmp_path, RunFilter(model="small"), ignored_options=lambda suite: ("limit", "shots", "tasks"))
     assert [run.differs for run in runs] == [{}] * 4
 
 

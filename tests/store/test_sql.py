@@ -24,9 +24,7 @@ from support.runs import Made, passed, run_of
 HEAD = (0, "key", "set", "m")
 
 
-def ask(
-    folder: Path | list[Path], query: str, warn: Callable[[str], object] = lambda _: None
-) -> list[tuple[Any, ...]]:
+def ask(folder: Path | list[Path], query: str, warn: Callable[[str], object] = lambda _: None) -> list[tuple[Any, ...]]:
     folders = folder if isinstance(folder, list) else [folder]
     with RunDatabase(folders, warn) as database:
         return database.query(query).fetch()
@@ -45,9 +43,7 @@ def rewritten(folder: Path, scorers: list[str]) -> Journal:
 def folder(tmp_path: Path) -> Path:
     """Three cases: right, wrong, and one without an answer."""
     run = Made(tmp_path / "run")
-    run.case(
-        "a", [passed(1)], label="first", tags=("easy", "category:1"), calls=2, usage=Usage(10, 3), seconds=1.5
-    )
+    run.case("a", [passed(1)], label="first", tags=("easy", "category:1"), calls=2, usage=Usage(10, 3), seconds=1.5)
     run.case("b", [{**passed(0), "reason": "no", "expected": {"x": 1}}], label="second", tags=("hard",))
     run.case("c", status="infra_error", label="third")
     return run.finish()
@@ -60,23 +56,17 @@ def test_a_view_has_the_documented_columns(folder: Path, view: str) -> None:
 
 
 def test_cases_and_failures(folder: Path) -> None:
-    rows = ask(
-        folder, 'select key, label, tags, status, error_kind, "try", calls, input_tokens, seconds from cases'
-    )
+    rows = ask(folder, 'select key, label, tags, status, error_kind, "try", calls, input_tokens, seconds from cases')
     assert rows == [
         ("a", "first", ["easy", "category:1"], "ok", None, 1, 2, 10, 1.5),
         ("b", "second", ["hard"], "ok", None, 1, 0, None, 0.0),
         ("c", "third", [], "infra_error", "timeout", 1, 0, None, 0.0),
     ]
-    assert ask(folder, "select key, status, kind, message from failures") == [
-        ("c", "infra_error", "timeout", "slow")
-    ]
+    assert ask(folder, "select key, status, kind, message from failures") == [("c", "infra_error", "timeout", "slow")]
 
 
 def test_scores_have_the_tags_and_the_label_of_their_case(folder: Path) -> None:
-    rows = ask(
-        folder, "select key, metric, value, status, reason, expected, label, tags from scores order by key"
-    )
+    rows = ask(folder, "select key, metric, value, status, reason, expected, label, tags from scores order by key")
     assert rows == [
         ("a", "passed", 1.0, "scored", None, None, "first", ["easy", "category:1"]),
         ("b", "passed", 0.0, "scored", "no", '{"x":1}', "second", ["hard"]),
@@ -205,9 +195,7 @@ def test_a_changed_call_is_not_believed_when_an_index_covers_it(
     journal = rewritten(folder, ["suite@1"])
     for number in range(2):
         request = Request(model="m", prompt=f"prompt {number}")
-        journal.call(
-            Call(*HEAD, ASK, 1, f"hash{number}", 0, request, Response(f"reply {number}"), None, 1, 0.5)
-        )
+        journal.call(Call(*HEAD, ASK, 1, f"hash{number}", 0, request, Response(f"reply {number}"), None, 1, 0.5))
     journal.close()
     summary = read_summary(folder)
     assert summary is not None
@@ -261,9 +249,7 @@ def test_calls_have_all_prompts_and_unknown_numbers_are_null(folder: Path) -> No
     journal.call(Call(0, "a", "set", "m", ASK, 1, "h1", 0, request, first, seconds=0.5))
     journal.call(Call(0, "a", "set", "m", ASK, 1, "h1", 1, None, Response("so"), attempts=2, seconds=0.25))
     chat = Request(model="m1", messages=[{"role": "user", "content": "Hm?"}])
-    journal.call(
-        Call(1, "b", "set", "m", "judge@1", 1, "h2", 0, chat, None, Failure("timeout", "slow", http=504))
-    )
+    journal.call(Call(1, "b", "set", "m", "judge@1", 1, "h2", 0, chat, None, Failure("timeout", "slow", http=504)))
     journal.close()
     rows = ask(
         folder,
@@ -309,9 +295,7 @@ def test_metrics_are_the_numbers_of_the_report(tmp_path: Path) -> None:
     )
     missing = Metric(name="f1", value=None, denominator=0, reason="nothing to score", filter="strict")
     part = Slice(by="tag", name="easy", metrics=[number])
-    run.finish(
-        report=Report(entries=[Entry(name="e", subject="m", metrics=[number, missing], slices=[part])])
-    )
+    run.finish(report=Report(entries=[Entry(name="e", subject="m", metrics=[number, missing], slices=[part])]))
     rows = ask(
         run.folder,
         "select slice_by, slice, metric, filter, value, denominator, low, high, left_out, reason from metrics",
@@ -418,9 +402,7 @@ def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
 
 
 def test_a_wrong_column_gets_the_nearest_name_and_the_list(folder: Path) -> None:
-    with pytest.raises(
-        UsageError, match=r"no column named 'valu'; did you mean 'value'.*The columns are run, suite"
-    ):
+    with pytest.raises(UsageError, match=r"no column named 'valu'; did you mean 'value'.*The columns are run, suite"):
         ask(folder, "select valu from scores")
 
 

@@ -215,9 +215,7 @@ def test_a_function_of_one_value_is_stopped_too(place: Path, query: str, reason:
 
 
 def test_a_query_in_a_process_returns_what_the_database_returns(place: Path, database: RunDatabase) -> None:
-    query = (
-        "select *, 1.5::decimal(4, 2), date '2026-11-18', [1, null], {'a': 2::hugeint} from range(2500), runs"
-    )
+    query = "select *, 1.5::decimal(4, 2), date '2026-11-18', [1, null], {'a': 2::hugeint} from range(2500), runs"
     with SqlProcess([place / "run"]) as process:
         result = process.query(query)
         assert result.fetch() == database.query(query).fetch()

@@ -25,9 +25,7 @@ from assay.core.spec import RunSpec, SuiteOptions, ask, how
 from assay.core.suite import CaseContent, Outcome, Results, Row, Rows, RunFacts, Suite
 from assay.core.types import Request
 
-sys.path.insert(
-    0, str(Path(__file__).parents[1])
-)  # run as a script, it still shares rows with the chain suite
+sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, it still shares rows with the chain suite
 
 from suites.chain import Numbers
 

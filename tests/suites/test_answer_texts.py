@@ -29,9 +29,7 @@ def answer_of(suite: str, data: Any, kind: str = "answer") -> str:
         ("OK", "plain text", "plain text"),
     ],
 )
-def test_a_result_of_hop_is_its_values_after_a_status_that_is_not_ok(
-    status: str, result: str, text: str
-) -> None:
+def test_a_result_of_hop_is_its_values_after_a_status_that_is_not_ok(status: str, result: str, text: str) -> None:
     assert answer_of("hop", {"status": status, "result": result}) == text
 
 

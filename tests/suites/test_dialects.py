@@ -72,9 +72,7 @@ def answer(messages: Messages) -> Reply:
     if fruit in FAULTS:
         return Reply(fault=FAULTS[fruit])
     said = f"Bob likes {fruit}"
-    return Reply(
-        json.dumps({"answer": said, "citations": [1]}) if '"citations"' in system + text else said, thought
-    )
+    return Reply(json.dumps({"answer": said, "citations": [1]}) if '"citations"' in system + text else said, thought)
 
 
 def question(fruit: str) -> str:
@@ -154,8 +152,7 @@ def memory_eval(folder: Path, server: DialectServer) -> RunSpec:
             {
                 "_v2_session_id": "S01",
                 "dialogue": [
-                    {"role": "user", "content": f"Bob likes {fruit}", "timestamp": "2024-05-05"}
-                    for fruit in FRUITS
+                    {"role": "user", "content": f"Bob likes {fruit}", "timestamp": "2024-05-05"} for fruit in FRUITS
                 ],
             }
         ],
@@ -276,9 +273,7 @@ def test_the_endpoints_words_are_shown_once_for_each_kind_of_failure(
     lines = ended.stdout.splitlines()
     shown = [line.strip() for line in lines if server.root in line]
     refusal = "Output blocked by content filtering policy"
-    overflow = (
-        f"1 call failed, context_overflow: {server.root} answered 400: prompt is too long: 210000 tokens"
-    )
+    overflow = f"1 call failed, context_overflow: {server.root} answered 400: prompt is too long: 210000 tokens"
     if fault == FILTERED:
         assert ended.returncode == 0, ended.stderr
         assert shown[0] == f"2 calls failed, refusal, the first: {server.root} answered 400: {refusal}"

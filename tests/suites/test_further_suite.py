@@ -61,9 +61,7 @@ def quiz(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     if request.param == "path":
         monkeypatch.chdir(tmp_path)
         shutil.copy(QUIZ, tmp_path / "my_quiz.py")
-        return Installed(
-            tmp_path, str(tmp_path / "my_quiz.py:Quiz"), ["run", "my_quiz.py:Quiz"], "my_quiz.py:Quiz"
-        )
+        return Installed(tmp_path, str(tmp_path / "my_quiz.py:Quiz"), ["run", "my_quiz.py:Quiz"], "my_quiz.py:Quiz")
     install(tmp_path / "site", "quiz", "Quiz")
     return Installed(tmp_path, "quiz", ["quiz"], "quiz")
 
@@ -160,9 +158,7 @@ def test_it_runs_and_is_looked_at_like_any_other(quiz: Installed) -> None:
         model = ["--model", "openai/fake", "--base-url", server.url]
         done = quiz.quiz(*model).run()
         assert done.code == 0, done.err
-        assert ["openai/fake", "0.500", "(0.15–0.85)", "2/4"] in [
-            line.split() for line in done.out.splitlines()
-        ]
+        assert ["openai/fake", "0.500", "(0.15–0.85)", "2/4"] in [line.split() for line in done.out.splitlines()]
         assert "wrote out/answers.jsonl" in done.out
         written = [json.loads(line) for line in (quiz.folder / "out/answers.jsonl").read_text().splitlines()]
         assert [row[1:] for row in written] == [[answer(n), float(n % 2)] for n in range(4)]

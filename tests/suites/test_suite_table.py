@@ -39,9 +39,7 @@ def test_what_is_no_suite_is_refused(tmp_path: Path) -> None:
         find_suite(f"{tmp_path / 'other.py'}:Nothing")
 
 
-def test_a_suite_by_its_file_is_found_from_every_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_suite_by_its_file_is_found_from_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs are shown from other folders than they were started in."""
     monkeypatch.chdir(tmp_path)
     assert absolute("quiz.py:Quiz") == f"{tmp_path}/quiz.py:Quiz"

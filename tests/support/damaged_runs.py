@@ -96,9 +96,7 @@ def double(row: dict[str, Any]) -> int:
 
 def _evaluate(observers: Any = (), **options: Any) -> assay.Run:
     del observers
-    rows = [
-        {"n": n, "answer": n * 2 if n % 4 else 0, "tag": "even" if n % 2 == 0 else "odd"} for n in range(8)
-    ]
+    rows = [{"n": n, "answer": n * 2 if n % 4 else 0, "tag": "even" if n % 2 == 0 else "odd"} for n in range(8)]
     return assay.evaluate(
         rows,
         answer=double,
@@ -180,9 +178,7 @@ SMALL_RUNS = (
             "data/s1.json": json.dumps(sample("s1", 2)),
             "data/s2.json": json.dumps(sample("s2", 2)),
         },
-        _started(
-            "memory-eval", dataset="data", baseline=["bm25"], model="python/model.py:answer", judge="offline"
-        ),
+        _started("memory-eval", dataset="data", baseline=["bm25"], model="python/model.py:answer", judge="offline"),
     ),
     SmallRun("evaluate", {}, _evaluate),
     SmallRun(
@@ -282,12 +278,9 @@ def read_cases(folder: Path) -> dict[int, Any]:
     cases = {}
     for view in RunCases(folder):
         # The questions of a conversation are asked at once, so their records are in any order.
-        records = sorted(
-            json.dumps([record.kind, record.part, without_clock(record.data)]) for record in view.records
-        )
+        records = sorted(json.dumps([record.kind, record.part, without_clock(record.data)]) for record in view.records)
         scores = sorted(
-            json.dumps([score.metric, score.part, score.status, score.value, score.reason])
-            for score in view.scores
+            json.dumps([score.metric, score.part, score.status, score.value, score.reason]) for score in view.scores
         )
         cases[view.end.index] = (view.end.case, view.end.status, view.end.label, records, scores)
     return cases
@@ -310,11 +303,7 @@ def same(value: Any, expected: Any, where: str = "") -> None:
     if isinstance(value, dict) and isinstance(expected, dict):
         for key in {**expected, **value}:
             same(value.get(key), expected.get(key), f"{where}.{key}")
-    elif (
-        isinstance(value, (list, tuple))
-        and isinstance(expected, (list, tuple))
-        and len(value) == len(expected)
-    ):
+    elif isinstance(value, (list, tuple)) and isinstance(expected, (list, tuple)) and len(value) == len(expected):
         for number, (item, other) in enumerate(zip(value, expected, strict=True)):
             same(item, other, f"{where}[{number}]")
     else:
@@ -377,9 +366,7 @@ class Scenario:
             summary = listed[0].summary
             assert summary is not None
             assert summary.report is not None
-            expected = [
-                entry["metrics"] for entry in self.prepared.reading.report["entries"] if "metrics" in entry
-            ]
+            expected = [entry["metrics"] for entry in self.prepared.reading.report["entries"] if "metrics" in entry]
             listed_metrics = [entry.metrics for entry in summary.report.entries if entry.metrics]
             same(without_clock(msgspec.to_builtins(listed_metrics)), expected, "runs")
         return named
@@ -469,9 +456,7 @@ class Scenario:
         path = self.run / "calls.jsonl"
         if not path.is_file() or not (self.run / "run.json").is_file():
             return 0
-        match = re.search(
-            rb'"id": "([0-9a-f]*)"', (self.prepared.folder / self.run / "run.json").read_bytes()
-        )
+        match = re.search(rb'"id": "([0-9a-f]*)"', (self.prepared.folder / self.run / "run.json").read_bytes())
         assert match is not None
         start = checksum_seed(match[1].decode(), "calls")
         lines = {unchanged_line(line, start) for line in path.read_bytes().split(b"\n")[:-1]}
@@ -545,9 +530,7 @@ def insert_bytes(random: Random, path: Path) -> None:
 
 
 def append_bytes(random: Random, path: Path) -> None:
-    path.write_bytes(
-        path.read_bytes() + random.choice((b"\n", b"}\n", b"\0" * 50, b"{}\n", b'{"type":"score"'))
-    )
+    path.write_bytes(path.read_bytes() + random.choice((b"\n", b"}\n", b"\0" * 50, b"{}\n", b'{"type":"score"')))
 
 
 def exchange_blocks(random: Random, path: Path) -> None:
@@ -626,11 +609,7 @@ def take_the_file_of_the_twin(random: Random, path: Path) -> None:
 
 
 def exchange_files(random: Random, path: Path) -> None:
-    others = [
-        other
-        for other in path.parent.iterdir()
-        if other.is_file() and other not in (path, path.parent / "lock")
-    ]
+    others = [other for other in path.parent.iterdir() if other.is_file() and other not in (path, path.parent / "lock")]
     if others:
         other = random.choice(sorted(others))
         content = path.read_bytes()

@@ -47,9 +47,7 @@ JSON_FILES = {
     "fractions of seconds are text": lines({"a": "2020-01-01T10:11:12.123"}),
     "not all are dates": lines({"a": "2020-01-01"}, {"a": "hello"}),
     "no such month": lines({"a": "2020-13-01"}),
-    "a late word after many dates": lines(
-        *[{"a": "2020-01-01", "n": n} for n in range(50)], {"a": "x", "n": 0}
-    ),
+    "a late word after many dates": lines(*[{"a": "2020-01-01", "n": n} for n in range(50)], {"a": "x", "n": 0}),
     "nothing but null": lines({"a": None, "b": 1}, {"a": None, "b": 2}),
     "empty lists": lines({"a": []}, {"a": ["x"]}),
     "numbers in lists": lines({"a": [1, 2.5]}, {"a": [[1], [2.5]][0]}),
@@ -178,17 +176,13 @@ OPERATIONS: dict[str, Callable[[Library], Any]] = {
     "map removes": lambda d: list(rows(d).map(lambda _: {"b": 1}, remove_columns=["a", "b"])),
     "map replaces all": lambda d: list(rows(d).map(lambda _: {"d": 1}, remove_columns=rows(d).column_names)),
     "map with indices": lambda d: list(rows(d).map(lambda _, at: {"i": at}, with_indices=True)),
-    "map batched": lambda d: list(
-        rows(d).map(lambda batch: {"a": [v * 2 for v in batch["a"]]}, batched=True)
-    ),
+    "map batched": lambda d: list(rows(d).map(lambda batch: {"a": [v * 2 for v in batch["a"]]}, batched=True)),
     "map grows": lambda d: list(rows(d).map(doubled, batched=True, remove_columns=["a", "b", "c"])),
     "map batched with indices": lambda d: list(
         rows(d).map(lambda _, at: {"i": at}, batched=True, with_indices=True, batch_size=2)
     ),
     "map of columns": lambda d: list(rows(d).map(lambda a: {"q": a}, input_columns=["a"])),
-    "map with arguments": lambda d: list(
-        rows(d).map(lambda _, k: {"q": k}, fn_kwargs={"k": 5}, num_proc=None)
-    ),
+    "map with arguments": lambda d: list(rows(d).map(lambda _, k: {"q": k}, fn_kwargs={"k": 5}, num_proc=None)),
     "map orders columns": lambda d: [list(row) for row in rows(d).map(lambda _: {"z": 1, "a": 1, "y": 2})],
     "map mixes numbers": lambda d: list(rows(d).map(lambda row: {"p": row["a"] if row["a"] != 1 else 0.5})),
     "numbers stay numbers": lambda d: rewritten(d, [1, 2], ["3", "4"]),

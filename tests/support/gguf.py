@@ -26,9 +26,7 @@ def rewrite_gguf(source: Path, target: Path, fields: dict[str, str | int | None]
         _, place = _string(data, place)
         (dimensions,) = struct.unpack_from("<I", data, place)
         place += 4 + 8 * dimensions + 4 + 8
-    head = (
-        data[:4] + struct.pack("<IQQ", version, tensors, len(kept)) + b"".join(kept) + data[infos_start:place]
-    )
+    head = data[:4] + struct.pack("<IQQ", version, tensors, len(kept)) + b"".join(kept) + data[infos_start:place]
     target.write_bytes(head + bytes(-len(head) % _ALIGNMENT) + data[place + -place % _ALIGNMENT :])
     return target
 

@@ -126,18 +126,14 @@ def numbers(report: Report | None) -> dict[str, Any]:
             "difficulties": {part.name: _counts(part) for part in entry.slices if part.by == "difficulty"},
             "bands": {
                 name.removeprefix("bands "): {
-                    "matrix": {
-                        str(row[0]): dict(zip(table.columns[1:], row[1:], strict=True)) for row in table.rows
-                    },
+                    "matrix": {str(row[0]): dict(zip(table.columns[1:], row[1:], strict=True)) for row in table.rows},
                     "accuracy": fields[name.removeprefix("bands ")]["band_accuracy"],
                     "cross_band": fields[name.removeprefix("bands ")]["cross_band"],
                 }
                 for name, table in tables.items()
                 if name.startswith("bands ")
             },
-            "within_one": {
-                name: rates["within_one"] for name, rates in fields.items() if "within_one" in rates
-            },
+            "within_one": {name: rates["within_one"] for name, rates in fields.items() if "within_one" in rates},
             "seconds": dict(zip(("n", "p50", "p95"), seconds, strict=True)),
             "operators": _by_name(tables.get("operators")),
             "error_kinds": {name: counts["rows"] for name, counts in _by_name(tables.get("errors")).items()},
@@ -146,9 +142,7 @@ def numbers(report: Report | None) -> dict[str, Any]:
                 "shown": [(one.label, one.part, one.reason) for one in examples.shown],
             },
             "compared_with": {
-                pair.base: msgspec.to_builtins(pair.row)
-                for pair in report.differences
-                if pair.new == entry.name
+                pair.base: msgspec.to_builtins(pair.row) for pair in report.differences if pair.new == entry.name
             },
         }
     return found

@@ -109,9 +109,7 @@ class Readers:
                 code, text = typed(line)
                 self.texts.append(text)
                 if code not in (0, 1, 2, 3, 4):
-                    self.problems.append(
-                        f"{about}: assay {' '.join(words)} ended with {code}: {text[-1500:]}"
-                    )
+                    self.problems.append(f"{about}: assay {' '.join(words)} ended with {code}: {text[-1500:]}")
                 if command == "check" and named and f"/{named}: is " not in text:
                     self.problems.append(f"{about}: assay check does not name it: {text}")
 
@@ -319,9 +317,7 @@ def read_hostile_code(work: Path) -> list[str]:
     return readers.problems
 
 
-def _code_of_runs(
-    task: Path, talks: Path, hop: Path
-) -> dict[str, tuple[Path, Callable[[RunInfo, Path], object]]]:
+def _code_of_runs(task: Path, talks: Path, hop: Path) -> dict[str, tuple[Path, Callable[[RunInfo, Path], object]]]:
     """Return the ways to name code: the run to change, and the change of its `run.json`."""
     return {
         "suite": (task, lambda info, evil: setattr(info, "suite", f"{evil}:Evil")),

@@ -40,9 +40,7 @@ _STUCK_SECONDS = 300.0
 
 def _evaluate(**options: Any) -> assay.Run:
     rows = [{"n": n, "answer": str(n % 4)} for n in range(10)]
-    return assay.evaluate(
-        rows, prompt="Say {{n}}.", score=["f1"], target="answer", name="sums", quiet=True, **options
-    )
+    return assay.evaluate(rows, prompt="Say {{n}}.", score=["f1"], target="answer", name="sums", quiet=True, **options)
 
 
 class Killable(NamedTuple):

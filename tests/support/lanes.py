@@ -66,11 +66,7 @@ class Lanes:
         """Return the names in the file that none of these tests has, although their test file is among them."""
         files = {test.partition("::")[0] for test in tests}
         names = [*self._not_quick.names, *self._long.names]
-        return [
-            name
-            for name in names
-            if name.partition("::")[0] in files and not any(map(Names([name]).cover, tests))
-        ]
+        return [name for name in names if name.partition("::")[0] in files and not any(map(Names([name]).cover, tests))]
 
 
 class QuickGuard:
@@ -128,9 +124,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    is_whole = not config.getoption("lf", default=False) and not any(
-        "::" in argument for argument in config.args
-    )
+    is_whole = not config.getoption("lf", default=False) and not any("::" in argument for argument in config.args)
     if is_whole and (unused := lanes.unused([_name(item) for item in items])):
         raise pytest.UsageError(f"tests/lanes.toml names tests that do not exist: {', '.join(unused)}")
     wanted = SELECTED[config.getoption("--lane")]

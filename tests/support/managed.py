@@ -58,9 +58,7 @@ class StandInPrograms:
         """The processes of all starts that still run."""
         pids = [start["pid"] for start in self.starts()]
         pids += [
-            int(file.read_text())
-            for name in ("worker", "helper", "occupant")
-            if (file := self.records / name).exists()
+            int(file.read_text()) for name in ("worker", "helper", "occupant") if (file := self.records / name).exists()
         ]
         return [pid for pid in pids if is_alive(pid)]
 

@@ -90,9 +90,7 @@ def said(place: str, text: str, date: str = "2023-05-08") -> Message:
 
 def messages(*texts: str, speaker: str = "", session: str = "1", date: str = "") -> list[Message]:
     """A session of one speaker."""
-    return [
-        Message(f"D{session}:{number}", text, speaker, session, date) for number, text in enumerate(texts, 1)
-    ]
+    return [Message(f"D{session}:{number}", text, speaker, session, date) for number, text in enumerate(texts, 1)]
 
 
 TOPICS = ("boats", "the garden", "Lisbon", "a violin", "old maps", "bread", "chess", "the night train")

@@ -65,9 +65,7 @@ def talk(count: int = 4, name: str = "a", words: str = "likes") -> dict[str, Any
         "sessions": [
             {
                 "date": "5 May 2024",
-                "messages": [
-                    {"speaker": "Ann", "text": f"Bob {words} fruit{n}"} for n in range(1, count + 1)
-                ],
+                "messages": [{"speaker": "Ann", "text": f"Bob {words} fruit{n}"} for n in range(1, count + 1)],
             }
         ],
         "questions": [

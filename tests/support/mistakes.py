@@ -57,9 +57,7 @@ async def hop_double(session, row):
 def hop_broken(session, row):
     return "OK", {"twice": row["m"]}
 """
-ROWS = (
-    '{"id": 1, "tag": "t", "n": 1, "expected_twice": 2}\n{"id": 2, "tag": "t", "n": 2, "expected_twice": 5}\n'
-)
+ROWS = '{"id": 1, "tag": "t", "n": 1, "expected_twice": 2}\n{"id": 2, "tag": "t", "n": 2, "expected_twice": 5}\n'
 SETTINGS = """\
 llms:
   small: {model: python/model.py:answer}
@@ -70,9 +68,7 @@ TALKS = json.dumps(
     [
         {
             "id": "talk",
-            "sessions": [
-                {"date": "2024-05-02", "messages": [{"speaker": "Ben", "text": "My dog is called Rufus."}]}
-            ],
+            "sessions": [{"date": "2024-05-02", "messages": [{"speaker": "Ben", "text": "My dog is called Rufus."}]}],
             "questions": [
                 {
                     "question": "What is Ben's dog called?",
@@ -90,9 +86,7 @@ SAMPLE = json.dumps(
         "sessions": [
             {
                 "_v2_session_id": "S01",
-                "dialogue": [
-                    {"role": "user", "content": "My dog is called Rufus.", "timestamp": "2024-02-05 09:15"}
-                ],
+                "dialogue": [{"role": "user", "content": "My dog is called Rufus.", "timestamp": "2024-02-05 09:15"}],
                 "memory_points": [],
             }
         ],
@@ -138,7 +132,9 @@ SUMS = "task sums.yaml --model python/model.py:answer --output-dir new"
 PIPE = "pipeline p.yaml --model python/model.py:answer --output-dir new"
 HOP = "hop mine.py:hop_double rows.jsonl --output-dir new"
 TEST = "memory test --dataset plain --data talks.json --memory bm25 --model python/model.py:answer --output-dir new"
-EVAL = "memory eval --dataset sample.json --baseline bm25 --model python/model.py:answer --judge offline --output-dir new"
+EVAL = (
+    "memory eval --dataset sample.json --baseline bm25 --model python/model.py:answer --judge offline --output-dir new"
+)
 
 
 class Mistake(NamedTuple):
@@ -220,13 +216,9 @@ MISTAKES: dict[str, list[Mistake]] = {
         wrong("an empty data file", SUMS, sums__jsonl=""),
         wrong("a data line that is cut", SUMS, sums__jsonl='{"question": "1+1?", "ans'),
         wrong("a data file in UTF-16", SUMS, sums__jsonl=DOCS.encode("utf-16")),
-        wrong(
-            "a data file in Latin-1", SUMS, sums__jsonl='{"question": "é", "answer": "2"}'.encode("latin-1")
-        ),
+        wrong("a data file in Latin-1", SUMS, sums__jsonl='{"question": "é", "answer": "2"}'.encode("latin-1")),
         wrong("a task file in UTF-16", SUMS, sums__yaml=TASK.encode("utf-16")),
-        wrong(
-            "a function that is not there", SUMS, sums__yaml=task('"{{answer}}"', "!function utils.target")
-        ),
+        wrong("a function that is not there", SUMS, sums__yaml=task('"{{answer}}"', "!function utils.target")),
         wrong(
             "a function that raises for every document",
             SUMS,
@@ -291,9 +283,7 @@ MISTAKES: dict[str, list[Mistake]] = {
         wrong("an empty pipeline", PIPE, p__yaml=""),
         wrong("a step without an id", PIPE, p__yaml=pipe("id: two, ", "")),
         wrong("two steps of one id", PIPE, p__yaml=pipe("id: two", "id: one")),
-        wrong(
-            "a mistyped type of step", PIPE, p__yaml=pipe("{id: two, type: prompt", "{id: two, type: promt")
-        ),
+        wrong("a mistyped type of step", PIPE, p__yaml=pipe("{id: two, type: prompt", "{id: two, type: promt")),
         wrong(
             "a mistyped key of a step",
             PIPE,
@@ -309,8 +299,7 @@ MISTAKES: dict[str, list[Mistake]] = {
         wrong(
             "code that raises",
             PIPE,
-            p__yaml=PIPELINE
-            + "  - {id: c, type: code, code: 'def main(inputs): return inputs[\"nothing\"]'}\n",
+            p__yaml=PIPELINE + "  - {id: c, type: code, code: 'def main(inputs): return inputs[\"nothing\"]'}\n",
         ),
         wrong(
             "code in an unknown language",
@@ -564,18 +553,14 @@ def load():
             tests__jsonl='{"id": "a", "inputs": {"word": "x"}, "expected_outputs": {"sentiment": "2"}}\n',
         ),
         wrong("two tests of one id", "check tests.jsonl", tests__jsonl=TESTS.replace('"b"', '"a"')),
-        wrong(
-            "evidence that names no message", "check talks.json", talks__json=TALKS.replace("D1:1", "D9:1")
-        ),
+        wrong("evidence that names no message", "check talks.json", talks__json=TALKS.replace("D1:1", "D9:1")),
         wrong("an unknown suite", "check sums.yaml --as tsk"),
         wrong("brackets without end", "check x.json", x__json="[" * 100_000),
         wrong(
             "an alias bomb",
             "check x.yaml",
             x__yaml="a: &a [x,x,x,x,x,x,x,x,x]\n"
-            + "".join(
-                f"{chr(98 + n)}: &{chr(98 + n)} [{','.join(9 * [f'*{chr(97 + n)}'])}]\n" for n in range(20)
-            ),
+            + "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{','.join(9 * [f'*{chr(97 + n)}'])}]\n" for n in range(20)),
         ),
     ],
 }

@@ -187,9 +187,7 @@ def put_odd_value(random: Random, value: Any) -> None:
 def mutated_text(random: Random, text: str) -> str:
     """Return a text with a piece of it removed, repeated or replaced."""
     start, end = sorted((random.randrange(len(text) + 1), random.randrange(len(text) + 1)))
-    piece = random.choice(
-        ["", text[start:end] * 3, "\x00", "\ud800", "{{", "}}", "'", "\n", "*", "(", "9" * 30]
-    )
+    piece = random.choice(["", text[start:end] * 3, "\x00", "\ud800", "{{", "}}", "'", "\n", "*", "(", "9" * 30])
     return text[:start] + piece + text[end:]
 
 

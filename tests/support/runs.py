@@ -83,9 +83,7 @@ class Made:
         """Score all cases with the scorer of now, one score each, as a start with another judge does."""
         for index, score in enumerate(scores):
             head = (index, self._keys[index], "set", "m")
-            self._journal.end_scoring(
-                End(*head, self.scorer, 1, "ok", []), [Score(*head, self.scorer, **score)]
-            )
+            self._journal.end_scoring(End(*head, self.scorer, 1, "ok", []), [Score(*head, self.scorer, **score)])
 
     def write_info(self, total: int) -> None:
         """Write run.json as for a run that is not over, so that it can be read."""
@@ -123,9 +121,7 @@ class Made:
         return self.folder
 
 
-def passed(
-    value: float | None, part: str = "", status: ScoreStatus = "scored", **data: Any
-) -> dict[str, Any]:
+def passed(value: float | None, part: str = "", status: ScoreStatus = "scored", **data: Any) -> dict[str, Any]:
     """A right or wrong score, or one that has no value."""
     number = None if value is None else float(value)
     return {"metric": "passed", "part": part, "status": status, "value": number, "data": data or None}

@@ -31,10 +31,7 @@ def task_run(folder: Path, *, shift: int = 0, repeats: int = 3) -> api.Run:
     """Run eight documents with few-shot examples and repeats. `shift` moves the right answers of every other one."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.py").write_text(TASK_MODEL.replace("% 4 +", f"% 4 + {shift} * (int(number) % 2) +"))
-    rows = [
-        json.dumps({"question": f"Q{number}: which number?", "number": str(number % 4)})
-        for number in range(8)
-    ]
+    rows = [json.dumps({"question": f"Q{number}: which number?", "number": str(number % 4)}) for number in range(8)]
     (folder / "docs.jsonl").write_text("\n".join(rows) + "\n")
     find = {"function": "regex", "regex_pattern": "the answer is ([0-9])"}
     task = {

@@ -118,8 +118,7 @@ def write_hostile_run(folder: Path, value: float = 0.0) -> Path:
         slices=[Slice(by=text, name=text, metrics=metrics[:1]) for text in STRINGS],
         tables=[Table(name=text, columns=[text], rows=[[text]], title=text, note=text) for text in STRINGS],
         curves=[
-            Curve(name=text, x=text, points=[Point(at, metrics[0]) for at in (1, 2)], title=text)
-            for text in STRINGS
+            Curve(name=text, x=text, points=[Point(at, metrics[0]) for at in (1, 2)], title=text) for text in STRINGS
         ],
         notes=STRINGS,
     )
@@ -192,9 +191,7 @@ def write_hostile_task(folder: Path) -> None:
     (folder / "TestCases").mkdir()
     (folder / "Hoplet" / "Hop.py").write_text(HOP_CODE)
     (folder / "Hoplet" / "texts.json").write_text(json.dumps(STRINGS))
-    inputs = {
-        text: {"type": "string", "label": text, "description": text, "example": text} for text in STRINGS
-    }
+    inputs = {text: {"type": "string", "label": text, "description": text, "example": text} for text in STRINGS}
     outputs: dict[str, Any] = {text: {"type": "string", "label": text} for text in STRINGS}
     outputs["score"] = {
         "type": "int",

@@ -111,10 +111,7 @@ def _memory_eval(text: str) -> tuple[Lines, Lines]:
 
 def _memory_test(text: str) -> tuple[Lines, Lines]:
     parts = ("1/1", "2/1")
-    answers = [
-        {"test": test, "question": 1, "answer": text, "hits": [[text, text]], "error": None}
-        for test in (1, 2)
-    ]
+    answers = [{"test": test, "question": 1, "answer": text, "hits": [[text, text]], "error": None} for test in (1, 2)]
     data = {"category": text, "label": text, "evidence": [text]}
     scores = [(metric, part, data) for part in parts for metric in ("judged", "evidence_recall")]
     return [("answer", part, answer) for part, answer in zip(parts, answers, strict=True)], scores
@@ -133,9 +130,7 @@ def _pipeline(text: str) -> tuple[Lines, Lines]:
         "why": text,
     }
     data = {"verdict": text, "checks": [check], "first_wrong": {"step": text}}
-    return [("step", f"{text}/{text}", step), ("answer", text, {"outputs": {text: text}})], [
-        ("passed", text, data)
-    ]
+    return [("step", f"{text}/{text}", step), ("answer", text, {"outputs": {text: text}})], [("passed", text, data)]
 
 
 _SUITES: dict[str, Callable[[str], tuple[Lines, Lines]]] = {

@@ -237,10 +237,7 @@ def test_a_comparison_shows_numbers_and_pages_only_what_changed(runs: Runs) -> N
     expected = api.compare(str(runs.root / runs.before), str(runs.root / runs.after)).comparisons[0].rows[0]
     assert (expected.losses, expected.wins) == (4, 0)
     assert expected.interval is not None
-    assert (
-        f"{expected.difference:+.3f} {expected.interval[0]:+.3f} to {expected.interval[1]:+.3f} 8 0, 4"
-        in worse
-    )
+    assert f"{expected.difference:+.3f} {expected.interval[0]:+.3f} to {expected.interval[1]:+.3f} 8 0, 4" in worse
     assert "1–4 of 4 cases" in worse
     assert "worse (4)" in worse
     assert "1.000 → 0.000 worse" in worse

@@ -102,9 +102,7 @@ def test_functions_of_one_evaluation_are_compared_from_its_page(tmp_path: Path) 
         "square": lambda n: str(n * n),
         "zero": lambda n: "0",
     }
-    run = assay.evaluate(
-        rows, answer=answers, score=[assay.exact_match("twice")], name="sums", output_dir=tmp_path
-    )
+    run = assay.evaluate(rows, answer=answers, score=[assay.exact_match("twice")], name="sums", output_dir=tmp_path)
     name = run.folder.relative_to(tmp_path)
     (source,) = sources_of(tmp_path, f"/run/{name}")
     assert f"/compare?run={name}" in Page(source).links()
@@ -128,9 +126,7 @@ def test_a_process_gives_the_same_answers_as_a_thread_and_can_be_killed(root: Pa
             for each in (TableSelection(), TableSelection(only=1, show="all", first=7, count=2)):
                 assert await there.table(choices, each) == await here.table(choices, each)
             assert await there.overview(choices) == await here.overview(choices)
-            assert await there.page(choices, PairSelection(pair=1)) == await here.page(
-                choices, PairSelection(pair=1)
-            )
+            assert await there.page(choices, PairSelection(pair=1)) == await here.page(choices, PairSelection(pair=1))
             for selection in (PairSelection(), TableSelection()):
                 assert await there.cases(choices, selection) == await here.cases(choices, selection)
             assert await there.find(choices, 3, "") == await here.find(choices, 3, "")

@@ -82,12 +82,8 @@ def test_a_batch_is_stopped_and_continued_and_ends_in_the_views_form(tmp_path: P
     (output,) = (task / "TestCases").glob("rows_*.jsonl")
     meta, *lines = read_lines(output)
     assert meta["_type"] == "meta"
-    assert [line["input"] for line in lines] == [
-        row(number, mode) for number, mode in enumerate(MODES.split(), 1)
-    ]
-    assert [set(line) for line in lines] == [
-        {"input", "error"} if n == 2 else {"input", "result"} for n in range(5)
-    ]
+    assert [line["input"] for line in lines] == [row(number, mode) for number, mode in enumerate(MODES.split(), 1)]
+    assert [set(line) for line in lines] == [{"input", "error"} if n == 2 else {"input", "result"} for n in range(5)]
     assert lines[2]["error"].startswith("[ValueError] the source is down")
     assert json.loads(lines[0]["result"])["score"] == 5
     assert json.loads(lines[4]["result"])[0] == "UNCERTAIN"

@@ -366,9 +366,7 @@ def test_stats_have_cards_bars_and_a_profile_selector(tmp_path: Path) -> None:
         text = await text_of(client, "/hop/stats/Tasks/Verify?profile=slow")
         assert "Total 1 results of slow" in text
         assert "Score 1.0 mean of 1 numbers in 1 results" in text
-        assert "There is no result of the profile 'x'" in await text_of(
-            client, "/hop/stats/Tasks/Verify?profile=x"
-        )
+        assert "There is no result of the profile 'x'" in await text_of(client, "/hop/stats/Tasks/Verify?profile=x")
 
     visit(tmp_path, look)
 
@@ -377,8 +375,7 @@ def test_perf_has_times_and_operators_or_a_sentence_without_steps(tmp_path: Path
     task = write_task(tmp_path / "Tasks" / "Verify")
     log = task / "TestCases" / "observer.jsonl"
     ends = [
-        {"type": "run_end", "run_id": str(n), "timestamp": 1.0, "duration": float(n), "status": "OK"}
-        for n in (1, 2, 3)
+        {"type": "run_end", "run_id": str(n), "timestamp": 1.0, "duration": float(n), "status": "OK"} for n in (1, 2, 3)
     ]
 
     async def look(client: Client) -> None:

@@ -240,8 +240,7 @@ def addresses(text: str, number: int) -> dict[str, list[str]]:
         r"/raw/{index:\d+}/{run:.*}": [],  # JSON: see the test below
         "/start": ["/start"] if number == 0 else [],
         "/start/{suite}": [
-            "/start/task?"
-            + urlencode({"model": text, "tasks": text, "system_instruction": text, "samples": text}),
+            "/start/task?" + urlencode({"model": text, "tasks": text, "system_instruction": text, "samples": text}),
             "/start/" + quote(text, safe=""),
             "/start/pipeline?" + urlencode({"from": text}),
             f"/start/pipeline?from={PIPELINE}",
@@ -265,9 +264,7 @@ def addresses(text: str, number: int) -> dict[str, list[str]]:
         + ([f"/search/{NAMES}?" + urlencode({"q": text})] if number % 8 == 0 else []),
         "/hop": ["/hop"] if number == 0 else [],
         "/hop/run/{task:.*}": [f"/hop/run/{TASK}?example=1&" + urlencode({"trial": text, "profile": text})],
-        "/hop/batch/{task:.*}": [
-            f"/hop/batch/{TASK}?" + urlencode({"file": text, "workers": text, "start": text})
-        ],
+        "/hop/batch/{task:.*}": [f"/hop/batch/{TASK}?" + urlencode({"file": text, "workers": text, "start": text})],
         "/hop/history/{task:.*}": [
             f"/hop/history/{TASK}?" + urlencode({"file": text}),
             *(
@@ -276,9 +273,7 @@ def addresses(text: str, number: int) -> dict[str, list[str]]:
                 if number % 20 == 0  # a page shows twenty records
             ),
         ],
-        "/hop/stats/{task:.*}": [f"/hop/stats/{TASK}?" + urlencode({"profile": text})]
-        if number % 8 == 0
-        else [],
+        "/hop/stats/{task:.*}": [f"/hop/stats/{TASK}?" + urlencode({"profile": text})] if number % 8 == 0 else [],
         "/hop/perf/{task:.*}": [f"/hop/perf/{TASK}"] if number == 0 else [],
         "/hop/live/run/{task:.*}": ["/hop/live/run/" + quote(text, safe="")],
         "/hop/live/batch/{task:.*}": ["/hop/live/batch/" + quote(text, safe="")],
@@ -375,9 +370,7 @@ def test_invisible_characters_are_shown_by_their_code() -> None:
     assert "U+202E" in visible("a\u202eb")
     assert "U+001B" in visible("\x1b[31m")
     assert visible("new\nline\tand tab, 🏳️‍🌈, می‌خواهم") == "new\nline\tand tab, 🏳️‍🌈, می‌خواهم"
-    assert visible("\ud800").encode() == (
-        b'<span class="code-point" title="U+D800 CONTROL CHARACTER">U+D800</span>'
-    )
+    assert visible("\ud800").encode() == (b'<span class="code-point" title="U+D800 CONTROL CHARACTER">U+D800</span>')
     assert visible("<b>") == escape("<b>")
 
 

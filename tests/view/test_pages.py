@@ -41,9 +41,7 @@ def visit(root: Path, look: Visit) -> None:
 
 
 async def text_of(client: TestClient[Any, Any], address: str, status: int = 200, **headers: str) -> str:
-    response = await client.get(
-        address, headers={name.replace("_", "-"): value for name, value in headers.items()}
-    )
+    response = await client.get(address, headers={name.replace("_", "-"): value for name, value in headers.items()})
     assert response.status == status, address
     return await response.text()
 

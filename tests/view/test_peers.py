@@ -28,7 +28,9 @@ CLIENT = (
     "00000000d0f48e07 20 0 0 10 -1"
 )
 # The client has closed its socket: the kernel lists it without an inode, as if it belonged to root.
-CLOSED = "  54: 0100007F:C68A 0100007F:1D97 05 00000000:00000000 03:0000176F 00000000     0        0 0 3 00000000d6b468bc"
+CLOSED = (
+    "  54: 0100007F:C68A 0100007F:1D97 05 00000000:00000000 03:0000176F 00000000     0        0 0 3 00000000d6b468bc"
+)
 # A client that uses an IPv6 socket for 127.0.0.1 is in the other table.
 MAPPED = (
     "  54: 0000000000000000FFFF00000100007F:C68A 0000000000000000FFFF00000100007F:1D97 01 00000000:00000000 "
@@ -40,9 +42,7 @@ LOOPBACK6 = (
 )
 PEER, OWN = ("127.0.0.1", 0xC68A), ("127.0.0.1", 0x1D97)
 
-little_endian = pytest.mark.skipif(
-    sys.byteorder != "little", reason="the lines were recorded on another machine"
-)
+little_endian = pytest.mark.skipif(sys.byteorder != "little", reason="the lines were recorded on another machine")
 linux = pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="this system lists no sockets")
 
 

@@ -26,9 +26,7 @@ def made_run(folder: Path, wrong: int, *, suite: str = "made") -> Path:
     made = Made(folder, suite=suite, model="vendor/model-7")
     for number in range(20):
         score = {**passed(number >= wrong, filtered=[f"reply {number}"]), "expected": f"target {number}"}
-        made.case(
-            f"case-{number:02}", [score], seconds=number / 10, usage=Usage(5, 7), label=f"question {number}"
-        )
+        made.case(f"case-{number:02}", [score], seconds=number / 10, usage=Usage(5, 7), label=f"question {number}")
     share = (20 - wrong) / 20
     metric = Metric(
         name="passed",
@@ -105,9 +103,7 @@ def test_the_file_forbids_scripts_and_loads_nothing(tmp_path: Path) -> None:
 
 def test_no_text_of_a_run_becomes_markup_in_the_file(tmp_path: Path) -> None:
     runs = [str(write_hostile_run(tmp_path / name)) for name in ("first", "second")]
-    source = re.sub(
-        "<style>.*?</style>", "<style></style>", report_html(runs, cases=len(STRINGS)), flags=re.DOTALL
-    )
+    source = re.sub("<style>.*?</style>", "<style></style>", report_html(runs, cases=len(STRINGS)), flags=re.DOTALL)
     page = Page(source)
     assert page.depth == 0
     allowed = TAGS - {"script", "link", "img"} | {"br", "del", "footer", "ins", "strong", "style", "ul", "li"}

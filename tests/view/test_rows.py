@@ -47,10 +47,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(3):
         talks.case(
             f"talk-{number}",
-            [
-                passed(question % 2, f"t1/q{question}", votes=[["right", 3]], stable=True)
-                for question in range(4)
-            ],
+            [passed(question % 2, f"t1/q{question}", votes=[["right", 3]], stable=True) for question in range(4)],
             seconds=10.0 * (number + 1),
         )
     talks.finish(parts="rows")
@@ -126,9 +123,7 @@ def test_the_form_of_columns_works_without_a_script_and_keeps_the_filters(root: 
         ("?value=length&least=5", []),
     ],
 )
-def test_rows_are_filtered_by_the_value_of_a_metric_or_another_number(
-    root: Path, query: str, rows: list[int]
-) -> None:
+def test_rows_are_filtered_by_the_value_of_a_metric_or_another_number(root: Path, query: str, rows: list[int]) -> None:
     async def look(client: TestClient[Any, Any]) -> None:
         assert await numbers(client, query) == rows
 
@@ -141,9 +136,7 @@ def test_a_bar_of_a_distribution_leads_to_its_rows(root: Path) -> None:
     async def look(client: TestClient[Any, Any]) -> None:
         source = await text_of(client, f"/run/{NEW}")
         bars = re.findall(r'<a href="(\?value=[^"]+)#rows" tabindex="-1"><rect.*?: (\d+)</title>', source)
-        assert {re.findall(r"value=(\w+)", link)[0] for link, _ in bars} == {
-            *("seconds", "input", "output", "cost")
-        }
+        assert {re.findall(r"value=(\w+)", link)[0] for link, _ in bars} == {*("seconds", "input", "output", "cost")}
         for link, count in bars:
             assert len(await numbers(client, link.replace("&amp;", "&"))) == int(count), link
         assert "median $0.0055" in source
@@ -187,9 +180,7 @@ def test_rows_that_flipped_against_another_run(root: Path) -> None:
         assert await numbers(client, f"{query}&value=length&least=0.4") == [4, 8]
         source = await text_of(client, f"/run/{NEW}{query}")
         assert Page(source).text.count("a score wrong here") == 3
-        assert f'rel="next" href="/case/8/{NEW}?against=assay%2Fold"' in await text_of(
-            client, f"/case/4/{NEW}{query}"
-        )
+        assert f'rel="next" href="/case/8/{NEW}?against=assay%2Fold"' in await text_of(client, f"/case/4/{NEW}{query}")
         (link,) = {link for link in Page(source).links() if "/compare/case?" in link and "case=4" in link}
         response = await client.get(link, allow_redirects=False)
         assert response.status == 303

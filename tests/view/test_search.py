@@ -84,9 +84,7 @@ def test_a_full_page_of_hits_leads_to_the_next_ones_until_all_were_shown(root: P
         for _ in range(3):
             source = await source_of(client, address)
             shown.append(re.findall(r'class="row" href="/case/(\d+)/', source))
-            address = f"/search/{RUN}" + "".join(re.findall(r'rel="next" href="([^"]+)"', source)).replace(
-                "&amp;", "&"
-            )
+            address = f"/search/{RUN}" + "".join(re.findall(r'rel="next" href="([^"]+)"', source)).replace("&amp;", "&")
         assert [len(page) for page in shown] == [50, 50, 30]
         assert [int(index) for page in shown for index in page] == list(range(CASES))
         assert "Searched everything: 130 hits." in source

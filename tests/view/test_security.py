@@ -38,9 +38,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def visit(
-    root: Path, look: Callable[[TestClient[Any, Any]], Awaitable[None]], guard: Guard | None = None
-) -> None:
+def visit(root: Path, look: Callable[[TestClient[Any, Any]], Awaitable[None]], guard: Guard | None = None) -> None:
     async def both() -> None:
         async with view_of(root, guard) as client:
             await look(client)
@@ -177,9 +175,7 @@ def test_pages_change_nothing_and_take_no_other_method(root: Path) -> None:
 # Paths
 
 
-def test_no_address_of_a_run_leads_out_of_the_folder(
-    root: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_no_address_of_a_run_leads_out_of_the_folder(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Every route with `{run}`: dots, encoded and twice encoded, links, loops, zero bytes, long names, files."""
     outside = tmp_path_factory.mktemp("outside")
     run_of(outside / "secret", {"a": True})
@@ -229,9 +225,7 @@ def test_no_address_of_a_run_leads_out_of_the_folder(
                 spellings = {escaped, escaped.replace("%2f", "/"), escaped.replace("%", "%25")}
                 for spelling in spellings:
                     url = URL(str(client.make_url("/")) + address_of(path, run=spelling)[1:], encoded=True)
-                    request = client.session.request(
-                        method, url, data=body, headers=headers, allow_redirects=False
-                    )
+                    request = client.session.request(method, url, data=body, headers=headers, allow_redirects=False)
                     async with request as response:
                         assert response.status in (400, 404), (path, name)
                         source = await response.text()
@@ -408,9 +402,7 @@ def test_looking_at_a_run_changes_none_of_its_files(root: Path) -> None:
 
 # Root may write everywhere, unless it gives up the right to.
 GIVEN_UP = "-dac_override,-dac_read_search"
-AS_ORDINARY_USER = (
-    ("setpriv", f"--bounding-set={GIVEN_UP}", f"--inh-caps={GIVEN_UP}") if os.getuid() == 0 else ()
-)
+AS_ORDINARY_USER = ("setpriv", f"--bounding-set={GIVEN_UP}", f"--inh-caps={GIVEN_UP}") if os.getuid() == 0 else ()
 
 
 def test_a_run_folder_that_cannot_be_written_is_shown_without_buttons(root: Path) -> None:

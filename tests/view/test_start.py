@@ -279,10 +279,7 @@ def test_a_run_that_lacks_only_cases_with_bad_data_cannot_be_continued(tmp_path:
         assert "1 of 2 cases cannot be asked because of bad data" in source
         assert "Correct the task or its data" in source
         assert '<span class="badge bad_data">bad data</span>' in source
-        assert (
-            '<span class="badge bad_data">bad data</span>'
-            in await (await client.get(f"/case/1/{name}")).text()
-        )
+        assert '<span class="badge bad_data">bad data</span>' in await (await client.get(f"/case/1/{name}")).text()
 
     visit(tmp_path, look)
 

@@ -19,11 +19,7 @@ from support.web import Page
 
 def spec(**values: Any) -> dict[str, Any]:
     """The options of a task, as run.json has them."""
-    options = {
-        name: values.pop(name)
-        for name in list(values)
-        if name in assay.spec("task").options.__struct_fields__
-    }
+    options = {name: values.pop(name) for name in list(values) if name in assay.spec("task").options.__struct_fields__}
     made = assay.spec("task", tasks=["t.yaml"], **options)
     return {**msgspec.to_builtins(made), **values}
 
@@ -124,9 +120,7 @@ def test_the_page_of_a_run_leads_to_its_form_with_its_options(tmp_path: Path) ->
 
 
 def test_a_run_of_a_python_program_has_no_such_link(tmp_path: Path) -> None:
-    run = assay.evaluate(
-        [{"a": 1, "b": "2"}], answer=double, score=[assay.exact_match("b")], output_dir=tmp_path
-    )
+    run = assay.evaluate([{"a": 1, "b": "2"}], answer=double, score=[assay.exact_match("b")], output_dir=tmp_path)
     name = str(run.folder.relative_to(tmp_path))
     (page,) = sources_of(tmp_path, f"/run/{name}")
     assert "Start again" not in page

@@ -35,9 +35,7 @@ class Harness:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._child.communicate()
         self._log.close()
 
@@ -70,9 +68,7 @@ class Comparison:
     `largest` is the largest difference between two numbers, relative for numbers above 1.
     """
 
-    def __init__(
-        self, ours: Path, theirs: Path, tasks: list[str], without: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, ours: Path, theirs: Path, tasks: list[str], without: frozenset[str] = frozenset()) -> None:
         self.largest = 0.0
         self.numbers = self.inexact = self.texts = 0
         self.differences: list[Difference] = []

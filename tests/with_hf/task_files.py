@@ -74,9 +74,7 @@ def write_tasks(folder: Path, documents: int = 12) -> list[str]:
             for part in range(number % 5 + 1)
         )
         long += picked[0]
-        rows.append(
-            {"question": f"What is {picked[0]}?", "choices": picked, "label": number % 2, "long": long}
-        )
+        rows.append({"question": f"What is {picked[0]}?", "choices": picked, "label": number % 2, "long": long})
     # The few-shot examples have a split of their own: the harness would show a document its own answer.
     files = {}
     for split, split_rows in (("test", rows[:documents]), ("train", rows[documents:])):

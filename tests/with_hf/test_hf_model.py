@@ -154,9 +154,9 @@ def test_a_model_that_cannot_be_loaded_is_explained(models: dict[str, Path], tmp
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "model.safetensors").write_bytes(b"\x10" * 100)
     assert problem(folder).startswith(f"transformers cannot load {folder}: ")
-    T5ForConditionalGeneration(
-        T5Config(d_model=8, d_kv=4, d_ff=8, num_layers=1, vocab_size=20)
-    ).save_pretrained(tmp_path / "t5")
+    T5ForConditionalGeneration(T5Config(d_model=8, d_kv=4, d_ff=8, num_layers=1, vocab_size=20)).save_pretrained(
+        tmp_path / "t5"
+    )
     assert "is an encoder-decoder model (t5)" in problem(tmp_path / "t5")
     if not torch.cuda.is_available():
         assert problem(models["gpt2"], device="cuda").startswith("the device 'cuda' cannot be used: ")
@@ -180,9 +180,7 @@ def test_code_of_a_model_runs_only_with_leave(models: dict[str, Path], tmp_path:
     assert ours[0].text == plain[0].text
 
 
-def test_a_killed_run_leaves_no_child_and_continues(
-    models: dict[str, Path], tasks: Path, tmp_path: Path
-) -> None:
+def test_a_killed_run_leaves_no_child_and_continues(models: dict[str, Path], tasks: Path, tmp_path: Path) -> None:
     """After kill -9 in the middle the same command asks only for what is missing, and the files are the same."""
     names = "letters,short_replies,long_prompts"
     command = [sys.executable, "-m", "assay", "task", names, "--include-path", str(tasks), "--quiet"]

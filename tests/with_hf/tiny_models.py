@@ -40,9 +40,7 @@ def make_gpt2(folder: Path, *, seed: int = 0, positions: int = 64) -> Path:
     return _save(GPT2LMHeadModel(config), tokenizer, folder)
 
 
-def make_llama(
-    folder: Path, *, seed: int = 0, positions: int = 128, dtype: torch.dtype = torch.float32
-) -> Path:
+def make_llama(folder: Path, *, seed: int = 0, positions: int = 128, dtype: torch.dtype = torch.float32) -> Path:
     """A Llama whose tokenizer puts BOS before every text, with a chat template."""
     tokenizer = _train([("<s>", "bos_token"), ("</s>", "eos_token"), ("<unk>", "unk_token")])
     bos = tokenizer.bos_token_id
@@ -92,8 +90,6 @@ def make_adapter(model: Path, folder: Path) -> Path:
     from peft import LoraConfig, get_peft_model
 
     torch.manual_seed(1)
-    config = LoraConfig(
-        task_type="CAUSAL_LM", r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False
-    )
+    config = LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     get_peft_model(LlamaForCausalLM.from_pretrained(model), config).save_pretrained(folder)
     return folder

@@ -45,17 +45,13 @@ def test_code_that_blocks_counts_against_the_subject_wherever_it_runs(
     Path("rows.jsonl").write_text("".join(f'{{"id": {n}, "n": {n}, "tag": "a"}}\n' for n in range(4)))
     runs = [
         assay.run(
-            assay.spec(
-                "hop", target="hop.py:hop", data="rows.jsonl", timeout=0.5, output_dir=executor, **options
-            )
+            assay.spec("hop", target="hop.py:hop", data="rows.jsonl", timeout=0.5, output_dir=executor, **options)
         )
         for executor, options in (("local", {}), ("ray", {"executor": "ray", "workers": 2}))
     ]
     local, ray = (read_cases(run.folder) for run in runs)
     assert ray == local
-    ends = [
-        {view.end.index: without_marks(view.end.failure) for view in RunCases(run.folder)} for run in runs
-    ]
+    ends = [{view.end.index: without_marks(view.end.failure) for view in RunCases(run.folder)} for run in runs]
     assert ends[0] == ends[1]
     assert [run.summary.ran_on for run in runs] == ["", "2 workers of Ray"]
     assert [run.summary.failures for run in runs] == [{"user_code": 3}] * 2

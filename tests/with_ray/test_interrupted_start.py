@@ -97,9 +97,7 @@ def test_a_cancelled_coroutine_leaves_no_run(cluster: LocalCluster) -> None:
     """`assay.arun` raises the cancellation of its caller, not a KeyboardInterrupt."""
 
     async def cancel_at_start() -> None:
-        spec = assay.spec(
-            "hop", target="hop.py:hop", data="rows.jsonl", executor="ray", workers=1, output_dir="out"
-        )
+        spec = assay.spec("hop", target="hop.py:hop", data="rows.jsonl", executor="ray", workers=1, output_dir="out")
         starting = asyncio.Event()
 
         def watch(event: Event) -> None:

@@ -46,9 +46,7 @@ def echo(prompt, params):
 """
 
 
-@pytest.mark.parametrize(
-    "killable", [each for each in KILLABLE if each.suite in SUITES], ids=lambda each: each.suite
-)
+@pytest.mark.parametrize("killable", [each for each in KILLABLE if each.suite in SUITES], ids=lambda each: each.suite)
 def test_a_worker_killed_at_any_message_costs_nothing(
     killable: Killable,
     cluster: LocalCluster,
@@ -84,9 +82,7 @@ def test_a_case_that_ends_three_workers_is_an_infra_error(
     Path("deadly.py").write_text(DEADLY)
     Path("rows.jsonl").write_text("".join(f'{{"id": {n}, "n": {n}}}\n' for n in range(6)))
     run = assay.run(
-        assay.spec(
-            "hop", target="deadly.py:hop", data="rows.jsonl", executor="ray", workers=3, output_dir="out"
-        )
+        assay.spec("hop", target="deadly.py:hop", data="rows.jsonl", executor="ray", workers=3, output_dir="out")
     )
     assert run.exit_code == 3
     assert run.summary.failures == {"worker_lost": 1}
@@ -121,9 +117,7 @@ def test_only_a_reply_that_had_not_arrived_is_computed_again(
     assert messages.killed
     assert run.summary.state == "finished"
     assert run.summary.spent["calls"] == messages.replies == 16, "eight documents, twice each"
-    assert 16 <= len(Path("asked.txt").read_text().split()) <= 16 + 4, (
-        "at most what was in flight comes again"
-    )
+    assert 16 <= len(Path("asked.txt").read_text().split()) <= 16 + 4, "at most what was in flight comes again"
 
 
 def test_a_run_goes_on_when_a_node_is_lost(

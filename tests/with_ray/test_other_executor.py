@@ -38,9 +38,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_run_begun_here_is_finished_on_ray(
-    cluster: LocalCluster, server: FakeOpenAI, tmp_path: Path
-) -> None:
+def test_a_run_begun_here_is_finished_on_ray(cluster: LocalCluster, server: FakeOpenAI, tmp_path: Path) -> None:
     runs = KillableRuns(tmp_path, server)
     whole = runs.whole(TASK)
     server.reset()

@@ -59,8 +59,6 @@ def _observed(output: Path) -> list[str]:
     path = output / "observer.jsonl"
     lines = [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
     return sorted(
-        json.dumps(
-            {key: value for key, value in line.items() if key not in ("run_id", "timestamp", "duration")}
-        )
+        json.dumps({key: value for key, value in line.items() if key not in ("run_id", "timestamp", "duration")})
         for line in lines
     )

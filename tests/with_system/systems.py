@@ -30,9 +30,7 @@ def make_memory(folder: Path, server: LoopbackServer, model: Model | None = None
     async def base_url() -> str:
         return server.url
 
-    context = MemoryContext(
-        model.ask, model.embed, base_url, folder, random.Random(1), {**OPTIONS, **options}
-    )
+    context = MemoryContext(model.ask, model.embed, base_url, folder, random.Random(1), {**OPTIONS, **options})
     return find_memory(SYSTEM).make(context)
 
 
@@ -59,9 +57,7 @@ RUNS = {"memory test": memory_test, "memory eval": memory_eval}
 
 
 def _options() -> list[str]:
-    return (
-        ["--memory-args", ",".join(f"{name}={value}" for name, value in OPTIONS.items())] if OPTIONS else []
-    )
+    return ["--memory-args", ",".join(f"{name}={value}" for name, value in OPTIONS.items())] if OPTIONS else []
 
 
 def _job(out: Path, server: LoopbackServer, command: list[str]) -> Job:

@@ -192,9 +192,7 @@ def test_today_is_the_date_of_the_session(make: MakeMemory, server: MemoryModel)
 def test_roles_are_passed_as_roles(make: MakeMemory, server: MemoryModel) -> None:
     """A round of user and assistant is two chat messages; neither is put into the other's mouth."""
     turns = (Turn("user", "I moved to Lisbon."), Turn("assistant", "How is the weather?"))
-    told = Message(
-        "D1:1", "user: I moved to Lisbon.\nassistant: How is the weather?", "", "S1", "2024-01-02", turns
-    )
+    told = Message("D1:1", "user: I moved to Lisbon.\nassistant: How is the weather?", "", "S1", "2024-01-02", turns)
     asyncio.run(tell(make(), [[told]]))
     asked = " ".join(prompts(server))
     assert "Lisbon" in asked
@@ -246,9 +244,7 @@ def _failure() -> Any:
     return Failure("server_error", "no vectors today")
 
 
-def test_surroundings_lead_nowhere_else(
-    make: MakeMemory, server: MemoryModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_surroundings_lead_nowhere_else(make: MakeMemory, server: MemoryModel, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a proxy nor the addresses and keys of others in the environment."""
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "OPENAI_BASE_URL", "OPENROUTER_API_BASE"):
         monkeypatch.setenv(name, "http://127.0.0.1:9/v1")

@@ -135,9 +135,7 @@ def _python(folder: Path, code: str, **more: str) -> str:
     """What a program prints that runs in a folder."""
     env = environment() | {"HOME": str(folder)} | more
     command = [sys.executable, "-c", code]
-    ended = subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False
-    )
+    ended = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 

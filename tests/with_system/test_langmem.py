@@ -79,9 +79,7 @@ def test_a_corrected_memory_keeps_its_number(tmp_path: Path) -> None:
 
     with LoopbackServer(answer) as server:
         items = asyncio.run(told(make_memory(tmp_path, server), conversation(2, 1)))
-    assert [(item.id, item.text, item.session) for item in items] == [
-        ("langmem:1", "June lives in Cork", "S02")
-    ]
+    assert [(item.id, item.text, item.session) for item in items] == [("langmem:1", "June lives in Cork", "S02")]
     assert items[0].sources == ("D1:1", "D2:1")
 
 

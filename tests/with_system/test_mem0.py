@@ -22,9 +22,7 @@ from support.memories import Model, conversation, find, held, tell
 from with_system.systems import MakeMemory, make_memory, prompts
 from with_system.test_runs import WATCH
 
-_NEW = re.compile(
-    r".*\n\n## New Messages\n(.*)\n\n## Observation Date\n(.*?)\n\n## Current Date\n(.*?)\n\n", re.DOTALL
-)
+_NEW = re.compile(r".*\n\n## New Messages\n(.*)\n\n## Observation Date\n(.*?)\n\n## Current Date\n(.*?)\n\n", re.DOTALL)
 
 
 def extracted(prompt: str) -> tuple[list[str], str, str]:
@@ -52,17 +50,13 @@ def test_speakers_are_told_apart(make: MakeMemory, server: MemoryModel) -> None:
     session = [Message(f"D1:{n}", f"line {n}", name, "S1") for n, name in enumerate(names)]
     asyncio.run(tell(make(), [session]))
     lines = [line for prompt in prompts(server) for line in extracted(prompt)[0]]
-    assert lines == [
-        f"{'user' if name == 'Bob' else 'assistant'}: {name}: line {n}" for n, name in enumerate(names)
-    ]
+    assert lines == [f"{'user' if name == 'Bob' else 'assistant'}: {name}: line {n}" for n, name in enumerate(names)]
 
 
 def test_turns_keep_their_roles(make: MakeMemory, server: MemoryModel) -> None:
     """A message that stands for a round gives a chat message for each turn."""
     turns = (Turn("user", "I am June."), Turn("assistant", "Hello."))
-    asyncio.run(
-        tell(make(), [[Message("1", "user: I am June.\nassistant: Hello.", "user", "S1", turns=turns)]])
-    )
+    asyncio.run(tell(make(), [[Message("1", "user: I am June.\nassistant: Hello.", "user", "S1", turns=turns)]]))
     assert extracted(prompts(server)[0])[0] == ["user: I am June.", "assistant: Hello."]
 
 

@@ -49,16 +49,12 @@ def result_files(job: Job) -> dict[str, Any]:
     """Every result file and the summary beside them, without times."""
     paths = [path.relative_to(job.out) for path in job.out.rglob("*.json*")]
     # The first folder is the data set or the memory. `memory test` has one below it, named after the minute.
-    return {
-        f"{path.parts[0]}/{path.name}": _content(job.out / path) for path in paths if path.parts[0] != "assay"
-    }
+    return {f"{path.parts[0]}/{path.name}": _content(job.out / path) for path in paths if path.parts[0] != "assay"}
 
 
 def _content(path: Path) -> Any:
     text = path.read_text()
-    return timeless(
-        [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else json.loads(text)
-    )
+    return timeless([json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else json.loads(text))
 
 
 def _has(job: Job, calls: float) -> bool:
@@ -123,9 +119,7 @@ def test_its_calls_are_logged_and_counted_by_stage(tmp_path: Path, server: Memor
     answers = sum("Question: " in str(body.get("messages")) for body in server.bodies)
     assert stages["answer"]["calls"] == answers
     assert stages["build"]["tokens in"] > stages["build"]["calls"] > 0
-    assert [
-        sum(stage[name] or 0 for stage in stages.values()) for name in ("tokens in", "tokens out")
-    ] == spent
+    assert [sum(stage[name] or 0 for stage in stages.values()) for name in ("tokens in", "tokens out")] == spent
 
 
 def test_every_request_names_the_model_of_the_run(tmp_path: Path, server: MemoryModel) -> None:
@@ -167,9 +161,7 @@ def test_it_talks_to_loopback_only(tmp_path: Path, server: MemoryModel) -> None:
     env["PYTHONPATH"] += f":{watch}"
     env.pop("MEM0_DIR", None)
     told = memory_test(tmp_path / "run", server)
-    ended = subprocess.run(
-        told.command, env=env, cwd=home, capture_output=True, text=True, timeout=300, check=False
-    )
+    ended = subprocess.run(told.command, env=env, cwd=home, capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 0, ended.stderr
     hosts = {json.loads(line) for line in seen.read_text().splitlines()}
     assert hosts == {"127.0.0.1"}

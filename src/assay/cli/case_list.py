@@ -88,9 +88,7 @@ def _line(view: CaseView, suite: type[Suite[Any, Any]], origin: RunOrigin) -> Ca
     if failure := view.end.failure:
         error = f"{failure.kind}: {failure.message}"
         return CaseLine(view, "!", question, expected, failure.kind, error)
-    return CaseLine(
-        view, "✗" if view.failed else "✓", question, expected, found or suite.answer_text(view.records)
-    )
+    return CaseLine(view, "✗" if view.failed else "✓", question, expected, found or suite.answer_text(view.records))
 
 
 def _values(view: CaseView, details: CaseDetails) -> tuple[str, str]:

@@ -41,9 +41,7 @@ _WITHOUT_SUITE = (PRICES, REPLIES, RESULTS)
     help="Also run the Python of the files, such as !function, and load data sets of the Hub. Default: neither.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
-def command(
-    files: tuple[Path, ...], pipeline: Path | None, suite: str | None, run_code: bool, as_json: bool
-) -> int:
+def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None, run_code: bool, as_json: bool) -> int:
     """Say what files are, and list every problem with its line. Exit code 1 if a problem is an error.
 
     FILES can be task YAML files and their data; pipelines, testsets, and agents of Prompt Lab; HOP task folders,

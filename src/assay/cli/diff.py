@@ -41,9 +41,7 @@ def command(names: tuple[str, ...], markdown: bool) -> int:
       assay diff results @0 @1 --markdown
     """
     if len(names) not in (3, 4):
-        raise UsageError(
-            "name two cases: assay diff RUN CASE RUN CASE, or assay diff RUN CASE CASE for one run"
-        )
+        raise UsageError("name two cases: assay diff RUN CASE RUN CASE, or assay diff RUN CASE CASE for one run")
     left_run, left_case, right_case = names[0], names[1], names[-1]
     right_run = names[2] if len(names) == 4 else left_run
     # Imported here because completion and --help need neither.
@@ -86,11 +84,7 @@ def print_diff(diff: CaseDiff, titles: list[str]) -> None:
             heading(f"{pair.name}: the same")
             block(pair.left or "", max_chars=MAX_SAME)
             continue
-        only = (
-            ""
-            if None not in (pair.left, pair.right)
-            else f": only {'left' if pair.right is None else 'right'}"
-        )
+        only = "" if None not in (pair.left, pair.right) else f": only {'left' if pair.right is None else 'right'}"
         heading(f"{pair.name}{only}")
         _print_changes(pair, colours=colours)
     click.echo()

@@ -38,9 +38,7 @@ def print_footer(run: Run, *, hints_at_errors: bool = True) -> None:
         block(f"requests were adapted to the endpoint: {', '.join(summary.adapted)}")
     for sentence in summary.reply_problems:
         block(sentence)
-    failures = [
-        f"{count:,} × {kind}{_first_message(run, kind, count)}" for kind, count in summary.failures.items()
-    ]
+    failures = [f"{count:,} × {kind}{_first_message(run, kind, count)}" for kind, count in summary.failures.items()]
     # Failures of the infrastructure are over if all cases have their answers and scores.
     are_over = not summary.infra_error and not summary.unscored
     failed_calls = [

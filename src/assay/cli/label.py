@@ -48,12 +48,8 @@ HELP = """\
     is_flag=True,
     help="With --sample: as many answers that the judge accepts as answers that it rejects.",
 )
-@click.option(
-    "--seed", type=int, default=0, show_default=True, help="Another seed gives another sample and order."
-)
-@click.option(
-    "--by", default="", metavar="NAME", help="Your name in the file of labels. [default: your login name]"
-)
+@click.option("--seed", type=int, default=0, show_default=True, help="Another seed gives another sample and order.")
+@click.option("--by", default="", metavar="NAME", help="Your name in the file of labels. [default: your login name]")
 @code_option
 def command(run: str, metric: str, sample: int | None, balance: bool, seed: int, by: str) -> int:
     """Label the answers of a run as right or wrong, one key each. The judge's verdicts stay hidden.
@@ -205,11 +201,7 @@ def _print_end(answers: Answers, labels: RunLabels, folder: str, *, complete: bo
         click.echo(f"{answers.metric} has no right or wrong here, so there is no agreement to compute")
     else:
         agreed = round((result.accuracy or 0) * result.n)
-        kappa = (
-            "undefined (all labels or all scores are alike)"
-            if result.kappa is None
-            else f"{result.kappa:.2f}"
-        )
+        kappa = "undefined (all labels or all scores are alike)" if result.kappa is None else f"{result.kappa:.2f}"
         between = f" ({result.interval[0]:.2f}–{result.interval[1]:.2f})" if result.interval else ""
         click.echo(f"you and {answers.metric} agree on {agreed:,} of {result.n:,}, kappa {kappa}{between}")
         for name, share in (

@@ -104,9 +104,7 @@ def _print_plan(plan: TrialPlan) -> None:
 def _print_session(session: SessionTrial, *, full: bool) -> None:
     first = session.messages[0]
     date = f", {first.date}" if first.date else ""
-    heading(
-        f"{first.session}{date}: {counted(len(session.messages), 'message')} in {_seconds(session.seconds)}"
-    )
+    heading(f"{first.session}{date}: {counted(len(session.messages), 'message')} in {_seconds(session.seconds)}")
     items = {item.id: item for item in session.items}
     shown = session.changes if full else session.changes[:_MOST_CHANGES]
     width = max((len(change.id) for change in shown), default=0)
@@ -181,9 +179,7 @@ def _where(place: EvidencePlace, k: int) -> str:
     if place.rank is not None:
         return f"rank {place.rank} of a search for all items; --top-k is {k}"
     if not place.stored:
-        return (
-            "no stored item was made of it; set `sources` of the items, or see what add and end_session drop"
-        )
+        return "no stored item was made of it; set `sources` of the items, or see what add and end_session drop"
     items = ", ".join(place.stored[:3]) + (" …" if len(place.stored) > 3 else "")
     return f"stored in {items}, but a search for all items does not return it"
 
@@ -207,9 +203,7 @@ def _print_end(questions: Sequence[QuestionTrial], plan: TrialPlan, k: int, *, o
             total += 1
             found += within
             rank = "–" if place.rank is None else str(place.rank)
-            ranks.append(
-                rank if place.rank is None or place.counts else f"{rank} (of {place.sources} messages)"
-            )
+            ranks.append(rank if place.rank is None or place.counts else f"{rank} (of {place.sources} messages)")
         state = "failed" if trial.failure else ", ".join(ranks) or "no evidence"
         rows.append([str(trial.question.index), trial.question.text, state])
     table(["question", "", "ranks of the evidence"], rows)
@@ -247,13 +241,9 @@ def _parameters() -> list[click.Parameter]:
     return [
         click.Argument(["memory"], metavar="MEMORY"),
         *(own[name] for name in _OWN_FIELDS),
-        click.Option(
-            ["--full"], is_flag=True, help="Show every change, and ask all questions of the conversation."
-        ),
+        click.Option(["--full"], is_flag=True, help="Show every change, and ask all questions of the conversation."),
         *(common[name] for name in _FIELDS),
     ]
 
 
-command = click.Command(
-    "try", params=_parameters(), callback=_try, help=_try.__doc__, context_settings=SETTINGS
-)
+command = click.Command("try", params=_parameters(), callback=_try, help=_try.__doc__, context_settings=SETTINGS)

@@ -39,9 +39,7 @@ def command(ctx: click.Context) -> int | None:
         for text in (about.summary, f"can: {', '.join(sorted(about.can))}", f"needs: {about.needs}"):
             indent = " " * _NAME_WIDTH
             # URLs stay whole, so that they can be copied.
-            lines = textwrap.wrap(
-                text, max(40, width - _NAME_WIDTH), break_long_words=False, break_on_hyphens=False
-            )
+            lines = textwrap.wrap(text, max(40, width - _NAME_WIDTH), break_long_words=False, break_on_hyphens=False)
             click.echo("\n".join(indent + line for line in lines))
         click.echo()
     rows = []
@@ -63,9 +61,7 @@ def command(ctx: click.Context) -> int | None:
 
 @command.command("pull")
 @click.argument("source", metavar="NAME|FILE|URL")
-@click.option(
-    "--name", default="", help="Name of the model, for local/NAME.  [default: the name of the file]"
-)
+@click.option("--name", default="", help="Name of the model, for local/NAME.  [default: the name of the file]")
 @click.option("--sha256", default="", metavar="HEX", help="Expected SHA-256. Other content is refused.")
 def pull(source: str, name: str, sha256: str) -> int:
     """Fetch the weights of a model for local/NAME, unless they are in the cache.
@@ -88,12 +84,8 @@ def pull(source: str, name: str, sha256: str) -> int:
 
 
 @command.command("prices")
-@click.option(
-    "--prices", "file", metavar="FILE", help="Table to print.  [default: $ASSAY_PRICES, else that of assay]"
-)
-@click.option(
-    "--yaml", "as_yaml", is_flag=True, help="Print the file itself, as a start for a table of your own."
-)
+@click.option("--prices", "file", metavar="FILE", help="Table to print.  [default: $ASSAY_PRICES, else that of assay]")
+@click.option("--yaml", "as_yaml", is_flag=True, help="Print the file itself, as a start for a table of your own.")
 def prices(file: str | None, as_yaml: bool) -> int:
     """Print the price table that runs use: US dollars for a million tokens.
 
@@ -118,8 +110,6 @@ def prices(file: str | None, as_yaml: bool) -> int:
         rows.append([name, dollars(price.input), dollars(price.output), dollars(cached)])
     table(["model", "input", "output", "cached input"], rows)
     click.echo()
-    click.echo(
-        f"US dollars for a million tokens, as of {prices.as_of}. The first name that fits a model counts."
-    )
+    click.echo(f"US dollars for a million tokens, as of {prices.as_of}. The first name that fits a model counts.")
     click.echo(f"from {prices.path}")
     return 0

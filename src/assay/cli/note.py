@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 @click.argument("run", metavar="RUN", shell_complete=complete_runs)
 @click.argument("text", required=False, default="", metavar="[TEXT]")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Add this tag. May be repeated.")
-@click.option(
-    "--remove-tag", "removed", multiple=True, metavar="TAG", help="Remove this tag. May be repeated."
-)
+@click.option("--remove-tag", "removed", multiple=True, metavar="TAG", help="Remove this tag. May be repeated.")
 @click.option("--clear", is_flag=True, help="Remove all earlier notes and tags.")
 def command(run: str, text: str, tags: tuple[str, ...], removed: tuple[str, ...], clear: bool) -> int:
     """Add a note or tags to a run. Without a text or a tag, print the notes of the run.

@@ -18,9 +18,7 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 @click.command("power", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--baseline", type=float, metavar="NUMBER", help="The value to compare with, between 0 and 1.")
-@click.option(
-    "--run", metavar="RUN", shell_complete=complete_runs, help="Take the value and its clusters from a run."
-)
+@click.option("--run", metavar="RUN", shell_complete=complete_runs, help="Take the value and its clusters from a run.")
 @click.option(
     "--metric",
     metavar="NAME",
@@ -28,13 +26,9 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
     "first one]",
 )
 @click.option("--effect", type=float, metavar="NUMBER", help="The difference to find, such as 0.03 or -0.03.")
-@click.option(
-    "--cases", type=click.IntRange(min=2), metavar="N", help="The number of cases: what can they show?"
-)
+@click.option("--cases", type=click.IntRange(min=2), metavar="N", help="The number of cases: what can they show?")
 @click.option("--power", type=_SHARE, help="The probability to find a true difference.  [default: 0.8]")
-@click.option(
-    "--alpha", type=_SHARE, default=0.05, show_default=True, help="The p below which a difference counts."
-)
+@click.option("--alpha", type=_SHARE, default=0.05, show_default=True, help="The p below which a difference counts.")
 @click.option(
     "--correlation",
     type=click.FloatRange(-1, 1),
@@ -42,9 +36,7 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
     show_default=True,
     help="How much both systems agree case by case; `assay compare --json` shows it for two runs.",
 )
-@click.option(
-    "--clusters-of", type=click.FloatRange(min=1), metavar="M", help="Cases per cluster. Needs --icc."
-)
+@click.option("--clusters-of", type=click.FloatRange(min=1), metavar="M", help="Cases per cluster. Needs --icc.")
 @click.option("--icc", type=click.FloatRange(0, 1), help="Correlation within a cluster. Needs --clusters-of.")
 @click.option("--unpaired", is_flag=True, help="Only for runs that answer different cases.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answers as JSON.")
@@ -81,9 +73,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
     from assay import api  # imported here because completion and --help do not need it
 
     if (clusters_of is None) != (icc is None):
-        raise UsageError(
-            "--clusters-of M and --icc X belong together: M cases per cluster that correlate by X"
-        )
+        raise UsageError("--clusters-of M and --icc X belong together: M cases per cluster that correlate by X")
     if metric is not None and run is None:
         raise UsageError("--metric needs --run")
     plan = api.power(
@@ -111,9 +101,7 @@ def _print_plan(plan: PowerPlan, sign: str) -> None:
     """Print a line for each kind of comparison, then the assumptions."""
     rows = []
     for answer in plan.answers:
-        effect = (
-            "none" if answer.effect is None else f"{answer.effect:+.4f}".rstrip("0").replace("+", sign or "+")
-        )
+        effect = "none" if answer.effect is None else f"{answer.effect:+.4f}".rstrip("0").replace("+", sign or "+")
         clusters = "" if answer.clusters is None else f"{answer.clusters:,}"
         rows.append([answer.comparison, f"{answer.cases:,}", clusters, effect, f"{answer.power:.3g}"])
     header = ["comparison", f"{plan.unit}s of each run", "clusters", "effect", "power"]
@@ -127,9 +115,7 @@ def _print_plan(plan: PowerPlan, sign: str) -> None:
     if any(answer.comparison == "paired" for answer in plan.answers):
         about.append(f"correlation {plan.correlation:g} between the systems")
     if plan.cluster_size > 1 or abs(plan.design_effect - 1) > 0.01:
-        about.append(
-            f"{plan.cluster_size:.4g} {plan.unit}s per cluster, design effect {plan.design_effect:.3g}"
-        )
+        about.append(f"{plan.cluster_size:.4g} {plan.unit}s per cluster, design effect {plan.design_effect:.3g}")
     block(" · ".join(about), indent="")
     for note in plan.notes:
         block(note, indent="")

@@ -120,10 +120,7 @@ def _print_main_table(report: Report) -> None:
     counts = _count_names(entry.counts for entry in report.entries)
     entries = list(nested(report.entries))
     if len(metrics) > len(entries):
-        rows = [
-            [title, *(metric_cell(entry.metric(name)) for entry, _ in entries)]
-            for name, title in metrics.items()
-        ]
+        rows = [[title, *(metric_cell(entry.metric(name)) for entry, _ in entries)] for name, title in metrics.items()]
         rows += [[plain(name), *(_count_cell(entry.counts, name) for entry, _ in entries)] for name in counts]
         table(["metric", *(entry.title for entry, _ in entries)], rows)
         return
@@ -420,9 +417,7 @@ def print_sections(sections: Iterable[Section]) -> None:
         if section.heading:
             heading(f"{indent}{section.heading}")
         if section.text:
-            block(
-                section.text, indent=f"{indent}  " if section.heading else indent, max_chars=section.max_chars
-            )
+            block(section.text, indent=f"{indent}  " if section.heading else indent, max_chars=section.max_chars)
         after_table = section.table is not None and bool(section.table.rows)
         if section.table is not None and after_table:
             print_table(section.table)

@@ -38,12 +38,8 @@ _MIN_MODEL, _MIN_SCORE = 14, 14
 
 
 @click.command("runs", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument(
-    "folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]"
-)
-@click.option(
-    "--suite", "suites", multiple=True, metavar="SUITE", help="Only runs of this suite, such as task."
-)
+@click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]")
+@click.option("--suite", "suites", multiple=True, metavar="SUITE", help="Only runs of this suite, such as task.")
 @click.option("--model", default="", metavar="TEXT", help="Only runs whose model contains this text.")
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="Only runs in this state.")
 @click.option(
@@ -51,12 +47,8 @@ _MIN_MODEL, _MIN_SCORE = 14, 14
     metavar="2d|DATE",
     help="Only runs that started in the last 30m, 12h, 2d or 3w, or since a date.",
 )
-@click.option(
-    "--tag", "tags", multiple=True, metavar="TAG", help="Only runs with this tag; see `assay note`."
-)
-@click.option(
-    "--failed", is_flag=True, help="Only runs that stopped, or that ended with another exit code than 0."
-)
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only runs with this tag; see `assay note`.")
+@click.option("--failed", is_flag=True, help="Only runs that stopped, or that ended with another exit code than 0.")
 @click.option(
     "--search",
     default="",
@@ -181,9 +173,7 @@ def _ignored_options(suite: str) -> Collection[str]:
 def _suite_cell(run: ListedRun) -> str:
     # The name of a suite from a file is its path. Without the folder, it fits into the table. Many evaluations of one
     # program have the same suite and no model: only their names tell them apart.
-    return " ".join(
-        filter(None, (run.suite.rpartition("/")[2] if ".py:" in run.suite else run.suite, run.title))
-    )
+    return " ".join(filter(None, (run.suite.rpartition("/")[2] if ".py:" in run.suite else run.suite, run.title)))
 
 
 def _print_table(runs: Sequence[ListedRun]) -> None:
@@ -230,9 +220,7 @@ def _print_for_terminal(runs: Sequence[ListedRun]) -> None:
             widths[column] = max(min(widths[column], smallest), widths[column] - too_wide)
     for number, row in enumerate(rows):
         cells = [_fit(cell, width) for cell, width in zip(row, widths, strict=True)]
-        line = "  ".join(
-            cell + " " * (width - columns_of(cell)) for cell, width in zip(cells, widths, strict=True)
-        )
+        line = "  ".join(cell + " " * (width - columns_of(cell)) for cell, width in zip(cells, widths, strict=True))
         click.echo(click.style(line.rstrip(), bold=True) if number == 0 else line.rstrip())
         if number == 0:
             click.echo("  ".join("─" * width for width in widths))

@@ -41,31 +41,23 @@ MAX_CALLS = 20
 @click.command("show", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("run", metavar="RUN", shell_complete=complete_runs)
 @click.argument("case", required=False, metavar="[CASE]")
-@click.option(
-    "--position", type=click.IntRange(min=0), metavar="N", help="Show the case at this position of the run."
-)
+@click.option("--position", type=click.IntRange(min=0), metavar="N", help="Show the case at this position of the run.")
 @click.option(
     "--failed",
     is_flag=True,
     help="Only cases that have no answer or a score of 0; those without an answer first.",
 )
 @click.option("--errors", is_flag=True, help="Only cases without an answer, with the error of each.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most this many cases."
-)
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most this many cases.")
 @click.option("--markdown", is_flag=True, help="Print the report as a Markdown table, for a pull request.")
-@click.option(
-    "--latex", is_flag=True, help="Print the report as a LaTeX table (package booktabs), for a paper."
-)
+@click.option("--latex", is_flag=True, help="Print the report as a LaTeX table (package booktabs), for a paper.")
 @click.option(
     "--question",
     metavar="ID",
     help="Everything about one question of a memory run: its number (memory test), CHECKPOINT/NUMBER "
     "(memory eval), or its text. CASE says which conversation or sample.",
 )
-@click.option(
-    "--search", metavar="TEXT", help="Only cases whose prompts, replies or records contain this text."
-)
+@click.option("--search", metavar="TEXT", help="Only cases whose prompts, replies or records contain this text.")
 @click.option("--where", metavar="SQL", help="Only rows for which this SQL condition holds, as a table.")
 @click.option("--json", "as_json", is_flag=True, help="With --where: print the rows as JSON, in full.")
 @code_option
@@ -116,14 +108,8 @@ def command(  # noqa: PLR0913 - one argument per option
     if where is not None or search is not None:
         other = case is not None or position is not None or failed or errors or markdown or latex
         if other or (where and search):
-            raise UsageError(
-                "--where and --search select rows themselves; of the other options, pass --limit only"
-            )
-        return (
-            print_where(run, where, limit, as_json)
-            if where is not None
-            else print_hits(run, search or "", limit)
-        )
+            raise UsageError("--where and --search select rows themselves; of the other options, pass --limit only")
+        return print_where(run, where, limit, as_json) if where is not None else print_hits(run, search or "", limit)
     if as_json:
         raise UsageError("--json needs --where")
     if case is not None and position is not None:
@@ -212,9 +198,7 @@ def _invalid_rows(view: CaseView) -> list[list[str]]:
     metrics: dict[tuple[str, str, object], list[str]] = {}
     for score in view.scores:
         if score.status == "invalid" and not score.interim:
-            verdict = (
-                score.data.get("verdict", score.metric) if isinstance(score.data, dict) else score.metric
-            )
+            verdict = score.data.get("verdict", score.metric) if isinstance(score.data, dict) else score.metric
             metrics.setdefault((score.part, score.reason, verdict), []).append(score.metric)
     return [
         [str(view.end.index), part, ", ".join(names), cut_end(reason.partition("\n")[0], MAX_REASON)]

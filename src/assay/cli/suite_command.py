@@ -50,12 +50,8 @@ class SuiteCommandLine(click.Command):
         self.options = options
         self.own, self.common = _parameters(options, options), _parameters(RunSpec, options)
         self.common += [
-            click.Option(
-                ["--config"], type=click.Path(path_type=Path), help="YAML file with any of these options."
-            ),
-            click.Option(
-                ["--dry-run"], is_flag=True, help="Show the planned requests; send none and write no files."
-            ),
+            click.Option(["--config"], type=click.Path(path_type=Path), help="YAML file with any of these options."),
+            click.Option(["--dry-run"], is_flag=True, help="Show the planned requests; send none and write no files."),
         ]
         if options.watchable:
             self.common.append(
@@ -149,9 +145,7 @@ class SuiteCommandLine(click.Command):
         from assay.cli.watch import watch_suite
 
         if dry_run:
-            raise click.UsageError(
-                "--watch and --dry-run exclude each other: nothing is read again without a run"
-            )
+            raise click.UsageError("--watch and --dry-run exclude each other: nothing is read again without a run")
         if api.instead_of_run(self.spec(flags, config)) is not None:
             raise click.UsageError("--watch needs a run, and this command only reads results. Remove --watch")
         return watch_suite(self, flags, config)

@@ -11,9 +11,7 @@ from assay.screen import tell
 
 
 @click.command("view", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument(
-    "folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]"
-)
+@click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -28,9 +26,7 @@ from assay.screen import tell
     help="The address to listen on. Any other than this machine's own needs the token that is printed.",
 )
 @click.option("--open", "open_browser", is_flag=True, help="Open the page in the browser.")
-@click.option(
-    "--token", is_flag=True, help="Protect the pages with a token on this machine too, from its other users."
-)
+@click.option("--token", is_flag=True, help="Protect the pages with a token on this machine too, from its other users.")
 @code_option
 def command(folder: Path, port: int, host: str, open_browser: bool, token: bool) -> int:
     """Look at the runs below DIR (default: the current folder) in the browser. Ctrl-C ends the server.

@@ -79,9 +79,7 @@ def with_options_of_arguments(spec: RunSpec) -> RunSpec:
         provider = spec.model.partition("/")[0]
         keys = describe_provider(provider).keys if registry.is_known("model", provider) else ()
         variable = " or ".join(keys) or f"{COMMON_KEY}, or the variable of your provider,"
-        raise UsageError(
-            f"--model-args {secret[0]}: API keys are read from the environment; set {variable} instead"
-        )
+        raise UsageError(f"--model-args {secret[0]}: API keys are read from the environment; set {variable} instead")
     changes = {option: spec.model_args[name] for name, option in OPTIONS.items() if name in spec.model_args}
     if not changes:
         return spec
@@ -127,9 +125,7 @@ def check_arguments(spec: RunSpec, role: Role) -> list[str]:
             continue
         if key in NAMES:
             if role.model == spec.model and str(value) not in (name, role.model):
-                raise UsageError(
-                    f"--model-args {key}: --model names {name!r}, not {value!r}; write one of them"
-                )
+                raise UsageError(f"--model-args {key}: --model names {name!r}, not {value!r}; write one of them")
         elif key in _ELSEWHERE:
             advice = _ELSEWHERE[key].format(limit=spec.options.limit_name)
             raise UsageError(f"--model-args {key}: {advice}")

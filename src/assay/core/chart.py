@@ -36,9 +36,7 @@ class ChartPoint(NamedTuple):
 def sparkline(values: Sequence[float | None], low: float = 0.0, high: float = 1.0) -> str:
     """Return a bar of one of eight heights for each value. None is a gap."""
     span = (high - low) or 1.0
-    return "".join(
-        " " if value is None else _BARS[min(7, max(0, int((value - low) / span * 8)))] for value in values
-    )
+    return "".join(" " if value is None else _BARS[min(7, max(0, int((value - low) / span * 8)))] for value in values)
 
 
 def svg(lines: Mapping[str, Sequence[ChartPoint]], title: str, x: str, y: str) -> str:

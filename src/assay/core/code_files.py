@@ -302,9 +302,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 def _on_audit_event(event: str, arguments: tuple[Any, ...]) -> None:
     if not _open_lists or not (event == "open" or event in _CHANGES):
         return
-    changes = event in _CHANGES or bool(
-        isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
-    )
+    changes = event in _CHANGES or bool(isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR))
     if not _is_opened_by_user(sys._getframe(1)):  # noqa: SLF001 - the only way to the caller's frame
         return
     for name in arguments[: 2 if event == "os.rename" else 1]:

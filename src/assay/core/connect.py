@@ -23,9 +23,7 @@ from assay.core.errors import UsageError
 # Abilities of a model, for `About.can` and `Role.needs`.
 CHAT = "chat"  # answers a list of messages
 TEXT = "text"  # continues a prompt
-LIKELIHOOD = (
-    "loglikelihood"  # returns the log-likelihood of a continuation, and whether greedy decoding yields it
-)
+LIKELIHOOD = "loglikelihood"  # returns the log-likelihood of a continuation, and whether greedy decoding yields it
 SCHEMA = "json_schema"  # restricts its reply to the JSON schema of `response_format`
 EMBEDDINGS = "embeddings"  # returns vectors of texts, for --embedder
 FORWARD = "forward"  # passes the requests of other SDKs to an endpoint in their own form
@@ -93,9 +91,7 @@ def check_url(url: str) -> str:
     if not host or (not bracketed and re.search(r"[\[\]]", host)):
         raise UsageError(f"the base URL {shown!r} has no host; write it like http://127.0.0.1:8000/v1")
     if port and not (re.fullmatch(r"[0-9]{1,5}", port) and 0 < int(port) <= MAX_PORT):
-        raise UsageError(
-            f"the base URL {shown!r} has the port {port!r}; ports are numbers from 1 to {MAX_PORT}"
-        )
+        raise UsageError(f"the base URL {shown!r} has the port {port!r}; ports are numbers from 1 to {MAX_PORT}")
     return f"{scheme.lower()}://{rest}"
 
 

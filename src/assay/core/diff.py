@@ -26,12 +26,7 @@ def _by_name(value: Any) -> Any:
     items: dict[str | int, Any] = {}
     pairs = 0
     for position, item in enumerate(value):
-        if (
-            isinstance(item, list)
-            and len(item) == 2
-            and isinstance(item[0], str)
-            and isinstance(item[1], dict)
-        ):
+        if isinstance(item, list) and len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], dict):
             items[item[0]] = item[1]
             pairs += 1
         else:

@@ -17,9 +17,7 @@ def not_utf8(error: UnicodeDecodeError, line: int = 0) -> str:
         return IS_UTF16
     place = f" on line {line}" if line else ""
     byte = error.object[error.start]
-    return (
-        f"not UTF-8: byte 0x{byte:02x}{place}, perhaps GBK, Latin-1 or Windows-1252; save the file as UTF-8"
-    )
+    return f"not UTF-8: byte 0x{byte:02x}{place}, perhaps GBK, Latin-1 or Windows-1252; save the file as UTF-8"
 
 
 def not_json(error: Exception, raw: bytes = b"") -> str:

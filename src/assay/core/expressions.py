@@ -104,9 +104,7 @@ class Expression:
 
 def _parse(source: str) -> ast.expr:
     if len(source) > MAX_SOURCE:
-        raise ExpressionProblem(
-            f"the condition has {len(source):,} characters, at most {MAX_SOURCE:,} are read"
-        )
+        raise ExpressionProblem(f"the condition has {len(source):,} characters, at most {MAX_SOURCE:,} are read")
     text = source.strip()
     if not text:
         raise ExpressionProblem("the condition is empty")
@@ -119,9 +117,7 @@ def _parse(source: str) -> ast.expr:
         what = _keyword_hint(text) or error.msg
         raise ExpressionProblem(f"column {column}: {what} in {_short(text)}; {ALLOWED}") from None
     except (ValueError, MemoryError, RecursionError, OverflowError) as error:
-        raise ExpressionProblem(
-            f"the condition cannot be read: {error or 'nested too deep'}; {ALLOWED}"
-        ) from None
+        raise ExpressionProblem(f"the condition cannot be read: {error or 'nested too deep'}; {ALLOWED}") from None
 
 
 def _keyword_hint(text: str) -> str | None:
@@ -206,9 +202,7 @@ class _Builder:
 
     def _subscript(self, node: ast.Subscript, depth: int) -> _Reader:
         key = node.slice
-        plain = isinstance(key, ast.Constant) or (
-            isinstance(key, ast.UnaryOp) and isinstance(key.op, ast.USub)
-        )
+        plain = isinstance(key, ast.Constant) or (isinstance(key, ast.UnaryOp) and isinstance(key.op, ast.USub))
         index = self._literal(key, depth) if plain else None
         if isinstance(index, str):
             if _starts_with_two_underscores(index) and index.endswith("__"):

@@ -51,9 +51,7 @@ def read_json(path: Path) -> Any:
         refuse_special_file(path)
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
-            raise InputError(
-                Problem(str(path), f"has {size:,} bytes; a JSON file may have {MAX_FILE_BYTES:,}")
-            )
+            raise InputError(Problem(str(path), f"has {size:,} bytes; a JSON file may have {MAX_FILE_BYTES:,}"))
         data = path.read_bytes()
     except OSError as error:
         raise InputError(unreadable(path, error)) from None
@@ -81,9 +79,7 @@ def json_lines(path: Path) -> Iterator[ForeignLine]:
             while raw := file.readline(MAX_LINE_BYTES):
                 number += 1
                 if len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n"):
-                    raise InputError(
-                        Problem(f"{path}:{number}", f"the line is longer than {MAX_LINE_BYTES:,} bytes")
-                    )
+                    raise InputError(Problem(f"{path}:{number}", f"the line is longer than {MAX_LINE_BYTES:,} bytes"))
                 if text := raw.strip():
                     yield ForeignLine(number, offset, text)
                 offset += len(raw)

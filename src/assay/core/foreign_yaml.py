@@ -23,9 +23,7 @@ def read_yaml(path: Path) -> Any:
         size = path.stat().st_size
         if size > MAX_YAML_BYTES:
             raise InputError(
-                Problem(
-                    str(path), f"has {size:,} bytes; a YAML file may have {MAX_YAML_BYTES:,}. Export JSON"
-                )
+                Problem(str(path), f"has {size:,} bytes; a YAML file may have {MAX_YAML_BYTES:,}. Export JSON")
             )
         text = path.read_bytes()
     except OSError as error:

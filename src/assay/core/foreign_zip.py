@@ -39,9 +39,7 @@ class ForeignZip:
             raise InputError(unreadable(path, error)) from None
         except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
             raise InputError(
-                Problem(
-                    str(path), f"is no complete zip archive: {error}. Was it copied while it was written?"
-                )
+                Problem(str(path), f"is no complete zip archive: {error}. Was it copied while it was written?")
             ) from None
         # A member that was written twice counts once, with its last content: Inspect appends new headers.
         self._members = {member.filename: member for member in self._zip.infolist()}
@@ -68,17 +66,11 @@ class ForeignZip:
         size = self.path.stat().st_size
         unpacked = sum(member.file_size for member in members)
         if len(members) > _MAX_MEMBERS:
-            raise InputError(
-                Problem(str(self.path), f"has {len(members):,} members; {_MAX_MEMBERS:,} are read")
-            )
+            raise InputError(Problem(str(self.path), f"has {len(members):,} members; {_MAX_MEMBERS:,} are read"))
         if sum(member.compress_size for member in members) > size:
-            raise InputError(
-                Problem(str(self.path), "its members overlap, so the archive is damaged or hostile")
-            )
+            raise InputError(Problem(str(self.path), "its members overlap, so the archive is damaged or hostile"))
         if unpacked > _RATIO_FROM and unpacked > _MAX_RATIO * size:
-            raise InputError(
-                Problem(str(self.path), f"unpacks from {size:,} to {unpacked:,} bytes, which is not read")
-            )
+            raise InputError(Problem(str(self.path), f"unpacks from {size:,} to {unpacked:,} bytes, which is not read"))
 
     def names(self) -> list[str]:
         """Return the names of the members, in the order of the archive."""
@@ -95,9 +87,7 @@ class ForeignZip:
         """Return the content of a member. Raises InputError if it is too large, damaged or encrypted."""
         member = self._members[name]
         if member.file_size > MAX_LINE_BYTES:
-            raise InputError(
-                Problem(self.where(name), f"has {member.file_size:,} bytes; {MAX_LINE_BYTES:,} are read")
-            )
+            raise InputError(Problem(self.where(name), f"has {member.file_size:,} bytes; {MAX_LINE_BYTES:,} are read"))
         if member.flag_bits & _ENCRYPTED:
             raise InputError(Problem(self.where(name), "is encrypted"))
         try:
@@ -127,9 +117,7 @@ class ForeignZip:
         file.seek(name_length + extra_length, io.SEEK_CUR)
         packed = file.read(member.compress_size)
         # Inspect writes large members as several frames.
-        reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
-            packed, read_across_frames=True
-        )
+        reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(packed, read_across_frames=True)
         try:
             content = reader.read(member.file_size + 1)
         except zstandard.ZstdError as error:

@@ -225,10 +225,7 @@ class _Collector:
             # Lists and tuples are distinguished, because a prompt such as f"{OPTIONS}" shows the difference.
             return items if type(value) is list else {"tuple": items}
         if type(value) is dict:
-            pairs = [
-                [self.describe(key, name), self.describe(item, f"{name}[{key!r}]")]
-                for key, item in value.items()
-            ]
+            pairs = [[self.describe(key, name), self.describe(item, f"{name}[{key!r}]")] for key, item in value.items()]
             return {"dict": pairs}
         if type(value) in (set, frozenset):
             # The order of a set differs between processes.
@@ -410,12 +407,9 @@ class _Collector:
             content["doc"] = _json_text(cls.__doc__)
         if type(cls) is not type:
             content["metaclass"] = self.describe(type(cls), "metaclass")
-        content["bases"] = [
-            self.describe(base, base.__qualname__) for base in cls.__bases__ if base is not object
-        ]
+        content["bases"] = [self.describe(base, base.__qualname__) for base in cls.__bases__ if base is not object]
         content["annotations"] = {
-            name: _ADDRESS.sub("", repr(annotation))
-            for name, annotation in inspect.get_annotations(cls).items()
+            name: _ADDRESS.sub("", repr(annotation)) for name, annotation in inspect.get_annotations(cls).items()
         }
         namespace = vars(sys.modules.get(cls.__module__) or types.ModuleType(""))
         nodes = class_definitions(cls)
@@ -434,9 +428,7 @@ class _Collector:
             content["defaults"] = self.describe(function.__defaults__, "default")
         if function.__kwdefaults__:
             content["keyword defaults"] = self.describe(function.__kwdefaults__, "default")
-        captured = {
-            variable: self.describe(value, variable) for variable, value in _captured(function).items()
-        }
+        captured = {variable: self.describe(value, variable) for variable, value in _captured(function).items()}
         if captured:
             content["captured"] = captured
         attributes = {
@@ -450,9 +442,7 @@ class _Collector:
         # A global that the function itself assigns, such as a counter, changes while it runs. Its value does not count;
         # the statements that give it its first value do.
         assigned = set(names_stored(code, "STORE_GLOBAL"))
-        used = self._globals(
-            function.__globals__, {path for path in names_used(code) if path[0] not in assigned}
-        )
+        used = self._globals(function.__globals__, {path for path in names_used(code) if path[0] not in assigned})
         for name in sorted(assigned):
             nodes = assignments(code, function.__globals__, name)
             used[name] = [ast.unparse(node) for node in nodes]

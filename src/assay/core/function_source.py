@@ -62,11 +62,7 @@ def class_definitions(cls: type) -> list[ast.ClassDef]:
     for name in files:
         tree = parse_source("".join(linecache.getlines(name)))
         if tree is not None:
-            return [
-                node
-                for node in ast.walk(tree)
-                if isinstance(node, ast.ClassDef) and node.name == cls.__name__
-            ]
+            return [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == cls.__name__]
     return []
 
 
@@ -159,9 +155,7 @@ def _definitions(text: str, code: types.CodeType) -> list[_Definition]:
     if len(nodes) <= 1:
         return nodes
     # If several lambdas are on one line, the column positions of the instructions identify the right one.
-    exact: list[_Definition] = [
-        node for node in nodes if isinstance(node, ast.Lambda) and _covers(node, code)
-    ]
+    exact: list[_Definition] = [node for node in nodes if isinstance(node, ast.Lambda) and _covers(node, code)]
     return exact[-1:] or nodes
 
 

@@ -24,9 +24,7 @@ def fingerprint(value: Any) -> str:
 def _with_text_keys(value: Any) -> Any:
     """Return the value with every key as text. Keys from YAML may be numbers or booleans, which cannot be sorted."""
     if isinstance(value, dict):
-        return {
-            key if isinstance(key, str) else repr(key): _with_text_keys(item) for key, item in value.items()
-        }
+        return {key if isinstance(key, str) else repr(key): _with_text_keys(item) for key, item in value.items()}
     return [_with_text_keys(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 

@@ -54,9 +54,7 @@ def view_record(inner: Fields, *, result: str | None = None, error: str | None =
     return {"input": inner, "error": error} if error is not None else {"input": inner, "result": result}
 
 
-def unwrap(
-    record: Fields, inputs: Collection[str] = (), once: Callable[[Fields], Fields] = normalize_input
-) -> Fields:
+def unwrap(record: Fields, inputs: Collection[str] = (), once: Callable[[Fields], Fields] = normalize_input) -> Fields:
     """Return the record without its wrappers. Raises ValueError if there are too many.
 
     Keys of a wrapper that describe the row (id, tag, `expected_*` …) are copied into the record and override its own,

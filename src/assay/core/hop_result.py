@@ -126,11 +126,7 @@ def _quoted(value: Any) -> str:
 
 
 def _dumped(value: Any) -> str:
-    if (
-        type(value) is dict
-        and _TEXTS.issuperset(map(type, value))
-        and _SCALARS.issuperset(map(type, value.values()))
-    ):
+    if type(value) is dict and _TEXTS.issuperset(map(type, value)) and _SCALARS.issuperset(map(type, value.values())):
         # What most functions return. msgspec writes such an object as json.dumps does, in half of the time.
         try:
             return msgspec.json.format(_encode_flat(value), indent=0).decode()
@@ -181,9 +177,7 @@ def _checked(status: str, text: str) -> HopResult:
     except RecursionError:
         raise BadResult(f"the result is nested deeper than {MAX_DEPTH}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _NotJson(
-            f"the result is text that is not JSON ({error}): {_quoted(text)}; return a dict"
-        ) from None
+        raise _NotJson(f"the result is text that is not JSON ({error}): {_quoted(text)}; return a dict") from None
     # Each level has two brackets. A short text cannot have so many, and needs no visit of all items.
     if len(raw) > 2 * MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
         raise BadResult(f"the result is nested deeper than {MAX_DEPTH}")

@@ -98,9 +98,7 @@ class JsonArray:
 
     def _element(self) -> bytes:
         """Return the element that begins here, and move to its end."""
-        end = (
-            self._end_of_nested() if self._data[self._at : self._at + 1] in b'{["' else self._end_of_scalar()
-        )
+        end = self._end_of_nested() if self._data[self._at : self._at + 1] in b'{["' else self._end_of_scalar()
         raw = self._data[self._at : end]
         try:
             msgspec.json.decode(raw, type=msgspec.Raw)
@@ -167,9 +165,7 @@ class JsonArray:
             if str(error) != _TRUNCATED:
                 return self._broken_element(error)
         if len(self._data) - self._at > self._longest:
-            return self._broken(
-                f"an element is longer than {self._longest:,} bytes; is a bracket or a quote missing?"
-            )
+            return self._broken(f"an element is longer than {self._longest:,} bytes; is a bracket or a quote missing?")
         return BrokenArray(f"not JSON: {_TRUNCATED}")
 
     def _broken_element(self, error: msgspec.DecodeError) -> BrokenArray:

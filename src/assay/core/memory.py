@@ -215,8 +215,7 @@ def find_memory(name: str) -> MemoryPlugin:
     make = getattr(plugin, "make", plugin)
     if not isinstance(about, AboutMemory) or not callable(make):
         raise UsageError(
-            f"{name!r} is no memory: it needs make(context), and ABOUT, if any, is an AboutMemory; "
-            "see docs/memories.md"
+            f"{name!r} is no memory: it needs make(context), and ABOUT, if any, is an AboutMemory; see docs/memories.md"
         )
     if problem := signature_problem(make, ("context",)):
         raise UsageError(f"{name!r} is no memory: {problem}; see docs/memories.md")

@@ -56,8 +56,7 @@ def _leave_out(entry: Entry, answered: AnswerCount) -> None:
         curve.points = [replace(point, metric=_metric(point.metric, answered)) for point in curve.points]
     for table in entry.tables:
         table.rows = [
-            [_metric(cell, answered) if isinstance(cell, Metric) else cell for cell in row]
-            for row in table.rows
+            [_metric(cell, answered) if isinstance(cell, Metric) else cell for cell in row] for row in table.rows
         ]
 
 

@@ -79,9 +79,7 @@ def check_params(params: dict[str, Any], flag: str) -> dict[str, Any]:
 
     for name in ("headers", "extra_body"):
         if not isinstance(params.get(name) or {}, dict):
-            raise UsageError(
-                f'{flag}: {name} is a mapping, such as {name}={{"name": "value"}}; not {params[name]!r}'
-            )
+            raise UsageError(f'{flag}: {name} is a mapping, such as {name}={{"name": "value"}}; not {params[name]!r}')
     for name in [*params, *(params.get("extra_body") or {})]:
         if not str(name).strip():
             raise UsageError(f"{flag}: a parameter has no name; write name=value")

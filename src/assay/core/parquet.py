@@ -52,9 +52,7 @@ def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
             columns = dict(zip(table.columns, table.types, strict=True))
             _refuse_repeated_texts(database, path, columns)
             zoned = {name: zone for name, kind in columns.items() if (zone := _find_zone(kind))}
-            casts = ", ".join(
-                f"{_quote(name)}::{zone.plain} as {_quote(name)}" for name, zone in zoned.items()
-            )
+            casts = ", ".join(f"{_quote(name)}::{zone.plain} as {_quote(name)}" for name, zone in zoned.items())
             query = f"select * {f'replace ({casts})' if zoned else ''} {_FROM_FILE}"
             cursor = database.execute(query, [_pattern(path)])
             # One at a time, which is as fast: a thousand rows of a megabyte each would fill the memory.
@@ -88,9 +86,7 @@ def _refuse_bombs(database: DuckDBPyConnection, path: Path) -> None:
     size = path.stat().st_size
     query = "select coalesce(sum(total_uncompressed_size), 0) from parquet_metadata(?)"
     ((unpacked,),) = database.execute(query, [_pattern(path)]).fetchall()
-    ((rows,),) = database.execute(
-        "select num_rows from parquet_file_metadata(?)", [_pattern(path)]
-    ).fetchall()
+    ((rows,),) = database.execute("select num_rows from parquet_file_metadata(?)", [_pattern(path)]).fetchall()
     if unpacked > _RATIO_FROM and unpacked > _MAX_RATIO * size:
         raise InputError(_bomb(path, f"{int(unpacked):,} bytes"))
     if rows > _ROWS_FROM and rows > _MAX_ROWS_PER_BYTE * size:
@@ -101,9 +97,7 @@ def _bomb(path: Path, what: str) -> Problem:
     return Problem(str(path), f"unpacks from {path.stat().st_size:,} bytes to {what}, which is not read")
 
 
-def _refuse_repeated_texts(
-    database: DuckDBPyConnection, path: Path, columns: Mapping[str, DuckDBPyType]
-) -> None:
+def _refuse_repeated_texts(database: DuckDBPyConnection, path: Path, columns: Mapping[str, DuckDBPyType]) -> None:
     """Raise InputError if texts that the file has once, and repeats by number, unpack to far too much."""
     import duckdb
 

@@ -194,12 +194,7 @@ class Pattern:
         if isinstance(repl, str):
             if self._is_harmless:
                 return self.regex.sub(repl, text, count)
-            if (
-                not self._is_slow
-                and len(text) <= MAX_IN_PLACE
-                and _timer.is_on
-                and get_ident() == _MAIN_THREAD
-            ):
+            if not self._is_slow and len(text) <= MAX_IN_PLACE and _timer.is_on and get_ident() == _MAIN_THREAD:
                 _timer.matches += 1
                 _timer.is_matching = True
                 try:
@@ -422,9 +417,7 @@ class _Timer:
         elif self.is_matching:
             # The garbage collector may run a `__del__` inside the match, which would swallow the exception. The match
             # is interrupted by a later tick then.
-            if frame is not None and (
-                frame.f_globals is globals() or frame.f_globals is vars(pattern_worker)
-            ):
+            if frame is not None and (frame.f_globals is globals() or frame.f_globals is vars(pattern_worker)):
                 self.is_matching = False
                 raise _OverBudget
         else:

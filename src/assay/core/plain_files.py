@@ -104,8 +104,6 @@ def folder_problems(folder: Path, files: Collection[str]) -> Iterator[Problem]:
 def _problem(path: Path, mode: int) -> Problem:
     kind = next((name for is_kind, name in _KINDS.items() if is_kind(mode)), "no plain file")
     # What a link leads to may be the only copy, so nobody is told to remove it.
-    what_to_do = (
-        "Replace it by a copy of its target" if stat.S_ISLNK(mode) else "Remove it, or restore the file"
-    )
+    what_to_do = "Replace it by a copy of its target" if stat.S_ISLNK(mode) else "Remove it, or restore the file"
     message = f"is {kind}. A run folder has plain files, and nothing else is opened. {what_to_do}"
     return Problem(str(path), message)

@@ -50,9 +50,7 @@ _RECORD_START = re.compile(rb"^[ \t]*\{", re.MULTILINE)
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]')
 _COLON = re.compile(rb"\s*:")
 _BYTE = re.compile(r"\(byte (\d+)\)")
-_NO_LIST = (
-    "expected an object, found a list; write one object after the other, without [ ] and commas around them"
-)
+_NO_LIST = "expected an object, found a list; write one object after the other, without [ ] and commas around them"
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _find_end = json.JSONDecoder().raw_decode

@@ -59,9 +59,7 @@ def end_of_report(report: Report, cases: CaseCounts) -> RunEnd:
             f"No {answered.unit} has {answered.lacks}, {_all(answered.total)} failed{_often(report, answered.total)}",
         )
     if cases.total and not cases.ok:
-        return RunEnd(
-            FAILED, f"No case has an answer, {_all(cases.total)} failed{_often(report, cases.total)}"
-        )
+        return RunEnd(FAILED, f"No case has an answer, {_all(cases.total)} failed{_often(report, cases.total)}")
     if report.passed is False:
         return RunEnd(FAILED, report.why or "A check failed")
     metrics = [metric for _, metric in report.metrics()]
@@ -73,14 +71,10 @@ def end_of_report(report: Report, cases: CaseCounts) -> RunEnd:
     judged = [metric for entry in report.entries for metric in _judged_metrics(entry)]
     invalid = sum(map(invalid_verdicts, report.entries))
     if invalid and not any(metric.denominator > metric.unasked for metric in judged):
-        return RunEnd(
-            FAILED, f"No verdict of the judge is valid: {_all(invalid)} are invalid{_often(report)}"
-        )
+        return RunEnd(FAILED, f"No verdict of the judge is valid: {_all(invalid)} are invalid{_often(report)}")
     if report.passed is None or invalid:
         missing = f"{invalid:,} {'verdict' if invalid == 1 else 'verdicts'} of the judge" if invalid else ""
-        return RunEnd(
-            UNDECIDED, report.why or f"Undecided: {missing or 'some verdict of the judge'} cannot be used"
-        )
+        return RunEnd(UNDECIDED, report.why or f"Undecided: {missing or 'some verdict of the judge'} cannot be used")
     return RunEnd(0, _without_score(report))
 
 
@@ -137,8 +131,6 @@ def _why_no_score(metrics: list[Metric]) -> str:
     own_reasons = [metric.reason for metric in metrics if metric.reason]
     if own_reasons and not any("invalid" in metric.left_out for metric in metrics):
         return f": {own_reasons[0]}"
-    most = max(
-        (metric.left_out for metric in metrics), key=lambda left_out: sum(left_out.values()), default={}
-    )
+    most = max((metric.left_out for metric in metrics), key=lambda left_out: sum(left_out.values()), default={})
     reasons = ", ".join(f"{count:,} {why.replace('_', ' ')}" for why, count in most.items())
     return f": {reasons}" if reasons else ""

@@ -87,9 +87,7 @@ class ValueSource(Protocol):
         ...
 
 
-def convert(
-    value: Any, schema: type[T], source: ValueSource, problems: list[Problem], path: KeyPath = ()
-) -> T | None:
+def convert(value: Any, schema: type[T], source: ValueSource, problems: list[Problem], path: KeyPath = ()) -> T | None:
     """Return `value` as `schema`, and append everything wrong with it to `problems`.
 
     `path` is the position of `value` in its source. If there are problems, the returned value has defaults in place
@@ -120,9 +118,7 @@ def refuse(problems: list[Problem], path: Path) -> None:
         raise InputError(shorten(errors, path))
 
 
-def shorten(
-    problems: Iterable[Problem], path: Path, most: Mapping[str, int] = MOST_PROBLEMS
-) -> list[Problem]:
+def shorten(problems: Iterable[Problem], path: Path, most: Mapping[str, int] = MOST_PROBLEMS) -> list[Problem]:
     """Return the problems without repeats. Of each level, only the first ones and the number of the rest."""
     shortened: list[Problem] = []
     counts: Counter[str] = Counter()
@@ -270,9 +266,7 @@ class _Walk:
             return _WRONG
         return valid
 
-    def _mapping(
-        self, kind: inspect.DictType, value: dict[Any, Any], path: KeyPath, notes: _Notes
-    ) -> dict[Any, Any]:
+    def _mapping(self, kind: inspect.DictType, value: dict[Any, Any], path: KeyPath, notes: _Notes) -> dict[Any, Any]:
         self._length(kind, value, path, notes)
         valid: dict[Any, Any] = {}
         for key, item in value.items():
@@ -364,9 +358,7 @@ def _by_tag(members: list[inspect.Type], value: Any) -> list[inspect.Type]:
     return [
         kind
         for kind in members
-        if isinstance(kind, inspect.StructType)
-        and kind.tag_field is not None
-        and value.get(kind.tag_field) == kind.tag
+        if isinstance(kind, inspect.StructType) and kind.tag_field is not None and value.get(kind.tag_field) == kind.tag
     ]
 
 

@@ -50,9 +50,7 @@ class SignalWakeup:
         # The event loop may have a file descriptor of its own here. The thread passes every number on to it.
         self._writer_before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         signal.signal(_HARMLESS, lambda *_: None)
-        self._thread = threading.Thread(
-            target=self._listen, args=(main.ident,), name="assay-signals", daemon=True
-        )
+        self._thread = threading.Thread(target=self._listen, args=(main.ident,), name="assay-signals", daemon=True)
         self._thread.start()
 
     def _listen(self, main: int) -> None:

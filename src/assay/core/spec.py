@@ -165,9 +165,7 @@ class RunSpec(Struct, frozen=True, kw_only=True):
         str,
         how("Output folder.", flags=["--output-dir", "--output-path"]),
     ] = ""
-    concurrency: Annotated[int, how("Maximum number of requests in flight at each endpoint."), Meta(ge=1)] = (
-        16
-    )
+    concurrency: Annotated[int, how("Maximum number of requests in flight at each endpoint."), Meta(ge=1)] = 16
     limit: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         ask("Run only the first N rows of each data set. A number below 1 is a fraction: 0.1 runs 10 %."),
@@ -189,9 +187,7 @@ class RunSpec(Struct, frozen=True, kw_only=True):
             "system's certificates]"
         ),
     ] = ""
-    insecure: Annotated[
-        bool, how("Accept every TLS certificate. Others may read and change what is sent.")
-    ] = False
+    insecure: Annotated[bool, how("Accept every TLS certificate. Others may read and change what is sent.")] = False
     max_calls: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         how("Stop after this many model calls. The same command continues the run."),

@@ -435,9 +435,7 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     def __init__(self, spec: RunSpec) -> None:
         """Check the options and build solver and scorers. Does not read the data: worker processes build suites too."""
         if not isinstance(spec.options, self.Options):
-            raise TypeError(
-                f"{type(self).__name__} takes {self.Options.__name__}, not {type(spec.options).__name__}"
-            )
+            raise TypeError(f"{type(self).__name__} takes {self.Options.__name__}, not {type(spec.options).__name__}")
         self.spec = spec
         self.options: OptionsT = spec.options  # type: ignore[assignment]  # checked above
         self.roles = {MAIN: Role(model=spec.model, params=spec.gen_kwargs)}
@@ -724,9 +722,7 @@ def as_text(value: Any) -> str:
 def _answer_of(case: CaseView, part: str) -> Any:
     """Return the answer of a part, else that of the case. None if there is none."""
     records = [record for record in case.records if record.kind == "answer"]
-    matches = [record for record in records if record.part == part] or [
-        record for record in records if not record.part
-    ]
+    matches = [record for record in records if record.part == part] or [record for record in records if not record.part]
     answer = matches[0].data if matches else None
     while isinstance(answer, list) and len(answer) > 0:
         answer = answer[0]  # a task with repeats has a list of answers

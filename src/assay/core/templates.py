@@ -76,9 +76,7 @@ class Template:
             if self._name:
                 text = str(values[self._name])
             elif self._template is None:
-                text = "".join(
-                    [str(values[text]) if is_name else text for text, is_name in self._parts or ()]
-                )
+                text = "".join([str(values[text]) if is_name else text for text, is_name in self._parts or ()])
             else:
                 from assay.core import template_sandbox
 
@@ -94,9 +92,7 @@ class Template:
     def _problem(self, error: Exception) -> TemplateProblem:
         # Without Jinja, names are looked up in `values`. The text is that of Jinja's UndefinedError.
         if isinstance(error, KeyError):
-            return TemplateProblem(
-                f"the template is refused: {error.args[0]!r} is undefined", str(error.args[0])
-            )
+            return TemplateProblem(f"the template is refused: {error.args[0]!r} is undefined", str(error.args[0]))
         if self._template is not None:
             from jinja2 import TemplateError
 

@@ -248,9 +248,7 @@ def _too_long(timeout: float | None) -> UserCodeError:
     return UserCodeError(f"it took longer than {timeout:g} s", "timeout", type_name="TimeoutError")
 
 
-def call_here(
-    function: Callable[..., T], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
-) -> T:
+def call_here(function: Callable[..., T], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> T:
     """Call a sync function in this thread, without a time limit. Raises UserCodeError if it raises."""
     before = forks.count()
     try:
@@ -311,9 +309,7 @@ def items_of(function: Callable[..., Any], args: tuple[Any, ...], item: type[T],
             if value is end:
                 return
             if not isinstance(value, item):
-                raise InputError(
-                    Problem(name, f"item {number} is {_described(value)}, expected {item.__name__}")
-                )
+                raise InputError(Problem(name, f"item {number} is {_described(value)}, expected {item.__name__}"))
             yield value
     except UserCodeError as error:
         raise InputError(Problem(name, f"it raised {error.raised}")) from error

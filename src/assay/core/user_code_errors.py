@@ -99,9 +99,7 @@ class UserCodeError(Exception):
 
     def failure(self, message: str | None = None, where: str = "") -> Failure:
         """Return the Failure of the case, with the traceback. The default message is `str(self)`."""
-        return Failure(
-            "user_code", str(self) if message is None else message, where, traceback=self.traceback
-        )
+        return Failure("user_code", str(self) if message is None else message, where, traceback=self.traceback)
 
     def __str__(self) -> str:
         return f"{self.message} ({self.where})" if self.where else self.message

@@ -52,9 +52,7 @@ class _Loader(_Base):  # type: ignore[misc]
     folder: Path
 
 
-_Loader.add_constructor(
-    "!function", lambda loader, node: FunctionRef(loader.construct_scalar(node), loader.folder)
-)
+_Loader.add_constructor("!function", lambda loader, node: FunctionRef(loader.construct_scalar(node), loader.folder))
 
 
 class YamlFile(Struct, frozen=True):
@@ -175,9 +173,7 @@ class _KeyWalk:
     Raises InputError for more than _MAX_VALUES values. An alias counts with everything below it.
     """
 
-    def __init__(
-        self, path: Path, lines: dict[KeyPath, int], problems: list[Problem], *, last_key_wins: bool
-    ) -> None:
+    def __init__(self, path: Path, lines: dict[KeyPath, int], problems: list[Problem], *, last_key_wins: bool) -> None:
         self._path = path
         self._lines = lines
         self._problems = problems
@@ -212,9 +208,7 @@ class _KeyWalk:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                self._problems.append(
-                    Problem(f"{self._path}:{line}", "a key is a list or mapping, not a text")
-                )
+                self._problems.append(Problem(f"{self._path}:{line}", "a key is a list or mapping, not a text"))
                 continue
             name = str(key_node.value)
             # The merge key `<<` may occur more than once.

@@ -33,9 +33,7 @@ def load() -> Embedder:
     folder = Path(spec.submodule_search_locations[0])
     for name in (_WEIGHTS, _TOKENIZER):
         if not (folder / name).is_file():
-            raise UsageError(
-                f"{folder} has no {name}. Install the version that has it: pip install 'assay[memory]'"
-            )
+            raise UsageError(f"{folder} has no {name}. Install the version that has it: pip install 'assay[memory]'")
     from safetensors.numpy import load_file
     from tokenizers import Tokenizer
 

@@ -50,9 +50,7 @@ class Metered(Asker, Protocol):
 class Binder(Protocol):
     """A model of the run, from which each try gets its own asker."""
 
-    def bind(
-        self, case: Case, stage: str, try_: int, replies: Mapping[tuple[str, str, int], Call]
-    ) -> Metered:
+    def bind(self, case: Case, stage: str, try_: int, replies: Mapping[tuple[str, str, int], Call]) -> Metered:
         """Return the asker of one try. `replies` are calls of earlier tries that may be replayed."""
         ...
 

@@ -282,9 +282,7 @@ class Loop:
                     return ctx, Failure("worker_lost", message)
                 ctx = TryContext(case, ASK, ctx.try_, self._run)
                 try:
-                    return ctx, await attempt(
-                        self._setup.solver, case.inputs, ctx, self._forgive_cancellation
-                    )
+                    return ctx, await attempt(self._setup.solver, case.inputs, ctx, self._forgive_cancellation)
                 except WorkerLost as next_loss:
                     lost = next_loss
         finally:

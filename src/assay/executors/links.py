@@ -102,9 +102,7 @@ class WorkerLink:
         """How many cases and model calls the worker has."""
         return len(self._handlers) + len(self._sends)
 
-    def start(
-        self, case: Case, try_: int, started: float, blocked: Sequence[BlockedCall], handler: CaseHandler
-    ) -> int:
+    def start(self, case: Case, try_: int, started: float, blocked: Sequence[BlockedCall], handler: CaseHandler) -> int:
         """Start a case on the worker. Returns the number of the attempt."""
         number = next(_numbers)
         self._handlers[number] = handler

@@ -66,11 +66,7 @@ def make_plan(suite: Suite[Any, Any], models: Mapping[str, Model], *, home: Path
         build=suite.recipe() or partial(build_from_spec, spec.suite, msgspec.to_builtins(spec)),
         identity=msgspec.to_builtins(suite.ask_identity(), str_keys=True),
         roles=roles,
-        models={
-            name: _recipe_of(role, models[name], suite)
-            for name, role in suite.roles.items()
-            if computes(role)
-        },
+        models={name: _recipe_of(role, models[name], suite) for name, role in suite.roles.items() if computes(role)},
         seed=spec.seed,
         timeout=spec.timeout,
     )

@@ -244,11 +244,7 @@ class RayCluster:
 
     def free_room(self) -> str:
         """Return a sentence about what a worker needs and what is free now."""
-        free = [
-            f"{value:g} {name}"
-            for name, value in self.ray.available_resources().items()
-            if name in ("CPU", "GPU")
-        ]
+        free = [f"{value:g} {name}" for name, value in self.ray.available_resources().items() if name in ("CPU", "GPU")]
         return f"Each needs {self.need}, and the cluster has {', '.join(free) or 'nothing'} free"
 
 

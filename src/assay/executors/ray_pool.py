@@ -226,9 +226,7 @@ class RayPool:
         if hello.problem:
             self._fail(_problem_of(hello))
             return
-        link = WorkerLink(
-            remote, hello.name, lambda link, error: self._lose(link, remote, error), self._report
-        )
+        link = WorkerLink(remote, hello.name, lambda link, error: self._lose(link, remote, error), self._report)
         self._links[link] = remote
         self._awaited.pop(remote, None)
         self._changed.set()

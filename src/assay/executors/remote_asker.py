@@ -38,9 +38,7 @@ class RemoteBinder:
         self._facts = facts
         self._ask_driver = ask_driver
 
-    def bind(
-        self, case: Case, stage: str, try_: int, replies: Mapping[tuple[str, str, int], Call]
-    ) -> RemoteAsker:
+    def bind(self, case: Case, stage: str, try_: int, replies: Mapping[tuple[str, str, int], Call]) -> RemoteAsker:
         """Return the asker of the attempt. The driver has the replies of earlier tries."""
         return RemoteAsker(self._role, self._facts, self._ask_driver)
 

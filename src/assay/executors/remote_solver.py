@@ -199,9 +199,7 @@ class RemoteModel:
             return sent.response
         places = ", ".join(lost)
         raise ModelError(
-            Failure(
-                "worker_lost", f"{_MAX_LOSSES} workers were lost while they computed this reply: {places}"
-            )
+            Failure("worker_lost", f"{_MAX_LOSSES} workers were lost while they computed this reply: {places}")
         )
 
     async def close(self) -> None:

@@ -193,22 +193,14 @@ class CaseRunner:
         plan = self._plan
         try:
             if self._parts is None:
-                with suppress(
-                    OSError
-                ):  # a cluster without a shared folder: the identities tell what is missing
+                with suppress(OSError):  # a cluster without a shared folder: the identities tell what is missing
                     os.chdir(plan.folder)
-                self._files = ForwardedFiles(
-                    lambda file: self._outbox.put(Opened(file)), apart_from=Path(plan.output)
-                )
+                self._files = ForwardedFiles(lambda file: self._outbox.put(Opened(file)), apart_from=Path(plan.output))
                 self._files.__enter__()  # as long as the process lives
                 self._parts = plan.build()
                 self._models = {role: connect() for role, connect in plan.models.items()}
-                upstreams = {
-                    role: Upstream(facts.name, DriversModel(facts)) for role, facts in plan.roles.items()
-                }
-                self._gateway = Gateway(
-                    upstreams, {role: facts.sdk_params for role, facts in plan.roles.items()}
-                )
+                upstreams = {role: Upstream(facts.name, DriversModel(facts)) for role, facts in plan.roles.items()}
+                self._gateway = Gateway(upstreams, {role: facts.sdk_params for role, facts in plan.roles.items()})
                 self._last_turn = time.monotonic()  # the loop did not turn meanwhile
                 self._is_built = True
         except Exception as error:  # noqa: BLE001 - told to the driver, which stops with this sentence
@@ -220,9 +212,7 @@ class CaseRunner:
             return msgspec.structs.replace(here, problem=named, kind="files")
         for role, model in self._models.items():
             if model.endpoint != plan.roles[role].endpoint:
-                problem = (
-                    f"{plan.roles[role].name} is {model.endpoint} there and {plan.roles[role].endpoint} here"
-                )
+                problem = f"{plan.roles[role].name} is {model.endpoint} there and {plan.roles[role].endpoint} here"
                 return msgspec.structs.replace(here, problem=problem, kind="models")
         return here
 
@@ -287,9 +277,7 @@ class CaseRunner:
         assert self._parts is not None
         case_calls.set(CaseCalls(start.attempt, start.blocked))
         try:
-            failure = await attempt(
-                self._parts.solver, start.case.inputs, opened.ctx, self._forgive_cancellation
-            )
+            failure = await attempt(self._parts.solver, start.case.inputs, opened.ctx, self._forgive_cancellation)
             self._outbox.put(EndCase(start.attempt, opened.unsent_records(), failure))
         except asyncio.CancelledError:
             return  # abandoned by the driver

@@ -93,9 +93,7 @@ class ReusableCalls:
         self._reader.close()
 
 
-def find_reusable(
-    runs: Sequence[ReusableCalls], case: Case, stage: str, request_hash: str, n: int
-) -> Call | None:
+def find_reusable(runs: Sequence[ReusableCalls], case: Case, stage: str, request_hash: str, n: int) -> Call | None:
     """Return the call of the first run that has one for the same case, stage and request; else None."""
     for calls in runs:
         call = calls.find(case, stage, request_hash, n)

@@ -287,9 +287,7 @@ class RunColumns(RunIndex):
             return
         # Whole columns at a time, and `attrgetter`: a statement for each value would take four times as long.
         cases, keys, sets, subjects = zip(*[_case_fields(line) for line, _, _ in ends], strict=True)
-        seconds, calls, usages, tags, failures = zip(
-            *[_commit_fields(commit) for _, commit, _ in ends], strict=True
-        )
+        seconds, calls, usages, tags, failures = zip(*[_commit_fields(commit) for _, commit, _ in ends], strict=True)
         missing = max(cases) + 1 - len(self.keys)
         if missing > 0:
             for column in self._case_columns():
@@ -397,10 +395,7 @@ class RunColumns(RunIndex):
                 numbers[name] = self.score_names.number(ScoreName(*name))
         self.score_names.numbers.extend(map(numbers.__getitem__, names))
         if any(votes) or any(parts):
-            digests = [
-                part_digest(vote, part) if vote or part else 0
-                for vote, part in zip(votes, parts, strict=True)
-            ]
+            digests = [part_digest(vote, part) if vote or part else 0 for vote, part in zip(votes, parts, strict=True)]
             self.score_part.extend(first, digests)
         if b'"gold"' in texts:
             self.score_gold.extend(first, [_gold_digest(bytes(data)) for data in datas])
@@ -487,9 +482,7 @@ class RunColumns(RunIndex):
 
     def _is_current(self, folder: Path, head: IndexHead) -> bool:
         return (
-            isinstance(head, ColumnsHead)
-            and head.score_parts == self.score_parts
-            and super()._is_current(folder, head)
+            isinstance(head, ColumnsHead) and head.score_parts == self.score_parts and super()._is_current(folder, head)
         )
 
     def _head(self, folder: Path) -> IndexHead:

@@ -48,9 +48,7 @@ def keep_scoring(run: Path, summary: Summary) -> Summary:
     and may have replaced the result file itself.
     """
     if not summary.score.isalnum():  # a forged summary must not name a folder elsewhere
-        raise DamagedRun(
-            Problem(str(run / "summary.json"), f"{summary.score!r} is no fingerprint of a scoring")
-        )
+        raise DamagedRun(Problem(str(run / "summary.json"), f"{summary.score!r} is no fingerprint of a scoring"))
     target = run / EARLIER / summary.score
     copies: dict[str, str] = {}
     try:

@@ -242,9 +242,7 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def _part_of(count: int, replies: int) -> str:
-    return (
-        f"{count:,} of {replies:,} {'reply' if replies == 1 else 'replies'} {'was' if count == 1 else 'were'}"
-    )
+    return f"{count:,} of {replies:,} {'reply' if replies == 1 else 'replies'} {'was' if count == 1 else 'were'}"
 
 
 def write_info(folder: Path, info: RunInfo) -> None:
@@ -378,9 +376,7 @@ def info_from_name(folder: Path) -> RunInfo:
     if parts:
         with suppress(ValueError):  # a folder of this form that assay did not name
             started = time.mktime(time.strptime(parts["started"], _STAMP))
-    return RunInfo(
-        suite=suite, ask=ask, started=started, version="", total=0, command=[], spec={}, parts={}, facts={}
-    )
+    return RunInfo(suite=suite, ask=ask, started=started, version="", total=0, command=[], spec={}, parts={}, facts={})
 
 
 def read_summary(folder: Path) -> Summary | None:
@@ -401,9 +397,7 @@ def read_summary_head(folder: Path, info: RunInfo) -> Summary | None:
     summary = _read_summary(folder, info.id, _SummaryHead)
     if summary is None or summary.head is None:
         return summary
-    summary.report = Report(
-        entries=[Entry(name=entry.name, metrics=entry.metrics) for entry in summary.head.entries]
-    )
+    summary.report = Report(entries=[Entry(name=entry.name, metrics=entry.metrics) for entry in summary.head.entries])
     return summary
 
 
@@ -520,9 +514,7 @@ def restore_summary(folder: Path, earlier: FinishedSummary, spent: dict[str, int
     path = folder / "summary.json"
     # A start may have replaced the stored rows, because gold values have changed.
     digests = earlier.summary.digests | result_digests(folder)
-    summary = msgspec.structs.replace(
-        earlier.summary, spent=spent, digests=digests, scoring_again=False, **costs
-    )
+    summary = msgspec.structs.replace(earlier.summary, spent=spent, digests=digests, scoring_again=False, **costs)
     write_summary(folder, summary)
     # `is_overwritten` compares these times: this start has written no result file, so it must not look newer.
     os.utime(path, ns=(earlier.written_ns, earlier.written_ns))

@@ -73,9 +73,7 @@ class Spending(msgspec.Struct):
     judge_cut_replies: int = 0
     judge_empty_replies: int = 0
 
-    def add(
-        self, stage: str, attempts: int, response: Response | _ResponseFacts | None, *, failed: bool
-    ) -> None:
+    def add(self, stage: str, attempts: int, response: Response | _ResponseFacts | None, *, failed: bool) -> None:
         """Count one call. `attempts` is 0 for a reply that was copied.
 
         A failed call has a response if it was billed: then it has the tokens and the price.

@@ -84,9 +84,7 @@ def published_problem(folder: Path) -> Problem | None:
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        message = (
-            "the file was cut or changed: it is no JSON. Repeat the command of the run, which writes it again"
-        )
+        message = "the file was cut or changed: it is no JSON. Repeat the command of the run, which writes it again"
         return Problem(str(path), message)
     return None
 

@@ -82,9 +82,7 @@ class Journal:
         if self.repairs or lost_lines:
             self.index = RunIndex.of_run(folder, verify=True, file=PageFile(folder, room))
         self._redact = redact = Redactor(secrets)
-        self._calls, self._records, self._scores = [
-            JournalFile(folder / name, redact, run, room) for name in FILES
-        ]
+        self._calls, self._records, self._scores = [JournalFile(folder / name, redact, run, room) for name in FILES]
         self._room = room
         self._scorers = [self.index.stage(scorer) for scorer in scorers]
         self._has_replies = False
@@ -326,9 +324,7 @@ class Journal:
                 offset, written = file.add(lines[-1], commit)
                 if written is not lines[-1] and written.end is not None:
                     lines[-1] = replace(written, end=None)
-                    end = replace(
-                        end, failure=written.end.failure, label=written.end.label, tags=written.end.tags
-                    )
+                    end = replace(end, failure=written.end.failure, label=written.end.label, tags=written.end.tags)
             else:
                 offset, end = file.add(end)
         except BaseException:

@@ -34,9 +34,7 @@ _COMMITS = b'"lines":['
 _raw_lines = msgspec.json.Decoder(msgspec.Raw)
 
 
-def create_merged_run(
-    home: Path, info: RunInfo, shards: Sequence[Path], code_files: Iterable[CodeFile]
-) -> Path:
+def create_merged_run(home: Path, info: RunInfo, shards: Sequence[Path], code_files: Iterable[CodeFile]) -> Path:
     """Make a run folder with all lines of the shards. Raises DamagedRun at a damaged line, StopRun on a full disk.
 
     The caller holds `selection_lock(home)` and has called `remove_killed_merge`. `id` and `started` of `info` are set.

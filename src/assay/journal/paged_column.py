@@ -76,9 +76,7 @@ class PageFile:
             if self._fd < 0:
                 # A fixed name: if a kill comes before the removal, the next start removes the file.
                 path = self._folder / ".pages"
-                self._fd = os.open(
-                    path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-                )
+                self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
                 weakref.finalize(self, os.close, self._fd)
                 path.unlink(missing_ok=True)
             place = self._size

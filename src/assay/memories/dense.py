@@ -19,9 +19,7 @@ ABOUT = AboutMemory(
 class DenseMemory:
     """Searches messages by the cosine of their vectors. LTMemory uses this class too, with other settings."""
 
-    def __init__(
-        self, context: MemoryContext, *, centre: bool = False, date: bool = False, k: int = 0
-    ) -> None:
+    def __init__(self, context: MemoryContext, *, centre: bool = False, date: bool = False, k: int = 0) -> None:
         self._embedded = EmbeddedItems(context, centre=centre)
         self._date, self._k = date, k
 

@@ -193,10 +193,7 @@ class Graph:
 
         config = EDGE_HYBRID_SEARCH_RRF.model_copy(update={"limit": k})
         found = await self._graphiti.search_(text, config=config)
-        return [
-            (fact.uuid, float(score))
-            for fact, score in zip(found.edges, found.edge_reranker_scores, strict=True)
-        ]
+        return [(fact.uuid, float(score)) for fact, score in zip(found.edges, found.edge_reranker_scores, strict=True)]
 
 
 def _close(driver: Any) -> None:
@@ -287,9 +284,7 @@ def load_package() -> None:
     telemetry.is_telemetry_enabled = lambda: False
     # One thread: with several, facts with equal scores come in an order of chance.
     kuzu_driver.kuzu = SimpleNamespace(
-        Database=partial(
-            kuzu.Database, buffer_pool_size=_BUFFER_BYTES, max_db_size=_MAX_FILE_BYTES, max_num_threads=1
-        ),
+        Database=partial(kuzu.Database, buffer_pool_size=_BUFFER_BYTES, max_db_size=_MAX_FILE_BYTES, max_num_threads=1),
         Connection=kuzu.Connection,
         AsyncConnection=partial(kuzu.AsyncConnection, max_threads_per_query=1),
     )

@@ -114,9 +114,7 @@ class LangmemMemory:
             self._items[key] = MemoryItem(f"langmem:{number}", text, first.session, first.date, sources)
         else:
             merged = tuple(dict.fromkeys((*known.sources, *sources)))
-            self._items[key] = replace(
-                known, text=text, session=first.session, date=first.date, sources=merged
-            )
+            self._items[key] = replace(known, text=text, session=first.session, date=first.date, sources=merged)
 
     @contextmanager
     def _operation(self) -> Iterator[None]:
@@ -177,9 +175,7 @@ async def open_model(url: str, monitor: CallMonitor) -> Any:
     )
 
 
-def embed_in_turn(
-    embed: Embed, monitor: CallMonitor
-) -> Callable[[Sequence[str]], Awaitable[list[list[float]]]]:
+def embed_in_turn(embed: Embed, monitor: CallMonitor) -> Callable[[Sequence[str]], Awaitable[list[list[float]]]]:
     """Return the function with which the store embeds texts, by --embedder.
 
     langmem stores several texts at once. They would be stored in the order in which their vectors arrive, and of texts

@@ -242,9 +242,7 @@ def _load_package() -> Any:
         from qdrant_client.local.persistence import CollectionPersistence
 
     if telemetry.MEM0_TELEMETRY:
-        raise UsageError(
-            "mem0 was imported with telemetry switched on. Set MEM0_TELEMETRY=False in the environment"
-        )
+        raise UsageError("mem0 was imported with telemetry switched on. Set MEM0_TELEMETRY=False in the environment")
     # If spaCy is installed, mem0 would download a model for it, and search results would depend on spaCy.
     spacy_models._load_failed_full = spacy_models._load_failed_lemma = True  # noqa: SLF001
     CollectionPersistence.CHECK_SAME_THREAD = False  # calls come one at a time, but from several threads

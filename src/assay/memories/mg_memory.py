@@ -85,9 +85,7 @@ class MemGptMemory:
         if not self._recall.items or not max_hits:
             return []
         number = self._options["calls"]
-        calls = await self._asker.calls(
-            "functions", (RECALL, ARCHIVE), number, **self._view(), question=query.text
-        )
+        calls = await self._asker.calls("functions", (RECALL, ARCHIVE), number, **self._view(), question=query.text)
         hits: dict[str, SearchHit] = {}
         for name, words in calls:
             for hit in await self._find(name, words):
@@ -132,9 +130,7 @@ class MemGptMemory:
         text = join_newest((item.text for item in evicted), self._options["words"])
         previous = self._summary.text if self._summary else ""
         last = evicted[-1]
-        reply = await self._asker.text(
-            "recursive", summary=previous, text=text, date=date_attribute(last.date)
-        )
+        reply = await self._asker.text("recursive", summary=previous, text=text, date=date_attribute(last.date))
         sources = (*(self._summary.sources if self._summary else ()), *(item.id for item in evicted))
         self._summary = MemoryItem(SUMMARY, reply, last.session, last.date, sources, SUMMARISED)
 

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from assay.core.memory import AboutMemory, MemoryContext, MemoryItem, Message, Query, SearchHit
 
-ABOUT = AboutMemory(
-    summary="stores nothing: shows what the model answers without a memory", reference=True, quick=True
-)
+ABOUT = AboutMemory(summary="stores nothing: shows what the model answers without a memory", reference=True, quick=True)
 
 
 class EmptyMemory:

@@ -58,9 +58,7 @@ def _budget(body: Body) -> Body:
 
 
 CHANGES = (
-    RequestChange(
-        "output_config", "a budget of reasoning tokens instead of an effort", _budget, r"effort|adaptive"
-    ),
+    RequestChange("output_config", "a budget of reasoning tokens instead of an effort", _budget, r"effort|adaptive"),
     without("temperature"),
     without("top_p"),
     without("top_k"),

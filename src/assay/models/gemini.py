@@ -125,9 +125,7 @@ class GeminiModel:
         texts = request.params["body"].get("input")
         texts = [texts] if isinstance(texts, str) else texts
         if request.params["path"] != EMBEDDINGS_PATH or not isinstance(texts, list):
-            message = (
-                f"gemini/{self._name} takes chat requests and texts to embed, not {request.params['path']}"
-            )
+            message = f"gemini/{self._name} takes chat requests and texts to embed, not {request.params['path']}"
             raise ModelError(Failure("rejected", message))
         # An SDK behind the gateway names the model for embeddings; --embedder names it as this model.
         model = f"models/{request.params['body'].get('model') or self._name}"
@@ -233,9 +231,7 @@ def _read(reply: Any, where: str, adapted: tuple[str, ...]) -> Response:
         raise refusal(_with_detail(f"{where}: {reason}", candidate.get("finishMessage")), refused)
     if not text and finish is not None and finish not in _FINISH:
         # OTHER is an unknown reason, and MALFORMED_… is output that Google could not read. Another try may give text.
-        raise bad_reply(
-            where, _with_detail(f"it ended with {finish}, without text", candidate.get("finishMessage"))
-        )
+        raise bad_reply(where, _with_detail(f"it ended with {finish}, without text", candidate.get("finishMessage")))
     return Response(
         text,
         "content_filter" if finish in _BLOCKED else _FINISH.get(finish or "", finish),

@@ -103,9 +103,7 @@ class HfModel:
         tokenizer = Path(self._settings.tokenizer)
         self.can = ABOUT.can if has_chat_template(tokenizer) else ABOUT.can - {CHAT}
         adapters = [Path(self._settings.peft)] if self._settings.peft else []
-        folders = list(
-            dict.fromkeys([folder, tokenizer, *adapters])
-        )  # the tokenizer is mostly beside the weights
+        folders = list(dict.fromkeys([folder, tokenizer, *adapters]))  # the tokenizer is mostly beside the weights
         identity = {key: value for key, value in asdict(self._settings).items() if key not in _NOT_IDENTITY}
         self.endpoint = f"hf:{fingerprint([hash_folders(folders), identity])}"
         self._name = connection.name
@@ -202,13 +200,9 @@ def _read_settings(connection: Connection, folder: Path) -> LoadModel:
         if args.get(name) not in _OFF:
             raise UsageError(f"--model-args: the provider 'hf' does not take {name}: {reason}")
     if str(args.get("backend", "default")) not in ("default", "causal"):
-        raise UsageError(
-            "--model-args: backend is default or causal; encoder-decoder models are not supported"
-        )
+        raise UsageError("--model-args: backend is default or causal; encoder-decoder models are not supported")
     if args.get("pretrained") not in (None, connection.name):
-        raise UsageError(
-            f"--model-args pretrained={args['pretrained']} and hf/{connection.name} name two models"
-        )
+        raise UsageError(f"--model-args pretrained={args['pretrained']} and hf/{connection.name} name two models")
     template_args = args.get("chat_template_args") or {}
     if not isinstance(template_args, dict):
         raise UsageError("--model-args: chat_template_args is a mapping; write --model-args as a JSON object")
@@ -225,9 +219,7 @@ def _read_settings(connection: Connection, folder: Path) -> LoadModel:
         device=_read_device(args),
         batch_size=_read_batch_size(args, connection.concurrency),
         max_length=_read_count(args, "max_length") or 0,
-        add_bos_token=None
-        if args.get("add_bos_token") is None
-        else _read_flag(args, "add_bos_token", default=False),
+        add_bos_token=None if args.get("add_bos_token") is None else _read_flag(args, "add_bos_token", default=False),
         prefix_token_id=_read_count(args, "prefix_token_id", least=0),
         trust_remote_code=_read_flag(args, "trust_remote_code", default=False),
         use_fast_tokenizer=_read_flag(args, "use_fast_tokenizer", default=True),

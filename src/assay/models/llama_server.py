@@ -73,7 +73,5 @@ def _find_file(name: str) -> Path:
     path = Path(name).expanduser().resolve()
     if not path.is_file():
         choice = f"{', '.join(sorted(KNOWN))} or the path of a GGUF file"
-        raise UsageError(
-            f"llama-server/{name}: there is no such file or model. llama-server/NAME takes {choice}"
-        )
+        raise UsageError(f"llama-server/{name}: there is no such file or model. llama-server/NAME takes {choice}")
     return path

@@ -261,9 +261,7 @@ def _read_settings(args: dict[str, Any], header: GgufHeader) -> LlamaSettings:
     slots = _read_count(args, "n_parallel", 1)
     context = _read_count(args, "n_ctx", min(DEFAULT_CONTEXT // slots, trained or DEFAULT_CONTEXT))
     if trained and context > trained:
-        raise UsageError(
-            f"n_ctx={context}: the model was trained for a context of {trained} tokens, and has no more"
-        )
+        raise UsageError(f"n_ctx={context}: the model was trained for a context of {trained} tokens, and has no more")
     return LlamaSettings(
         slots,
         context,
@@ -282,9 +280,7 @@ def _read_template(value: str) -> str:
         return Path(value).expanduser().read_text(encoding="utf-8")
     except FileNotFoundError:
         choice = unknown("chat template", value, sorted(BUILT_IN_TEMPLATES))
-        raise UsageError(
-            f"{choice}. chat_template is one of llama.cpp's names or the path of a Jinja file"
-        ) from None
+        raise UsageError(f"{choice}. chat_template is one of llama.cpp's names or the path of a Jinja file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"the chat template {value} cannot be read: {error}") from None
 

@@ -86,19 +86,13 @@ class OpenAIModel:
         body = request.params["body"]
         texts = body.get("input")
         size = self._embedding_batch
-        if (
-            request.params["path"] != EMBEDDINGS_PATH
-            or not isinstance(texts, list)
-            or not 0 < size < len(texts)
-        ):
+        if request.params["path"] != EMBEDDINGS_PATH or not isinstance(texts, list) or not 0 < size < len(texts):
             return await forward(self._adapted, self._name, request, seed, self._query)
         items: list[dict[str, object]] = []
         tokens = 0
         for start in range(0, len(texts), size):
             params = {**request.params, "body": {**body, "input": texts[start : start + size]}}
-            part = await forward(
-                self._adapted, self._name, replace(request, params=params), seed, self._query
-            )
+            part = await forward(self._adapted, self._name, replace(request, params=params), seed, self._query)
             vectors = part.data.get("vectors", {}).get("data", [])
             items += [{**item, "index": start + item.get("index", 0)} for item in vectors]
             tokens += part.usage.input if part.usage else 0

@@ -71,9 +71,7 @@ class ResponsesModel:
             text["verbosity"] = verbosity
         if text:
             body["text"] = text
-        params.leave_out(
-            "seed", "stop", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "n"
-        )
+        params.leave_out("seed", "stop", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "n")
         return body | params.rest(), params.adapted
 
     async def close(self) -> None:
@@ -99,9 +97,7 @@ def _read(reply: Any, where: str, adapted: tuple[str, ...]) -> Response:
     if isinstance(error, dict):
         code, message = str(error.get("code")), str(error.get("message"))
         kind = error_kind(code, message)
-        raise ModelError(
-            Failure(kind, f"{where}: {code}: {message}"), retry=kind in ("rate_limited", "server_error")
-        )
+        raise ModelError(Failure(kind, f"{where}: {code}: {message}"), retry=kind in ("rate_limited", "server_error"))
     output = reply.get("output")
     if not isinstance(output, list):
         raise bad_reply(where, "it has no output")

@@ -70,14 +70,10 @@ class PythonModel:
         try:
             # Without a task for each call, an async function that blocks the loop is not interrupted, but the
             # call takes 20 µs less. Models are called often enough for that to matter.
-            value = await user_code.call(
-                function, arguments, timeout=self._timeout, pool=self._pool, own_task=False
-            )
+            value = await user_code.call(function, arguments, timeout=self._timeout, pool=self._pool, own_task=False)
         except UserCodeError as error:
             if error.kind == "timeout":
-                raise ModelError(
-                    Failure("timeout", f"the function took longer than {self._timeout:g} s")
-                ) from None
+                raise ModelError(Failure("timeout", f"the function took longer than {self._timeout:g} s")) from None
             raise ModelError(error.failure(f"{error.type_name}: {error.text}")) from error
         try:
             return _response(value) if request.continuation is None else _likelihood(value)

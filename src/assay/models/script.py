@@ -72,9 +72,7 @@ class ScriptModel:
             replies = self._replies.get(_ANY_PROMPT)
         if not replies:
             prompt = str(request.prompt if request.messages is None else request.messages)
-            raise ModelError(
-                Failure("not_recorded", f"{self._path} has no reply to {cut_start(prompt, 80)!r}")
-            )
+            raise ModelError(Failure("not_recorded", f"{self._path} has no reply to {cut_start(prompt, 80)!r}"))
         # The caller sends the run's seed plus the number of the repeat.
         reply = replies[(seed - self._seed) % len(replies)]
         if isinstance(reply, Failure):
@@ -103,11 +101,7 @@ def looks_like_replies(path: Path) -> bool:
     keys = row.value.keys() if row else frozenset[str]()
     if "hash" in keys:
         return bool(keys & {"response", "failure"})
-    return (
-        bool(keys & {"prompt", "messages"})
-        and bool(keys & {"text", "error", "continuation"})
-        and keys <= _KEYS
-    )
+    return bool(keys & {"prompt", "messages"}) and bool(keys & {"text", "error", "continuation"}) and keys <= _KEYS
 
 
 def check_replies(path: Path) -> RepliesCheck:
@@ -167,9 +161,7 @@ def _read_line(line: dict[str, Any]) -> tuple[bytes, Response | Failure]:
     return key, Response(str(line["text"]), line.get("finish"))
 
 
-def _read_logged_call(
-    line: dict[str, Any], key_by_hash: dict[str, bytes]
-) -> tuple[bytes, Response | Failure]:
+def _read_logged_call(line: dict[str, Any], key_by_hash: dict[str, bytes]) -> tuple[bytes, Response | Failure]:
     """Return the key of the prompt, and the reply, of a line of calls.jsonl."""
     request = line.get("request")
     if request:

@@ -253,9 +253,7 @@ def t_quantile(freedom: float, share: float = 0.975) -> float:
         )
         return z + math.fsum(term / freedom**power for power, term in enumerate(terms, 1))
     # Newton's method from the left. The tail is convex, so no step goes too far.
-    factor = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(
-        freedom * math.pi
-    )
+    factor = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
     quantile = z
     for _ in range(100):
         density = factor * (1 + quantile * quantile / freedom) ** (-(freedom + 1) / 2)
@@ -277,9 +275,7 @@ def _incomplete_beta(a: float, b: float, x: float) -> float:
         return 1.0
     if x > (a + 1) / (a + b + 2):  # the fraction converges fast on the other side only
         return 1 - _incomplete_beta(b, a, 1 - x)
-    front = math.exp(
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    )
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x))
     upper, lower = 1.0, 1 / (1 - (a + b) * x / (a + 1))
     fraction = lower
     for m in range(1, 500):

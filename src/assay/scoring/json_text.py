@@ -77,9 +77,7 @@ def _only_object(texts: list[str]) -> dict[str, Any]:
         return objects[0]
     if objects:
         raise ValueError(f"the reply has {len(objects)} JSON objects that differ")
-    raise ValueError(
-        f"the reply's JSON cannot be read ({error})" if error else "the reply has no JSON object"
-    )
+    raise ValueError(f"the reply's JSON cannot be read ({error})" if error else "the reply has no JSON object")
 
 
 def _outermost_objects(text: str) -> Iterator[str]:
@@ -104,9 +102,7 @@ def _object_end(text: str, start: int) -> int:
 
 def _loads(text: str, *, strict: bool) -> Any:
     try:
-        return json.loads(
-            text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, strict=strict
-        )
+        return json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, strict=strict)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

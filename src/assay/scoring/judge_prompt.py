@@ -67,9 +67,7 @@ class JudgePrompt(ABC, Generic[QuestionT]):
         values = self._values(question)
         values["mark"] = unique_marker(*values.values())
         return [
-            {"role": role, "content": prompts.fill(parts[role], values)}
-            for role in ("system", "user")
-            if role in parts
+            {"role": role, "content": prompts.fill(parts[role], values)} for role in ("system", "user") if role in parts
         ]
 
     def parts_of_file(self) -> Mapping[str, str]:
@@ -92,9 +90,7 @@ class JudgePrompt(ABC, Generic[QuestionT]):
     def read(self, reply: Mapping[str, Any], question: QuestionT) -> tuple[tuple[str, ...], str]:
         """Return one label for each item, and the reason. Raises ValueError with the problem of the reply."""
 
-    def _nearest(
-        self, texts: Sequence[str], queries: Sequence[str], budget: int = CHARACTERS
-    ) -> tuple[str, str]:
+    def _nearest(self, texts: Sequence[str], queries: Sequence[str], budget: int = CHARACTERS) -> tuple[str, str]:
         """Return the most similar texts that fit, numbered, and a sentence for the prompt if some are left out."""
         chosen = nearest(texts, queries, budget)
         if chosen is texts:
@@ -137,15 +133,10 @@ class LabelEachPrompt(JudgePrompt[QuestionT]):
         numbers = [str(number) for number in range(1, question.count + 1)]
         by_number = {name.strip(): label for name, label in raw_labels.items()}
         if missing := [number for number in numbers if number not in by_number]:
-            raise ValueError(
-                f"{len(missing)} of {len(numbers)} labels are missing, the first is {missing[0]}"
-            )
+            raise ValueError(f"{len(missing)} of {len(numbers)} labels are missing, the first is {missing[0]}")
         if len(raw_labels) != len(numbers):
             raise ValueError(f"`labels` has {len(raw_labels)} labels instead of {len(numbers)}")
-        labels = [
-            read_label(by_number[number], question.labels, self.aliases, f"label {number}")
-            for number in numbers
-        ]
+        labels = [read_label(by_number[number], question.labels, self.aliases, f"label {number}") for number in numbers]
         return tuple(labels), _read_reason(reply)
 
 

@@ -46,9 +46,7 @@ class MemoryCost(Struct, frozen=True, kw_only=True):
     @property
     def cost(self) -> float | None:
         """The price of all stages, the judge apart, in US dollars. None if no call has a price."""
-        prices = [
-            stage.cost for name, stage in self.stages.items() if name in STAGES[:3] and stage.cost is not None
-        ]
+        prices = [stage.cost for name, stage in self.stages.items() if name in STAGES[:3] and stage.cost is not None]
         return sum(prices) if any(prices) else None
 
 

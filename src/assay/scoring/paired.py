@@ -141,9 +141,7 @@ def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Pai
     )
 
 
-def _difference_bounds(
-    sample: ClusterSample, rose: int, fell: int, freedom: float, effect: float | None
-) -> Bounds:
+def _difference_bounds(sample: ClusterSample, rose: int, fell: int, freedom: float, effect: float | None) -> Bounds:
     """Return the interval of a mean difference. There is none with one cluster.
 
     `effect` is the design effect of flips: how many of them say as much as one independent flip. None for values that
@@ -261,9 +259,9 @@ def sign_flip(sums: NDArray[Any]) -> float:
         return float((np.abs(totals) >= reached).mean())
     stream = np.random.default_rng(20)
     largest, rest = sizes[:_SIGNED_CLUSTERS], sizes[_SIGNED_CLUSTERS:]
-    bits = np.unpackbits(
-        stream.integers(0, 256, size=(_DRAWS, -(-len(largest) // 8)), dtype=np.uint8), axis=1
-    )[:, : len(largest)]
+    bits = np.unpackbits(stream.integers(0, 256, size=(_DRAWS, -(-len(largest) // 8)), dtype=np.uint8), axis=1)[
+        :, : len(largest)
+    ]
     totals = bits @ (2 * largest) - largest.sum()
     if len(rest):
         totals = totals + stream.normal(0.0, math.sqrt(float((rest * rest).sum())), size=_DRAWS)

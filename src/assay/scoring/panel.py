@@ -338,8 +338,7 @@ async def judge_answer(
         lines = ["Any one of these is a right answer:", *(f"- {reference}" for reference in references)]
         alternatives = ["\n".join(lines)]
     verdicts = [
-        await panel.verdict(AnswerQuestion(question, reference, response, rule=rule), ctx)
-        for reference in alternatives
+        await panel.verdict(AnswerQuestion(question, reference, response, rule=rule), ctx) for reference in alternatives
     ]
     return next((verdict for verdict in verdicts if verdict.labels == (CORRECT,)), verdicts[0])
 

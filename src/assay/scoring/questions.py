@@ -126,12 +126,7 @@ class InterferenceQuestion(Struct, frozen=True):
 
 
 JudgeQuestion = (
-    AnswerQuestion
-    | EvidenceQuestion
-    | RecallQuestion
-    | CorrectnessQuestion
-    | UpdateQuestion
-    | InterferenceQuestion
+    AnswerQuestion | EvidenceQuestion | RecallQuestion | CorrectnessQuestion | UpdateQuestion | InterferenceQuestion
 )
 KINDS = ("recall", "correctness", "update", "interference", "answer", "evidence")
 

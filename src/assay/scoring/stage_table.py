@@ -54,9 +54,7 @@ class StageNumbers(Struct, kw_only=True, omit_defaults=True):
     seconds_p95: float | None = None
 
 
-def stage_numbers(
-    usage: Mapping[str, StageUsage], seconds: Mapping[str, Sequence[float]]
-) -> dict[str, StageNumbers]:
+def stage_numbers(usage: Mapping[str, StageUsage], seconds: Mapping[str, Sequence[float]]) -> dict[str, StageNumbers]:
     """Return the numbers of each stage that has calls or operations. `seconds` are those of its operations."""
     numbers: dict[str, StageNumbers] = {}
     for stage in STAGES:

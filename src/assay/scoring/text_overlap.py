@@ -76,9 +76,7 @@ def list_f1(answer: str, reference: str) -> float:
     Each part of the reference counts with its best F1 among the parts of the answer; these are averaged.
     """
     answer_parts, reference_parts = answer.split(","), reference.split(",")
-    best = [
-        max(token_f1(part, reference_part) for part in answer_parts) for reference_part in reference_parts
-    ]
+    best = [max(token_f1(part, reference_part) for part in answer_parts) for reference_part in reference_parts]
     return sum(best) / len(reference_parts)
 
 

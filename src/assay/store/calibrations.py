@@ -29,9 +29,7 @@ Warn = Callable[[str], object]
 _File = Calibration | Annotated[list[Calibration], msgspec.Meta(min_length=1)]
 
 
-def find_calibration(
-    judge: str, fingerprint: str, kind: str = ANSWER, warn: Warn | None = None
-) -> Calibration | None:
+def find_calibration(judge: str, fingerprint: str, kind: str = ANSWER, warn: Warn | None = None) -> Calibration | None:
     """Return the user's calibration of this judge, else one that ships with the package, else None.
 
     Labels of people or votes come before the constructed set. A damaged file is skipped. `warn` is called with a

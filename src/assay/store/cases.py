@@ -27,9 +27,7 @@ __all__ = ["CaseView", "RunCases", "answer_preview"]
 
 # Bytes at the end of scores.jsonl that are searched for scorers. A line with a judge's reasons can be long.
 _TAIL_BYTES = 1 << 20
-_ROWS_CHANGED = (
-    "the file was changed after it was written. Run the program again, which writes the file again"
-)
+_ROWS_CHANGED = "the file was changed after it was written. Run the program again, which writes the file again"
 _MAX_CHOICES = 10  # cases that an error message lists
 
 
@@ -44,9 +42,7 @@ class RunCases:
         self._neutral: frozenset[str] = frozenset()
         if summary is not None and summary.report is not None:
             metrics = summary.report.metrics()
-            self._neutral = frozenset(
-                metric.name for _, metric in metrics if metric.higher_is_better is False
-            )
+            self._neutral = frozenset(metric.name for _, metric in metrics if metric.higher_is_better is False)
         self._index = index or intact_index(folder, summary)
         self._reader = RunReader(folder, self._index)
         self._rows: list[bytes] = []
@@ -133,9 +129,7 @@ class RunCases:
             )
         if len(ends) > 1:
             choices = [f"@{end.index} ({end.set}/{end.case}, {end.subject})" for end in ends[:_MAX_CHOICES]]
-            raise UsageError(
-                f"{name!r} matches {len(ends)} cases. Pass the position of one: " + ", ".join(choices)
-            )
+            raise UsageError(f"{name!r} matches {len(ends)} cases. Pass the position of one: " + ", ".join(choices))
         return self._view(ends[0])
 
     def calls(self, index: int) -> list[Call]:
@@ -168,9 +162,7 @@ class RunCases:
             row = msgspec.json.decode(self._rows[number]) if number < len(self._rows) else None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise DamagedRun(Problem(f"{self.folder / ROWS}:{number + 1}", _ROWS_CHANGED)) from None
-        return CaseView(
-            end, self._reader.records(end.index), self._scores(end.index), row=row, neutral=self._neutral
-        )
+        return CaseView(end, self._reader.records(end.index), self._scores(end.index), row=row, neutral=self._neutral)
 
     def _scores(self, index: int) -> list[Score]:
         scores = []

@@ -33,9 +33,7 @@ def category_curve(
         return _age_curve(conversations, category, metric, along)
     label = along.points[0].metric.label if along.points else ""
     keeps_last = not along.name.endswith(OF_TESTS)
-    last_tests = {
-        number: max((value.test for value in values), default=0) for number, values in conversations
-    }
+    last_tests = {number: max((value.test for value in values), default=0) for number, values in conversations}
     count = max(last_tests.values(), default=0)
     # By test: the values of the category, and whether the report has a point there. It has one where any category does.
     values_of = {test: ClusteredValues() for test in range(1, count + 1)}

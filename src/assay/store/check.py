@@ -94,9 +94,7 @@ def check_run(folder: Path) -> RunCheck:
     check.problems += [problem for problem in unplain if problem not in check.problems]
     if (folder / DAMAGED).is_dir() and not (folder / DAMAGED).is_symlink():
         kept = len(list((folder / DAMAGED).iterdir()))
-        message = (
-            f"assay has repaired the run and keeps the damaged files here: {kept:,}. It does not read them"
-        )
+        message = f"assay has repaired the run and keeps the damaged files here: {kept:,}. It does not read them"
         check.problems.append(Problem(str(folder / DAMAGED), message, "advice"))
     return check
 
@@ -187,9 +185,7 @@ class _JournalCheck:
                     committed = []
                 for place in committed:
                     if open_lines.pop(place, None) != line.index:
-                        others.add(
-                            offset, f"ends case {line.index} with a line at byte {place}, which is missing"
-                        )
+                        others.add(offset, f"ends case {line.index} with a line at byte {place}, which is missing")
                 offset += size
 
     def _end(self, line: _AnyLine, stage: str, try_: int, offset: int, others: _FirstProblems) -> None:
@@ -212,13 +208,9 @@ class _JournalCheck:
 
     def _compare_counts(self, path: Path, summary: Summary) -> None:
         for status, code in CODES.items():
-            count = {"ok": summary.ok, "subject_error": summary.subject_error}.get(
-                status, summary.infra_error
-            )
+            count = {"ok": summary.ok, "subject_error": summary.subject_error}.get(status, summary.infra_error)
             if self._codes.count(code) != count:
-                message = (
-                    f"counts {count:,} cases as {status}, but the journal has {self._codes.count(code):,}"
-                )
+                message = f"counts {count:,} cases as {status}, but the journal has {self._codes.count(code):,}"
                 self.problems.append(Problem(str(path), message))
 
 
@@ -298,18 +290,14 @@ def _result_files(folder: Path, summary: Summary, info: RunInfo | None) -> tuple
                 "warning",
             )
             if start is None:
-                message = (
-                    "the file is not there, or elsewhere: the run folder was copied or moved after the run"
-                )
+                message = "the file is not there, or elsewhere: the run folder was copied or moved after the run"
         elif file_sha256(path) == digest:
             intact += 1
             continue
         elif overwritten:
             message, level = "a later run has overwritten the file", "warning"
         else:
-            message = (
-                "the file was changed after the run. Delete it and repeat the command, which writes it again"
-            )
+            message = "the file was changed after the run. Delete it and repeat the command, which writes it again"
         problems.append(Problem(str(path_from_here(path) if path else name), message, level))
     return problems, intact
 

@@ -149,9 +149,7 @@ def gate(
     below `min_kappa`.
     """
     if not requirements and drop is None:
-        raise UsageError(
-            "name a requirement: --require 'METRIC >= NUMBER', or --against BASE with --max-drop NUMBER"
-        )
+        raise UsageError("name a requirement: --require 'METRIC >= NUMBER', or --against BASE with --max-drop NUMBER")
     run_name, subject = split_subject(name)
     run = finished_run(run_name)
     # The summary may be intact while lines that it was computed from are not.
@@ -174,9 +172,7 @@ def gate(
             is_shard = is_shard or base.info.shard is not None
         result = compare([drop.base, name], flips=0)
         for comparison in result.comparisons:
-            judged += _decide_drops(
-                drop, comparison, report, point=point, several=len(result.comparisons) > 1
-            )
+            judged += _decide_drops(drop, comparison, report, point=point, several=len(result.comparisons) > 1)
     cases = CaseCounts(run.summary.total, run.summary.ok)
     if answered := has_no_answer(report, cases):
         # Errors count as wrong, so two runs without an answer would differ by nothing.
@@ -186,9 +182,7 @@ def gate(
                 decision.reason = f"not measured: {answered.none_answered}"
     decisions = [decision for decision, _ in judged]
     notes = [note for note in notes if note]
-    remedy = (
-        "Decide about the merged run: assay merge" if is_shard else "Repeat the run's command to ask again"
-    )
+    remedy = "Decide about the merged run: assay merge" if is_shard else "Repeat the run's command to ask again"
     if notes and not allow_missing:
         for decision in decisions:
             decision.verdict, decision.cases_needed = "inconclusive", None
@@ -254,9 +248,7 @@ def missing_note(run: RunState) -> str:
     missing = summary.total - summary.ok - summary.subject_error
     what = f"{missing:,} of {summary.total:,} cases have no answer" if missing else ""
     unscored = f"{summary.unscored:,} cases have no score of the judge" if summary.unscored else ""
-    return f"{run.folder.name} is incomplete: " + (
-        ", ".join(filter(None, (what, unscored))) or "cases are missing"
-    )
+    return f"{run.folder.name} is incomplete: " + (", ".join(filter(None, (what, unscored))) or "cases are missing")
 
 
 # Decisions
@@ -284,9 +276,7 @@ def decide_level(requirement: Requirement, name: str, metric: Metric, *, point: 
     holds = _OPERATORS[sign]
     if point:
         decision.verdict = "pass" if holds(metric.value, threshold) else "fail"
-        decision.reason = (
-            f"the value alone decides (--point): {metric.value:.4g} is {_side(metric.value, threshold)}"
-        )
+        decision.reason = f"the value alone decides (--point): {metric.value:.4g} is {_side(metric.value, threshold)}"
         return decision
     problem = _interval_problem(metric.interval, metric.warning if metric.few_clusters else "")
     if metric.interval is None or problem:

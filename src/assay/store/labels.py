@@ -89,9 +89,7 @@ class AnswerPlace(NamedTuple):
 class Answers:
     """The answers of a run to label, in an order that tells nothing about them. Texts are read one by one."""
 
-    def __init__(
-        self, cases: RunCases, answers_of: AnswersOf, metric: str, places: Sequence[AnswerPlace]
-    ) -> None:
+    def __init__(self, cases: RunCases, answers_of: AnswersOf, metric: str, places: Sequence[AnswerPlace]) -> None:
         self._cases = cases
         self._answers_of = answers_of
         self.metric = metric
@@ -138,9 +136,7 @@ def choose_answers(
                 # Filters that show the same text are about one answer, which a person labels once.
                 part = parts.setdefault((answer.rubric, answer.response), part)
                 name = score_name(answer.metric, answer.part)
-            place = AnswerPlace(
-                AnswerKey(end.set, end.case, end.subject, part), end.index, number, answer.accepted
-            )
+            place = AnswerPlace(AnswerKey(end.set, end.case, end.subject, part), end.index, number, answer.accepted)
             by_score.setdefault(name, []).append(place)
             if not has_filters or answer.metric not in metrics:
                 first_filters.setdefault(answer.metric, {}).setdefault(name, []).append(place)
@@ -184,9 +180,7 @@ def _judged_metric(folder: Path, metrics: Sequence[str]) -> str:
     """Return the first metric that a judge of answers decides, else the first metric of the run."""
     summary = usable_summary(folder)
     judges = summary.report.judges() if summary is not None and summary.report is not None else []
-    judged = [
-        name for judge in judges if judge.kind in (ANSWER, RUBRIC) for name in ("judge", *judge.metrics)
-    ]
+    judged = [name for judge in judges if judge.kind in (ANSWER, RUBRIC) for name in ("judge", *judge.metrics)]
     return next((name for name in judged if name in metrics), metrics[0])
 
 
@@ -322,12 +316,9 @@ def read_labels(folder: Path) -> list[AnswerLabel]:
     return labels
 
 
-def agreement_with_scores(
-    labels: Mapping[AnswerKey, AnswerLabel], places: Sequence[AnswerPlace]
-) -> Agreement:
+def agreement_with_scores(labels: Mapping[AnswerKey, AnswerLabel], places: Sequence[AnswerPlace]) -> Agreement:
     """Compare the labels of one person with the scores of the run. An answer without a label is left out."""
     labelled = [(place, labels[place.key]) for place in places if place.key in labels]
     return agreement(
-        JudgedRow(label.label, place.accepted, None, label.category, label.cluster or None)
-        for place, label in labelled
+        JudgedRow(label.label, place.accepted, None, label.category, label.cluster or None) for place, label in labelled
     )

@@ -36,9 +36,7 @@ def find_metrics(name: str, report: Report, subject: str, folder: Path) -> list[
         if not choices:
             raise UsageError(f"{folder} has no metrics: no case was scored")
         # `exact_macth` is nearer to `exact_match` than to its full name `exact_match,none`.
-        spellings = (
-            word for entry in entries for metric in entry.metrics for word in _spellings(entry, metric)
-        )
+        spellings = (word for entry in entries for metric in entry.metrics for word in _spellings(entry, metric))
         near = similar_names(name, dict.fromkeys(spellings))
         raise UsageError(f"{folder}: {unknown('metric', name, near or list(choices))}")
     return matches

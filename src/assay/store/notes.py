@@ -101,15 +101,8 @@ def change_notes(
 
 
 def _refuse_bad_tag(tag: str) -> None:
-    if (
-        not tag
-        or len(tag) > _MAX_TAG
-        or not tag.isprintable()
-        or any(char.isspace() or char == "," for char in tag)
-    ):
-        raise UsageError(
-            f"{tag!r} cannot be a tag: write one word without commas, at most {_MAX_TAG} characters"
-        )
+    if not tag or len(tag) > _MAX_TAG or not tag.isprintable() or any(char.isspace() or char == "," for char in tag):
+        raise UsageError(f"{tag!r} cannot be a tag: write one word without commas, at most {_MAX_TAG} characters")
 
 
 @contextmanager

@@ -88,9 +88,7 @@ class PowerPlan(Struct, kw_only=True):
 def plan_power(question: PowerQuestion) -> PowerPlan:
     """Answer a question about the size of a comparison. Raises UsageError if it has no answer."""
     if question.effect is None and question.cases is None:
-        raise UsageError(
-            "name the effect to find, such as --effect 0.03, or the number of cases, such as --cases 500"
-        )
+        raise UsageError("name the effect to find, such as --effect 0.03, or the number of cases, such as --cases 500")
     if None not in (question.effect, question.cases, question.power):
         raise UsageError("give two of --effect, --cases and --power; the third is the answer")
     if question.effect == 0:
@@ -106,13 +104,9 @@ def plan_power(question: PowerQuestion) -> PowerPlan:
     if question.run:
         variance = _read_run(question, plan)
     elif question.baseline is None:
-        raise UsageError(
-            "name the value to compare with: --baseline 0.72, or --run RUN to take it from a run"
-        )
+        raise UsageError("name the value to compare with: --baseline 0.72, or --run RUN to take it from a run")
     elif not 0 < question.baseline < 1:
-        raise UsageError(
-            f"--baseline {question.baseline:g} is not between 0 and 1. For other numbers, use --run RUN"
-        )
+        raise UsageError(f"--baseline {question.baseline:g} is not between 0 and 1. For other numbers, use --run RUN")
     if question.effect is not None and variance is None and not 0 <= plan.baseline + question.effect <= 1:
         raise UsageError(
             f"{plan.baseline:g} with an effect of {question.effect:+g} is {plan.baseline + question.effect:g}, "
@@ -156,9 +150,7 @@ def _read_run(question: PowerQuestion, plan: PowerPlan) -> float | None:
     because of grades between 0 and 1, is its design effect.
     """
     if question.baseline is not None or question.icc or question.cluster_size > 1:
-        raise UsageError(
-            "--run has the value and its clusters: leave out --baseline, --clusters-of and --icc"
-        )
+        raise UsageError("--run has the value and its clusters: leave out --baseline, --clusters-of and --icc")
     name, subject = split_subject(question.run)
     run = finished_run(name)
     intact_index(run.folder, run.summary)
@@ -181,9 +173,7 @@ def _read_run(question: PowerQuestion, plan: PowerPlan) -> float | None:
     value, n = metric.value, metric.denominator
     plan.run, plan.metric, plan.unit = run.folder.name, wanted, metric.unit
     if value is None or (metric.stderr is None and metric.interval_method not in _SHARES):
-        raise UsageError(
-            f"{question.run}: {wanted} has no standard error, so nothing is known about its variance"
-        )
+        raise UsageError(f"{question.run}: {wanted} has no standard error, so nothing is known about its variance")
     plan.baseline = value
     if metric.clusters is not None and metric.clusters < n:
         plan.cluster_size = n / metric.clusters

@@ -131,9 +131,7 @@ class RowTable:
         self._score_positions = arrays.position if self._has_parts else none
         self._row_of_score = row_of_score if self._has_parts else none
         self._scores_by_row = _Groups(self._row_of_score)
-        self._records_by_part = _Groups(
-            _part_keys(as_numpy(columns.record_case), as_numpy(columns.record_part))
-        )
+        self._records_by_part = _Groups(_part_keys(as_numpy(columns.record_case), as_numpy(columns.record_part)))
         self.interim = np.zeros(len(self.case), dtype=bool)
         """Rows that count in no metric, because the same question was asked again later."""
         self.interim[row_of_score[arrays.interim]] = True
@@ -144,9 +142,7 @@ class RowTable:
             self._flaky[row_of_score[arrays.flaky]] = True
         self.metrics = self._metric_columns(arrays, row_of_score)
 
-    def _metric_columns(
-        self, arrays: ScoreArrays, row_of_score: NDArray[Any]
-    ) -> dict[ScoreName, MetricColumn]:
+    def _metric_columns(self, arrays: ScoreArrays, row_of_score: NDArray[Any]) -> dict[ScoreName, MetricColumn]:
         """Return the columns of all metrics that have a score."""
         import numpy as np
 
@@ -405,9 +401,7 @@ class RowTable:
             scores = [score for scorer in self._scorers for score in self._reader.scores(index, scorer)]
             return TableRow(end, "", end.label, end.tags, self._reader.records(index), scores)
         places = self._score_positions[self._scores_by_row.positions(position)]
-        scores = [
-            _scores.decode(self._score_lines.line(columns.score_offset[place])) for place in places.tolist()
-        ]
+        scores = [_scores.decode(self._score_lines.line(columns.score_offset[place])) for place in places.tolist()]
         if not scores:
             return TableRow(end, "", end.label, end.tags, [], [])
         key = _part_keys(self.case[position : position + 1], columns.score_part.take(places[:1]))[0]

@@ -232,10 +232,7 @@ def _differences(infos: Sequence[RunInfo], ignored: Collection[str]) -> list[dic
     if imported:
         own = iter(_differences([info for info in infos if not info.imported], ignored))
         files = iter(_unequal([{"file": info.imported and info.imported.files[0].path} for info in imported]))
-        return [
-            {"imported": info.imported.format, **next(files)} if info.imported else next(own)
-            for info in infos
-        ]
+        return [{"imported": info.imported.format, **next(files)} if info.imported else next(own) for info in infos]
     options = [_options(info, ignored) for info in infos]
     told = _unequal(options)
     looks: dict[tuple[str | None, ...], set[str]] = {}

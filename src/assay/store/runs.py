@@ -131,9 +131,7 @@ def _line(folder: Path) -> str:
     except (InputError, UsageError):
         return f"  {folder}"
     score = run.headline if len(run.headline) <= _MAX_HEADLINE else run.headline[: _MAX_HEADLINE - 1] + "…"
-    return "  " + "  ".join(
-        filter(None, (str(folder), str(run.info.spec.get("model", "")), run.state, score))
-    )
+    return "  " + "  ".join(filter(None, (str(folder), str(run.info.spec.get("model", "")), run.state, score)))
 
 
 def split_subject(name: str) -> tuple[str, str]:
@@ -177,8 +175,7 @@ def changed_file_message(folder: Path) -> str:
         digest = summary.digests.get(name) if summary else None
         if not path.is_file() or (digest is not None and file_sha256(path) != digest):
             return (
-                f"its result file {path} is gone or was changed. "
-                "Repeat the command of the run, which writes it again"
+                f"its result file {path} is gone or was changed. Repeat the command of the run, which writes it again"
             )
     return ""
 
@@ -221,9 +218,7 @@ def state_of(folder: Path) -> RunState:
     return _state(folder, lambda folder, _: read_summary(folder))
 
 
-def _state(
-    folder: Path, read: Callable[[Path, RunInfo], Summary | None], *, count_running: bool = True
-) -> RunState:
+def _state(folder: Path, read: Callable[[Path, RunInfo], Summary | None], *, count_running: bool = True) -> RunState:
     info = read_info(folder)
     summary = read(folder, info)
     if is_locked(folder):

@@ -122,9 +122,7 @@ def find_suite(name: str) -> type[Suite[Any, Any]]:
     if not (isinstance(suite, type) and issubclass(suite, Suite)):
         raise UsageError(f"{name} is not a suite: it must be a subclass of assay.core.suite.Suite")
     if missing := sorted(suite.__abstractmethods__):
-        raise UsageError(
-            f"{name} is not a complete suite: it lacks {', '.join(missing)}; see docs/extending.md"
-        )
+        raise UsageError(f"{name} is not a complete suite: it lacks {', '.join(missing)}; see docs/extending.md")
     return suite
 
 
@@ -141,9 +139,7 @@ def command_table() -> dict[str, SuiteCommand]:
 
     The summary of a suite that cannot be imported is the error message. The other commands still work.
     """
-    commands = {
-        about.command: SuiteCommand(name, about.summary) for name, about in BUILT_IN.items() if about.command
-    }
+    commands = {about.command: SuiteCommand(name, about.summary) for name, about in BUILT_IN.items() if about.command}
     for name in installed_suites():
         try:
             options = find_options(name)

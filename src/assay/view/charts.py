@@ -31,10 +31,7 @@ def interval_bar(value: float | None, interval: Interval | None = None) -> Marku
     if interval is not None:
         low, high = (min(1.0, max(0.0, bound)) * _WIDTH for bound in interval)
         parts.append(f'<line class="interval" x1="{low:.1f}" x2="{high:.1f}" y1="{middle}" y2="{middle}"/>')
-        parts += [
-            f'<line class="interval" x1="{x:.1f}" x2="{x:.1f}" y1="2" y2="{_HEIGHT - 2}"/>'
-            for x in (low, high)
-        ]
+        parts += [f'<line class="interval" x1="{x:.1f}" x2="{x:.1f}" y1="2" y2="{_HEIGHT - 2}"/>' for x in (low, high)]
     return Markup(  # noqa: S704 - numbers only
         f'<svg class="bar" width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
         f'aria-hidden="true">{"".join(parts)}</svg>'

@@ -88,8 +88,7 @@ def line_chart(chart: CurveChart, *, large: bool = False) -> Markup:
         parts.append(f'<text x="{_LEFT - 4}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>')
     below = height - _BOTTOM + 16
     parts += [
-        f'<text x="{axes.x(value)}" y="{below}" text-anchor="middle">{value:,.10g}</text>'
-        for value in axes.x_ticks
+        f'<text x="{axes.x(value)}" y="{below}" text-anchor="middle">{value:,.10g}</text>' for value in axes.x_ticks
     ]
     for number, line in enumerate(chart.lines):
         parts += _draw(axes, line, number, with_band=chart.has_bands)
@@ -149,9 +148,7 @@ def _draw(axes: _ChartFrame, line: CurveLine, number: int, *, with_band: bool) -
         if with_band and len(bands) > 1:
             upper = [f"{x},{axes.y(high)}" for x, (_, high) in bands]
             lower = [f"{x},{axes.y(low)}" for x, (low, _) in reversed(bands)]
-            parts.append(
-                f'<polygon class="band {line_class(number)}" points="{" ".join([*upper, *lower])}"/>'
-            )
+            parts.append(f'<polygon class="band {line_class(number)}" points="{" ".join([*upper, *lower])}"/>')
         if len(places) > 1:
             path = " ".join(f"{x},{y}" for x, y, _ in places)
             parts.append(f'<polyline class="curve {line_class(number)}"{_dash(number)} points="{path}"/>')

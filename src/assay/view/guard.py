@@ -73,9 +73,7 @@ class Guard:
         if site not in ("same-origin", "none") or origin != f"http://{request.host}":
             raise web.HTTPForbidden(text="Another website asked for this page. Type its address yourself.\n")
         if self.secret is not None and not self._knows_secret(request):
-            raise web.HTTPForbidden(
-                text="Open the whole address that `assay view` printed, with its token.\n"
-            )
+            raise web.HTTPForbidden(text="Open the whole address that `assay view` printed, with its token.\n")
         if self.secret is not None and TOKEN_FIELD in request.query:
             raise self._move_to_cookie(request)
         if request.method not in ("GET", "HEAD"):

@@ -77,9 +77,7 @@ class HopProcess:
         await asyncio.to_thread(shutil.rmtree, self._scratch, ignore_errors=True)
 
 
-async def serve(
-    task: Path, scratch: Path, profile: str, requests: asyncio.Queue[bytes], out: IO[bytes]
-) -> None:
+async def serve(task: Path, scratch: Path, profile: str, requests: asyncio.Queue[bytes], out: IO[bytes]) -> None:
     """Answer the requests, one after the other. Never returns: the end of the input ends the process."""
     rounds = HopRounds(task, profile, scratch)
     while True:

@@ -153,9 +153,7 @@ class Trials:
         if len(open_trials) >= MAX_PROCESSES:
             idle = [trial for trial in open_trials if trial.state != "running"]
             if not idle:
-                raise UsageError(
-                    f"{MAX_PROCESSES} functions are running already. Wait for one, or cancel one."
-                )
+                raise UsageError(f"{MAX_PROCESSES} functions are running already. Wait for one, or cancel one.")
             await idle[0].end_process()
         trial = Trial(task, profile, fields)
         self._trials[trial.id] = trial

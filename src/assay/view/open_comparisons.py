@@ -77,9 +77,7 @@ class OpenComparisons:
         """Return some cases of several runs."""
         return await self._ask(choices, selection, TablePage)
 
-    async def cases(
-        self, choices: Sequence[RunChoice], selection: PairSelection | TableSelection
-    ) -> ComparedCases:
+    async def cases(self, choices: Sequence[RunChoice], selection: PairSelection | TableSelection) -> ComparedCases:
         """Return all texts of the first selected case."""
         return await self._ask(choices, CasesQuestion(selection), ComparedCases)
 
@@ -115,9 +113,7 @@ class OpenComparisons:
             replaced = [self._slots.pop(key)] if key in self._slots else []
             if isinstance(slot, _ProcessSlot):
                 # One process at a time. Whoever waits for an answer of the other one is told to load the page again.
-                others = [
-                    each for each, open_slot in self._slots.items() if isinstance(open_slot, _ProcessSlot)
-                ]
+                others = [each for each, open_slot in self._slots.items() if isinstance(open_slot, _ProcessSlot)]
                 replaced += [self._slots.pop(other) for other in others]
             self._slots[key] = slot
             for each in replaced:

@@ -28,9 +28,7 @@ Kind = Literal["text", "long", "number", "choice", "check", "list", "names", "pa
 _NO_FIELD = frozenset({"listing", "analyse", "all_files", "as_json", "write_out", "quiet", "serve"})
 # What a person fills in first. All other options are folded.
 _DATA = frozenset({"data", "dataset", "testset", "labels", "memory", "baseline"})
-_MODEL = frozenset(
-    {"model", "base_url", "judge", "votes", "judge_base_url", "judge_prompt", "profiles", "no_answer"}
-)
+_MODEL = frozenset({"model", "base_url", "judge", "votes", "judge_base_url", "judge_prompt", "profiles", "no_answer"})
 # Texts that are no names of files.
 _FREE_TEXT = frozenset({"system_instruction", "base_url", "judge_base_url"})
 # Options with suggestions of their own. All other texts are offered the files below DIR.
@@ -227,9 +225,7 @@ def _flag_words(field: Field, shown: FormField, texts: Sequence[str]) -> list[st
     words: list[str] = []
     for text in texts:
         # A value that begins with a dash would be read as the next option.
-        words += (
-            [f"{flag}={text}"] if text.startswith("-") or shown.choices == ["true", "false"] else [flag, text]
-        )
+        words += [f"{flag}={text}"] if text.startswith("-") or shown.choices == ["true", "false"] else [flag, text]
     return words
 
 

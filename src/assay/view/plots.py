@@ -40,9 +40,7 @@ def test_bars(values: Sequence[float | None]) -> Markup:
         share = min(1.0, max(0.0, value))
         tall = max(2.0, share * height)
         kind = "good" if share >= 1 else "bad" if share == 0 else "fill"
-        parts.append(
-            f'<rect class="{kind}" x="{x}" y="{height - tall:.1f}" width="{step - 2}" height="{tall:.1f}"/>'
-        )
+        parts.append(f'<rect class="{kind}" x="{x}" y="{height - tall:.1f}" width="{step - 2}" height="{tall:.1f}"/>')
     width = max(1, len(values) * step)
     return Markup(  # noqa: S704 - numbers only
         f'<svg class="test-bars" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
@@ -70,10 +68,7 @@ def difference_bar(difference: float | None, interval: Interval | None, scale: f
     if interval is not None:
         low, high = map(at, interval)
         parts.append(f'<line class="interval" x1="{low:.1f}" x2="{high:.1f}" y1="{middle}" y2="{middle}"/>')
-        parts += [
-            f'<line class="interval" x1="{x:.1f}" x2="{x:.1f}" y1="3" y2="{_HEIGHT - 3}"/>'
-            for x in (low, high)
-        ]
+        parts += [f'<line class="interval" x1="{x:.1f}" x2="{x:.1f}" y1="3" y2="{_HEIGHT - 3}"/>' for x in (low, high)]
     parts.append(f'<circle class="fill" cx="{at(difference):.1f}" cy="{middle}" r="3.5"/>')
     return Markup(  # noqa: S704 - numbers only
         f'<svg class="bar" width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" '

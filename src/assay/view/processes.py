@@ -148,9 +148,7 @@ class Processes:
         self._starts: dict[str, Start] = {}
         self._stops: dict[Path, _Stop] = {}
 
-    async def start(
-        self, words: Sequence[str], folder: Path | None = None, places: Sequence[Path] = ()
-    ) -> Start:
+    async def start(self, words: Sequence[str], folder: Path | None = None, places: Sequence[Path] = ()) -> Start:
         """Start `assay WORDS…` in a working folder. No shell is involved: every word is one argument.
 
         `places` are the output folders in which its run can be; without them, all runs below DIR are looked at.

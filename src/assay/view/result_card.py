@@ -126,12 +126,8 @@ def make_card(
             CardField(
                 name=name,
                 label=output.label or name,
-                value=_value(fields[name], output, f"{prefix}-{len(lines)}", whole)
-                if name in fields
-                else None,
-                expected=_value(expected[name], output, f"{prefix}-{len(lines)}e", whole)
-                if name in expected
-                else None,
+                value=_value(fields[name], output, f"{prefix}-{len(lines)}", whole) if name in fields else None,
+                expected=_value(expected[name], output, f"{prefix}-{len(lines)}e", whole) if name in expected else None,
                 is_same=_is_same(name, content.verdict) if name in expected else None,
             )
         )
@@ -164,9 +160,7 @@ def card_of_record(record: HistoryRecord, outputs: Mapping[str, OutputField], wh
         facts.append(("Profile", audit.profile))
     if retries := audit.stats.get("retry_count"):
         facts.append(("Retries", as_text(retries)))
-    expected = {
-        name.removeprefix(EXPECTED): value for name, value in row.items() if name.startswith(EXPECTED)
-    }
+    expected = {name.removeprefix(EXPECTED): value for name, value in row.items() if name.startswith(EXPECTED)}
     # With a status such as FAIL, a text that is no JSON is the function's explanation.
     error = audit.error or ((audit.raw or "") if audit.outcome not in (None, OK) else "")
     if audit.parse_error and not error:
@@ -227,12 +221,8 @@ def _table(items: list[dict[str, Any]]) -> CardTable:
     tones = []
     for item in items[:_MAX_ROWS]:
         word = str(item.get(_SEVERITY, "")).strip().lower()
-        tones.append(
-            "" if not word else "bad" if word in _SEVERE else "middling" if word in _MILD else "plain"
-        )
-    rows = [
-        [_cell(item[column]) if column in item else "–" for column in columns] for item in items[:_MAX_ROWS]
-    ]
+        tones.append("" if not word else "bad" if word in _SEVERE else "middling" if word in _MILD else "plain")
+    rows = [[_cell(item[column]) if column in item else "–" for column in columns] for item in items[:_MAX_ROWS]]
     return CardTable(columns, rows, tones, len(items))
 
 
@@ -255,8 +245,6 @@ def _is_same(name: str, verdict: RowVerdict | None) -> bool | None:
     if verdict is None:
         return None
     checks = [
-        check
-        for check in verdict.checks
-        if check.path == name or check.path.startswith((f"{name}.", f"{name}["))
+        check for check in verdict.checks if check.path == name or check.path.startswith((f"{name}.", f"{name}["))
     ]
     return all(check.passed for check in checks) if checks else None

@@ -44,9 +44,7 @@ class RowQuery(RowSelection, frozen=True, kw_only=True, omit_defaults=True):
 
     def hidden_fields(self, *shown: str) -> list[tuple[str, str]]:
         """Return the fields that a form has to keep, because it has no control for them. It starts at page 1."""
-        return [
-            (name, value) for name, value in address_fields(self) if name not in (*shown, "page", "bases")
-        ]
+        return [(name, value) for name, value in address_fields(self) if name not in (*shown, "page", "bases")]
 
     @property
     def here(self) -> str:
@@ -74,9 +72,7 @@ class RowQuery(RowSelection, frozen=True, kw_only=True, omit_defaults=True):
         """Return the address that sorts by a column, or turns the order if the rows are sorted by it already."""
         return self.address(sort=column, desc=not self.desc if self.sort == column else column != "index")
 
-    def neighbours(
-        self, run: OpenRun, index: int, flipped: FlippedRows | None = None
-    ) -> tuple[int | None, int | None]:
+    def neighbours(self, run: OpenRun, index: int, flipped: FlippedRows | None = None) -> tuple[int | None, int | None]:
         """Return the cases before and after a case among the selected rows. None at the ends, and outside of them."""
         cases = run.table().case[run.rows(self.selection, flipped)]
         places = (cases == index).nonzero()[0]

@@ -233,6 +233,4 @@ def _why_not_bound(error: OSError, host: str, port: int) -> str:
         )
     if error.errno == errno.EACCES:
         return f"this user may not open port {port}; pass --port with a number of 1024 or more"
-    return (
-        f"cannot open {host}:{port}: {error.strerror or error}; pass --host with an address of this machine"
-    )
+    return f"cannot open {host}:{port}: {error.strerror or error}; pass --host with an address of this machine"

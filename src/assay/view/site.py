@@ -117,9 +117,7 @@ def _with_tilde(folder: Path) -> str:
         home = Path.home()
     except RuntimeError:  # this user has none
         return str(folder)
-    return (
-        str("~" / folder.relative_to(home)) if folder != home and folder.is_relative_to(home) else str(folder)
-    )
+    return str("~" / folder.relative_to(home)) if folder != home and folder.is_relative_to(home) else str(folder)
 
 
 def static_files() -> dict[str, bytes]:
@@ -138,9 +136,7 @@ def make_environment(static: dict[str, bytes]) -> Environment:
         lstrip_blocks=True,
     )
     # The hash makes a new version a new address, so browsers may keep the files for ever.
-    assets = {
-        name: f"/static/{name}?v={sha256(content).hexdigest()[:12]}" for name, content in static.items()
-    }
+    assets = {name: f"/static/{name}?v={sha256(content).hexdigest()[:12]}" for name, content in static.items()}
     environment.globals["asset"] = assets.__getitem__
     # A report has several runs in one file: their ids need a prefix, and nothing in it is closed.
     environment.globals["prefix"] = ""

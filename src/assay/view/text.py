@@ -68,9 +68,7 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def preview(
-    text: str, *, whole: bool = False, max_chars: int = MAX_CHARS, max_lines: int = MAX_LINES
-) -> Preview:
+def preview(text: str, *, whole: bool = False, max_chars: int = MAX_CHARS, max_lines: int = MAX_LINES) -> Preview:
     """Return the first lines and characters of a text, or all of it."""
     if whole:
         return Preview(text, len(text), is_cut=False)

@@ -37,9 +37,7 @@ def test_it_grows_and_replaces_in_place() -> None:
     async def work() -> None:
         embedded = EmbeddedItems(around(Model()))
         for number in range(0, 500, 5):
-            await embedded.add(
-                [MemoryItem(str(each), f"word{each} of {each}") for each in range(number, number + 5)]
-            )
+            await embedded.add([MemoryItem(str(each), f"word{each} of {each}") for each in range(number, number + 5)])
         await embedded.replace(17, MemoryItem("17", "quite another thing"))
         for text, place in (("quite another thing", 17), ("word3 of 3", 3), ("word499 of 499", 499)):
             scores = await embedded.similarity(text)

@@ -12,9 +12,7 @@ from assay.memories.helpers.prompts import VERSION, build_messages, date_attribu
 
 FOLDER = Path(assay.memories.__path__[0]) / "prompts"
 NAMES = sorted(path.name.partition(".")[0] for path in FOLDER.glob(f"*.{VERSION}.txt"))
-VALUES = {
-    name: f"<{name}>" for name in ("text", "number", "date", "insight", "summary", "summaries", "facts")
-}
+VALUES = {name: f"<{name}>" for name in ("text", "number", "date", "insight", "summary", "summaries", "facts")}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -28,9 +28,7 @@ def test_forms_of_a_word_are_one_term(group: str) -> None:
     assert len(set(terms(group))) == 1
 
 
-@pytest.mark.parametrize(
-    "pair", ["bus bug", "this thing", "sing sting", "red reed", "string strong", "gas gate"]
-)
+@pytest.mark.parametrize("pair", ["bus bug", "this thing", "sing sting", "red reed", "string strong", "gas gate"])
 def test_other_words_stay_apart(pair: str) -> None:
     one, other = pair.split()
     assert stem(one) != stem(other)

@@ -31,9 +31,7 @@ def test_a_replaced_vector_has_no_effect_any_more(
 
 @pytest.mark.parametrize("kind", [Vectors, CentredVectors])
 @given(said=texts, data=st.data())
-def test_cosines_of_some_places_equal_those_of_all(
-    kind: type[Vectors], said: list[str], data: st.DataObject
-) -> None:
+def test_cosines_of_some_places_equal_those_of_all(kind: type[Vectors], said: list[str], data: st.DataObject) -> None:
     """In the order in which they are asked for."""
     places = data.draw(st.lists(st.integers(0, len(said) - 1), min_size=1))
     vectors = kind()

@@ -35,9 +35,7 @@ def passes(expected: Any, actual: Any, matching: Matching = LENIENT) -> bool | N
 def test_a_check_says_where_what_and_why() -> None:
     """Checks stand in the order of the expectation, each with both values, whole."""
     long = "x" * 5000
-    assert compare(
-        {"b": "positive", "a": {"c": [1, 2]}}, {"a": {"c": [1, 3]}, "b": long}, LENIENT, "out"
-    ) == [
+    assert compare({"b": "positive", "a": {"c": [1, 2]}}, {"a": {"c": [1, 3]}, "b": long}, LENIENT, "out") == [
         Check("out.b", "equal", WRONG, "positive", long, f"expected 'positive', found '{'x' * 79}…"),
         Check("out.a.c[0]", "equal", RIGHT, 1, 1),
         Check("out.a.c[1]", "equal", WRONG, 2, 3, "expected 2, found 3"),
@@ -162,9 +160,7 @@ def test_lenient_and_strict(expected: Any, actual: Any, lenient: bool, strict: b
         ([1], 7, LENIENT, ("", "type", "expected a list of 1 item, found 7")),
     ],
 )
-def test_a_failure_says_why(
-    expected: Any, actual: Any, matching: Matching, check: tuple[str, str, str]
-) -> None:
+def test_a_failure_says_why(expected: Any, actual: Any, matching: Matching, check: tuple[str, str, str]) -> None:
     """One failed check, with a sentence that a person can act on."""
     path, kind, why = check
     assert said(expected, actual, matching) == [(path, kind, False, why)]
@@ -231,9 +227,7 @@ def test_tolerance_is_absolute_and_inclusive(
         (["1"], {"a": [1, 2]}, {"a": [1, 3]}, False),
     ],
 )
-def test_ignored_fields(
-    matching: Matching, names: list[str], expected: Any, actual: Any, passed: bool
-) -> None:
+def test_ignored_fields(matching: Matching, names: list[str], expected: Any, actual: Any, passed: bool) -> None:
     """A bare name holds anywhere, a dotted one from the root, list indexes skipped; on both sides."""
     assert passes(expected, actual, without(*names, strict=matching.strict)) is passed
 

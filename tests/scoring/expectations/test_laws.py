@@ -62,9 +62,7 @@ def test_strict_implies_lenient(pair: tuple[Any, Any], tolerance: float, ignore:
 
 
 @given(related(), matchings, ignored)
-def test_ignoring_more_never_fails_more(
-    pair: tuple[Any, Any], matching: Matching, more: frozenset[str]
-) -> None:
+def test_ignoring_more_never_fails_more(pair: tuple[Any, Any], matching: Matching, more: frozenset[str]) -> None:
     """A further ignored field never turns a pass into a failure."""
     ignoring = Matching(matching.strict, matching.tolerance, matching.ignore | more)
     assert passes(*pair, ignoring) or not passes(*pair, matching)
@@ -77,9 +75,7 @@ def test_tolerance_is_symmetric(one: float, other: float, tolerance: float, stri
     assert passes(one, other, matching) == passes(other, one, matching)
 
 
-@given(
-    st.integers(-1000, 1000), st.integers(-1000, 1000), st.integers(1, 500), st.sampled_from([10, 100, 1000])
-)
+@given(st.integers(-1000, 1000), st.integers(-1000, 1000), st.integers(1, 500), st.sampled_from([10, 100, 1000]))
 def test_tolerance_is_what_decimals_say(one: int, other: int, tolerance: int, scale: int) -> None:
     """Numbers written in decimals are compared as decimals are, at the edge too."""
     matching = Matching(tolerance=tolerance / scale)

@@ -12,11 +12,7 @@ from assay.scoring.expectations import Matching, compare, matching_of, matching_
 
 def test_the_document_and_its_defaults() -> None:
     """Defaults: lenient, no tolerance, nothing ignored. Other fields are allowed."""
-    assert (
-        matching_of({})
-        == matching_of({"strict_mode": None, "tolerance": None, "ignore_fields": None})
-        == Matching()
-    )
+    assert matching_of({}) == matching_of({"strict_mode": None, "tolerance": None, "ignore_fields": None}) == Matching()
     assert matching_of(
         {"evaluate_final": True, "strict_mode": True, "tolerance": 1, "ignore_fields": ["timestamp", "a.b"]}
     ) == Matching(strict=True, tolerance=1.0, ignore=frozenset({"timestamp", "a.b"}))

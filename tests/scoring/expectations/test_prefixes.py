@@ -128,16 +128,12 @@ def test_an_unusable_prefix_is_found_before_the_run_and_fails_in_it(expected: st
 
 def test_every_problem_is_found_at_once() -> None:
     """Usable expectations have none."""
-    assert [
-        path for path, _ in expectation_problems({"a": "regex:(", "b.c": ["regex:)"], "d": "max_chars:x"})
-    ] == [
+    assert [path for path, _ in expectation_problems({"a": "regex:(", "b.c": ["regex:)"], "d": "max_chars:x"})] == [
         "a",
         '["b.c"][0]',
         "d",
     ]
-    assert (
-        expectation_problems({"a": "regex:a+", "b": ["judge: x", 5, None, "equals:regex:("], "c": "w:"}) == []
-    )
+    assert expectation_problems({"a": "regex:a+", "b": ["judge: x", 5, None, "equals:regex:("], "c": "w:"}) == []
     assert expectation_problems("regex:(", "outputs.x")[0][0] == "outputs.x"
 
 

@@ -289,9 +289,7 @@ def test_a_reference_is_unknown_by_its_first_sentence(reference: str) -> None:
     assert judged("And the hamster?", reference, "It is called Tilo.").labels == (HALLUCINATION,)
 
 
-@pytest.mark.parametrize(
-    "response", ["17 days ago.", "18 days", "It happened seventeen days before, on 3 May 2023."]
-)
+@pytest.mark.parametrize("response", ["17 days ago.", "18 days", "It happened seventeen days before, on 3 May 2023."])
 def test_one_of_several_acceptable_answers_is_enough(response: str) -> None:
     reference = "17 days ago. 18 days (including the last day) is also acceptable."
     assert judged("How long ago was it?", reference, response).labels == (CORRECT,)
@@ -302,15 +300,11 @@ def test_one_of_several_acceptable_answers_is_enough(response: str) -> None:
 
 def test_a_rubric_is_not_judged() -> None:
     """Rules cannot tell whether an answer meets it, and a zero would be a claim."""
-    reference = (
-        "The user would prefer suggestions that use the tomatoes from her garden. She may not prefer others."
-    )
+    reference = "The user would prefer suggestions that use the tomatoes from her garden. She may not prefer others."
     verdict = judged("What shall I cook?", reference, "A tomato soup from your garden.")
     assert (verdict.status, verdict.labels, verdict.sure) == ("invalid", (), ())
     assert "a judge model can read it" in verdict.reason
-    assert judged("What would she like?", "The user would prefer tea", "He would prefer tea.").labels == (
-        CORRECT,
-    )
+    assert judged("What would she like?", "The user would prefer tea", "He would prefer tea.").labels == (CORRECT,)
 
 
 @pytest.mark.parametrize("reference", ["No, she was given a book", "none", "He is not specifically trained"])
@@ -329,9 +323,7 @@ def test_the_better_answer_is_surer() -> None:
 
 def test_an_abstention_in_an_answer_costs() -> None:
     whole = judged("Where?", "in a small house by the lake", "in a small house by the lake near Oslo")
-    part = judged(
-        "Where?", "in a small house by the lake", "a small house by the lake, exact place not known"
-    )
+    part = judged("Where?", "in a small house by the lake", "a small house by the lake, exact place not known")
     assert part.sure[0] < whole.sure[0]
 
 

@@ -107,9 +107,7 @@ def test_texts_are_indexed_once() -> None:
 
 
 WORDS = st.lists(
-    st.sampled_from(
-        ["Ana", "moved", "three", "3", "May 2022", "not", "猫", "三", "Lisbon", "lisbon", "a", ". "]
-    ),
+    st.sampled_from(["Ana", "moved", "three", "3", "May 2022", "not", "猫", "三", "Lisbon", "lisbon", "a", ". "]),
     max_size=8,
 ).map(" ".join)
 

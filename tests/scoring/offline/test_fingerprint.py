@@ -23,9 +23,7 @@ def fingerprint_of(source: Path) -> str:
 
 def test_other_rules_are_another_judge_and_other_comments_are_not(tmp_path: Path) -> None:
     """Any file of the judge counts, its lists of words too, and the words that it shares with the scores of answers."""
-    shutil.copytree(
-        Path(assay.__file__).parent, tmp_path / "assay", ignore=shutil.ignore_patterns("__pycache__")
-    )
+    shutil.copytree(Path(assay.__file__).parent, tmp_path / "assay", ignore=shutil.ignore_patterns("__pycache__"))
     changes = (
         ("scoring/offline/dates.py", "LATER = 1\n"),
         ("scoring/offline/families.txt", "cellar basement\n"),

@@ -51,9 +51,7 @@ POINTS = (
 )
 def test_a_memory_is_true_made_up_or_irrelevant(text: str, label: str) -> None:
     """By the points of its session and of earlier ones."""
-    verdict = offline.verdict(
-        CorrectnessQuestion(POINTS, ("Ana sang in a choir once.",), (text, "something else"))
-    )
+    verdict = offline.verdict(CorrectnessQuestion(POINTS, ("Ana sang in a choir once.",), (text, "something else")))
     assert verdict.labels == (label, IRRELEVANT)
 
 
@@ -124,9 +122,7 @@ def test_the_side_that_a_text_has_more_of_wins() -> None:
 
 
 def test_every_old_one_counts() -> None:
-    matter = UpdateQuestion(
-        "Ana lives in Oslo.", ("Ana lives in Rome.", "Ana lives in Bonn."), ("Ana lives in Oslo.",)
-    )
+    matter = UpdateQuestion("Ana lives in Oslo.", ("Ana lives in Rome.", "Ana lives in Bonn."), ("Ana lives in Oslo.",))
     assert offline.verdict(matter).labels == (UPDATED,)
     both = UpdateQuestion(matter.new, matter.old, ("Ana lives in Oslo.", "Ana lives in Bonn."))
     assert offline.verdict(both).labels == (BOTH,)
@@ -143,9 +139,7 @@ def test_interference_is_memorized_where_it_is_covered() -> None:
 
 
 WORDS = st.lists(
-    st.sampled_from(
-        ["Ana", "Ben", "moved", "three", "3", "May 2022", "not", "猫", "三", "Lisbon", "a", ". "]
-    ),
+    st.sampled_from(["Ana", "Ben", "moved", "three", "3", "May 2022", "not", "猫", "三", "Lisbon", "a", ". "]),
     max_size=7,
 ).map(" ".join)
 ANY = WORDS | st.text(max_size=20)
@@ -153,9 +147,7 @@ SOME = st.lists(ANY, max_size=4).map(tuple)
 
 
 @given(SOME, SOME, SOME, ANY)
-def test_any_texts_get_labels(
-    one: tuple[str, ...], two: tuple[str, ...], texts: tuple[str, ...], point: str
-) -> None:
+def test_any_texts_get_labels(one: tuple[str, ...], two: tuple[str, ...], texts: tuple[str, ...], point: str) -> None:
     """Never an error; each thing has a label of its kind and a measure from 0 to 1."""
     for matter in (
         CorrectnessQuestion(one, two, texts),

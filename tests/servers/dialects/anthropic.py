@@ -108,9 +108,7 @@ class Anthropic(Dialect):
         if thinking["type"] != "disabled" and body.get("temperature", 1) != 1:
             return 400, error("`temperature` may only be set to 1 when thinking is enabled.")
         if not _is_closed((config.get("format") or {}).get("schema")):
-            text = (
-                "output_config.format.schema: For 'object' type, 'additionalProperties' must be set to false"
-            )
+            text = "output_config.format.schema: For 'object' type, 'additionalProperties' must be set to false"
             return 400, error(text)
         return None
 
@@ -121,9 +119,7 @@ class Anthropic(Dialect):
 
     def reply(self, reply: Reply, body: dict[str, Any]) -> Any:
         """Return a message, with a block of thinking before the text."""
-        thinking = (
-            [{"type": "thinking", "thinking": reply.reasoning, "signature": "s"}] if reply.reasoning else []
-        )
+        thinking = [{"type": "thinking", "thinking": reply.reasoning, "signature": "s"}] if reply.reasoning else []
         return self._message([*thinking, {"type": "text", "text": reply.text}], "end_turn", reply)
 
     def fault(self, name: str) -> Result:

@@ -109,9 +109,7 @@ class Gemini(Dialect):
         """Return the error for a wrong key, path, field or role, or for a parameter that the model rejects."""
         if seen.headers.get("x-goog-api-key") != KEY:
             reason = {"@type": f"{TYPE}ErrorInfo", "reason": "API_KEY_INVALID", "domain": "googleapis.com"}
-            return 400, error(
-                "API key not valid. Please pass a valid API key.", 400, "INVALID_ARGUMENT", reason
-            )
+            return 400, error("API key not valid. Please pass a valid API key.", 400, "INVALID_ARGUMENT", reason)
         path = re.fullmatch(r"/v1(?:beta)?/models/([\w.-]+):(generateContent|batchEmbedContents)", seen.path)
         if path is None:
             return 404, error("Not Found", 404, "NOT_FOUND")
@@ -119,9 +117,7 @@ class Gemini(Dialect):
             (name,) = {request["model"] for request in seen.body["requests"]}
             return None if name == f"models/{path[1]}" else (400, error("model must match the path"))
         if path[1] not in (self.name, self.reasoner):
-            text = (
-                f"models/{path[1]} is not found for API version v1, or is not supported for generateContent."
-            )
+            text = f"models/{path[1]} is not found for API version v1, or is not supported for generateContent."
             return 404, error(text, 404, "NOT_FOUND")
         for name in seen.body:
             if name not in FIELDS:
@@ -155,9 +151,7 @@ class Gemini(Dialect):
         parts = [*thought, {"text": reply.text}]
         thoughts = tokens(reply.reasoning) if reply.reasoning else 0
         return {
-            "candidates": [
-                {"content": {"parts": parts, "role": "model"}, "finishReason": "STOP", "index": 0}
-            ],
+            "candidates": [{"content": {"parts": parts, "role": "model"}, "finishReason": "STOP", "index": 0}],
             "usageMetadata": {
                 "promptTokenCount": 7,
                 "candidatesTokenCount": tokens(reply.text),
@@ -180,9 +174,7 @@ class Gemini(Dialect):
         """Return embeddings in the order of the texts."""
         if not seen.path.endswith(":batchEmbedContents"):
             return None
-        return {
-            "embeddings": [{"values": vector(_text(request["content"]))} for request in seen.body["requests"]]
-        }
+        return {"embeddings": [{"values": vector(_text(request["content"]))} for request in seen.body["requests"]]}
 
 
 def camel(fields: dict[str, Any]) -> dict[str, Any]:

@@ -249,9 +249,7 @@ class Azure(OpenAIChat):
                 }
             }
         path = re.fullmatch(r"/openai/(?:deployments/([\w.-]+)|v1)/(chat/completions|embeddings)", seen.path)
-        if path is None or (path[1] is not None) != bool(
-            re.match(r"20\d\d-", seen.query.get("api-version", ""))
-        ):
+        if path is None or (path[1] is not None) != bool(re.match(r"20\d\d-", seen.query.get("api-version", ""))):
             return 404, {"error": {"code": "404", "message": "Resource not found"}}
         if path[1] not in (None, self.name, self.reasoner, "embedder"):
             text = "The API deployment for this resource does not exist."
@@ -315,9 +313,7 @@ class Vllm(OpenAIChat):
                 "param": None,
                 "code": 400,
             }
-        text = (
-            "This model's maximum context length is 2048 tokens. However, your request has 2100 input tokens."
-        )
+        text = "This model's maximum context length is 2048 tokens. However, your request has 2100 input tokens."
         text += " Please reduce the length of the input messages. (parameter=input_tokens, value=2100)"
         return 400, error(text, 400, "input_tokens", kind="BadRequestError")
 
@@ -372,9 +368,7 @@ class Responses(Dialect):
             refusal = {"type": "refusal", "refusal": "I'm sorry, I can't help with that."}
             return 200, self._response([self._message(refusal)], Reply())
         if name == OVERFLOW:
-            text = (
-                "Your input exceeds the context window of this model. Please adjust your input and try again."
-            )
+            text = "Your input exceeds the context window of this model. Please adjust your input and try again."
             return 400, error(text, "context_length_exceeded", "input")
         return OpenAIChat.faults[name]
 

@@ -81,9 +81,7 @@ def js() -> Iterator[Runner]:
         ("const module = 1, exports = 2, console = 3\nfunction main() { return module + exports }", 3),
     ],
 )
-def test_the_entry_is_the_exported_function_else_one_with_a_known_name(
-    js: Runner, source: str, expected: Any
-) -> None:
+def test_the_entry_is_the_exported_function_else_one_with_a_known_name(js: Runner, source: str, expected: Any) -> None:
     assert js.result(source) == expected
 
 
@@ -171,9 +169,7 @@ def test_a_value_that_json_cannot_hold_is_named_with_its_path(js: Runner, value:
         ("function main() { JSON.parse('{') }", "raised", ", line 1: SyntaxError: Expected property name"),
     ],
 )
-def test_a_failure_names_the_code_its_line_and_the_reason(
-    js: Runner, source: str, kind: str, message: str
-) -> None:
+def test_a_failure_names_the_code_its_line_and_the_reason(js: Runner, source: str, kind: str, message: str) -> None:
     error = js.problem(source)
     assert error.kind == kind
     assert error.message.startswith(NAME)

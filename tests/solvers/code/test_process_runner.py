@@ -193,9 +193,7 @@ def test_prints_are_kept_for_a_failure_and_never_reach_the_protocol(
 
 def test_no_state_goes_from_one_call_to_the_next() -> None:
     """Each call executes the code again in a fresh module of the same process."""
-    source = (
-        "seen = []\ndef main(x):\n    seen.append(x)\n    return [len(seen), __import__('os').getpid()]\n"
-    )
+    source = "seen = []\ndef main(x):\n    seen.append(x)\n    return [len(seen), __import__('os').getpid()]\n"
 
     async def use(runner: ProcessRunner) -> None:
         (first, pid), (second, same) = [await runner.run(Code(source, NAME), {"x": 1}, 20) for _ in range(2)]

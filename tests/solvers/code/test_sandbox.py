@@ -135,9 +135,7 @@ BEYOND = [
 
 
 @pytest.mark.parametrize(("source", "kind"), BEYOND, ids=range(len(BEYOND)))
-def test_time_memory_prints_and_depth_are_bounded(
-    source: str, kind: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_time_memory_prints_and_depth_are_bounded(source: str, kind: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Code beyond a limit is stopped, and its output does not reach the screen."""
     assert problem(source).kind == kind
     assert "x" * 100 not in capfd.readouterr().out

@@ -171,8 +171,7 @@ def test_a_sync_session_works_from_any_thread_of_the_function(tmp_path: Path) ->
     def function(session: SyncSession, row: Any) -> dict[str, Any]:
         told: list[Any] = []
         threads = [
-            threading.Thread(target=lambda: told.append(session.hop_judge("x", verifier=None)))
-            for _ in range(5)
+            threading.Thread(target=lambda: told.append(session.hop_judge("x", verifier=None))) for _ in range(5)
         ]
         for thread in threads:
             thread.start()

@@ -21,9 +21,7 @@ VALUES = {
 def test_no_place_is_left_and_none_is_made_by_what_is_filled_in(name: str) -> None:
     """A task that holds `{context}` is shown as it is."""
     values = {place: f"<{place}>" for place in VALUES[name]}
-    found = build_messages(
-        name, task_text("{context}", "known"), values, [RejectedAnswer("answer", "reason")]
-    )
+    found = build_messages(name, task_text("{context}", "known"), values, [RejectedAnswer("answer", "reason")])
     text = "".join(message["content"] for message in found)
     assert re.findall(r"\{\w+\}", text) == ["{context}"]
     assert all(value in text for value in ("known", *values.values()))

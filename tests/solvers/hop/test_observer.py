@@ -130,9 +130,7 @@ def test_writers_never_tear_a_line(tmp_path: Path) -> None:
         thread.join()
     lines = records(observers[0].path)
     starts = [record for record in lines if record["type"] == "run_start"]
-    assert sorted((r["input"]["at"], r["input"]["n"]) for r in starts) == [
-        (a, n) for a in range(8) for n in range(40)
-    ]
+    assert sorted((r["input"]["at"], r["input"]["n"]) for r in starts) == [(a, n) for a in range(8) for n in range(40)]
     assert {r["run_id"] for r in starts} == {r["run_id"] for r in lines if r["type"] == "run_end"}
     assert [observer.lost for observer in observers] == [0, 0]
 

@@ -50,9 +50,7 @@ def test_a_python_model_runs_and_a_recorded_one_verifies(tmp_path: Path) -> None
     what, lines = messages.task_text("The capital of France\nThe result is one word.", ""), []
     for found, verdict in (("Lyon", "FAIL"), ("Paris", "OK")):
         said = messages.build_messages("reverse", what, {"result": found}, [])
-        lines.append(
-            json.dumps({"messages": said, "text": json.dumps({"verdict": verdict, "reason": "known"})})
-        )
+        lines.append(json.dumps({"messages": said, "text": json.dumps({"verdict": verdict, "reason": "known"})}))
     (tmp_path / "verdicts.jsonl").write_text("\n".join(lines))
     run = connect("python", f"{tmp_path / 'model.py'}:answer")
     lab = HopLab(tmp_path / "run", run, connect("script", tmp_path / "verdicts.jsonl"))

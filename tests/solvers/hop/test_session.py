@@ -115,9 +115,7 @@ def test_the_model_may_say_that_information_is_missing(tmp_path: Path) -> None:
         ('{"result": "[1, 2]"}', "result is text that holds an object or a list"),
     ],
 )
-def test_a_reply_in_another_form_is_asked_again_and_not_verified(
-    tmp_path: Path, reply: str, why: str
-) -> None:
+def test_a_reply_in_another_form_is_asked_again_and_not_verified(tmp_path: Path, reply: str, why: str) -> None:
     """The format is checked first, without a call, whatever the verifier."""
     run, verify = Telling(reply, result("Paris")), Telling(AGREES)
     answer, session = got(tmp_path / "a", run, verify)
@@ -150,9 +148,7 @@ def test_fences_and_words_around_the_object_are_allowed(tmp_path: Path, reply: s
         ([int], [1, 2], {"a": 1}, "not a JSON list"),
     ],
 )
-def test_a_return_format_is_said_and_checked(
-    tmp_path: Path, form: Any, good: Any, bad: Any, why: str
-) -> None:
+def test_a_return_format_is_said_and_checked(tmp_path: Path, form: Any, good: Any, bad: Any, why: str) -> None:
     """What does not fit is feedback; what fits is returned as plain JSON."""
     run = Telling(result(bad), result(good))
     answer, session = got(tmp_path, run, Telling(AGREES), return_format=form)
@@ -164,9 +160,7 @@ def test_a_return_format_is_said_and_checked(
 def test_a_format_in_words_is_only_said(tmp_path: Path) -> None:
     """Fields may also come without `result` around them."""
     run = Telling('{"name": "A"}')
-    assert got(tmp_path / "a", run, Telling(AGREES), return_format={"name": "the person"})[0][1] == {
-        "name": "A"
-    }
+    assert got(tmp_path / "a", run, Telling(AGREES), return_format={"name": "the person"})[0][1] == {"name": "A"}
     assert '"name" (the person)' in run.said(0)
     run = Telling(result({"7": "A"}))
     assert got(tmp_path / "c", run, Telling(AGREES), return_format={7: str})[0] == ("OK", {"7": "A"})
@@ -295,9 +289,7 @@ def test_data_cannot_close_its_own_fence(tmp_path: Path) -> None:
 
 def test_a_marker_is_short_and_in_none_of_the_texts() -> None:
     """Every digit costs a small model a token, so there are more of them only where they are needed."""
-    assert re.search(
-        r"<context \w{4}>", messages.build_messages("get", TaskText("T", "plain"), FREE, [])[1]["content"]
-    )
+    assert re.search(r"<context \w{4}>", messages.build_messages("get", TaskText("T", "plain"), FREE, [])[1]["content"])
     every = " ".join(f"{number:04x}" for number in range(1 << 16))
     said = messages.build_messages("get", TaskText("T", every), FREE, [])[1]["content"]
     mark = said.partition("<context ")[2].partition(">")[0]

@@ -55,9 +55,7 @@ def test_text_that_holds_a_dict_or_list_is_found_anywhere(value: Any, where: str
     assert verdict.reason.startswith(f"{where} is text") if where else not verdict.reason
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 100_000 + "]" * 100_000, "{" * 5000 + "}" * 5000, "[" + "-" * 90_000 + "]"]
-)
+@pytest.mark.parametrize("text", ["[" * 100_000 + "]" * 100_000, "{" * 5000 + "}" * 5000, "[" + "-" * 90_000 + "]"])
 def test_the_format_check_survives_any_text(text: str) -> None:
     """A model may write what exhausts a parser."""
     assert verify_format({"a": text}).status == "OK"

@@ -50,9 +50,7 @@ def test_the_date_of_a_question_stands_before_it(prompt: MemoryPrompt) -> None:
 
 def test_a_file_with_two_placeholders_is_one_user_message(tmp_path: Path) -> None:
     prompt = own(tmp_path, "{memories}\nOn {date}: {question}\n")
-    assert prompt.messages(Query("Q", date="Monday"), []) == [
-        {"role": "user", "content": "(none)\nOn Monday: Q"}
-    ]
+    assert prompt.messages(Query("Q", date="Monday"), []) == [{"role": "user", "content": "(none)\nOn Monday: Q"}]
     assert prompt.messages(Query("Q"), [])[0]["content"] == "(none)\nOn : Q"
 
 

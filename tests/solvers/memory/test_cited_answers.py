@@ -24,9 +24,7 @@ def cited(citations: Any, *, quotes: bool = False) -> tuple[tuple[int | str, ...
     return answer.cited, answer.dropped
 
 
-@pytest.mark.parametrize(
-    "citation", [2, "2", "[2]", " [ 2 ] ", "[2", "2]", "m1", "a red kite", "  a red kite\n"]
-)
+@pytest.mark.parametrize("citation", [2, "2", "[2]", " [ 2 ] ", "[2", "2]", "m1", "a red kite", "  a red kite\n"])
 @pytest.mark.parametrize("quotes", [False, True])
 def test_one_item_in_many_ways(citation: Any, *, quotes: bool) -> None:
     """By number, in brackets, by id, by its text; alone or in a list."""
@@ -106,9 +104,7 @@ def test_nothing_may_be_cited(citations: Any) -> None:
 
 def test_citations_may_be_left_out() -> None:
     assert parse_cited_answer('{"answer": "Tom"}', FOUND, quotes=False) == CitedAnswer("Tom", ())
-    assert parse_cited_answer('{"answer": "Tom", "citations": [1]}', [], quotes=False) == CitedAnswer(
-        "Tom", (), 1
-    )
+    assert parse_cited_answer('{"answer": "Tom", "citations": [1]}', [], quotes=False) == CitedAnswer("Tom", (), 1)
 
 
 @pytest.mark.parametrize(

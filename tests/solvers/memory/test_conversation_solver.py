@@ -133,9 +133,7 @@ def test_tokens_are_counted_by_who_asked(noted: Noted) -> None:
     with FakeOpenAI() as server:
         run = noted.run(segments=2, model="openai/fake", base_url=server.url, memory_args={"asking": True})
     stages = numbers_of(run)["stages"]
-    tokens = {
-        name: (each["calls"], each["input_tokens"], each["output_tokens"]) for name, each in stages.items()
-    }
+    tokens = {name: (each["calls"], each["input_tokens"], each["output_tokens"]) for name, each in stages.items()}
     assert tokens == {"build": (4, 28, 20), "retrieve": (6, 42, 30), "answer": (3, 21, 15)}
 
 

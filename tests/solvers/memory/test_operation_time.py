@@ -38,9 +38,7 @@ def test_the_time_of_a_thread_is_that_of_the_function() -> None:
         pytest.param(ThreadTime(0.010, 0.010, 0.070), 0.010, id="computes without the interpreter lock"),
         pytest.param(ThreadTime(0.300, 0.002, 0.004), 0.296, id="waits for a service"),
         pytest.param(ThreadTime(0.300, 0.000, 0.300), 0.300, id="waits while others compute"),
-        pytest.param(
-            ThreadTime(0.380, 0.010, 0.070), 0.310, id="computes and waits beside seven that compute"
-        ),
+        pytest.param(ThreadTime(0.380, 0.010, 0.070), 0.310, id="computes and waits beside seven that compute"),
         pytest.param(ThreadTime(0.310, 0.010, 0.000), 0.310, id="computes and waits beside seven that wait"),
     ],
 )

@@ -40,9 +40,7 @@ def two(tmp_path: Path) -> str:
         (["a.py:A,words=['x,y','z']"], ["a.py:A,words=['x,y','z']"]),
     ],
 )
-def test_a_part_with_an_equals_sign_belongs_to_the_memory_before_it(
-    texts: list[str], settings: list[str]
-) -> None:
+def test_a_part_with_an_equals_sign_belongs_to_the_memory_before_it(texts: list[str], settings: list[str]) -> None:
     assert split_settings(texts) == settings
 
 

@@ -37,9 +37,7 @@ ITEMS = st.builds(
 SNAPSHOTS = st.lists(st.lists(ITEMS, unique_by=lambda item: item.id, max_size=6), max_size=6)
 
 
-def changes(
-    before: Sequence[MemoryItem], now: Sequence[MemoryItem]
-) -> list[tuple[str, str, tuple[str, ...]]]:
+def changes(before: Sequence[MemoryItem], now: Sequence[MemoryItem]) -> list[tuple[str, str, tuple[str, ...]]]:
     return [(change.op, change.id, change.linked) for change in diff_snapshots(before, now, "S").changes]
 
 

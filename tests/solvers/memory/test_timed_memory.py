@@ -32,9 +32,7 @@ def given(tmp_path: Path, **other: str) -> Samples:
     return Samples(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "score", ["np.float32(0.5)", "np.float64(0.5)", "np.int64(2) / 4", "True / 2", "0.5"]
-)
+@pytest.mark.parametrize("score", ["np.float32(0.5)", "np.float64(0.5)", "np.int64(2) / 4", "True / 2", "0.5"])
 def test_scores_of_libraries_are_numbers(tmp_path: Path, score: str) -> None:
     """As a sum of numpy gives them."""
     samples = given(tmp_path, SCORE=score)

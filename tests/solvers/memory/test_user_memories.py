@@ -54,12 +54,7 @@ def journal_failures(output: Path) -> list[dict[str, Any]]:
 
 def own_code(body: str, later: str, prefix: str = "", *, quick: bool = False) -> str:
     """The memory that does `body` when it stores `poison`, and `later` when it finds `venom`."""
-    return (
-        MEMORY.replace("PREFIX", prefix)
-        .replace("BODY", body)
-        .replace("LATER", later)
-        .replace("QUICK", str(quick))
-    )
+    return MEMORY.replace("PREFIX", prefix).replace("BODY", body).replace("LATER", later).replace("QUICK", str(quick))
 
 
 def failed(tmp_path: Path, word: str, body: str, prefix: str = "", *, quick: bool = False) -> dict[str, Any]:

@@ -42,8 +42,7 @@ def test_what_is_no_list_fails_the_step(lab: PipelineLab) -> None:
     step = {"id": "sum", "type": "aggregate", "input_mapping": {"items": "text"}}
     assert "the step aggregates the list 'items', but that value is str" in lab.of(step).row["reason"]
     assert (
-        "the list 'batch_items', but that value is missing"
-        in lab.of({"id": "sum", "type": "aggregate"}).row["reason"]
+        "the list 'batch_items', but that value is missing" in lab.of({"id": "sum", "type": "aggregate"}).row["reason"]
     )
 
 

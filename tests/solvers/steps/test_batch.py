@@ -15,9 +15,7 @@ def test_the_first_mapped_list_fans_out(lab: PipelineLab) -> None:
     """Other values go to every item, also if they are lists."""
     made = computes("made", "{'one': ['x', 'y'], 'two': [1, 2, 3]}")
     mapping = {"word": "text", "each": "made.one", "all": "made.two"}
-    step = says(
-        "step", "{{ word }} {{ each }} {{ item }} {{ all | length }}", batch_mode=True, input_mapping=mapping
-    )
+    step = says("step", "{{ word }} {{ each }} {{ item }} {{ all | length }}", batch_mode=True, input_mapping=mapping)
     ran = lab.of(made, step, batch_items=NAMES)
     assert ran.output("step") == ["hello x x 3", "hello y y 3"]
     assert ran.row["steps"]["step"]["items"] == 2
@@ -33,9 +31,7 @@ def test_without_a_mapped_list_the_batch_items_fan_out(lab: PipelineLab) -> None
 def test_a_mapped_value_is_not_lost_under_a_field_of_the_item(lab: PipelineLab) -> None:
     """What is given by name wins over the item's fields, these over the inputs of the pipeline."""
     mapping = {"name": "inputs.title", "rows": "batch_items"}
-    step = says(
-        "step", "{{ name }} {{ item.name }} {{ text }} {{ level }}", batch_mode=True, input_mapping=mapping
-    )
+    step = says("step", "{{ name }} {{ item.name }} {{ text }} {{ level }}", batch_mode=True, input_mapping=mapping)
     items = [{"name": "a", "text": "own", "level": 1}]
     inputs = {"title": "T", "text": "hello"}
     ran = lab.of(step, inputs=inputs, batch_items=items, step_inputs={"step": {"level": 9}})
@@ -76,9 +72,7 @@ def test_with_item_puts_an_output_together_with_its_item(lab: PipelineLab) -> No
     ],
 )
 @pytest.mark.parametrize("by", ["file", "test"])
-def test_no_more_items_run_at_once_than_is_said(
-    lab: PipelineLab, settings: dict[str, Any], most: int, by: str
-) -> None:
+def test_no_more_items_run_at_once_than_is_said(lab: PipelineLab, settings: dict[str, Any], most: int, by: str) -> None:
     """Unsaid, all do, as far as the model's permits go. A test may say it as well as the file."""
     step = orders("step", "crowd {{ name }}", batch_mode=True, **(settings if by == "file" else {}))
     items = [{"name": str(n)} for n in range(9)]
@@ -98,12 +92,8 @@ def test_outputs_stand_in_the_order_of_the_items(lab: PipelineLab) -> None:
 
 def test_a_failed_item_costs_itself(lab: PipelineLab) -> None:
     """It is null and named; a refusal is one; an item that is null is not asked about."""
-    step = orders(
-        "step", "{{ order }}", batch_mode=True, output_parser="number", input_mapping={"rows": "made"}
-    )
-    made = computes(
-        "made", "[{'order': 'say 1'}, {'order': 'say x'}, None, {'order': 'refuse'}, {'order': 'say 5'}]"
-    )
+    step = orders("step", "{{ order }}", batch_mode=True, output_parser="number", input_mapping={"rows": "made"})
+    made = computes("made", "[{'order': 'say 1'}, {'order': 'say x'}, None, {'order': 'refuse'}, {'order': 'say 5'}]")
     ran = lab.of(made, step)
     assert ran.row["result"] == "not_evaluated"
     assert ran.output("step") == [1, None, None, None, 5]

@@ -83,12 +83,8 @@ def test_a_refusal_fails_its_step(lab: PipelineLab) -> None:
 
 def test_an_endpoint_that_fails_leaves_the_test_without_an_answer(lab: PipelineLab) -> None:
     """That is nobody's mistake here: it is asked again by the same command, and good replies are kept."""
-    lab.pipeline(
-        says("fine"), orders("gone", "{{ order }}"), says("after", "{{ fine }}", depends_on=["gone"])
-    )
-    lab.tests(
-        case("a", inputs={"text": "A", "order": "down"}), case("b", inputs={"text": "B", "order": "say x"})
-    )
+    lab.pipeline(says("fine"), orders("gone", "{{ order }}"), says("after", "{{ fine }}", depends_on=["gone"]))
+    lab.tests(case("a", inputs={"text": "A", "order": "down"}), case("b", inputs={"text": "B", "order": "say x"}))
     ran = lab.run()
     assert ran.verdicts == {"a": "no_answer", "b": "not_evaluated"}
     assert (ran.code, ran.run.summary.state) == (3, "incomplete")

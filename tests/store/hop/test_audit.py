@@ -31,9 +31,7 @@ def test_errors_are_results_without_fields(case: tuple[dict[str, Any], str], key
     assert (audit.status, audit.error, audit.fields, audit.failed) == ("ERROR", case[1], {}, True)
 
 
-@pytest.mark.parametrize(
-    ("result", "outcome"), [("no JSON", None), ('{"a": 1', None), (["FAIL", "why"], "FAIL")]
-)
+@pytest.mark.parametrize(("result", "outcome"), [("no JSON", None), ('{"a": 1', None), (["FAIL", "why"], "FAIL")])
 def test_text_is_kept_as_it_is(result: Any, outcome: str | None) -> None:
     """A result that is no JSON is completed, has no fields, and shows its text."""
     audit = read_audit(flat(result))

@@ -74,9 +74,7 @@ def test_what_a_wrapper_says_of_its_row_wins(tmp_path: Path, said: dict[str, Any
     assert [row[1:3] for row in rows] == [(2, "a"), (1, "b"), (1, "a"), (0, "")]
 
 
-ANY = st.sampled_from(
-    [None, "", "e", 5, {}, {"a": 1}, [], TEXT, "no JSON", ["FAIL", TEXT], "{", True, OK, ERROR]
-)
+ANY = st.sampled_from([None, "", "e", 5, {}, {"a": 1}, [], TEXT, "no JSON", ["FAIL", TEXT], "{", True, OK, ERROR])
 NAMES = (
     "id",
     "tag",
@@ -121,9 +119,7 @@ def test_what_only_python_writes_is_read(tmp_path: Path) -> None:
 
 def test_a_line_is_found_again(tmp_path: Path) -> None:
     path = tmp_path / "f.jsonl"
-    rows, _ = read(
-        path, [b"\xef\xbb\xbf" + json.dumps(flat(TEXT)).encode(), b"", json.dumps(flat("{}")).encode()]
-    )
+    rows, _ = read(path, [b"\xef\xbb\xbf" + json.dumps(flat(TEXT)).encode(), b"", json.dumps(flat("{}")).encode()])
     assert [dict(line_at(path, row[0]))["hop_result"] for row in rows] == [TEXT, "{}"]
     with pytest.raises(ValueError, match="Expecting|no object|Extra"):
         line_at(path, 10)
@@ -166,9 +162,7 @@ def test_without_names_all_else_is_the_same(tmp_path: Path) -> None:
     assert [(row[0], *row[3:]) for row in nameless] == [(row[0], *row[3:]) for row in rows]
 
 
-def test_files_of_both_wrappers_in_turns_are_read_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_both_wrappers_in_turns_are_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever shape most lines before had, the next ones may have the other."""
     monkeypatch.setattr("assay.store.hop.tables._READ_BYTES", 200)
     wrapped = {"input": {"id": 1, "tag": "t"}, "result": TEXT}

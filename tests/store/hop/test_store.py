@@ -57,9 +57,7 @@ def test_a_folder_of_everything(tmp_path: Path) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.write("\n  \n" + json.dumps(result(3, {"score": 5}))[:-20])
     viewed = [{"input": {"id": 1}, "result": '{"score": 1}'}, {"input": {"id": 2}, "error": "x"}]
-    write(
-        tmp_path / "view.jsonl", [*viewed, {"type": "run_end", "run_id": 1, "duration": 2.0, "status": "OK"}]
-    )
+    write(tmp_path / "view.jsonl", [*viewed, {"type": "run_end", "run_id": 1, "duration": 2.0, "status": "OK"}])
     write(tmp_path / "cases.jsonl", [{"id": 1, "tag": "t", "question": "q", "expected_score": 3}])
     started = {"type": "run_start", "run_id": 2, "timestamp": 1.5, "hoplet": "h", "input": {}}
     write(
@@ -103,9 +101,7 @@ def test_numbers_have_their_names_and_decimals(tmp_path: Path) -> None:
     """Means have one decimal, rates four and every result in the denominator, errors too."""
     store = make(
         tmp_path,
-        result(
-            1, {"score": 1, "bad": True, "label": "x", "errors": [{"type": "a"}, {"type": "b"}], "note": ""}
-        ),
+        result(1, {"score": 1, "bad": True, "label": "x", "errors": [{"type": "a"}, {"type": "b"}], "note": ""}),
         result(
             2,
             {"score": "2.25", "bad": "True", "label": "y", "errors": [{"type": "a"}, "b", {}], "note": None},
@@ -162,10 +158,7 @@ def test_without_a_config_the_fields_that_occur_are_looked_at(tmp_path: Path) ->
     """Numbers have a mean, booleans a rate, few texts a distribution, all else how often it is there."""
     store = make(
         tmp_path,
-        *(
-            result(n, {"score": n, "bad": n > 1, "label": "ab"[n % 2], "long": "x" * (300 + n)})
-            for n in range(3)
-        ),
+        *(result(n, {"score": n, "bad": n > 1, "label": "ab"[n % 2], "long": "x" * (300 + n)}) for n in range(3)),
         result(3, {"late/~key": [1], "score": None}),
         config=None,
     )
@@ -220,9 +213,7 @@ def test_pages_are_sorted_by_number_then_text(tmp_path: Path) -> None:
         store.query_results(limit=-1)
 
 
-@pytest.mark.parametrize(
-    "name", ["tag", "f0", "score; drop table results", "1", "score desc, (select 1)", ""]
-)
+@pytest.mark.parametrize("name", ["tag", "f0", "score; drop table results", "1", "score desc, (select 1)", ""])
 def test_only_listed_columns_sort(tmp_path: Path, name: str) -> None:
     """Another name is refused with the names there are, and reaches no query."""
     store = make(tmp_path, result(1, {"score": 1}))
@@ -244,9 +235,7 @@ def test_names_of_fields_and_profiles_are_data(tmp_path: Path) -> None:
 
 def test_a_sub_field_of_an_object_has_a_mean(tmp_path: Path) -> None:
     config = ViewConfig(output_fields=[FieldAggregation("quality", "int", "mean", sub_field="depth")])
-    store = make(
-        tmp_path, result(1, {"quality": {"depth": 2}}), result(2, {"quality": {"depth": 4}}), config=config
-    )
+    store = make(tmp_path, result(1, {"quality": {"depth": 2}}), result(2, {"quality": {"depth": 4}}), config=config)
     assert store.get_stats()["avg_quality"] == 3.0
 
 
@@ -316,9 +305,7 @@ def test_many_threads_ask_while_one_reloads(tmp_path: Path) -> None:
     def ask() -> None:
         try:
             for _ in range(4):
-                seen.append(
-                    (store.get_stats()["total"], len(store.query_results(sort_by="score")), store.bad_lines)
-                )
+                seen.append((store.get_stats()["total"], len(store.query_results(sort_by="score")), store.bad_lines))
                 store.get_perf_summary()
         except BaseException as problem:  # noqa: BLE001
             wrong.append(problem)

@@ -130,9 +130,7 @@ def test_the_page_has_the_shipped_figures() -> None:
     assert page_with_table(page) == page, "run make calibrate-offline"
 
 
-def test_labels_of_people_come_before_the_constructed_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_of_people_come_before_the_constructed_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In whichever order they are calibrated. Both stay."""
     monkeypatch.chdir(tmp_path)
     labels = write(Path("own.jsonl"), [answer(n, right=n % 2 == 0) for n in range(6)])

@@ -88,9 +88,7 @@ def test_the_offline_judge_makes_no_calls() -> None:
 def test_disagreements_are_shown_with_the_judges_reason() -> None:
     """Only these rows, with their places."""
     run = calibrate([answer(1, right=True), answer(2, right=True, label=False), answer(3, right=False)])
-    (disagreement,) = [
-        json.loads(line) for line in (run.folder / "disagreements.jsonl").read_text().splitlines()
-    ]
+    (disagreement,) = [json.loads(line) for line in (run.folder / "disagreements.jsonl").read_text().splitlines()]
     assert (disagreement["place"], disagreement["what"], disagreement["judge"]) == (
         "labels.jsonl:2",
         "false accept",
@@ -196,9 +194,7 @@ def test_an_undefined_kappa_is_below_every_minimum() -> None:
 def test_bad_files_are_refused_before_anything_is_written(server: LoopbackServer) -> None:
     """And before the first call."""
     with pytest.raises(InputError, match=r"labels\.jsonl:2 \$\.label"):
-        calibrate(
-            [text(1, label=True), text(2, label=True) | {"label": "?"}], judge=JUDGE, base_url=server.url
-        )
+        calibrate([text(1, label=True), text(2, label=True) | {"label": "?"}], judge=JUDGE, base_url=server.url)
     assert not Path("out").exists()
     assert server.bodies == []
 

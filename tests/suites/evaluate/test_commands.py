@@ -88,7 +88,5 @@ def test_a_function_that_is_redefined_in_a_notebook_is_asked_again(tmp_path: Pat
     make: Any = importlib.import_module("nbformat.v4")  # it has no types
     notebook = make.new_notebook(cells=[make.new_code_cell(cell) for cell in CELLS])
     NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    printed = [
-        output.text.strip() for cell in notebook.cells for output in cell.outputs if output.name == "stdout"
-    ]
+    printed = [output.text.strip() for cell in notebook.cells for output in cell.outputs if output.name == "stdout"]
     assert printed == ["1.0 2", "1.0 2", "0.0 4", "1.0 6"]

@@ -95,10 +95,7 @@ def test_timestamps_with_a_zone_are_the_same_from_parquet_and_from_a_table() -> 
     path = Path("k=1", "[x]*.parquet")
     path.parent.mkdir()
     parquet.write_table(table, path)
-    answers = [
-        [case.answer for case in assay.evaluate(rows, answer=lambda row: row).cases()]
-        for rows in (path, table)
-    ]
+    answers = [[case.answer for case in assay.evaluate(rows, answer=lambda row: row).cases()] for rows in (path, table)]
     assert answers[0] == answers[1] == [{"when": "2020-09-13T12:26:40.123456Z"}, {"when": None}]
 
 
@@ -204,9 +201,7 @@ def test_a_function_takes_columns_by_name_the_row_or_all_columns() -> None:
         (lambda row, answer="": "", r"takes 'answer', which is gold"),
     ],
 )
-def test_a_parameter_that_cannot_be_given_is_refused_before_the_first_call(
-    function: Any, message: str
-) -> None:
+def test_a_parameter_that_cannot_be_given_is_refused_before_the_first_call(function: Any, message: str) -> None:
     with pytest.raises(assay.UsageError, match=message):
         assay.evaluate(ROWS, answer=function, target="answer")
 
@@ -217,9 +212,7 @@ def test_a_function_that_fails_costs_its_case_and_raises_nothing() -> None:
             raise ValueError("no threes")
         return None if question == "2*4" else "4"
 
-    run = assay.evaluate(
-        ROWS, answer=answer, score=["exact_match", lambda answer: len(answer) + 0], target="answer"
-    )
+    run = assay.evaluate(ROWS, answer=answer, score=["exact_match", lambda answer: len(answer) + 0], target="answer")
     assert run["exact_match"].numerator == 1
     assert run["exact_match"].denominator == 3
     assert run["lambda"].left_out == {"no answer": 2}
@@ -296,9 +289,7 @@ def test_gold_reaches_neither_function_nor_context_nor_key() -> None:
 
 def test_a_prompt_that_names_gold_is_refused() -> None:
     with pytest.raises(assay.UsageError, match="the prompt names 'answer', which is gold"):
-        assay.evaluate(
-            ROWS, model=shout, prompt="{{ question }} {{ answer }}", score="exact_match", target="answer"
-        )
+        assay.evaluate(ROWS, model=shout, prompt="{{ question }} {{ answer }}", score="exact_match", target="answer")
 
 
 def test_columns_that_scorers_name_are_gold() -> None:
@@ -329,9 +320,7 @@ def test_a_model_is_asked_with_the_prompt_and_every_call_is_logged() -> None:
 
 def test_two_prompts_are_compared_side_by_side() -> None:
     prompts = {"plain": "{{ question }}", "polite": "please {{ question }}"}
-    run = assay.evaluate(
-        ROWS, model=shout, prompt=prompts, score=lambda answer: answer == "2+2", target="answer"
-    )
+    run = assay.evaluate(ROWS, model=shout, prompt=prompts, score=lambda answer: answer == "2+2", target="answer")
     assert run.metric("lambda", subject="plain").numerator == 1
     assert run.metric("lambda", subject="polite").numerator == 0
 
@@ -383,9 +372,7 @@ def test_asking_without_a_model_names_the_parameter_that_is_missing(role: str, p
 def test_a_named_model_is_asked(tmp_path: Path) -> None:
     replies = tmp_path / "replies.jsonl"
     replies.write_text('{"text": "4"}\n')
-    run = assay.evaluate(
-        ROWS, model=f"script/{replies}", prompt="{{ question }}", score="exact_match", target="answer"
-    )
+    run = assay.evaluate(ROWS, model=f"script/{replies}", prompt="{{ question }}", score="exact_match", target="answer")
     assert run["exact_match"].numerator == 1
     assert run.info.spec["model"] == f"script/{replies}"
 
@@ -482,9 +469,7 @@ def test_a_stopped_run_says_that_a_metric_was_not_measured() -> None:
         max_calls=1,
         concurrency=1,
     )
-    with pytest.raises(
-        assay.UsageError, match="'exact_match' was not measured: the run stopped before its end"
-    ):
+    with pytest.raises(assay.UsageError, match="'exact_match' was not measured: the run stopped before its end"):
         run["exact_match"]
     with pytest.raises(assay.CheckFailed, match="the run stopped"):
         run.check()
@@ -606,12 +591,8 @@ def test_a_case_becomes_a_row_of_a_table() -> None:
 def test_runs_with_more_rows_are_compared_on_the_rows_that_both_have() -> None:
     more = [*ROWS, {"question": "9+9", "answer": "18"}]
     target = "answer"
-    before = assay.evaluate(
-        ROWS, answer=lambda question: "4", score="exact_match", target=target, name="grows"
-    )
-    after = assay.evaluate(
-        more, answer=lambda question: "4", score="exact_match", target=target, name="grows"
-    )
+    before = assay.evaluate(ROWS, answer=lambda question: "4", score="exact_match", target=target, name="grows")
+    after = assay.evaluate(more, answer=lambda question: "4", score="exact_match", target=target, name="grows")
     (comparison,) = assay.compare(before, after).comparisons
     assert comparison.paired == len(ROWS)
     assert [row.n for row in comparison.rows] == [len(ROWS)]
@@ -641,9 +622,7 @@ def test_compare_takes_runs_and_names_alone_and_in_a_list() -> None:
 
 
 def test_numbers_are_readable_in_a_notebook() -> None:
-    run = assay.evaluate(
-        ROWS, answer=lambda question: "4", score="exact_match", target="answer", tags="question"
-    )
+    run = assay.evaluate(ROWS, answer=lambda question: "4", score="exact_match", target="answer", tags="question")
     assert repr(run["exact_match"]) == f"<Metric {run['exact_match']}>"
     assert run.report is not None
     part = run.report.entries[0].slices[0]
@@ -661,9 +640,7 @@ def test_an_unknown_tag_or_subject_is_no_empty_list_of_cases() -> None:
 
 
 def test_a_prompt_without_a_column_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
-    assay.evaluate(
-        ROWS, model=lambda prompt: prompt, prompt="Solve {question}", target="answer", name="braces"
-    )
+    assay.evaluate(ROWS, model=lambda prompt: prompt, prompt="Solve {question}", target="answer", name="braces")
     assert "names no column, so every row sends the same text. A column is written {{ question }}" in (
         capsys.readouterr().err
     )

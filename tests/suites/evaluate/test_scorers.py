@@ -60,9 +60,7 @@ def test_a_scorer_takes_any_of_its_values_by_name() -> None:
         (10**400, "invalid", None),
     ],
 )
-def test_what_a_scorer_returns_is_a_truth_a_number_or_none(
-    value: Any, status: str, number: float | None
-) -> None:
+def test_what_a_scorer_returns_is_a_truth_a_number_or_none(value: Any, status: str, number: float | None) -> None:
     run = assay.evaluate(ROWS, answer=echo, score=assay.scorer(lambda answer: value, name="own"), version="1")
     score = next(run.cases()).scores["own"]
     assert (score.status, score.value) == (status, number)
@@ -176,9 +174,7 @@ def test_a_scorer_with_values_that_cannot_be_compared_runs_in_every_start(
         assert calls - before == 4
         assert "the scorer own() uses client (_io.TextIOWrapper)" in capsys.readouterr().err
         for _ in range(2):
-            assay.evaluate(
-                ROWS, answer=echo, score=assay.scorer(scored, name="own", version="1"), name="known"
-            )
+            assay.evaluate(ROWS, answer=echo, score=assay.scorer(scored, name="own", version="1"), name="known")
         assert calls - before == 6
 
 
@@ -198,9 +194,7 @@ def test_the_same_metric_is_used_twice_under_two_names() -> None:
     rows = [{"q": "Eins", "a": "eins"}, {"q": "zwei", "a": "zwei"}]
     run = assay.evaluate(rows, answer=echo, score=[assay.exact_match("a"), loose])
     assert (run["exact_match"].numerator, run["loose"].numerator) == (1, 2)
-    with pytest.raises(
-        assay.UsageError, match="two scorers are called 'exact_match'. Give one of them another"
-    ):
+    with pytest.raises(assay.UsageError, match="two scorers are called 'exact_match'. Give one of them another"):
         assay.evaluate(rows, answer=echo, score=["exact_match", assay.metric("exact_match", "a")], target="a")
 
 
@@ -259,9 +253,7 @@ def test_another_direction_is_shown_at_once() -> None:
 
 
 def test_a_row_without_a_target_is_left_out_of_a_metric() -> None:
-    run = assay.evaluate(
-        [{"q": "1", "a": "1"}, {"q": "2", "a": None}], answer=echo, score="exact_match", target="a"
-    )
+    run = assay.evaluate([{"q": "1", "a": "1"}, {"q": "2", "a": None}], answer=echo, score="exact_match", target="a")
     assert (run["exact_match"].value, run["exact_match"].denominator) == (1.0, 1)
     assert run["exact_match"].left_out == {"not applicable": 1}
 
@@ -319,9 +311,7 @@ def truth(answer: str) -> Any:
     ("score", "method", "is_told"),
     [
         pytest.param(truth, "wilson", False, id="returns True and False"),
-        pytest.param(
-            assay.scorer(lambda answer: 0, name="s", right_wrong=True), "wilson", False, id="declared"
-        ),
+        pytest.param(assay.scorer(lambda answer: 0, name="s", right_wrong=True), "wilson", False, id="declared"),
         pytest.param(assay.scorer(truth, right_wrong=False), "", False, id="declared as a number"),
         pytest.param(lambda answer: 0, "", True, id="numbers that are all 0"),
         pytest.param(lambda answer: 0.25 if answer == "one" else 0.5, "t", False, id="numbers from 0 to 1"),

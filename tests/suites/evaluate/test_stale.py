@@ -136,9 +136,7 @@ def replaced(text: str, old: str, new: str) -> str:
         pytest.param("model", "prompt.upper()", "prompt.upper() * 2", 2, id="body of a model function"),
         pytest.param("model", "len(answer)", "len(answer) + 1", 0, id="body of a lambda that scores"),
         pytest.param("function", "# the result", "# what comes of it", 0, id="a comment in the function"),
-        pytest.param(
-            "function", "\nif sys.argv", "\n# Which way to run.\nif sys.argv", 0, id="a comment elsewhere"
-        ),
+        pytest.param("function", "\nif sys.argv", "\n# Which way to run.\nif sys.argv", 0, id="a comment elsewhere"),
         pytest.param("function", "import sys\n", "import sys\nimport json\n", 0, id="an import elsewhere"),
     ],
 )

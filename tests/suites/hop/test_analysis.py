@@ -114,9 +114,7 @@ def test_groups() -> None:
         ([*map(float, range(101))], 50.0, 95.0),
     ],
 )
-def test_percentiles_are_linear_between_ranks(
-    seconds: list[float], p50: float | None, p95: float | None
-) -> None:
+def test_percentiles_are_linear_between_ranks(seconds: list[float], p50: float | None, p95: float | None) -> None:
     """As numpy computes them; the data store does the same."""
     rows = [unexpected(seconds=one) for one in seconds] or [unexpected()]
     assert summary(*rows)["(none)"]["seconds"] == {"n": len(seconds), "p50": p50, "p95": p95}

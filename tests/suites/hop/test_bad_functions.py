@@ -70,9 +70,7 @@ def test_what_hangs_ends_with_its_time_and_the_process_with_the_batch(tmp_path: 
 
 
 @pytest.mark.parametrize("ask", ["def", "async def"])
-def test_a_row_that_waits_for_a_silent_model_until_its_time_is_over_is_repeated(
-    tmp_path: Path, ask: str
-) -> None:
+def test_a_row_that_waits_for_a_silent_model_until_its_time_is_over_is_repeated(tmp_path: Path, ask: str) -> None:
     """The time was the endpoint's, so the row does not count against the function."""
     wait = "await " if ask == "async def" else ""
     code = f"{ask} hop(n, session):\n    return {{'said': {wait}session.model.chat(str(n))}}\n"
@@ -157,9 +155,7 @@ def test_a_task_that_exits_does_not_end_the_run(tmp_path: Path) -> None:
     """Also code that an async function starts and leaves behind."""
     body = "asyncio.get_running_loop().create_task(leave()); await asyncio.sleep(0.05); return {'answer': 2}"
     code = BAD.format(kind="async def", body=body) + "\nasync def leave():\n    sys.exit(1)\n"
-    assert [row["hop_stats"]["status"] for row in results_of(Batch(tmp_path, code, numbered(3)).run())] == [
-        "OK"
-    ] * 3
+    assert [row["hop_stats"]["status"] for row in results_of(Batch(tmp_path, code, numbered(3)).run())] == ["OK"] * 3
 
 
 def test_failed_rows_are_asked_again_only_on_request(tmp_path: Path) -> None:

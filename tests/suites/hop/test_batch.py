@@ -176,9 +176,7 @@ def test_profiles(tmp_path: Path) -> None:
 def test_difficulty_and_description_are_carried(tmp_path: Path, wrapper: str) -> None:
     """Into the file, through another run over it, and never to the function; a wrong one stops before a call."""
     about = {"difficulty": "hard", "description": "一"}
-    batch = Batch(
-        tmp_path, "def hop(**fields):\n    return fields\n", [{"id": 1, "tag": "t", "n": 1, **about}]
-    )
+    batch = Batch(tmp_path, "def hop(**fields):\n    return fields\n", [{"id": 1, "tag": "t", "n": 1, **about}])
     (path,) = batch.run(wrapper=wrapper).files
     again = batch.run(wrapper=wrapper, data=str(path), output_dir=f"{tmp_path}/again")
     (row,) = results_of(again)
@@ -260,9 +258,7 @@ def test_a_limit_is_of_rows_not_of_cases(tmp_path: Path, limit: float, count: in
     batch = Batch(tmp_path, NONE, numbered(10))
     batch.profiles("a", "b")
     rows = results_of(batch.run(limit=limit))
-    assert [(row["profile"], row["id"]) for row in rows] == [
-        (p, n) for p in "ab" for n in range(1, count + 1)
-    ]
+    assert [(row["profile"], row["id"]) for row in rows] == [(p, n) for p in "ab" for n in range(1, count + 1)]
 
 
 def test_a_batch_that_was_stopped_continues(tmp_path: Path) -> None:
@@ -363,10 +359,7 @@ def hop(n, session):
                {"result": '{"answer": 10}'}, "5", ("OK", '"text"')]
     return answers[n % 7 - 1]
 """
-    rows = [
-        row | {"difficulty": ("easy", "hard")[n % 2], "expected_result": 5}
-        for n, row in enumerate(numbered(28))
-    ]
+    rows = [row | {"difficulty": ("easy", "hard")[n % 2], "expected_result": 5} for n, row in enumerate(numbered(28))]
     rows[3].pop("expected_answer")
     batch = Batch(tmp_path, code, rows)
     batch.contract(

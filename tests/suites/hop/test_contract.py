@@ -73,9 +73,7 @@ def test_a_contract_stands_in_one_of_these_places(tmp_path: Path, name: str, tex
     assert find_contract(tmp_path) == CONTRACT
 
 
-@pytest.mark.parametrize(
-    "text", [None, "", "# Only prose\n```yaml\na: 1\n```\n", "Text\n---\ninputs: x\n---\n"]
-)
+@pytest.mark.parametrize("text", [None, "", "# Only prose\n```yaml\na: 1\n```\n", "Text\n---\ninputs: x\n---\n"])
 def test_no_contract_is_fine(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "metainfo.md").write_text(text)
@@ -231,9 +229,7 @@ def test_bands_hold_ranges_or_values() -> None:
 
 
 def test_bands_of_a_float_may_touch(tmp_path: Path) -> None:
-    (tmp_path / "contract.yaml").write_text(
-        "outputs: {s: {type: float, bands: {L: [0, 0.5], H: [0.5, 1]}}}\n"
-    )
+    (tmp_path / "contract.yaml").write_text("outputs: {s: {type: float, bands: {L: [0, 0.5], H: [0.5, 1]}}}\n")
     actual = find_contract(tmp_path)
     assert actual is not None
     assert actual.outputs["s"].compare == "bands"

@@ -66,9 +66,10 @@ def test_digests_tell_what_is_asked_from_what_is_expected(tmp_path: Path) -> Non
         return whole.keys_sha256, whole.gold_sha256
 
     asked, gold = digests(row(1, expected_answer="a"), row(2))
-    assert digests(
-        {"question": "?", "expected_answer": "a", "tag": "u", "id": 1}, row(2, description="d")
-    ) == (asked, gold)
+    assert digests({"question": "?", "expected_answer": "a", "tag": "u", "id": 1}, row(2, description="d")) == (
+        asked,
+        gold,
+    )
     assert digests(row(1, expected_answer="b"), row(2))[0] == asked
     assert digests(row(1, expected_answer="b"), row(2))[1] != gold
     for other in (

@@ -167,9 +167,7 @@ def messages_of(text: str, folder: Path) -> list[str]:
     return [str(problem).removeprefix(f"{folder}/") for problem in raised.value.problems]
 
 
-@pytest.mark.parametrize(
-    "text", [ENGLISH, CHINESE, LISTS, SCHEMA], ids=["english", "chinese", "lists", "schema"]
-)
+@pytest.mark.parametrize("text", [ENGLISH, CHINESE, LISTS, SCHEMA], ids=["english", "chinese", "lists", "schema"])
 def test_fields_in_tables_lists_and_blocks_are_the_contract(text: str, tmp_path: Path) -> None:
     contract = contract_of(text, tmp_path)
     assert contract is not None
@@ -188,17 +186,13 @@ def test_further_columns_are_forms_and_comparisons(text: str, tmp_path: Path) ->
     assert contract.forms["level"] == InputForm(description="how strict", choices=["low", "high"])
     assert contract.forms["tries"] == InputForm(description="1-5")
     bands = {"BAD": [1, 2], "MID": [3], "GOOD": [4, 5]}
-    assert contract.outputs["score"] == OutputField(
-        type="int", aggregate="mean", compare="bands", bands=bands
-    )
+    assert contract.outputs["score"] == OutputField(type="int", aggregate="mean", compare="bands", bands=bands)
 
 
 def test_front_matter_and_tables_are_one_contract(tmp_path: Path) -> None:
     text = "---\nname: Check\nversion: 2\n---\n# Check\n\n**Inputs**\n\n| name | type |\n|---|---|\n| a | int? |\n"
     contract = contract_of(text, tmp_path)
-    assert contract == Contract(
-        name="Check", version="2", inputs={"a": "int"}, optional=frozenset({"a"}), outputs={}
-    )
+    assert contract == Contract(name="Check", version="2", inputs={"a": "int"}, optional=frozenset({"a"}), outputs={})
 
 
 def test_a_table_for_both_directions_says_which_each_row_has(tmp_path: Path) -> None:
@@ -382,9 +376,7 @@ def warnings_of(text: str, folder: Path) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("title", ["Inputs", "输出"])
-def test_a_field_whose_type_is_not_understood_has_any_type(
-    title: str, fields: str, line: int, tmp_path: Path
-) -> None:
+def test_a_field_whose_type_is_not_understood_has_any_type(title: str, fields: str, line: int, tmp_path: Path) -> None:
     (warning,) = warnings_of(f"## {title}\n\n{fields}", tmp_path)
     assert warning.startswith(f"metainfo.md:{line}: a: there is no type named ")
     contract = find_contract(tmp_path)
@@ -411,9 +403,7 @@ def test_a_field_whose_type_is_not_understood_has_any_type(
         ("| field |\n|---|\n| a |\n\n- a: int\n- b: int\n", "metainfo.md:9: the field 'b' is not"),
     ],
 )
-def test_fields_that_are_not_read_are_named_with_their_line(
-    section: str, warning: str, tmp_path: Path
-) -> None:
+def test_fields_that_are_not_read_are_named_with_their_line(section: str, warning: str, tmp_path: Path) -> None:
     warnings = warnings_of(f"## Inputs\n- a: int\n## Outputs\n{section}", tmp_path)
     assert len(warnings) == 1
     assert warning in warnings[0]
@@ -422,9 +412,7 @@ def test_fields_that_are_not_read_are_named_with_their_line(
 def test_prose_beside_the_fields_is_no_reason_for_a_warning(tmp_path: Path) -> None:
     text = '## Outputs\nA mapping.\n### Fields\n- a: int\n- b.c: int\n```json\n{"a": "int", "b": {"c": "int"}}\n```\n'
     assert warnings_of(text, tmp_path) == []
-    assert read_metainfo(tmp_path / "metainfo.md").skipped == (
-        "'Outputs' on line 1: it has no table, list or block",
-    )
+    assert read_metainfo(tmp_path / "metainfo.md").skipped == ("'Outputs' on line 1: it has no table, list or block",)
 
 
 @pytest.mark.parametrize(
@@ -438,14 +426,10 @@ def test_prose_beside_the_fields_is_no_reason_for_a_warning(tmp_path: Path) -> N
         ("| user | any | no |\n| user.name | string | yes |\n", {"user": "any?"}),
     ],
 )
-def test_a_part_without_a_row_of_its_field_implies_the_field(
-    rows: str, inputs: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_part_without_a_row_of_its_field_implies_the_field(rows: str, inputs: dict[str, str], tmp_path: Path) -> None:
     contract = contract_of(HEAD + rows, tmp_path)
     assert contract is not None
-    assert {
-        name: type_ + "?" * (name in contract.optional) for name, type_ in contract.inputs.items()
-    } == inputs
+    assert {name: type_ + "?" * (name in contract.optional) for name, type_ in contract.inputs.items()} == inputs
     contract = contract_of((HEAD + rows).replace("Inputs", "Outputs"), tmp_path)
     assert contract is not None
     assert {name: field.type for name, field in contract.outputs.items()} == {

@@ -64,9 +64,7 @@ def test_a_name_that_gets_too_long_is_cut(tmp_path: Path, stem: str) -> None:
     ],
 )
 @pytest.mark.parametrize("view", [False, True])
-def test_a_batch_over_the_output_of_a_batch_has_the_name_of_its_data(
-    name: str, expected: str, *, view: bool
-) -> None:
+def test_a_batch_over_the_output_of_a_batch_has_the_name_of_its_data(name: str, expected: str, *, view: bool) -> None:
     """However often it is repeated. A first time may be the data's own, as in the names of daily exports."""
     made = result_file_name(Path(name), 1e9, view=view)
     stem = made.removesuffix(".jsonl").removesuffix("_view") if view else made.removesuffix(".jsonl")

@@ -69,9 +69,7 @@ def test_mixed_files_are_read_right(tmp_path: Path) -> None:
 def test_encodings_people_have(tmp_path: Path) -> None:
     """A BOM and CRLF are fine."""
     path = tmp_path / "rows.jsonl"
-    path.write_bytes(
-        "﻿".encode() + '{"id": 1, "tag": "标签", "q": "é"}\r\n{"id": 2, "tag": "t", "q": ""}'.encode()
-    )
+    path.write_bytes("﻿".encode() + '{"id": 1, "tag": "标签", "q": "é"}\r\n{"id": 2, "tag": "t", "q": ""}'.encode())
     assert [(one.id, one.tag, one.fields) for one in read(path)] == [
         (1, "标签", {"q": "é"}),
         (2, "t", {"q": ""}),
@@ -139,9 +137,7 @@ def test_the_contracts_inputs_must_be_there_with_their_types(tmp_path: Path) -> 
 
 def test_with_a_contract_the_function_gets_exactly_its_inputs(tmp_path: Path) -> None:
     """Other keys stay in the record; a name such as profile is an input if the contract says so."""
-    contract = Contract(
-        inputs={"question": "string", "profile": "string", "difficulty": "int", "tag": "array"}
-    )
+    contract = Contract(inputs={"question": "string", "profile": "string", "difficulty": "int", "tag": "array"})
     given = {
         "id": 1,
         "tag": ["x"],
@@ -302,17 +298,13 @@ def test_many_errors_and_warnings_stay_few(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["\\ud83d", "\\ud83d and more text", "a \\ude00"])
 @pytest.mark.parametrize("end", ["", "\n"])
-def test_half_of_a_surrogate_pair_is_refused_wherever_the_row_stands(
-    tmp_path: Path, text: str, end: str
-) -> None:
+def test_half_of_a_surrogate_pair_is_refused_wherever_the_row_stands(tmp_path: Path, text: str, end: str) -> None:
     """It is not JSON that ends early, so the last row is not taken for one that is being written."""
     half = f'{{"id": 2, "tag": "t", "question": "{text}"}}'
     (last,) = errors(file(tmp_path, row(1), half, end=end))
     (between,) = errors(file(tmp_path, row(1), half, row(3), end=end))
     assert last == between
-    assert re.match(
-        r"2: a text has half of a surrogate pair \((\\ud83d|\\ude00)\), which is no character", last
-    )
+    assert re.match(r"2: a text has half of a surrogate pair \((\\ud83d|\\ude00)\), which is no character", last)
 
 
 def test_a_whole_surrogate_pair_is_a_character(tmp_path: Path) -> None:
@@ -334,9 +326,7 @@ def test_every_row_that_does_not_run_is_counted_and_named(tmp_path: Path) -> Non
         "4: 3 rows equal to others were left out: lines 4, 5, 6",
     ]
     many = file(tmp_path, *(row(1) for _ in range(1300)))
-    assert warnings(many) == [
-        "2: 1,299 rows equal to others were left out: lines 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, …"
-    ]
+    assert warnings(many) == ["2: 1,299 rows equal to others were left out: lines 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, …"]
 
 
 def test_a_row_with_the_keys_of_a_log_runs_if_the_contract_has_them(tmp_path: Path) -> None:

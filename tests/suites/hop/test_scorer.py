@@ -142,9 +142,7 @@ def test_a_tolerance_holds_only_where_it_is_what_makes_it_right() -> None:
 )
 def test_bands(wanted: Any, actual: Any, bands: tuple[str, str], right: bool) -> None:
     """Right is the same band; two values outside of all bands have none in common."""
-    verdict = check_row(
-        {"f": wanted}, {"f": actual}, {"f": OutputField(type="int", compare="bands", bands=BANDS)}
-    )
+    verdict = check_row({"f": wanted}, {"f": actual}, {"f": OutputField(type="int", compare="bands", bands=BANDS)})
     assert (verdict.bands, verdict.correct) == ({"f": bands}, right)
 
 

@@ -48,9 +48,7 @@ def server() -> Iterator[FakeOpenAI]:
 
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("code", [ASYNC, SYNC, COMMON], ids=["async", "sync", "OPENAI_BASE_URL"])
-def test_a_foreign_client_is_metered_and_replayed(
-    tmp_path: Path, server: FakeOpenAI, code: str, workers: int
-) -> None:
+def test_a_foreign_client_is_metered_and_replayed(tmp_path: Path, server: FakeOpenAI, code: str, workers: int) -> None:
     """Its calls are the run's: counted, stopped by --max-calls, and not asked again by the next start."""
     server.reset()
     batch = Batch(tmp_path, code, numbered(ROWS))
@@ -66,9 +64,7 @@ def test_a_foreign_client_is_metered_and_replayed(
     assert (run.summary.spent["calls"], run.summary.this_start["paid"]) == (ROWS, ROWS - 3)
     told = {seen.prompt: seen.reply for seen in requests}
     rows = results_of(run)
-    assert [json.loads(row["hop_result"])["said"] for row in rows] == [
-        told[f"number {row['n']}"] for row in rows
-    ]
+    assert [json.loads(row["hop_result"])["said"] for row in rows] == [told[f"number {row['n']}"] for row in rows]
 
 
 EARLY = """

@@ -181,9 +181,7 @@ def test_secrets_are_refused_and_never_shown(tmp_path: Path, line: str) -> None:
 
 @pytest.mark.parametrize("url", ["https://host/v1?api_key=hidden-value", "host/v1?api_key=hidden-value"])
 def test_a_query_of_a_base_url_is_refused_and_never_shown(tmp_path: Path, url: str) -> None:
-    (problem,) = problems(
-        tmp_path, f"llms:\n  a: {{model: m, base_url: '{url}'}}\nprofiles: {{p: {{run: a}}}}\n"
-    )
+    (problem,) = problems(tmp_path, f"llms:\n  a: {{model: m, base_url: '{url}'}}\nprofiles: {{p: {{run: a}}}}\n")
     assert problem.startswith("2: llms.a.base_url: ")
     assert "hidden-value" not in problem
 
@@ -196,7 +194,9 @@ def test_names_and_numbers_of_tokens_are_no_secrets(tmp_path: Path) -> None:
 
 def test_parameters_must_be_json(tmp_path: Path) -> None:
     """A date, `.nan` and a key that is no text cannot be sent."""
-    text = "defaults: {seed: 2020-01-01, top_p: .nan, 1: 2, x: {yes: 1}}\nllms: {a: {model: m}}\nprofiles: {p: {run: a}}\n"
+    text = (
+        "defaults: {seed: 2020-01-01, top_p: .nan, 1: 2, x: {yes: 1}}\nllms: {a: {model: m}}\nprofiles: {p: {run: a}}\n"
+    )
     assert len(problems(tmp_path, text)) == 4
 
 
@@ -229,9 +229,7 @@ def test_where_settings_are_looked_for(tmp_path: Path, monkeypatch: pytest.Monke
 ASKING = "async def hop(n, session):\n    return {'said': await session.model.chat('?')}\n"
 
 
-@pytest.mark.parametrize(
-    "model", ["script/replies.jsonl", "python/model.py:answer", "script/inner/replies.jsonl"]
-)
+@pytest.mark.parametrize("model", ["script/replies.jsonl", "python/model.py:answer", "script/inner/replies.jsonl"])
 def test_files_of_models_are_looked_for_beside_the_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
@@ -243,9 +241,7 @@ def test_files_of_models_are_looked_for_beside_the_settings(
     for folder in (batch.folder, batch.folder / "inner"):
         (folder / "replies.jsonl").write_text('{"text": "found"}\n')
     (batch.folder / "model.py").write_text("def answer(messages, params): return 'found'\n")
-    (batch.folder / "settings.yaml").write_text(
-        f"llms: {{x: {{model: '{model}'}}}}\nprofiles: {{p: {{run: x}}}}\n"
-    )
+    (batch.folder / "settings.yaml").write_text(f"llms: {{x: {{model: '{model}'}}}}\nprofiles: {{p: {{run: x}}}}\n")
     run = batch.run()
     meta, row = lines_of(run)
     assert (meta["run_llm"], row["hop_result"]) == (model.partition("/")[2], '{"said": "found"}')

@@ -76,9 +76,7 @@ def test_a_contract_beside_the_file_is_taken(folder: Path) -> None:
     assert (target.name, target.contract.inputs) == ("Sums", {"n": "int"})
 
 
-def test_a_function_in_a_module_of_the_folder_we_are_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_function_in_a_module_of_the_folder_we_are_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "hop_test_package"
     package.mkdir()
     (package / "__init__.py").write_text("")
@@ -183,9 +181,7 @@ def test_what_is_no_target_says_why(
 
 
 @pytest.mark.parametrize("line", ["1 / 0", "raise SystemExit(3)", "def (", "import no_such_module_at_all"])
-def test_code_that_cannot_be_imported_is_a_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
-) -> None:
+def test_code_that_cannot_be_imported_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
     """As a file and as a module; the process goes on."""
     (tmp_path / "hop_test_broken.py").write_text(line + "\n")
     monkeypatch.chdir(tmp_path)

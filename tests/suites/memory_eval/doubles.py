@@ -54,9 +54,7 @@ def session(
         session_update_memories=listed["update"],
         session_interference_memories=listed["interference"],
     )
-    return SessionRow(
-        sample_id="s", session_id=name, memory_snapshot=snapshot, memory_delta=delta, gold_state=state
-    )
+    return SessionRow(sample_id="s", session_id=name, memory_snapshot=snapshot, memory_delta=delta, gold_state=state)
 
 
 def question(
@@ -114,9 +112,7 @@ class Inside:
         return list(await asyncio.gather(*map(function, items)))
 
 
-VIEW = View(
-    Case(0, "k", "set", "FUMemory", "s", None), End(0, "k", "set", "FUMemory", "ask", 1, "ok", []), []
-)
+VIEW = View(Case(0, "k", "set", "FUMemory", "s", None), End(0, "k", "set", "FUMemory", "ask", 1, "ok", []), [])
 
 
 def scores_of(scorer: Scorer) -> list[Score]:

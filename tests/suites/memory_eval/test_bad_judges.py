@@ -91,9 +91,7 @@ def test_the_undisturbed_run_has_varied_figures(undisturbed: tuple[api.Run, Cour
 
 
 @pytest.mark.parametrize("how", FORGIVEN)
-def test_readable_replies_in_another_form_count(
-    tmp_path: Path, undisturbed: tuple[api.Run, Court], how: str
-) -> None:
+def test_readable_replies_in_another_form_count(tmp_path: Path, undisturbed: tuple[api.Run, Court], how: str) -> None:
     """Code fences, surrounding text and trailing commas are accepted without another request."""
     run, court = evaluated(tmp_path / "court", lambda _matter, _attempt: how)
     assert stage_two(court.out) == stage_two(undisturbed[1].out)
@@ -249,9 +247,7 @@ def test_votes_that_disagree_are_marked(tmp_path: Path, capsys: pytest.CaptureFi
     assert marked == ["S01", "probe_1/1"]
 
 
-def test_a_bad_vote_among_good_ones_is_asked_again(
-    tmp_path: Path, undisturbed: tuple[api.Run, Court]
-) -> None:
+def test_a_bad_vote_among_good_ones_is_asked_again(tmp_path: Path, undisturbed: tuple[api.Run, Court]) -> None:
     """Every question costs one more call, and all three votes count."""
     run, court = evaluated(tmp_path / "court", lambda _, attempt: "half" if attempt == 2 else "", votes=3)
     assert figures(run) == figures(undisturbed[0])

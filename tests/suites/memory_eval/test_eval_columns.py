@@ -69,9 +69,7 @@ def answered(told: Callable[[JudgeQuestion], Verdict], row: QaRow) -> QaEval:
 
 def part(evaluation: Struct, prefix: str) -> dict[str, object]:
     """Return the fields with this prefix."""
-    return {
-        name: getattr(evaluation, name) for name in evaluation.__struct_fields__ if name.startswith(prefix)
-    }
+    return {name: getattr(evaluation, name) for name in evaluation.__struct_fields__ if name.startswith(prefix)}
 
 
 def test_a_session_counts_its_labels() -> None:
@@ -90,9 +88,7 @@ def test_a_session_counts_its_labels() -> None:
         num_hallucination=1,
         num_irrelevant=1,
         correctness_reasoning="because of correctness",
-        correctness_records=[
-            MemoryLabel(number, label) for number, label in enumerate(SAYS["correctness"], 1)
-        ],
+        correctness_records=[MemoryLabel(number, label) for number, label in enumerate(SAYS["correctness"], 1)],
         update_score=0.5,
         update_num_updated=1,
         update_num_both=1,
@@ -267,9 +263,7 @@ def test_an_empty_answer_is_a_valid_omission() -> None:
 def test_without_scores_everything_is_null() -> None:
     """As with --no-judge: null, not 0 and not an omission."""
     session, answer = session_eval(SESSION, []), qa_eval(question(evidence=["a"]), [])
-    assert (session.recall, session.correctness_rate, session.update_score, session.interference_score) == (
-        None,
-    ) * 4
+    assert (session.recall, session.correctness_rate, session.update_score, session.interference_score) == (None,) * 4
     assert (answer.answer_label, answer.answer_is_valid, answer.evidence_hit_rate) == (None, False, None)
     assert "not judged" in answer.answer_reasoning
 

@@ -302,9 +302,7 @@ def test_the_default_endpoint_of_the_judge_is_that_of_the_model(court: Court) ->
     assert court.calls()["judge-b"]
 
 
-def test_a_model_without_endpoint_gives_none_to_the_judge(
-    court: Court, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_without_endpoint_gives_none_to_the_judge(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Python function has no endpoint. The judge then needs its own endpoint or a key."""
     options = {"model": f"python/{court.folder}/model.py:answer", "base_url": None}
     court.run(judge="offline", **options)
@@ -371,9 +369,7 @@ def foreign(court: Court) -> Foreign:
     return Foreign(court)
 
 
-def test_files_without_a_run_become_one(
-    court: Court, foreign: Foreign, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_without_a_run_become_one(court: Court, foreign: Foreign, capsys: pytest.CaptureFixture[str]) -> None:
     """Same figures as in the original folder, only judge calls, and no call when repeated."""
     run = foreign.judged()
     calls = court.calls()

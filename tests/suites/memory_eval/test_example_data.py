@@ -53,16 +53,13 @@ def test_every_dimension_has_something_to_judge() -> None:
     assert sum(len(session.updates) for session in SESSIONS) >= 24
     assert sum(len(session.interference) for session in SESSIONS) >= 12
     for sample in SAMPLES:
-        assert all(
-            any(getattr(each, kind) for each in sample.sessions) for kind in ("updates", "interference")
-        )
+        assert all(any(getattr(each, kind) for each in sample.sessions) for kind in ("updates", "interference"))
         assert any(turn.captions for session in sample.sessions for turn in session.turns)
 
 
 def test_the_page_counts_right() -> None:
     points = (
-        [point for each in SESSIONS for point in getattr(each, kind)]
-        for kind in ("new", "updates", "interference")
+        [point for each in SESSIONS for point in getattr(each, kind)] for kind in ("new", "updates", "interference")
     )
     counts = [*map(len, points), sum(len(sample.checkpoints) for sample in SAMPLES)]
     assert f"| all | | | {' | '.join(map(str, counts))} |" in (EXAMPLES / "README.md").read_text()

@@ -99,9 +99,7 @@ def test_only_memories_that_declare_it_have_evidence_in_their_inputs(tmp_path: P
     suite = MemoryEvalSuite(spec)
     (row,) = suite.rows().iterate()
     inputs = {
-        subject: [
-            due.evidence for visit in suite.case(row, subject).inputs.sessions for due in visit.questions
-        ]
+        subject: [due.evidence for visit in suite.case(row, subject).inputs.sessions for due in visit.questions]
         for subject in suite.subjects()
     }
     assert inputs == {"bm25": [(), ()], "oracle": [("0", "1"), ("2", "3")]}
@@ -112,9 +110,7 @@ def test_a_solver_passes_evidence_only_to_memories_that_declare_it(tmp_path: Pat
     (tmp_path / "own.py").write_text(MEMORY)
     own = find_memory(f"{tmp_path}/own.py:Own")
     message = Message("0", "hello")
-    visits = SampleInputs(
-        "own", (SessionInputs("S01", (message,), (SessionQuestion("p/1", "who?", ("0",)),)),)
-    )
+    visits = SampleInputs("own", (SessionInputs("S01", (message,), (SessionQuestion("p/1", "who?", ("0",)),)),))
     for declared in (False, True):
         plugin = own._replace(about=msgspec.structs.replace(own.about, needs_evidence=declared))
         setting = MemorySetting(name="own", reference="own.py:Own", plugin=plugin, options={})

@@ -68,9 +68,7 @@ def test_items_that_are_not_active_stay_in_the_snapshot(tmp_path: Path) -> None:
     ]
     assert [item["session_id"] for item in second["memory_snapshot"]] == ["S01", "S01", "S02", "S02"]
     assert {json.dumps(item["metadata"]) for item in first["memory_snapshot"]} == {'{"trust": 0.5}'}
-    changes = [
-        (each["op"], each["raw_backend_id"], each["linked_previous"]) for each in second["memory_delta"]
-    ]
+    changes = [(each["op"], each["raw_backend_id"], each["linked_previous"]) for each in second["memory_delta"]]
     assert changes == [("archive", "0", []), ("archive", "1", []), ("add", "2", []), ("add", "3", [])]
     assert [each["op"] for each in third["memory_delta"]] == ["archive", "archive", "add", "add"]
     trace = lines(samples.out / "pipeline_qa.jsonl")[0]["retrieval"]["raw_trace"]

@@ -18,9 +18,7 @@ def typed(folder: Path, url: str, model: str, command: str) -> subprocess.Comple
     """Run a command with the two environment variables of the format's description."""
     variables = environment() | {"OPENAI_MODEL": model, "OPENAI_BASE_URL": url}
     words = [sys.executable, "-m", *command.split()]
-    return subprocess.run(
-        words, cwd=folder, env=variables, capture_output=True, text=True, timeout=60, check=False
-    )
+    return subprocess.run(words, cwd=folder, env=variables, capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_the_commands_of_the_document(tmp_path: Path) -> None:

@@ -20,11 +20,7 @@ from suites.memory_eval.doubles import GOLDEN, question, session
 def paths(value: Any, prefix: str = "") -> list[str]:
     """Return the path of every key, in order."""
     if isinstance(value, dict):
-        return [
-            path
-            for key, item in value.items()
-            for path in (f"{prefix}.{key}", *paths(item, f"{prefix}.{key}"))
-        ]
+        return [path for key, item in value.items() for path in (f"{prefix}.{key}", *paths(item, f"{prefix}.{key}"))]
     if isinstance(value, list):
         return [path for place, item in enumerate(value) for path in paths(item, f"{prefix}[{place}]")]
     return []

@@ -89,9 +89,7 @@ def test_a_full_memory_is_one_text(tmp_path: Path) -> None:
     assert (item["rank"], item["memory_id"], item["score"]) == (0, "memgallery:string_bundle", 1.0)
     assert item["raw_backend_id"] is None
     assert item["text"].count("user: ") == 6
-    assert last["cited_memories"] == [
-        "user: my pet3x1 of s1 is called Rex3x1\nassistant: I see. (shows a dog3)"
-    ]
+    assert last["cited_memories"] == ["user: my pet3x1 of s1 is called Rex3x1\nassistant: I see. (shows a dog3)"]
 
 
 def test_several_baselines_have_a_folder_each(tmp_path: Path) -> None:
@@ -125,9 +123,7 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     assert {row["retrieval"]["top_k"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {2}
 
 
-def test_a_run_whose_files_were_written_over_writes_them_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_files_were_written_over_writes_them_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Report and files then belong to the same run, without any request."""
     monkeypatch.chdir(tmp_path)
     samples = Samples(tmp_path)
@@ -361,9 +357,7 @@ def test_an_exception_in_a_memory_fails_only_its_sample(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("published", [1, 2, 3])
-def test_killed_while_files_get_their_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, published: int
-) -> None:
+def test_killed_while_files_get_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, published: int) -> None:
     """Some files are new and others old or missing. The run recognises each of them and continues."""
     samples = Samples(tmp_path)
     for answer in ("Rex1x1", "Bella"):

@@ -18,9 +18,7 @@ from assay.suites.memory_eval.sample_schema import CHECKPOINTS, MAIN, POINTS
 
 from suites.memory_eval.files import GOOD, Path_, changed, loaded, problems, without, written
 
-NO_LIST = (
-    "expected an object, found a list; write one object after the other, without [ ] and commas around them"
-)
+NO_LIST = "expected an object, found a list; write one object after the other, without [ ] and commas around them"
 
 
 def test_a_sample_has_all_that_the_data_says(tmp_path: Path) -> None:
@@ -200,9 +198,7 @@ def is_refused(path: Path) -> bool:
     ],
     ids=repr,
 )
-def test_a_value_of_another_type_is_refused_where_it_matters(
-    tmp_path: Path, wrong: Any, refused: int
-) -> None:
+def test_a_value_of_another_type_is_refused_where_it_matters(tmp_path: Path, wrong: Any, refused: int) -> None:
     """Any value at any key is either read or reported."""
     path = tmp_path / "a.json"
     assert sum(is_refused(written(path, changed(at, wrong))) for at in leaves(GOOD)) == refused
@@ -219,9 +215,7 @@ def test_a_checkpoint_is_due_once_after_its_last_session(tmp_path: Path) -> None
     """The order in `covered_sessions` does not matter."""
     value = changed(("qa_checkpoints", 0, "covered_sessions"), ["S01", "S00"])
     (sample,) = loaded(tmp_path / "a.json", value)
-    due = {
-        session.id: [each.part for each in sample.questions_after(session.id)] for session in sample.sessions
-    }
+    due = {session.id: [each.part for each in sample.questions_after(session.id)] for session in sample.sessions}
     assert due == {"S00": [], "S01": ["early/1"], "S02": ["late/1", "late/2"]}
 
 
@@ -283,9 +277,7 @@ def test_a_sample_without_a_row_is_refused(tmp_path: Path) -> None:
         f"{MAIN} $[0]: {CHECKPOINTS} has no row for this sample (ada or u-1)",
     ]
     (tmp_path / CHECKPOINTS).unlink()
-    assert problems(tmp_path) == [
-        f"{CHECKPOINTS}: there is no such file; it must be in the same folder as {MAIN}"
-    ]
+    assert problems(tmp_path) == [f"{CHECKPOINTS}: there is no such file; it must be in the same folder as {MAIN}"]
 
 
 def test_rows_of_the_older_layout_have_their_places(tmp_path: Path) -> None:

@@ -61,9 +61,7 @@ def test_a_run_with_ones_own_loader_writes_the_files(tmp_path: Path) -> None:
         ("enumerate(lines, 1)", "enumerate([])", "sessions: is empty: a sample needs at least one session"),
     ],
 )
-def test_a_wrong_sample_is_refused_with_file_and_line(
-    tmp_path: Path, old: str, new: str, message: str
-) -> None:
+def test_a_wrong_sample_is_refused_with_file_and_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     loader = own_file(tmp_path, (old, new))
     with pytest.raises(InputError) as caught:
         load_samples(loader)

@@ -36,9 +36,7 @@ def best(matter: JudgeQuestion) -> Verdict:
 
 def values(scores: list[Score]) -> dict[tuple[str, str], Any]:
     """Return values by part and metric; the status if there is no value."""
-    return {
-        (score.part, score.metric): score.status if score.value is None else score.value for score in scores
-    }
+    return {(score.part, score.metric): score.status if score.value is None else score.value for score in scores}
 
 
 def only(scores: list[Score], metric: str) -> Score:
@@ -182,9 +180,7 @@ def test_questions_that_need_no_judge_are_not_asked() -> None:
 def test_an_invalid_verdict_has_no_value(wrong: Verdict) -> None:
     """The score has the reason and the denominator. Other scores are unchanged."""
     plain = judge(Scripted(best), [SESSION], [question()])
-    scores = judge(
-        Scripted(lambda matter: wrong if matter.kind == "recall" else best(matter)), [SESSION], [question()]
-    )
+    scores = judge(Scripted(lambda matter: wrong if matter.kind == "recall" else best(matter)), [SESSION], [question()])
     failed = [score for score in scores if score.status == "invalid"]
     assert [(score.metric, score.value, score.data["denominator"]) for score in failed] == [
         ("recall", None, 2),
@@ -211,9 +207,7 @@ def test_votes_are_kept() -> None:
     votes = (("covered", "missed"), ("covered", "covered"))
     panel = Scripted(
         lambda matter: (
-            Verdict(("covered", "covered"), votes=votes, stable=False)
-            if matter.kind == "recall"
-            else best(matter)
+            Verdict(("covered", "covered"), votes=votes, stable=False) if matter.kind == "recall" else best(matter)
         )
     )
     scores = judge(panel, [SESSION], [])
@@ -225,9 +219,7 @@ def test_votes_are_kept() -> None:
 
 def test_answers_say_what_they_are_about() -> None:
     """For comparisons: sample, type, difficulty, what was said and what was wanted."""
-    (answer, *others) = judge(
-        Scripted(best), [], [question(abbrev="MH", difficulty="hard", generated="kite")]
-    )
+    (answer, *others) = judge(Scripted(best), [], [question(abbrev="MH", difficulty="hard", generated="kite")])
     assert {"type": "MH", "difficulty": "hard", "id": "s"}.items() <= answer.data.items()
     assert (answer.data["answer"], answer.expected, answer.tags) == ("kite", "a red kite", ("MH", "hard"))
     assert all((score.data["type"], score.tags) == ("MH", ("MH", "hard")) for score in others)

@@ -42,17 +42,13 @@ def test_they_are_compared(samples: Samples, capsys: pytest.CaptureFixture[str])
     assert compared[-1][:2] == ["STMemory", "bm25"]
 
 
-def test_without_a_sample_in_common_they_are_not_compared(
-    samples: Samples, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_sample_in_common_they_are_not_compared(samples: Samples, capsys: pytest.CaptureFixture[str]) -> None:
     """It is said, and all else is shown: what was judged is judged, and the exit code is 0."""
     samples.run(baseline=["bm25,STMemory"])
     shutil.rmtree(samples.out / "assay")
     for memory, name in (("bm25", "s1"), ("STMemory", "s2")):
         for path in (samples.out / memory).glob("pipeline_*.jsonl"):
-            lines_of_sample = [
-                line for line in path.read_text().splitlines() if f'"sample_id":"{name}"' in line
-            ]
+            lines_of_sample = [line for line in path.read_text().splitlines() if f'"sample_id":"{name}"' in line]
             path.write_text("".join(f"{line}\n" for line in lines_of_sample))
     assert judge(samples) == 0
     out = capsys.readouterr().out

@@ -25,9 +25,7 @@ def metric_of(entry: Entry, name: str) -> Metric:
     return metric
 
 
-def add(
-    tally: BaselineTally, cluster: int, sessions: list[SessionRow], questions: list[QaRow], panel: Any
-) -> None:
+def add(tally: BaselineTally, cluster: int, sessions: list[SessionRow], questions: list[QaRow], panel: Any) -> None:
     """A sample, judged and compared."""
     scores = judge(panel, sessions, questions)
     words: list[Score] = scores_of(LexicalScorer(lambda _: answer_rows(questions)))

@@ -39,9 +39,7 @@ def sample(name: str) -> dict[str, Any]:
         "timestamp": "2025-02-02 10:00",
         "attachments": [IMAGE],
     }
-    update = point(
-        "mp_S02_1", "Kim owns two kayaks.", is_update="True", original_memories=["Kim owns a kayak."]
-    )
+    update = point("mp_S02_1", "Kim owns two kayaks.", is_update="True", original_memories=["Kim owns a kayak."])
     return {
         "sample_id": name,
         "sessions": [

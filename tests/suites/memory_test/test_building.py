@@ -110,9 +110,7 @@ def test_another_answer_model_or_top_k_builds_nothing_again(built: Built) -> Non
     assert built.arrived()["build"] == 0
     assert len({run.folder for run in (first, other, fewer)}) == 3
     stages, before = numbers_of(other)["stages"], numbers_of(first)["stages"]
-    assert [
-        (stages[name]["calls"], stages[name].get("reused")) for name in ("build", "retrieve", "answer")
-    ] == [
+    assert [(stages[name]["calls"], stages[name].get("reused")) for name in ("build", "retrieve", "answer")] == [
         (2, 2),
         (4, 4),
         (4, None),
@@ -186,9 +184,7 @@ def test_another_seed_builds_again(built: Built) -> None:
 
 
 def test_the_judge_has_its_cost(built: Built) -> None:
-    (built.folder / "prices.yaml").write_text(
-        "as_of: 2026-01-31\nmodels: {openai/jud: {input: 2, output: 4}}\n"
-    )
+    (built.folder / "prices.yaml").write_text("as_of: 2026-01-31\nmodels: {openai/jud: {input: 2, output: 4}}\n")
     run = built.run(model="openai/m", judge="openai/jud", prices=f"{built.folder}/prices.yaml")
     judge = numbers_of(run)["stages"]["judge"]
     # Eight calls of 7 tokens in and 5 out, in dollars for a million.
@@ -207,9 +203,7 @@ def test_repeats_build_with_other_seeds_and_show_their_spread(built: Built) -> N
 
 
 def test_a_model_that_is_needed_and_not_named_is_named(built: Built) -> None:
-    with pytest.raises(
-        UsageError, match="Name the model that answers with --model or --answer-model, or only"
-    ):
+    with pytest.raises(UsageError, match="Name the model that answers with --model or --answer-model, or only"):
         built.run(build_model="openai/b")
     with pytest.raises(UsageError, match="--model is missing: built calls a model to store or search"):
         built.run(answer_model="openai/b")

@@ -76,9 +76,7 @@ def test_only_a_pass_to_the_last_chosen_conversation_is_read() -> None:
 
 def test_two_conversations_of_one_index_are_refused() -> None:
     """They would be written to the same file."""
-    with pytest.raises(
-        InputError, match=r"own.py:load: the conversations 'a' and 'b' have the same index, 0"
-    ):
+    with pytest.raises(InputError, match=r"own.py:load: the conversations 'a' and 'b' have the same index, 0"):
         rows(conversation(0, "a"), conversation(0, "b"))
 
 
@@ -109,9 +107,7 @@ def streamed(path):
 
 
 @pytest.mark.parametrize(("name", "calls"), [("streamed", 2), ("listed", 1)])
-def test_a_generator_is_started_for_each_pass_and_a_list_is_loaded_once(
-    tmp_path: Path, name: str, calls: int
-) -> None:
+def test_a_generator_is_started_for_each_pass_and_a_list_is_loaded_once(tmp_path: Path, name: str, calls: int) -> None:
     (tmp_path / "own.py").write_text(LOADER)
     data = tmp_path / "post.txt"
     data.write_text("Dear all\nSo long\n")
@@ -124,9 +120,7 @@ def test_a_loader_that_does_not_count_its_questions_has_the_right_places(tmp_pat
     (tmp_path / "own.py").write_text(LOADER)
     (tmp_path / "post.txt").write_text("Dear all\nSo long\n")
     options = {"data": str(tmp_path / "post.txt"), "dataset": f"{tmp_path / 'own.py'}:streamed"}
-    spec = assay.spec(
-        "memory-test", memory=["bm25"], no_answer=True, output_dir=str(tmp_path / "out"), **options
-    )
+    spec = assay.spec("memory-test", memory=["bm25"], no_answer=True, output_dir=str(tmp_path / "out"), **options)
     run = assay.run(spec)
     assert [path.name for path in run.files if path.stem.isdigit()] == ["0000.json", "0001.json"]
     invalid = file_of(run)["dataset_statistics"]["invalid_questions"]

@@ -35,9 +35,7 @@ class Vectors(RunningServer):
         self.asked.append(texts)
         self.bodies.append(body)
         self.tenants.add(request.headers.get("X-Tenant", ""))
-        data = [
-            {"index": index, "embedding": _vector(text, self._length)} for index, text in enumerate(texts)
-        ]
+        data = [{"index": index, "embedding": _vector(text, self._length)} for index, text in enumerate(texts)]
         data.reverse()
         return web.json_response({"data": data[self._short :], "usage": {"prompt_tokens": 3}})
 

@@ -188,9 +188,7 @@ def _lines(run: api.Run) -> list[str]:
         ({"judge": "openai-completions/m", "base_url": "http://127.0.0.1:1/v1"}, "cannot do chat"),
     ],
 )
-def test_judge_flags_that_cannot_work_are_refused(
-    tmp_path: Path, options: dict[str, Any], message: str
-) -> None:
+def test_judge_flags_that_cannot_work_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     """The command fails before the first request."""
     talks = Talks(tmp_path)
     with pytest.raises(UsageError, match=message):
@@ -210,9 +208,7 @@ def test_memories_are_compared_by_the_judge(tmp_path: Path) -> None:
     assert comparison.notes == ["not compared: plain precision, of which the new side has no score"]
 
 
-@pytest.mark.parametrize(
-    ("judge", "why"), [(None, "not scored in new"), ("judge", "judged by other expectations")]
-)
+@pytest.mark.parametrize(("judge", "why"), [(None, "not scored in new"), ("judge", "judged by other expectations")])
 def test_runs_with_different_judges_are_compared_without_the_judge(
     tmp_path: Path, server: JudgingServer, judge: str | None, why: str
 ) -> None:

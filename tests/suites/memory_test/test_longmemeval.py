@@ -108,9 +108,9 @@ def test_it_is_asked_after_the_last_message(tmp_path: Path) -> None:
     """The question waits for the last message although its evidence comes earlier."""
     conversation = one(tmp_path, answer_session_ids=["noise_1"])
     for rule in TRIGGERS:
-        assert plan_tests(
-            conversation, ScheduleOptions(trigger=rule, segments=10, final=False, categories=())
-        ) == [ConversationTest(5, 1)]
+        assert plan_tests(conversation, ScheduleOptions(trigger=rule, segments=10, final=False, categories=())) == [
+            ConversationTest(5, 1)
+        ]
 
 
 def test_without_a_mark_the_sessions_of_the_answer_are_the_evidence(tmp_path: Path) -> None:
@@ -180,6 +180,4 @@ def test_lists_of_different_length_are_refused(tmp_path: Path) -> None:
 
 def test_an_entry_without_a_message_is_refused(tmp_path: Path) -> None:
     bad = {**ENTRY, "haystack_sessions": [[], []]}
-    assert problems("longmemeval", tmp_path / "data.json", [bad]) == [
-        "$[0].haystack_sessions: has no message"
-    ]
+    assert problems("longmemeval", tmp_path / "data.json", [bad]) == ["$[0].haystack_sessions: has no message"]

@@ -84,9 +84,7 @@ def items(*sources: str) -> list[list[str]]:
         ),
     ],
 )
-def test_values_are_those_computed_by_hand(
-    hits: list[list[str]], evidence: str, values: dict[str, float]
-) -> None:
+def test_values_are_those_computed_by_hand(hits: list[list[str]], evidence: str, values: dict[str, float]) -> None:
     """--top-k is 3, so recall@5 and recall@10 do not exist."""
     assert retrieval_values(hits, list(evidence), 3) == pytest.approx(values)
 
@@ -178,9 +176,7 @@ def test_the_size_of_a_memory_is_counted_at_the_end(tmp_path: Path) -> None:
 def test_a_memory_that_cannot_list_its_items_keeps_its_scores(tmp_path: Path) -> None:
     talks = Talks(tmp_path)
     path = tmp_path / "own.py"
-    path.write_text(
-        path.read_text().replace("        return self.held\n", "        raise ValueError('no list')\n")
-    )
+    path.write_text(path.read_text().replace("        return self.held\n", "        raise ValueError('no list')\n"))
     run = run_of(talks, memory=[talks.own])
     summary = numbers_of(run)
     assert (summary["counts"]["conversations"], summary["counts"]["failed"]) == (1, 0)

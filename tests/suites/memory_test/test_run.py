@@ -35,9 +35,7 @@ def test_scores_have_their_denominators(tmp_path: Path) -> None:
     """Scores are those of the last test, where each question counts once. Both summaries have the same numbers."""
     run = Talks(tmp_path, talk(), talk(6, "b")).run(segments=2)
     summary = numbers_of(run)
-    metrics = {
-        metric["metric"]: (metric["value"], metric["n"], metric["clusters"]) for metric in summary["metrics"]
-    }
+    metrics = {metric["metric"]: (metric["value"], metric["n"], metric["clusters"]) for metric in summary["metrics"]}
     right = (
         "f1",
         "exact_match",
@@ -98,9 +96,7 @@ def test_a_hanging_memory_fails_after_the_timeout(tmp_path: Path, method: str) -
     code = (tmp_path / "own.py").read_text()
     hanging = f"    def {method}(self, *_):\n        import time\n        time.sleep(600)\n\n"
     (tmp_path / "own.py").write_text(
-        code.replace(f"async def {method}(", f"def other_{method}(").replace(
-            f"def {method}(", f"def other_{method}("
-        )
+        code.replace(f"async def {method}(", f"def other_{method}(").replace(f"def {method}(", f"def other_{method}(")
         + "\n"
         + hanging
     )
@@ -183,9 +179,7 @@ def test_a_changed_reference_scores_again_without_calls(tmp_path: Path) -> None:
     assert {m["metric"]: (m["value"], m["n"]) for m in summary["metrics"]}["abstention"] == (0.0, 1)
 
 
-@pytest.mark.parametrize(
-    ("option", "message"), [("memory", "no memory is named"), ("data", "--data is missing")]
-)
+@pytest.mark.parametrize(("option", "message"), [("memory", "no memory is named"), ("data", "--data is missing")])
 def test_a_run_without_a_memory_or_without_data_is_refused(tmp_path: Path, option: str, message: str) -> None:
     values: dict[str, Any] = Talks(tmp_path).values()
     values.pop(option)
@@ -196,9 +190,7 @@ def test_a_run_without_a_memory_or_without_data_is_refused(tmp_path: Path, optio
 def test_a_bundle_is_one_item_in_the_file(tmp_path: Path) -> None:
     """Evidence recall uses the items behind the text, which the journal has."""
     run = Talks(tmp_path).run(memory=["FUMemory"], segments=2)
-    retrieved = [
-        question["retrieved"] for test in file_of(run)["test_results"] for question in test["questions"]
-    ]
+    retrieved = [question["retrieved"] for test in file_of(run)["test_results"] for question in test["questions"]]
     assert retrieved == [["memgallery:string_bundle"]] * 6
     summary = numbers_of(run)
     assert {metric["metric"]: metric["value"] for metric in summary["metrics"]}["evidence_recall"] == 1.0
@@ -208,9 +200,7 @@ def test_the_summary_says_what_categories_mean(tmp_path: Path) -> None:
     """`category_labels` has the labels. The files keep the numbers of the data."""
     talks = Talks(tmp_path)
     examples = Path(__file__).parents[3] / "examples" / "memory"
-    run = talks.run(
-        dataset="locomo", data=f"{examples}/talks.json", memory=["bm25"], no_answer=True, task_id=["0000"]
-    )
+    run = talks.run(dataset="locomo", data=f"{examples}/talks.json", memory=["bm25"], no_answer=True, task_id=["0000"])
     (path,) = [path for path in run.files if path.name == "summary.json"]
     summary = json.loads(path.read_text())
     assert summary["category_labels"]["5"] == "adversarial"

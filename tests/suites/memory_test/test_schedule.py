@@ -27,9 +27,7 @@ from assay.suites.memory_test.schedule import (
 
 ROOT = Path(__file__).parents[3]
 GOLDEN: dict[str, Any] = json.loads((ROOT / "tests/golden/memory/talks.json").read_text())
-TALKS = {
-    each.sample_id: each for each in find_loader("locomo").conversations(ROOT / "examples/memory/talks.json")
-}
+TALKS = {each.sample_id: each for each in find_loader("locomo").conversations(ROOT / "examples/memory/talks.json")}
 
 
 def packets_of(conversation: Conversation) -> list[Sequence[Message]]:
@@ -64,12 +62,8 @@ def talk(lengths: list[int], places: list[tuple[int, int]], unplaced: int = 0) -
 
     The data begins with `unplaced` questions without evidence.
     """
-    sessions = [
-        ConversationSession.of(number, "", [("A", "x")] * length) for number, length in enumerate(lengths, 1)
-    ]
-    evidence: list[list[str]] = [[] for _ in range(unplaced)] + [
-        [f"D{session}:{number}"] for session, number in places
-    ]
+    sessions = [ConversationSession.of(number, "", [("A", "x")] * length) for number, length in enumerate(lengths, 1)]
+    evidence: list[list[str]] = [[] for _ in range(unplaced)] + [[f"D{session}:{number}"] for session, number in places]
     questions = [
         ConversationQuestion.of(str(index), texts, {"category": index % 3}, source_index=index)
         for index, texts in enumerate(evidence)
@@ -105,19 +99,14 @@ def test_categories_are_matched_as_texts() -> None:
     assert [question.source_index for question in ordered_questions(conversation, ["0", "2"])] == [3, 2, 0]
     assert ordered_questions(conversation, ["9"]) == ()
     assert (
-        plan_tests(
-            conversation, ScheduleOptions(trigger="segments", segments=10, final=True, categories=["9"])
-        )
-        == []
+        plan_tests(conversation, ScheduleOptions(trigger="segments", segments=10, final=True, categories=["9"])) == []
     )
 
 
 def test_an_increment_counts_from_what_was_visible() -> None:
     """Two surplus questions at the first test do not count for the next test."""
     conversation = talk([8], [(1, 1)] * 4 + [(1, 3)] + [(1, 5)] * 3)
-    assert plan_tests(
-        conversation, ScheduleOptions(trigger="increment", segments=4, final=False, categories=[])
-    ) == [
+    assert plan_tests(conversation, ScheduleOptions(trigger="increment", segments=4, final=False, categories=[])) == [
         ConversationTest(2, 4),
         ConversationTest(6, 8),
     ]
@@ -128,9 +117,7 @@ def test_segments_take_one_mark_at_a_packet() -> None:
     conversation = talk([8], [(1, 1)] * 8)
     assert [
         test.after
-        for test in plan_tests(
-            conversation, ScheduleOptions(trigger="segments", segments=4, final=True, categories=[])
-        )
+        for test in plan_tests(conversation, ScheduleOptions(trigger="segments", segments=4, final=True, categories=[]))
     ] == [
         2,
         4,
@@ -144,9 +131,7 @@ def test_marks_are_rounded_half_to_even() -> None:
     five = talk([10], [(1, number) for number in (2, 4, 6, 8, 10)])
     assert [
         test.visible
-        for test in plan_tests(
-            five, ScheduleOptions(trigger="segments", segments=2, final=True, categories=[])
-        )
+        for test in plan_tests(five, ScheduleOptions(trigger="segments", segments=2, final=True, categories=[]))
     ] == [
         2,
         5,
@@ -194,9 +179,7 @@ def test_both_asks_at_the_end_although_nothing_new_is_visible() -> None:
     assert plan_tests(last, ScheduleOptions(ask="both")) == [ConversationTest(8, 1)]
 
 
-@pytest.mark.parametrize(
-    "ask", ["", "sometimes", "every", "every:", "every:0", "every:-3", "every:x", "every:²"]
-)
+@pytest.mark.parametrize("ask", ["", "sometimes", "every", "every:", "every:0", "every:-3", "every:x", "every:²"])
 def test_an_unknown_schedule_is_refused(ask: str) -> None:
     with pytest.raises(UsageError, match=r"Use when-visible, at-end, both, or every:N"):
         ScheduleOptions(ask=ask).check()
@@ -230,15 +213,11 @@ CONVERSATIONS = st.builds(
     st.lists(st.integers(0, 7), min_size=1, max_size=5).filter(any),
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9)), max_size=30),
 )
-HOW = st.builds(
-    ScheduleOptions, trigger=st.sampled_from(TRIGGERS), segments=st.integers(1, 12), final=st.booleans()
-)
+HOW = st.builds(ScheduleOptions, trigger=st.sampled_from(TRIGGERS), segments=st.integers(1, 12), final=st.booleans())
 
 
 @given(CONVERSATIONS, HOW)
-def test_every_test_has_more_messages_than_the_previous_one(
-    conversation: Conversation, how: ScheduleOptions
-) -> None:
+def test_every_test_has_more_messages_than_the_previous_one(conversation: Conversation, how: ScheduleOptions) -> None:
     """Each test comes after more messages than the previous one and asks at least as many questions, at least one."""
     tests = plan_tests(conversation, how)
     assert all(a.after < b.after and a.visible <= b.visible for a, b in pairwise(tests))
@@ -259,19 +238,13 @@ def test_no_question_is_asked_before_its_evidence(conversation: Conversation, ho
 @given(CONVERSATIONS, st.integers(1, 12))
 def test_the_last_test_by_segments_asks_all_questions(conversation: Conversation, segments: int) -> None:
     """The last test asks all questions even without a final test, and there are at most as many tests as segments."""
-    tests = plan_tests(
-        conversation, ScheduleOptions(trigger="segments", segments=segments, final=False, categories=())
-    )
+    tests = plan_tests(conversation, ScheduleOptions(trigger="segments", segments=segments, final=False, categories=()))
     assert len(tests) <= segments
-    assert [test.visible for test in tests[-1:]] == [len(conversation.questions)] * bool(
-        conversation.questions
-    )
+    assert [test.visible for test in tests[-1:]] == [len(conversation.questions)] * bool(conversation.questions)
 
 
 @given(CONVERSATIONS, st.integers(1, 12))
-def test_every_test_by_increment_has_a_segment_of_new_questions(
-    conversation: Conversation, segments: int
-) -> None:
+def test_every_test_by_increment_has_a_segment_of_new_questions(conversation: Conversation, segments: int) -> None:
     """Every test except the final one has a full segment of new questions. The final test asks all questions."""
     least, count = max(1, len(conversation.questions) // segments), len(conversation.questions)
     tests = plan_tests(
@@ -279,9 +252,7 @@ def test_every_test_by_increment_has_a_segment_of_new_questions(
     )
     seen = [0, *(test.visible for test in tests)]
     assert all(b - a >= least for a, b in pairwise(seen))
-    final = plan_tests(
-        conversation, ScheduleOptions(trigger="increment", segments=segments, final=True, categories=())
-    )
+    final = plan_tests(conversation, ScheduleOptions(trigger="increment", segments=segments, final=True, categories=()))
     assert final[: len(tests)] == tests
     assert len(final) - len(tests) == (seen[-1] < count)
     assert [test.visible for test in final[-1:]] == [count] * bool(count)

@@ -60,9 +60,7 @@ def test_required_keys_come_first_then_what_is_there() -> None:
         ("level", 2),
         ("source_index", 14),
     ]
-    bare = QuestionResult(
-        question_index=1, question=ConversationQuestion.of("?", [], {"category": None})
-    ).to_json()
+    bare = QuestionResult(question_index=1, question=ConversationQuestion.of("?", [], {"category": None})).to_json()
     assert list(bare) == ["question_index", "question_text", "predicted_answer", "source_index"]
 
 
@@ -90,9 +88,7 @@ def test_a_reference_of_zero_or_nothing_found_is_not_absent() -> None:
 
 
 def test_more_about_the_experiment_stands_behind_the_formats_own_keys() -> None:
-    info = ExperimentInfo(
-        dataset="locomo", task_id="0001", sample_id="conv-30", memory="bm25", model="openai/x"
-    )
+    info = ExperimentInfo(dataset="locomo", task_id="0001", sample_id="conv-30", memory="bm25", model="openai/x")
     document = Sink(info, {}, "1/4 of total questions").document()
     assert list(document["experiment_info"]) == ["dataset", "task_id", "memory", "model", "sample_id"]
     assert document["test_summary"] == {"total_tests": 0, "test_threshold": "1/4 of total questions"}

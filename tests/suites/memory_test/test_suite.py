@@ -44,9 +44,7 @@ def test_another_wording_is_another_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("limit", "count"), [(None, 3), (2.0, 2), (0.5, 2), (0.1, 1), (9.0, 3)])
-def test_a_limit_is_a_number_or_a_share_of_conversations(
-    tmp_path: Path, limit: float | None, count: int
-) -> None:
+def test_a_limit_is_a_number_or_a_share_of_conversations(tmp_path: Path, limit: float | None, count: int) -> None:
     talks = Talks(tmp_path, *(talk(2, name) for name in "abc"))
     assert built(talks, limit=limit).rows().count == count
 
@@ -65,9 +63,7 @@ def test_an_empty_folder_is_free(tmp_path: Path) -> None:
     assert [path.parent for path in folders.values()] == [tmp_path / "locomo"]
 
 
-def test_a_folder_is_taken_before_its_files_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_is_taken_before_its_files_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that was killed between two files continues in the same folder."""
     talks = Talks(tmp_path, talk(2, "a"), talk(2, "b"))
     write, written = Sink.write, list[Path]()

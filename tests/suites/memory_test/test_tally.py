@@ -41,8 +41,7 @@ def test_a_curve_has_every_conversation_at_each_point() -> None:
     ]
     assert summary["metrics"][0]["value"] == 0.5
     assert [
-        (point["conversations"], point["dialogs_inserted"], point["f1"]["value"])
-        for point in summary["tests"]
+        (point["conversations"], point["dialogs_inserted"], point["f1"]["value"]) for point in summary["tests"]
     ] == [
         (2, 30.0, 0.5),
         (2, 55.0, 1.0),
@@ -58,9 +57,7 @@ def test_headlines_and_categories_are_of_last_tests() -> None:
     )
     summary = tally.summary()
     assert (summary["alias"], summary["reference"]) == ("m (reference)", True)
-    assert [(metric["metric"], metric["value"], metric["n"]) for metric in summary["metrics"]] == [
-        ("f1", 0.25, 2)
-    ]
+    assert [(metric["metric"], metric["value"], metric["n"]) for metric in summary["metrics"]] == [("f1", 0.25, 2)]
     assert {name: metric["f1"]["value"] for name, metric in summary["categories"].items()} == {
         "1": 0.0,
         "x": 0.5,
@@ -152,9 +149,7 @@ def test_the_report_has_the_numbers_of_the_summary() -> None:
 def test_missing_verdicts_are_not_zero() -> None:
     """The value is None with a reason, and missing verdicts are counted."""
     tally = tally_of()
-    unjudged = Score(
-        0, "k", "s", "m", "x@1", "judged", part="1/1", status="not_applicable", value=None, data={}
-    )
+    unjudged = Score(0, "k", "s", "m", "x@1", "judged", part="1/1", status="not_applicable", value=None, data={})
     tally.add_conversation(0, [2], [], [unjudged])
     (metric,) = tally.entry("judged", {}, []).metrics
     assert (metric.value, metric.denominator, metric.left_out) == (None, 0, {"not_judged": 1})

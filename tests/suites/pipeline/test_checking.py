@@ -32,16 +32,10 @@ def test_a_pipeline_is_known_by_its_steps(lab: PipelineLab, name: str, text: str
     assert is_pipeline(lab.folder / "absent.yaml") is False
 
 
-def test_a_testset_is_checked_against_its_pipeline(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_testset_is_checked_against_its_pipeline(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     """Unknown steps are warnings, by id or by output key; the exit code is 0."""
     lab.pipeline(says("one", output_key="first"))
-    lab.tests(
-        case(
-            "a", step_inputs={"one": {}, "first": {}, "two": {"x": 1}}, intermediate_expectations={"three": 1}
-        )
-    )
+    lab.tests(case("a", step_inputs={"one": {}, "first": {}, "two": {"x": 1}}, intermediate_expectations={"three": 1}))
     result = PipelineSuite.check(lab.folder / "tests.jsonl", lab.folder / "p.yaml")
     warned = [problem.message for problem in result if problem.level == "warning"]
     assert len(warned) == 2
@@ -93,9 +87,7 @@ def test_a_testset_of_an_agent_without_ids_gets_one_warning(lab: PipelineLab) ->
     lab.write(str(path), '{"text": "a"}\n{"text": "b"}\n{"id": 2, "text": "c"}\n')
     warning, error = [problem for problem in PipelineSuite.check(path) if problem.level != "advice"]
     assert warning.level == "warning"
-    assert str(warning).startswith(
-        f"{path}:1: the id is missing, here and in 1 more; the line number is used"
-    )
+    assert str(warning).startswith(f"{path}:1: the id is missing, here and in 1 more; the line number is used")
     assert str(error) == f"{path}:3 $.id: duplicate id '2', first used on line 2"
 
 

@@ -65,9 +65,7 @@ def test_a_syntax_error_names_the_line_of_the_file(lab: PipelineLab, step: str, 
 
 
 def test_code_of_a_variant_has_no_line_of_the_step_that_it_replaces(lab: PipelineLab) -> None:
-    variant = (
-        "variants:\n  v:\n    overrides:\n      one: {code: \"def main(inputs):\\n  return {}['gone']\"}\n"
-    )
+    variant = "variants:\n  v:\n    overrides:\n      one: {code: \"def main(inputs):\\n  return {}['gone']\"}\n"
     lab.write("p.yaml", HEAD + block(PYTHON) + variant)
     row = lab.run(variant=["v"]).row
     assert row["steps"]["one"]["error"].startswith("p.yaml:5, line 2: KeyError: 'gone'")

@@ -29,9 +29,7 @@ def aggregate(items):
 def example(capsys: pytest.CaptureFixture[str], name: str, *flags: str) -> CommandResult:
     """`assay pipeline examples/pipeline/NAME.yaml --model script/…/NAME.jsonl`, and perhaps more."""
     model = f"script/{EXAMPLES}/replies/{name}.jsonl"
-    return typed(
-        capsys, "pipeline", f"{EXAMPLES}/{name}.yaml", "--model", model, "--output-dir", "out", *flags
-    )
+    return typed(capsys, "pipeline", f"{EXAMPLES}/{name}.yaml", "--model", model, "--output-dir", "out", *flags)
 
 
 def rows(name: str) -> list[dict[str, Any]]:
@@ -62,9 +60,7 @@ def test_the_v1_example_and_its_v2_form_send_the_same_requests(
     assert (one["inputs"], one["outputs"], one["checks"]) == (two["inputs"], two["outputs"], two["checks"])
 
 
-def test_the_steps_in_a_row_pass_in_both_variants(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_steps_in_a_row_pass_in_both_variants(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     """Example 2, with its intermediate expectations."""
     done = example(capsys, "sentiment", "--variant", "all")
     assert done.code == 0, done.err
@@ -129,17 +125,13 @@ def test_code_of_a_testset_is_refused_before_anything_is_written(
     assert not Path("out").exists()
 
 
-def test_code_that_calls_an_undefined_name_fails_its_step(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_code_that_calls_an_undefined_name_fails_its_step(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     """Example 4 with the flag: errored at that step, with the reason; the steps before it are checked."""
     done = example(capsys, "feedback", "--allow-code")
     assert done.code == 1
     (row,) = rows("feedback")
     assert row["result"] == "errored"
-    assert row["reason"].startswith(
-        "step aggregate_insights: the test's code, line 1: NameError: name 'analyze'"
-    )
+    assert row["reason"].startswith("step aggregate_insights: the test's code, line 1: NameError: name 'analyze'")
     assert row["first_wrong"]["step"] == "aggregate_insights"
     passed = {check["step"] for check in row["checks"] if check["passed"]}
     assert passed == {"preprocess_batch", "analyze_sentiment"}
@@ -148,9 +140,7 @@ def test_code_that_calls_an_undefined_name_fails_its_step(
     assert "NameError" in done.out
 
 
-def test_good_code_of_a_testset_passes_in_the_sandbox(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_good_code_of_a_testset_passes_in_the_sandbox(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     """Example 4 with code that works."""
     (test,) = TestsetLoader.load_testset(EXAMPLES / "testsets/integration/pipeline_full_features.jsonl")
     record = test.to_dict()

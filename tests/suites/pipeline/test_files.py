@@ -52,9 +52,7 @@ def test_a_record_has_all_keys_in_a_fixed_order(lab: PipelineLab) -> None:
 def test_the_table_has_variants_side_by_side_and_no_formulas(lab: PipelineLab) -> None:
     """A cell that a spreadsheet would compute is quoted; values other than text are JSON."""
     variants = {"v": {"overrides": {"one": {"template": "say +x", "output_parser": "text"}}}}
-    lab.pipeline(
-        says("one", output_parser="json"), variants=variants, outputs=[{"key": "out", "from": "one"}]
-    )
+    lab.pipeline(says("one", output_parser="json"), variants=variants, outputs=[{"key": "out", "from": "one"}])
     lab.tests(
         case("=1+1", inputs={"text": '["@x", -5]'}, tags=["+a", "b"], expected_outputs={"out": ["@x", -5]}),
         case("-x", inputs={"text": '"=cmd()"'}),
@@ -221,9 +219,7 @@ def test_an_edited_rule_or_label_of_the_pipeline_is_scored_without_requests(lab:
         ([{"kind": "max_chars", "value": 2}], 1),
         ([{"kind": "max_chars", "value": 9}], 0),
     ):
-        lab.pipeline(
-            says("one"), outputs=[{"key": "one", "label": str(rules), "rules": rules}], name="p.yaml"
-        )
+        lab.pipeline(says("one"), outputs=[{"key": "one", "label": str(rules), "rules": rules}], name="p.yaml")
         assert lab.run().code == code
     assert (spent(lab), runs(lab)) == (1, 1)
 

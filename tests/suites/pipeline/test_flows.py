@@ -78,9 +78,7 @@ def test_a_flow_may_contain_jinja_conditions(lab: PipelineLab) -> None:
 
 def test_agent_yaml_may_name_the_file_of_a_flow(lab: PipelineLab) -> None:
     """`flows: [{name, file}]`."""
-    lab.write(
-        "agents/clerk/agent.yaml", as_yaml({"id": "clerk", "flows": [{"name": "v1", "file": "first.yaml"}]})
-    )
+    lab.write("agents/clerk/agent.yaml", as_yaml({"id": "clerk", "flows": [{"name": "v1", "file": "first.yaml"}]}))
     flow(lab, "first", user_template="say first")
     flow(lab, "v2", user_template="say second")
     for name, message in (("v1", "first"), ("v2", "second")):
@@ -119,9 +117,7 @@ def test_a_variant_takes_another_flow_or_model(lab: PipelineLab) -> None:
         (uses("empty"), "prompts/empty.yaml:1: a flow needs a user_template"),
     ],
 )
-def test_a_missing_flow_is_reported_with_its_place(
-    lab: PipelineLab, step: dict[str, object], why: str
-) -> None:
+def test_a_missing_flow_is_reported_with_its_place(lab: PipelineLab, step: dict[str, object], why: str) -> None:
     """The line of the pipeline, and the file that was looked for."""
     flow(lab, "empty", description="nothing")
     lab.pipeline(step)

@@ -94,9 +94,7 @@ def test_a_failure_names_file_line_and_what_the_code_printed(lab: PipelineLab) -
     lab.pipeline(javascript("one", "function main(x) {\n  console.log('got', x.text)\n  return x.no.way\n}"))
     row = lab.run().row
     assert row["steps"]["one"]["error"] == (
-        "p.yaml:6, line 3: TypeError: cannot read property 'way' of undefined\n"
-        "  return x.no.way\n"
-        "it printed: got hello"
+        "p.yaml:6, line 3: TypeError: cannot read property 'way' of undefined\n  return x.no.way\nit printed: got hello"
     )
 
 
@@ -119,9 +117,7 @@ def test_check_and_run_find_wrong_javascript_before_the_first_call(lab: Pipeline
         javascript("two", "let a = 1\nlet b = ;", env_vars={"A": "1"}),
         {"id": "three", "type": "code", "language": "typescript", "code": "x"},
     )
-    problems = [
-        str(problem).replace(f"{lab.folder}/", "") for problem in PipelineSuite.check(lab.folder / "p.yaml")
-    ]
+    problems = [str(problem).replace(f"{lab.folder}/", "") for problem in PipelineSuite.check(lab.folder / "p.yaml")]
     assert problems == [
         "p.yaml:12: steps.1.env_vars: they are not passed on; JavaScript has no environment",
         "p.yaml:9: steps.1.code: line 2: it is not JavaScript: unexpected token in expression: ';'",
@@ -180,9 +176,7 @@ def with_code(code: str, step: str = "one", **more: Any) -> dict[str, Any]:
 def test_javascript_of_a_testset_is_refused_without_the_flag(lab: PipelineLab) -> None:
     lab.pipeline(computes("one", "1"))
     lab.tests(with_code("module.exports = () => 2", language="javascript"))
-    with pytest.raises(
-        InputError, match=r"step_inputs\.one\.code is code; code in a testset needs --allow-code"
-    ):
+    with pytest.raises(InputError, match=r"step_inputs\.one\.code is code; code in a testset needs --allow-code"):
         lab.run()
 
 

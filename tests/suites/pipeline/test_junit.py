@@ -35,15 +35,10 @@ def _written(folder: Path) -> ET.Element:
 
 
 @pytest.mark.parametrize("piece", [3, 1 << 16])
-def test_each_suite_has_its_own_cases_in_order(
-    piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_suite_has_its_own_cases_in_order(piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Suites are ordered by variant, then by testset, however small the copied pieces are."""
     monkeypatch.setattr(result_files, "_COPY_BYTES", piece)
-    result = {
-        suite.get("name"): [case.get("name") for case in suite]
-        for suite in _written(tmp_path).iter("testsuite")
-    }
+    result = {suite.get("name"): [case.get("name") for case in suite] for suite in _written(tmp_path).iter("testsuite")}
     assert result == {
         f"{set_} ({variant})": [f"{set_}-{variant}-{number}" for number in range(3)]
         for variant in VARIANTS

@@ -59,16 +59,12 @@ def test_the_notice_is_printed_in_a_run(lab: PipelineLab) -> None:
 
 def test_each_model_gets_its_own_calls(lab: PipelineLab) -> None:
     """The main model, a second name at the same endpoint, and another provider."""
-    lab.pipeline(
-        says("main", "m"), says("named", "n", model="small"), says("own", "o", model="python/model.py:answer")
-    )
+    lab.pipeline(says("main", "m"), says("named", "n", model="small"), says("own", "o", model="python/model.py:answer"))
 
     async def run() -> tuple[list[tuple[str, str]], PipelineResult]:
         async with Endpoint() as endpoint:
             ran = PipelineResult(await assay.arun(lab.spec(model="openai/big", base_url=endpoint.url)))
-            return sorted(
-                (one.body["model"], one.body["messages"][0]["content"]) for one in endpoint.asked
-            ), ran
+            return sorted((one.body["model"], one.body["messages"][0]["content"]) for one in endpoint.asked), ran
 
     asked, ran = asyncio.run(run())
     assert asked == [("big", "say m"), ("small", "say n")]

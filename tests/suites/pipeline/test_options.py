@@ -65,9 +65,7 @@ def test_the_table_names_every_option() -> None:
 
 
 @pytest.mark.parametrize("option", TABLE)
-def test_changing_an_option_does_what_the_table_says(
-    option: str, base: dict[str, Any], server: LoopbackServer
-) -> None:
+def test_changing_an_option_does_what_the_table_says(option: str, base: dict[str, Any], server: LoopbackServer) -> None:
     """An option that can change a reply starts a new run; a permission shows the finished one."""
     if option in ("agent", "flows"):
         # They take the place of a pipeline.

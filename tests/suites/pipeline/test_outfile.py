@@ -29,9 +29,7 @@ def test_an_input_or_any_other_file_is_never_overwritten(files: Path, capsys: Ca
     assert not (files / "out").exists()
 
 
-def test_an_earlier_file_of_results_is_replaced_and_an_empty_one_filled(
-    files: Path, capsys: Captured
-) -> None:
+def test_an_earlier_file_of_results_is_replaced_and_an_empty_one_filled(files: Path, capsys: Captured) -> None:
     prompt_lab = "\ufeffid,variant,overall_score,must_have_pass\nold,baseline,9,1\n"
     (files / "eval.csv").write_text(prompt_lab, encoding="utf-8")
     (files / "compared.csv").write_text("id,must_have__a,must_have__b\nold,1,0\n")

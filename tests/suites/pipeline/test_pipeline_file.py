@@ -253,9 +253,7 @@ def test_a_file_that_is_no_pipeline_says_what_is_missing(lab: PipelineLab, text:
         ([says("a", output_key="c"), says("b", output_key="c")], "another step has the id or output_key 'c'"),
     ],
 )
-def test_ids_and_output_keys_are_valid_and_unique(
-    lab: PipelineLab, steps: list[dict[str, object]], why: str
-) -> None:
+def test_ids_and_output_keys_are_valid_and_unique(lab: PipelineLab, steps: list[dict[str, object]], why: str) -> None:
     """Both can be sources."""
     lab.pipeline(*steps)
     problems = PipelineSuite.check(lab.folder / "p.yaml")
@@ -273,9 +271,7 @@ def test_an_unknown_evaluation_target_is_reported_with_other_mistakes(lab: Pipel
 
 def test_an_id_that_is_too_long_for_a_folder_is_refused_before_the_first_request(lab: PipelineLab) -> None:
     lab.pipeline(says("one"), id="p" * 256)
-    with pytest.raises(
-        InputError, match="the results folder has this name, which may have 255 bytes at most"
-    ):
+    with pytest.raises(InputError, match="the results folder has this name, which may have 255 bytes at most"):
         assay.run(lab.spec())
     lab.pipeline(says("one"), id="p" * 255)
     assert lab.run().code == 0

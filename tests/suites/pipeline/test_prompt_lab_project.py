@@ -42,10 +42,7 @@ def table(path: str) -> list[dict[str, str]]:
 
 def verdicts(name: str) -> list[tuple[str, Any, str]]:
     """Variant, id and verdict of the newest results."""
-    return [
-        (row["variant"], row["id"], row["result"])
-        for row in read_lines(Path("results") / name / "results.jsonl")
-    ]
+    return [(row["variant"], row["id"], row["result"]) for row in read_lines(Path("results") / name / "results.jsonl")]
 
 
 def test_every_command_of_the_readme_runs(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,9 +54,7 @@ def test_every_command_of_the_readme_runs(project: Path, capsys: pytest.CaptureF
         assert done.code == 0, done.out + done.err
     for digest in ("review_digest", "review_digest_js"):
         assert verdicts(digest) == [("baseline", "three_reviews", "passed")]
-    assert verdicts("mood_reader") == [
-        (flow, line, "passed") for line in (1, 2, 3) for flow in ("mood_v1", "mood_v2")
-    ]
+    assert verdicts("mood_reader") == [(flow, line, "passed") for line in (1, 2, 3) for flow in ("mood_v1", "mood_v2")]
 
 
 def test_a_pipeline_is_found_by_its_id(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -176,9 +176,7 @@ def test_a_condition_may_choose_the_variant(lab: PipelineLab) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "condition", ["__import__('os').system('x')", "level >", "open('x')", "a.__class__()"]
-)
+@pytest.mark.parametrize("condition", ["__import__('os').system('x')", "level >", "open('x')", "a.__class__()"])
 def test_an_invalid_condition_is_refused_before_the_run(lab: PipelineLab, condition: str) -> None:
     """With the line of the test."""
     lab.pipeline(says("one"))

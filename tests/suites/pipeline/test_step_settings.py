@@ -37,9 +37,7 @@ def test_a_test_switches_the_model_and_the_parameters_of_a_step(lab: PipelineLab
             inputs={"text": "2"},
             step_inputs={"a": {"model": "advanced", "temperature": 1, "max_tokens": 9, "stop": "END"}},
         ),
-        case(
-            "3", inputs={"text": "3"}, step_inputs={"reply": {"model_override": "org/other", "top_p": None}}
-        ),
+        case("3", inputs={"text": "3"}, step_inputs={"reply": {"model_override": "org/other", "top_p": None}}),
         case("4", inputs={"text": "4"}, step_inputs={"a": {"params": {"top_k": 4}, "top_p": 0.1}}),
     )
     keys = ("model", "temperature", "top_p", "max_tokens", "stop", "top_k")
@@ -70,9 +68,7 @@ def test_parameters_of_the_command_line_win(lab: PipelineLab) -> None:
     ],
     ids=["template", "system", "defaults", "mapping", "inputs"],
 )
-def test_a_name_that_the_prompt_or_the_pipeline_reads_stays_a_value(
-    lab: PipelineLab, keys: dict[str, Any]
-) -> None:
+def test_a_name_that_the_prompt_or_the_pipeline_reads_stays_a_value(lab: PipelineLab, keys: dict[str, Any]) -> None:
     """The model of the step does not change, and the value may have any type."""
     lab.pipeline(**{"steps": [], **keys})
     lab.tests(
@@ -156,9 +152,7 @@ def test_another_model_of_a_test_is_another_run(lab: PipelineLab) -> None:
     assert results[0].run.folder == results[2].run.folder != results[1].run.folder
 
 
-def test_the_plan_counts_the_calls_of_each_model(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_plan_counts_the_calls_of_each_model(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     """`--dry-run` lists the models that tests name, with the limits that tests set."""
     lab.pipeline(says("a", params={"max_tokens": 5}))
     other = lab.script({"text": "1"}, name="one.jsonl")
@@ -172,9 +166,7 @@ def test_the_plan_counts_the_calls_of_each_model(
     ]
 
 
-def test_check_finds_wrong_settings_beside_the_pipeline(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_finds_wrong_settings_beside_the_pipeline(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a run."""
     lab.pipeline(says("a"))
     lab.tests(case("1", step_inputs={"a": {"temperature": "hot"}}))

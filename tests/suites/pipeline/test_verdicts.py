@@ -74,9 +74,7 @@ def test_every_verdict_has_its_count_and_its_place_in_the_rate(lab: PipelineLab)
         ([case("a", expected_outputs={"one": "judge:x"}), case("b", expected_outputs={"one": "bye"})], 1),
     ],
 )
-def test_the_exit_code_is_that_of_the_worst_result(
-    lab: PipelineLab, tests: list[dict[str, Any]], code: int
-) -> None:
+def test_the_exit_code_is_that_of_the_worst_result(lab: PipelineLab, tests: list[dict[str, Any]], code: int) -> None:
     """0 fine, 1 a check failed or no verdict is readable, 4 some verdict is unreadable; the same when a finished run is shown."""
     lab.pipeline(says("one"))
     lab.tests(*tests)
@@ -90,9 +88,7 @@ def test_the_exit_code_is_that_of_the_worst_result(
     ("reply", "result", "reason"),
     [(YES, "passed", ""), (NO, "failed", "too long"), (ODD, "invalid", "no verdict: ")],
 )
-def test_a_judge_passes_fails_or_is_not_understood(
-    lab: PipelineLab, reply: str, result: str, reason: str
-) -> None:
+def test_a_judge_passes_fails_or_is_not_understood(lab: PipelineLab, reply: str, result: str, reason: str) -> None:
     """An unreadable verdict is neither, and keeps its reason."""
     lab.pipeline(says("one"))
     lab.tests(case(expected_outputs={"one": "judge:is short"}))
@@ -170,9 +166,7 @@ def test_a_reference_may_be_any_json(lab: PipelineLab) -> None:
 
 def test_a_missing_output_needs_no_judge(lab: PipelineLab) -> None:
     """It fails with the reason of its step, without a call."""
-    lab.pipeline(
-        says("bad", "x", output_parser="number", required=False), says("one"), evaluation_target="bad"
-    )
+    lab.pipeline(says("bad", "x", output_parser="number", required=False), says("one"), evaluation_target="bad")
     lab.tests({"id": "a", "text": "hello", "expected": "A greeting"})
     ran = lab.run(judge=lab.script({"text": YES}))
     assert ran.row["result"] == "failed"
@@ -258,9 +252,7 @@ def test_intermediate_expectations_count_only_where_they_are_switched_on(lab: Pi
         "wrong": "failed",
         "nobody": "failed",
     }
-    assert ran.rows[3]["first_wrong"]["step"] == "one", (
-        "in the order of the pipeline, not of the expectations"
-    )
+    assert ran.rows[3]["first_wrong"]["step"] == "one", "in the order of the pipeline, not of the expectations"
     assert "the pipeline has no step 'three'; it has: one, two" in ran.rows[4]["reason"]
 
 

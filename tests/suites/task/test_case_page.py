@@ -33,9 +33,7 @@ def test_a_text_is_split_at_the_delimiter_and_the_pieces_are_the_prompt() -> Non
 
 def test_a_fixed_description_with_delimiters_of_its_own_comes_first() -> None:
     description = "Answer.\n\nBe brief.\n\n"
-    found = pieces(
-        request(f"You are kind.\n\n{description}{PROMPT}"), "You are kind.", description=description
-    )
+    found = pieces(request(f"You are kind.\n\n{description}{PROMPT}"), "You are kind.", description=description)
     assert found[0] == (0, f"You are kind.\n\n{description}")
     assert [number for number, _ in found] == [0, 1, 2, 0]
 
@@ -83,9 +81,7 @@ def choice(calls: list[Call], logprobs: list[float], *metrics: str, expected: An
     data: Any = {"filtered": [[logprob, False] for logprob in logprobs]}
     scores = []
     for metric in metrics:
-        scores.append(
-            Score(0, "key", "set", "m", "s@1", metric, "none", value=0.0, data=data, expected=expected)
-        )
+        scores.append(Score(0, "key", "set", "m", "s@1", metric, "none", value=0.0, data=data, expected=expected))
         data = expected = None
     return CaseView(End(0, "key", "set", "m", ASK, 1, "ok", []), [], scores, calls)
 

@@ -21,9 +21,7 @@ from support.lab import Lab, docs_of
 BASE = "doc_to_text: '{{q}}'\ndoc_to_target: '{{a}}'\ndataset_path: json\ntest_split: test\n"
 _opened: list[str] = []
 _watching: list[bool] = []
-sys.addaudithook(
-    lambda event, values: _opened.append(str(values[0])) if event == "open" and _watching else None
-)
+sys.addaudithook(lambda event, values: _opened.append(str(values[0])) if event == "open" and _watching else None)
 
 
 @contextmanager
@@ -216,9 +214,7 @@ def test_the_users_folder_wins_over_the_package(lab: Lab, monkeypatch: pytest.Mo
     assert lab.run("named").results["named"]["alias"] == "theirs"
 
 
-def test_a_duplicate_name_in_the_package_uses_the_first_file(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_duplicate_name_in_the_package_uses_the_first_file(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Users cannot rename files of a package."""
     tasks = package(lab, monkeypatch)
     written(lab, f"{tasks}/b.yaml", "task: named\ntask_alias: second")
@@ -302,9 +298,7 @@ def test_searching_files_that_include_themselves_ends(lab: Lab) -> None:
 def test_a_class_task_is_named_and_refused(lab: Lab) -> None:
     """A task that is a Python class is found by name and refused with its line."""
     lab.write("tasks/a.yaml", "task: a\nclass: !function task.Squad\n")
-    with pytest.raises(
-        InputError, match=r"a.yaml:2 class: tasks written as a Python class are not supported"
-    ):
+    with pytest.raises(InputError, match=r"a.yaml:2 class: tasks written as a Python class are not supported"):
         lab.run("a", include_path=["tasks"])
 
 

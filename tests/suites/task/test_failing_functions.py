@@ -45,9 +45,7 @@ def renamed(value: Any) -> Any:
 @pytest.mark.parametrize("place", PLACES)
 def test_a_missing_module_is_an_error_before_the_first_request(lab: Lab, place: str) -> None:
     """The message has the file that was looked for."""
-    match = (
-        r"t.yaml:\d+ [^ ]*: !function nowhere_at_all.broken: there is no file nowhere_at_all.py and no module"
-    )
+    match = r"t.yaml:\d+ [^ ]*: !function nowhere_at_all.broken: there is no file nowhere_at_all.py and no module"
     refused(lab, match, **renamed(PLACES[place]))
 
 
@@ -70,9 +68,7 @@ def test_a_module_that_raises_is_an_error_before_the_first_request(lab: Lab, pla
     )
 
 
-@pytest.mark.parametrize(
-    "place", ["doc_to_text", "doc_to_target", "process_docs", "samples", "custom_dataset"]
-)
+@pytest.mark.parametrize("place", ["doc_to_text", "doc_to_target", "process_docs", "samples", "custom_dataset"])
 def test_a_function_that_raises_on_the_first_document_is_an_error_before_the_first_request(
     lab: Lab, place: str
 ) -> None:

@@ -215,9 +215,7 @@ def test_gen_prefix_comes_before_every_answer(lab: Lab) -> None:
     fewshot: dict[str, Any] = {"sampler": "first_n", "samples": OTHERS}
     lab.task(docs=DOCS, num_fewshot=1, gen_prefix="Answer:", fewshot_config=fewshot)
     assert lab.run().prompts()[0] == "o1 Answer: 1\n\ne1 Answer:"
-    lab.task(
-        docs=DOCS, num_fewshot=1, gen_prefix="Answer:", fewshot_config=fewshot | {"gen_prefix": "{{q}}>"}
-    )
+    lab.task(docs=DOCS, num_fewshot=1, gen_prefix="Answer:", fewshot_config=fewshot | {"gen_prefix": "{{q}}>"})
     assert lab.run().prompts()[0] == "o1 o1> 1\n\ne1 Answer:"
 
 

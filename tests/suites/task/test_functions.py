@@ -23,9 +23,7 @@ from support.lab import FOUR, Fn, Lab, docs_of
 @pytest.mark.parametrize("place", ["evaluated", "examples"])
 def test_documents_that_differ_in_every_start_are_refused(lab: Lab, place: str) -> None:
     """An interrupted run stops if process_docs returns other documents."""
-    lab.write(
-        "utils.py", "import os\n\ndef any(data):\n    return data.map(lambda d: {'x': os.urandom(9).hex()})\n"
-    )
+    lab.write("utils.py", "import os\n\ndef any(data):\n    return data.map(lambda d: {'x': os.urandom(9).hex()})\n")
     own = {"process_docs": Fn("utils.any")}
     shown = {"num_fewshot": 1, "fewshot_config": {"split": "test", **own}}
     lab.task(docs=FOUR, **(own if place == "evaluated" else shown))
@@ -33,9 +31,7 @@ def test_documents_that_differ_in_every_start_are_refused(lab: Lab, place: str) 
     assert assay.run(spec).exit_code == 3
     (calls,) = Path("out").glob("assay/*/calls.jsonl")
     before = calls.read_bytes()
-    with pytest.raises(
-        UsageError, match=r"process_docs: it returns different documents than when this run started"
-    ):
+    with pytest.raises(UsageError, match=r"process_docs: it returns different documents than when this run started"):
         lab.run()
     assert calls.read_bytes() == before
 
@@ -159,9 +155,7 @@ def test_custom_dataset_makes_the_splits(lab: Lab) -> None:
         "    return {'test': [{'q': word, 'a': word} for word in words], 'train': []}\n",
     )
     metadata = {"own": "o", "version": 1}
-    lab.task(
-        custom_dataset=Fn("utils.make"), dataset_path=None, dataset_kwargs={"size": 3}, metadata=metadata
-    )
+    lab.task(custom_dataset=Fn("utils.make"), dataset_path=None, dataset_kwargs={"size": 3}, metadata=metadata)
     result = lab.run(metadata={"given": "g"})
     assert result.prompts() == ["o", "g", "3"]
     assert result.file["configs"]["t"]["metadata"]["given"] == "g"
@@ -187,9 +181,7 @@ def test_process_results_may_return_other_metrics_than_declared(lab: Lab) -> Non
         "    if doc['q'] != '4':\n        found['big'] = 10 ** 20\n"
         "    return found\n",
     )
-    lab.task(
-        docs=FOUR, process_results=Fn("utils.grade"), metric_list=[{"metric": "right"}], doc_to_target=None
-    )
+    lab.task(docs=FOUR, process_results=Fn("utils.grade"), metric_list=[{"metric": "right"}], doc_to_target=None)
     result = lab.run()
     assert result.results["t"]["right,none"] == 0.75
     assert result.results["t"]["length,none"] == 1.0
@@ -326,9 +318,7 @@ def test_a_filter_may_be_a_class(lab: Lab) -> None:
 
 def test_results_contain_the_source_of_functions(lab: Lab) -> None:
     """Inside filter_list only the name, as in the harness."""
-    lab.write(
-        "utils.py", "def text(doc):\n    return doc['q']\n\n\ndef mine(resps, docs):\n    return resps\n"
-    )
+    lab.write("utils.py", "def text(doc):\n    return doc['q']\n\n\ndef mine(resps, docs):\n    return resps\n")
     chain = [{"function": "custom", "filter_fn": Fn("utils.mine")}, {"function": "take_first"}]
     lab.task(docs=FOUR, doc_to_text=Fn("utils.text"), filter_list=[{"name": "f", "filter": chain}])
     config = lab.run().file["configs"]["t"]
@@ -441,9 +431,7 @@ def test_a_filter_that_the_tasks_python_registers_is_known_by_its_name(
         ("no_such_package", "If 'no_such_package' is a package, install it into the environment of assay"),
     ],
 )
-def test_python_that_needs_a_missing_package_says_what_to_install(
-    registering: Lab, package: str, advice: str
-) -> None:
+def test_python_that_needs_a_missing_package_says_what_to_install(registering: Lab, package: str, advice: str) -> None:
     if find_spec(package) is not None:
         pytest.skip(f"{package} is installed")
     registering.write("utils.py", UTILS.replace("lm_eval", package))

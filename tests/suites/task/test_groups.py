@@ -256,9 +256,7 @@ def test_a_problem_of_a_task_inside_a_group_points_into_the_groups_file(pair: La
 def test_an_unknown_member_is_reported_with_its_line(pair: Lab) -> None:
     """And with similar names."""
     pair.write("tasks/g.yaml", "group: g\ntask:\n  - two\n  - tree\n")
-    with pytest.raises(
-        InputError, match=r"g.yaml:4 task: there is no task named 'tree'; did you mean 'three'"
-    ):
+    with pytest.raises(InputError, match=r"g.yaml:4 task: there is no task named 'tree'; did you mean 'three'"):
         run(pair)
 
 
@@ -266,18 +264,14 @@ def test_an_unknown_member_is_reported_with_its_line(pair: Lab) -> None:
 def test_a_member_of_another_shape_is_refused(pair: Lab, member: Any) -> None:
     """A name or a mapping with `task` or `group`."""
     pair.group("tasks/g.yaml", task=["two", member])
-    with pytest.raises(
-        InputError, match=r"g.yaml:\d task: expected a name, or a mapping with 'task' or 'group'"
-    ):
+    with pytest.raises(InputError, match=r"g.yaml:\d task: expected a name, or a mapping with 'task' or 'group'"):
         run(pair)
 
 
 def test_a_group_that_contains_itself_is_refused(pair: Lab) -> None:
     """The message lists the files of the cycle."""
     pair.group("tasks/g.yaml", task=["two", "g"])
-    with pytest.raises(
-        InputError, match=r"g.yaml:2 task: this group contains itself: tasks/g.yaml in tasks/g"
-    ):
+    with pytest.raises(InputError, match=r"g.yaml:2 task: this group contains itself: tasks/g.yaml in tasks/g"):
         run(pair)
 
 
@@ -419,9 +413,7 @@ def test_a_group_without_a_right_answer_has_an_interval_with_a_width(lab: Lab) -
 
 
 def test_a_group_without_a_score_has_the_errors_of_its_own_tasks(lab: Lab) -> None:
-    code = "".join(
-        f"def {name}(doc, replies):\n    raise ValueError('{name}')\n" for name in ("one", "other")
-    )
+    code = "".join(f"def {name}(doc, replies):\n    raise ValueError('{name}')\n" for name in ("one", "other"))
     lab.write("tasks/fails.py", code)
     for name in ("one", "other"):
         lab.task(f"tasks/{name}.yaml", TWO, process_results=Fn(f"fails.{name}"))

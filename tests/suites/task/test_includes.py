@@ -42,9 +42,7 @@ def test_of_several_includes_the_later_wins(base: Lab) -> None:
 
 def test_mappings_are_replaced_whole(base: Lab) -> None:
     """`generation_kwargs` of the file are all there are."""
-    base.write(
-        "more.yaml", "include: base.yaml\ngeneration_kwargs: {until: [a], temperature: 1, top_p: 0.5}\n"
-    )
+    base.write("more.yaml", "include: base.yaml\ngeneration_kwargs: {until: [a], temperature: 1, top_p: 0.5}\n")
     base.write("t.yaml", "include: more.yaml\ntask: t\ngeneration_kwargs: {until: [b]}\n")
     assert base.run().rows()[0]["arguments"]["gen_args_0"]["arg_1"] == {"until": ["b"]}
 
@@ -98,9 +96,7 @@ def test_a_problem_points_to_the_file_that_has_the_key(base: Lab) -> None:
         base.run()
     repeats, listed, shots = sorted(str(problem) for problem in caught.value.problems)
     assert repeats == "more.yaml:3 repeats: expected at least 1, found 0"
-    assert listed.startswith(
-        "more.yaml:4 metric_lists: there is no task key named 'metric_lists'; did you mean"
-    )
+    assert listed.startswith("more.yaml:4 metric_lists: there is no task key named 'metric_lists'; did you mean")
     assert shots == "t.yaml:3 num_fewshot: expected a whole number, found 'many'"
 
 

@@ -110,9 +110,7 @@ def test_the_judge_sees_the_question_without_examples(lab: Lab, server: JudgingS
     )
     for chat in (False, True):
         lab.run(**at(server, concurrency=1, apply_chat_template=chat))
-        assert [body["messages"][0]["content"].startswith("Be brief.") for body in server.bodies[:1]] == [
-            True
-        ]
+        assert [body["messages"][0]["content"].startswith("Be brief.") for body in server.bodies[:1]] == [True]
         assert server.questions == [
             AnswerQuestion("say 5", "5", "5"),
             AnswerQuestion("say nothing", "5", "say nothing"),
@@ -317,10 +315,7 @@ def test_runs_are_compared_by_the_judge(lab: Lab) -> None:
     """With the answers that the judge read."""
     lab.task(docs=FOUR)
     lab.write("other.py", "async def silent(prompt, params):\n    return 'no idea'\n")
-    runs = [
-        lab.run(judge="offline", model=model).run
-        for model in ("python/model.py:echo", "python/other.py:silent")
-    ]
+    runs = [lab.run(judge="offline", model=model).run for model in ("python/model.py:echo", "python/other.py:silent")]
     (result,) = api.compare([str(Path(run.folder)) for run in runs]).comparisons
     (row,) = [row for row in result.rows if row.metric == "judge"]
     assert (row.n, row.base, row.new) == (4, 0.75, 0.0)
@@ -337,9 +332,7 @@ def test_a_judge_without_a_provider_is_an_openai_model(lab: Lab, server: Judging
     assert (second.run.summary.scorers, len(server.questions)) == (first.run.summary.scorers, 4)
 
 
-def test_a_judge_at_an_endpoint_of_its_own(
-    lab: Lab, server: JudgingServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judge_at_an_endpoint_of_its_own(lab: Lab, server: JudgingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another endpoint is another judge, and no key or model is asked there for anything else."""
     lab.task(docs=FOUR)
     first = lab.run(**at(server))

@@ -44,9 +44,7 @@ def test_examples_run_on_loopback_alone(task: str, limit: int, tmp_path: Path) -
     options = ["--model", "local/smollm2", "--limit", str(limit), "--output-path", str(tmp_path), "--quiet"]
     command = [sys.executable, "-c", GUARDED, "task", str(EXAMPLES / f"{task}.yaml"), *options]
     env = {key: value for key, value in os.environ.items() if not key.startswith("OPENAI")}
-    done = subprocess.run(
-        [*namespace(), *command], capture_output=True, text=True, timeout=120, env=env, check=False
-    )
+    done = subprocess.run([*namespace(), *command], capture_output=True, text=True, timeout=120, env=env, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     (results,) = (tmp_path / "smollm2").glob("results_*.json")
     result = json.loads(results.read_text())["results"][task]

@@ -52,9 +52,7 @@ def test_unknown_samples_are_refused(lab: Lab, options: dict[str, Any], message:
     assert not list((lab.folder / "out").glob("assay/*"))
 
 
-@pytest.mark.parametrize(
-    ("limit", "count"), [(2, 2), (0.3, 2), (0.2, 1), (0.01, 1), (1.0, 1), (9, 5), (0.99, 5)]
-)
+@pytest.mark.parametrize(("limit", "count"), [(2, 2), (0.3, 2), (0.2, 1), (0.01, 1), (1.0, 1), (9, 5), (0.99, 5)])
 def test_a_limit_below_one_is_a_share_rounded_up(lab: Lab, limit: float, count: int) -> None:
     """From one on it is a number of documents."""
     lab.task(docs=FIVE)
@@ -171,9 +169,7 @@ def test_predict_only_computes_no_metric(lab: Lab, monkeypatch: pytest.MonkeyPat
     assert result.file["higher_is_better"] == {"t": {"bypass": True}}
     keys = list(result.file["configs"]["t"])
     assert result.file["configs"]["t"]["process_results"] == "process_results"
-    assert keys.index("process_results") == keys.index("doc_to_target") + 2, (
-        "after unsafe_code, as in the harness"
-    )
+    assert keys.index("process_results") == keys.index("doc_to_target") + 2, "after unsafe_code, as in the harness"
 
 
 def test_predict_only_does_not_call_process_results(lab: Lab) -> None:

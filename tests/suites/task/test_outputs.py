@@ -171,9 +171,7 @@ def test_the_choices_may_be_in_the_questions(lab: Lab) -> None:
         doc_to_target="{{end}}",
         metric_list=[{"metric": "acc"}],
     )
-    result = lab.run(
-        model=lab.likely({"Ann lost| the game.": (-3.0, False), "Bob lost| the game.": (-2.0, False)})
-    )
+    result = lab.run(model=lab.likely({"Ann lost| the game.": (-3.0, False), "Bob lost| the game.": (-2.0, False)}))
     calls = [tuple(call.values()) for call in result.rows()[0]["arguments"].values()]
     assert calls == [("Ann lost", " the game."), ("Bob lost", " the game.")]
     assert (result.column("acc"), result.column("target")) == ([1.0], ["the game."])
@@ -371,9 +369,7 @@ def test_invalid_metric_entries_are_refused(lab: Lab, entry: Any, message: str) 
 def test_a_model_without_likelihoods_is_refused(lab: Lab) -> None:
     """Before the first request."""
     lab.task(docs=docs_of("x=1"), **CHOICE)
-    with pytest.raises(
-        UsageError, match="python/model.py:echo cannot do loglikelihood, which this run needs"
-    ):
+    with pytest.raises(UsageError, match="python/model.py:echo cannot do loglikelihood, which this run needs"):
         lab.run()
 
 

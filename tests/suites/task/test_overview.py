@@ -84,13 +84,9 @@ def test_invalid_data_is_refused(lab: Lab) -> None:
         look(lab)
 
 
-def test_listing_without_a_folder_lists_an_installed_lm_eval(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_listing_without_a_folder_lists_an_installed_lm_eval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without --include-path and without the package, --list says what to do."""
-    with pytest.raises(
-        UsageError, match="pass the folder with --include-path DIR, or install the package lm_eval"
-    ):
+    with pytest.raises(UsageError, match="pass the folder with --include-path DIR, or install the package lm_eval"):
         api.instead_of_run(assay.spec("task", listing=True))
     tasks = tmp_path / "lm_eval" / "tasks"
     tasks.mkdir(parents=True)

@@ -34,10 +34,7 @@ def test_of_two_metrics_of_one_name_the_last_counts_and_check_warns(lab: Lab) ->
     """The harness's results have one number for a name: it keeps the last entry, and tells nobody."""
     lab.task(docs=TWO, metric_list=[STRICT, LOOSE])
     (warning,) = warnings(lab)
-    assert (
-        "this metric is not computed: metric_list.1 is named 'exact_match' too, and the last one counts"
-        in warning
-    )
+    assert "this metric is not computed: metric_list.1 is named 'exact_match' too, and the last one counts" in warning
     result = lab.run()
     assert result.results["t"]["exact_match,none"] == 1.0
     assert result.run.exit_code == 0

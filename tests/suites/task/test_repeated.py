@@ -30,8 +30,7 @@ VOTE = {"function": "majority_vote"}
 def voted(lab: Lab, *before: dict[str, Any], **options: Any) -> TaskResult:
     """A run of six repeats with a chain maj@k for every k, and one that takes the first."""
     chains = [{"name": "first", "filter": [*before, TAKE]}] + [
-        {"name": f"maj@{k}", "filter": [{"function": "take_first_k", "k": k}, *before, VOTE, TAKE]}
-        for k in KS
+        {"name": f"maj@{k}", "filter": [{"function": "take_first_k", "k": k}, *before, VOTE, TAKE]} for k in KS
     ]
     lab.task(docs=DOCS, repeats=N, filter_list=chains)
     return lab.run(model="python/model.py:repeats", **options)
@@ -71,9 +70,7 @@ def test_pass_at_k_is_the_share_of_draws_with_a_right_one(lab: Lab) -> None:
             draws = list(combinations(doc["q"].split(), k))
             shares.append(sum(doc["a"] in draw for draw in draws) / len(draws))
         assert values(curve)[k - 1] == pytest.approx(sum(shares) / len(shares))
-    assert {(point.metric.denominator, point.metric.name) for point in curve.points} == {
-        (len(DOCS), "exact_match")
-    }
+    assert {(point.metric.denominator, point.metric.name) for point in curve.points} == {(len(DOCS), "exact_match")}
 
 
 def test_rows_hold_every_repeat_and_the_journal_the_votes(lab: Lab) -> None:

@@ -41,18 +41,14 @@ def _write_row(folder: Path, doc: dict[str, Any], value: Any, generation: dict[s
     ids=repr,
 )
 @pytest.mark.parametrize("place", ["doc", "metric", "generation"])
-def test_a_row_of_the_samples_file_is_spelled_as_python_spells_json(
-    tmp_path: Path, value: Any, place: str
-) -> None:
+def test_a_row_of_the_samples_file_is_spelled_as_python_spells_json(tmp_path: Path, value: Any, place: str) -> None:
     doc = {"question": "2 + 2?", "id": 3, "choices": ["3", "4"], "x": value if place == "doc" else 1.0}
     generation = {"temperature": value if place == "generation" else 0.0}
     line = _write_row(tmp_path, doc, value if place == "metric" else 1, generation)
     row = json.loads(line)
     assert line == json.dumps(row, ensure_ascii=False) + "\n"
     assert repr(row["doc"]) == repr(doc)
-    assert (
-        row["doc_hash"] == hashlib.sha256(json.dumps(doc, indent=2, ensure_ascii=False).encode()).hexdigest()
-    )
+    assert row["doc_hash"] == hashlib.sha256(json.dumps(doc, indent=2, ensure_ascii=False).encode()).hexdigest()
     assert repr(row["acc"]) == (repr(value) if place == "metric" else "1")
 
 

@@ -17,9 +17,7 @@ from assay.suites.task.suite import TaskSuite
 
 
 @pytest.mark.parametrize(("output", "expected"), [(GENERATE, "4"), (ROLLING, None)])
-def test_a_document_without_an_answer_has_its_target_once_for_each_filter(
-    output: str, expected: str | None
-) -> None:
+def test_a_document_without_an_answer_has_its_target_once_for_each_filter(output: str, expected: str | None) -> None:
     """Not that of `loglikelihood_rolling`, which may be a book. The target is shown without a found value."""
     chains = [FilterChain(name, [], ends_in_list=False) for name in ("number", "strict")]
     metrics = {name: TaskMetric(name, right_wrong=name == "exact_match") for name in ("exact_match", "f1")}

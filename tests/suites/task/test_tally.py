@@ -20,9 +20,7 @@ def result_of(metric: TaskMetric, values: list[Any]) -> MetricResult:
     scores = MetricScores("none", metric)
     for value in values:
         scored = scored_value(metric, value, {})
-        scores.add(
-            Score(*UNPLACED, scorer="s", metric=metric.name, value=scored.value, data=scored.data or None)
-        )
+        scores.add(Score(*UNPLACED, scorer="s", metric=metric.name, value=scored.value, data=scored.data or None))
     return scores.result(100, Counter())
 
 
@@ -62,9 +60,7 @@ def test_only_a_declared_metric_has_the_interval_of_a_proportion(
         pytest.param(TaskMetric("own"), [1.0, 0.0, 0.5], False, id="another number"),
     ],
 )
-def test_who_returns_only_0_and_1_is_told_what_to_declare(
-    metric: TaskMetric, values: list[Any], is_told: bool
-) -> None:
+def test_who_returns_only_0_and_1_is_told_what_to_declare(metric: TaskMetric, values: list[Any], is_told: bool) -> None:
     """Nothing is guessed, but the most usual metric of one's own must not lose its interval without a word."""
     warning = report_metric(result_of(metric, values)).warning
     assert ("right_wrong: true in metric_list" in warning) is is_told

@@ -4,9 +4,7 @@ import re
 from typing import Any
 
 _WORD = re.compile(r"[a-z]+|\d+")
-_EMPTY = frozenset(
-    {"a", "an", "and", "at", "by", "for", "from", "in", "is", "it", "of", "on", "the", "to", "was"}
-)
+_EMPTY = frozenset({"a", "an", "and", "at", "by", "for", "from", "in", "is", "it", "of", "on", "the", "to", "was"})
 
 
 async def hop_fact_check(session: Any, fields: dict[str, str]) -> tuple[str, Any]:

@@ -10,9 +10,7 @@ _MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]*"
 # 2023-05-20, 2023/05/20, 2023年5月20日; 8 May, 2023; May 8, 2023
 _DAYS = (
     re.compile(r"(?P<year>\d{4})\s*[-/.年]\s*(?P<month>\d{1,2})\s*[-/.月]\s*(?P<day>\d{1,2})"),
-    re.compile(
-        rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\.?,?\s+(?P<year>\d{{4}})", re.IGNORECASE
-    ),
+    re.compile(rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\.?,?\s+(?P<year>\d{{4}})", re.IGNORECASE),
     re.compile(rf"{_MONTH}\.?\s+(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?\s+(?P<year>\d{{4}})", re.IGNORECASE),
 )
 _TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?\s*(am|pm)?", re.IGNORECASE)

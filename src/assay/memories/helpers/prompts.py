@@ -35,9 +35,7 @@ _NUMBER = re.compile(r"(?<![\d.\-−])\d+(?:\.\d+)?(?!\.?\d|%)")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.):])\s*")
 _WORD = re.compile(r"[^\W\d_]+")
 # A call of a function on a line: `name: argument`, `name("argument")` or `name argument`.
-_CALL = re.compile(
-    r"[`*]*(?P<name>[A-Za-z]+)[`*]*\s*[:(\s]\s*[\"'“]?(?P<argument>[^\s\"'“].*?)[\"'”]?\)?[`*]*"
-)
+_CALL = re.compile(r"[`*]*(?P<name>[A-Za-z]+)[`*]*\s*[:(\s]\s*[\"'“]?(?P<argument>[^\s\"'“].*?)[\"'”]?\)?[`*]*")
 _YES, _NO = frozenset({"yes", "true"}), frozenset({"no", "false"})
 
 T = TypeVar("T")
@@ -62,13 +60,9 @@ class PromptAsker:
         lines = await self._ask_usable(prompt, {**values, "number": str(number)}, parse_lines)
         return lines[:number]
 
-    async def calls(
-        self, prompt: str, names: Sequence[str], number: int, **values: str
-    ) -> list[tuple[str, str]]:
+    async def calls(self, prompt: str, names: Sequence[str], number: int, **values: str) -> list[tuple[str, str]]:
         """Ask for calls. Returns (name, argument) pairs, at most `number`; none if the model wants none."""
-        calls = await self._ask_usable(
-            prompt, {**values, "number": str(number)}, partial(parse_calls, names=names)
-        )
+        calls = await self._ask_usable(prompt, {**values, "number": str(number)}, partial(parse_calls, names=names))
         return calls[:number]
 
     async def choice(self, prompt: str, **values: str) -> bool:

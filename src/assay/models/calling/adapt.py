@@ -75,8 +75,7 @@ def renamed(parameter: str, name: str) -> RequestChange:
 
 def _developer_role(body: Body) -> Body:
     messages = [
-        {**message, "role": "developer"} if message.get("role") == "system" else message
-        for message in body["messages"]
+        {**message, "role": "developer"} if message.get("role") == "system" else message for message in body["messages"]
     ]
     return {**body, "messages": messages}
 

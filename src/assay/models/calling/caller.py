@@ -107,9 +107,7 @@ class CallLedger:
         self._calls_left = max_calls
         self.max_cost = max_cost
         self._cost = 0.0
-        self._counts = dict.fromkeys(
-            ("paid", "replayed", "failed", "retries", "input_tokens", "output_tokens"), 0
-        )
+        self._counts = dict.fromkeys(("paid", "replayed", "failed", "retries", "input_tokens", "output_tokens"), 0)
 
     def counts(self) -> dict[str, int]:
         """Return the calls and tokens since this start of the run, and `lost` replies if there are any."""
@@ -150,9 +148,7 @@ class CallLedger:
         if self.halted:
             raise self.halted
         if self.max_cost is not None and self._cost >= self.max_cost:
-            raise self.halt(
-                StopRun(f"stopped at {dollars(self._cost)}, as --max-cost {self.max_cost:g} says")
-            )
+            raise self.halt(StopRun(f"stopped at {dollars(self._cost)}, as --max-cost {self.max_cost:g} says"))
         if self._calls_left is not None and attempt == 1:
             if self._calls_left == 0:
                 raise self.halt(StopRun(f"stopped after {self._max_calls} calls, as --max-calls says"))

@@ -58,9 +58,7 @@ def connect(spec: RunSpec, named: str | Role, roles: Iterable[Role] = ()) -> Mod
         problem = f"{role.model!r} is not a model; write" if role.model else "no model is named; pass --model"
         example = "local/smollm2"
         if role.model:
-            own = next(
-                (vendor for start, vendor in _VENDORS.items() if role.model.lower().startswith(start)), ""
-            )
+            own = next((vendor for start, vendor in _VENDORS.items() if role.model.lower().startswith(start)), "")
             own = own or ("openai" if spec.base_url else "")
             example = f"{own}/{role.model}" if own else example
         if provider and role.model.endswith("/"):
@@ -89,9 +87,7 @@ def connect(spec: RunSpec, named: str | Role, roles: Iterable[Role] = ()) -> Mod
         )
         if spec.serve and is_main:
             if spec.base_url:
-                raise UsageError(
-                    "--serve starts the model's server, --base-url names another one; pass one of them"
-                )
+                raise UsageError("--serve starts the model's server, --base-url names another one; pass one of them")
             from assay.models.servers.command import connect_served
 
             return connect_served(provider, connection, spec.serve)
@@ -108,9 +104,7 @@ def network_of(spec: RunSpec) -> Network:
     network = Network(ca_file=spec.ca_file, insecure=spec.insecure)
     if network.ca_file:
         if network.insecure:
-            raise UsageError(
-                "--ca-file and --insecure exclude each other: --insecure trusts every certificate"
-            )
+            raise UsageError("--ca-file and --insecure exclude each other: --insecure trusts every certificate")
         tls_context(network)
     return network
 

@@ -72,9 +72,7 @@ _RESPONSES_NAMES = {
 _MESSAGES_NAMES = {
     "max_completion_tokens": "max_tokens",
     "stop": "stop_sequences",
-    **dict.fromkeys(
-        ("seed", "frequency_penalty", "presence_penalty", "response_format", "reasoning_effort"), ""
-    ),
+    **dict.fromkeys(("seed", "frequency_penalty", "presence_penalty", "response_format", "reasoning_effort"), ""),
 }
 _GOOGLE_NAMES = {
     "max_tokens": "maxOutputTokens",
@@ -120,9 +118,7 @@ def read_sdk_request(
     return Request(model=model, endpoint=endpoint, prompt=prompt, messages=messages, params=params)
 
 
-def _address(
-    path: str, body: dict[str, Any], name: str, params: dict[str, Any]
-) -> tuple[str, dict[str, Any]]:
+def _address(path: str, body: dict[str, Any], name: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return path and body of a request for the model `name`, with parameters that the body's own override.
 
     `forward` writes the model's name into a body that has none. Paths that do not generate text, such as /embeddings,
@@ -156,9 +152,7 @@ def is_sdk_request(request: Request) -> bool:
     return "path" in request.params and "body" in request.params
 
 
-async def forward(
-    adapted: AdaptedEndpoint, name: str, request: Request, seed: int, query: str = ""
-) -> Response:
+async def forward(adapted: AdaptedEndpoint, name: str, request: Request, seed: int, query: str = "") -> Response:
     """Send the SDK's request to the model's endpoint with the run's key. Returns the whole reply.
 
     A stream is read to its end first: a reply is logged before the SDK sees it, so parts cannot be passed on. `query`
@@ -268,9 +262,7 @@ def _read_choices(choices: Any, field: str) -> tuple[str, str, str | None]:
 
 def _error_of(choices: list[Any]) -> Any:
     """Return the error of a choice that failed, or None."""
-    return next(
-        (choice["error"] for choice in choices if isinstance(choice, dict) and choice.get("error")), None
-    )
+    return next((choice["error"] for choice in choices if isinstance(choice, dict) and choice.get("error")), None)
 
 
 def pack_reply(path: str, reply: Any) -> dict[str, Any]:

@@ -150,9 +150,7 @@ class CaseEndpoint:
         name, model = self._upstream
         try:
             if FORWARD in model.can or (path == EMBEDDINGS_PATH and EMBEDDINGS in model.can):
-                response = await self._ask(
-                    read_sdk_request(name, model.endpoint, path, body, self._sdk_params)
-                )
+                response = await self._ask(read_sdk_request(name, model.endpoint, path, body, self._sdk_params))
                 return build_reply(response)
             if path != CHAT_PATH or CHAT not in model.can:
                 return build_error(
@@ -208,9 +206,7 @@ class GatewayServer:
         from aiohttp import web
 
         self._find = find
-        self._runner = web.ServerRunner(
-            web.Server(self._handle, access_log=None), shutdown_timeout=SHUTDOWN_SECONDS
-        )
+        self._runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=SHUTDOWN_SECONDS)
         self._hosts: tuple[str, ...] = ()
 
     async def start(self) -> str:
@@ -253,9 +249,7 @@ class GatewayServer:
         if request.headers.get("Host", "").lower() not in self._hosts:
             return build_error(403, "the Host header is not the address of this gateway")
         if "Origin" in request.headers:
-            return build_error(
-                403, "this gateway does not answer web pages (the request has an Origin header)"
-            )
+            return build_error(403, "this gateway does not answer web pages (the request has an Origin header)")
         match = _PATH.fullmatch(request.rel_url.raw_path)
         if match is None:
             return build_error(404, "unknown path; get the base URL from the context's base_url()")
@@ -266,13 +260,9 @@ class GatewayServer:
         if request.method == "GET" and path == "/models":
             return endpoint.list_models()
         if request.method != "POST":
-            return build_error(
-                405, f"the gateway accepts POST, and GET for /models; not {request.method} {path}"
-            )
+            return build_error(405, f"the gateway accepts POST, and GET for /models; not {request.method} {path}")
         if request.query_string:
-            return build_error(
-                400, "remove the query string: it may contain keys, and the gateway logs every request"
-            )
+            return build_error(400, "remove the query string: it may contain keys, and the gateway logs every request")
 
         try:
             raw_body = await _read_body(request)

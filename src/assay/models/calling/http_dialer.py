@@ -110,9 +110,7 @@ class Dialer:
         if loop.time() < self._addresses_expire:
             return self._addresses
         if self._lookup is None:
-            lookup = loop.getaddrinfo(
-                self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
-            )
+            lookup = loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
             self._lookup = loop.create_task(lookup)
             self._lookup.add_done_callback(self._end_lookup)
         return await asyncio.shield(self._lookup)

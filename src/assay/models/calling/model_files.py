@@ -61,9 +61,7 @@ def hash_model(path: Path) -> str:
         return hash_files({str(number): part for number, part in enumerate(part_files(path))})
     names = {file.relative_to(path): file for file in path.rglob("*") if file.is_file()}
     shown = {
-        name.as_posix(): file
-        for name, file in names.items()
-        if not any(part.startswith(".") for part in name.parts)
+        name.as_posix(): file for name, file in names.items() if not any(part.startswith(".") for part in name.parts)
     }
     return hash_files(dict(sorted(shown.items())))
 

@@ -59,9 +59,7 @@ def read_chat(reply: Any, where: str, adapted: tuple[str, ...] = ()) -> Response
     finish = read_finish(choice)
     if not text and (message.get("refusal") or finish == "content_filter"):
         reason = message.get("refusal") or "the content filter stopped the reply"
-        raise refusal(
-            str(reason), Response("", finish, read_usage(reply), cost=read_cost(reply), address=where)
-        )
+        raise refusal(str(reason), Response("", finish, read_usage(reply), cost=read_cost(reply), address=where))
     return Response(
         text,
         finish,

@@ -100,9 +100,7 @@ class Pricer:
         if usage is None or not (usage.input or usage.output):
             # A model that costs nothing needs no tokens to be priced.
             return replace(response, cost=0.0, price_table=self._table) if self._is_free else response
-        return replace(
-            response, cost=self.cost(usage.input, usage.output, usage.cached), price_table=self._table
-        )
+        return replace(response, cost=self.cost(usage.input, usage.output, usage.cached), price_table=self._table)
 
     def cost(self, input_tokens: int, output_tokens: int, cached: int = 0) -> float:
         """Return the price of so many tokens, in US dollars."""

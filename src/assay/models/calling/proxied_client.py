@@ -58,9 +58,7 @@ class ProxiedClient:
         self._session: aiohttp.ClientSession | None = None
         self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
-    async def send(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
-    ) -> HttpResponse:
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> HttpResponse:
         """Send a request and return its response, redirects included. The URL is percent-encoded.
 
         Raises what ConnectionPool.send raises, and ModelError of the kind "auth" if the proxy wants another password.
@@ -92,9 +90,7 @@ class ProxiedClient:
             if error.status == 407:
                 raise self._refused() from None
             # 502, 503 and 504 mean that the proxy does not reach the endpoint, 403 that it may not.
-            raise ConnectError(
-                f"the proxy {self._proxy.url} answered {error.status} {error.message}"
-            ) from None
+            raise ConnectError(f"the proxy {self._proxy.url} answered {error.status} {error.message}") from None
         except aiohttp.ClientProxyConnectionError as error:
             reason = error.os_error.strerror or error.os_error
             raise ConnectError(f"the proxy {self._proxy.url} cannot be reached: {reason}") from None
@@ -137,16 +133,12 @@ class ProxiedClient:
         import aiohttp
 
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=0, ssl=tls_context(self._network), socket_factory=self._new_socket
-            ),
+            connector=aiohttp.TCPConnector(limit=0, ssl=tls_context(self._network), socket_factory=self._new_socket),
             proxy=self._proxy.url,
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=_AUTO_HEADERS,
             auto_decompress=False,
-            timeout=aiohttp.ClientTimeout(
-                total=self._timeout, sock_connect=min(self._timeout, CONNECT_SECONDS)
-            ),
+            timeout=aiohttp.ClientTimeout(total=self._timeout, sock_connect=min(self._timeout, CONNECT_SECONDS)),
             max_line_size=MAX_HEAD_BYTES,
             max_field_size=MAX_HEAD_BYTES,
         )

@@ -49,9 +49,7 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> Proxy | None:
             break
     else:
         return None
-    if _is_loopback(target.host) or is_excluded(
-        target, environ.get("no_proxy") or environ.get("NO_PROXY", "")
-    ):
+    if _is_loopback(target.host) or is_excluded(target, environ.get("no_proxy") or environ.get("NO_PROXY", "")):
         return None
     return _parse_proxy(value, variable)
 

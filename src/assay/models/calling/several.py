@@ -79,9 +79,7 @@ class Lane(Permits):
 class SharedPermits(Permits):
     """Permits of several endpoints, `max_calls` for each. A call gets a permit of the endpoint with the most room."""
 
-    def __init__(
-        self, addresses: Sequence[str], max_calls: int, first_pause: float = FIRST_PAUSE_SECONDS
-    ) -> None:
+    def __init__(self, addresses: Sequence[str], max_calls: int, first_pause: float = FIRST_PAUSE_SECONDS) -> None:
         super().__init__(max_calls * len(addresses))
         self._first_pause = first_pause
         self.lanes = [Lane(address, max_calls) for address in addresses]

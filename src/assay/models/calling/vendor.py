@@ -51,9 +51,7 @@ def vendor_url(connection: Connection, vendor: Vendor) -> str:
     """
     url = connection.base_url or next(filter(None, map(os.environ.get, vendor.urls)), None) or vendor.url
     if not url:
-        raise UsageError(
-            f"no endpoint of {vendor.name}: pass --base-url or set {' or '.join(vendor.urls)} to its URL"
-        )
+        raise UsageError(f"no endpoint of {vendor.name}: pass --base-url or set {' or '.join(vendor.urls)} to its URL")
     url = check_url(url)
     # In lm-evaluation-harness, base_url is the whole URL of a request. Accept its URLs too.
     for path in ("/chat/completions", "/completions", "/responses", "/messages"):

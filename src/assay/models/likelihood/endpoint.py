@@ -102,9 +102,7 @@ class EndpointLikelihood:
         likelihood = echo.likelihood_by_count(len(span.context), len(span.ids), where)
         return MeasuredSpan(likelihood, read_usage(reply), read_cost(reply))
 
-    async def _measure_text(
-        self, prompt: str, continuation: str, request: Request, seed: int
-    ) -> MeasuredSpan:
+    async def _measure_text(self, prompt: str, continuation: str, request: Request, seed: int) -> MeasuredSpan:
         """Measure a text at an endpoint without a tokenizer."""
         where = self._http.base_url
         prompt = prompt or self._arguments.eos_text or ""
@@ -172,9 +170,7 @@ def read_arguments(args: dict[str, Any]) -> LikelihoodArguments:
     """Read --model-args. Ignores the arguments of other parts of a provider."""
     backend = str(args.get("tokenizer_backend", "auto")).lower()
     if backend not in _TOKENIZER_BACKENDS:
-        raise UsageError(
-            f"--model-args: tokenizer_backend is one of {', '.join(_TOKENIZER_BACKENDS)}, not {backend!r}"
-        )
+        raise UsageError(f"--model-args: tokenizer_backend is one of {', '.join(_TOKENIZER_BACKENDS)}, not {backend!r}")
     prefix_token = None
     if "custom_prefix_token_id" in args:
         prefix_token = _read_number(args, "custom_prefix_token_id", 0)
@@ -375,9 +371,7 @@ class EchoedTokens(NamedTuple):
             raise bad_reply(where, "a token of the continuation has no logprob")
         if not all(isinstance(top, dict) and top for top in top_logprobs):
             raise bad_reply(where, "a token of the continuation has no top_logprobs")
-        greedy = all(
-            logprob == max(top.values()) for logprob, top in zip(logprobs, top_logprobs, strict=True)
-        )
+        greedy = all(logprob == max(top.values()) for logprob, top in zip(logprobs, top_logprobs, strict=True))
         return Likelihood(spans.sum_in_order(logprobs), greedy)
 
 

@@ -126,9 +126,7 @@ def build_response(parts: list[MeasuredSpan], *, rolling: bool, address: str = "
     usages = [part.usage for part in parts if part.usage]
     usage = None
     if usages:
-        usage = Usage(
-            sum(u.input for u in usages), sum(u.output for u in usages), cached=sum(u.cached for u in usages)
-        )
+        usage = Usage(sum(u.input for u in usages), sum(u.output for u in usages), cached=sum(u.cached for u in usages))
     costs = [part.cost for part in parts if part.cost is not None]
     logprob = sum_in_order(part.likelihood.logprob for part in parts)
     greedy = not rolling and all(part.likelihood.greedy for part in parts)

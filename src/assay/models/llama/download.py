@@ -103,18 +103,14 @@ class Download:
                         raise UsageError(f"{self._shown} answered {error.code} {error.reason}") from None
                 reason = f"the server answered {error.code} {error.reason}"
             except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
-                reason = str(error.reason if isinstance(error, urllib.error.URLError) else error) or repr(
-                    error
-                )
+                reason = str(error.reason if isinstance(error, urllib.error.URLError) else error) or repr(error)
             else:
                 if self._total is None or self._size() == self._total:
                     return self._sha256()
                 reason = f"{self._size():,} of {self._total:,} bytes arrived"
             failures = 0 if self._size() > size else failures + 1
             if failures == _ATTEMPTS or not self._validator:
-                again = (
-                    ". The same command continues the download" if self._validator and self._size() else ""
-                )
+                again = ". The same command continues the download" if self._validator and self._size() else ""
                 raise UsageError(f"the download of {self._shown} broke off: {reason}{again}")
             time.sleep(failures)
 
@@ -187,9 +183,7 @@ class Download:
             self._say(f"downloading {self._shown} ({size})")
         # A weak ETag promises an equal meaning, not equal bytes.
         etag = response.headers.get("ETag") or ""
-        self._validator = (
-            (etag if not etag.startswith("W/") else "") or response.headers.get("Last-Modified") or ""
-        )
+        self._validator = (etag if not etag.startswith("W/") else "") or response.headers.get("Last-Modified") or ""
         self._state_file.write_bytes(msgspec.json.encode(_PartState(self._shown, self._validator)))
         missing = (self._total or 0) - self._size()
         free = shutil.disk_usage(self._part.parent).free
@@ -220,9 +214,7 @@ def _read(response: Any) -> bytes:
 def _not_gguf(url: str, start: bytes) -> str:
     text = f"{url} is not a GGUF file: it begins with {start[:16]!r}"
     if "huggingface.co/" in url and "/blob/" in url:
-        return (
-            f"{text}. This is the page of the file; the file itself is {url.replace('/blob/', '/resolve/')}"
-        )
+        return f"{text}. This is the page of the file; the file itself is {url.replace('/blob/', '/resolve/')}"
     return f"{text}. Use the link of the file itself, not of its page"
 
 

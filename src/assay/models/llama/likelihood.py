@@ -185,9 +185,7 @@ def _prefix_token(server: LlamaBackend) -> int:
         if text:
             return _tokenize(server, text, parse_special=True)[0].id
     raise ModelError(
-        Failure(
-            "unsupported", "the model has no BOS or EOS token, so a text without a prompt cannot be scored"
-        )
+        Failure("unsupported", "the model has no BOS or EOS token, so a text without a prompt cannot be scored")
     )
 
 

@@ -120,8 +120,7 @@ def list_local() -> list[LocalWeights]:
         for name, weights in sorted(KNOWN.items())
     ]
     return known + [
-        _describe(pulled.name, pulled.path, pulled.size, pulled.identity, pulled.source)
-        for pulled in list_pulled()
+        _describe(pulled.name, pulled.path, pulled.size, pulled.identity, pulled.source) for pulled in list_pulled()
     ]
 
 
@@ -163,9 +162,7 @@ def pull_model(source: str, *, name: str, sha256: str, say: Say) -> PulledModel:
 
     parts = part_names(file_name)
     if sha256 and len(parts) > 1:
-        raise UsageError(
-            f"{file_name} is one of {len(parts)} parts, each with its own SHA-256. Leave --sha256 out"
-        )
+        raise UsageError(f"{file_name} is one of {len(parts)} parts, each with its own SHA-256. Leave --sha256 out")
     targets = [f"{name}.gguf"] if len(parts) == 1 else part_names(f"{name}-00001-of-{len(parts):05d}.gguf")
     try:
         _folder().mkdir(parents=True, exist_ok=True)
@@ -182,9 +179,7 @@ def pull_model(source: str, *, name: str, sha256: str, say: Say) -> PulledModel:
         description.write_bytes(msgspec.json.format(msgspec.json.encode(model)) + b"\n")
         description.replace(_folder() / f"{name}.json")
     except OSError as error:
-        reason = (
-            "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or error
-        )
+        reason = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else error.strerror or error
         raise UsageError(
             f"cannot write {error.filename or _folder()}: {reason}. "
             "Free some disk space, or set ASSAY_CACHE to another folder"
@@ -205,9 +200,7 @@ def _check_name(name: str) -> None:
     if name in KNOWN:
         raise UsageError(f"{name} is the name of a model that assay knows. Choose another --name")
     if not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{name!r} cannot be a model's name: use letters, digits, and the characters . _ + -"
-        )
+        raise UsageError(f"{name!r} cannot be a model's name: use letters, digits, and the characters . _ + -")
 
 
 def _existing_file(source: str) -> Path:

@@ -271,9 +271,7 @@ class TransformersEngine:
             )
         return results
 
-    def _forward(
-        self, rows: list[tuple[int, ...]], needed: dict[tuple[int, ...], int]
-    ) -> dict[tuple[int, ...], Any]:
+    def _forward(self, rows: list[tuple[int, ...]], needed: dict[tuple[int, ...], int]) -> dict[tuple[int, ...], Any]:
         """Return the log-probabilities at the end of each row: as many positions as are needed, whole vocabulary.
 
         Rows are padded on the right, where a causal model does not look, so there is no attention mask.
@@ -310,12 +308,8 @@ class TransformersEngine:
         pad = self._tokenizer.pad_token_id
         width = max(job.length for job in jobs)
         ids = torch.tensor([[*[pad] * (width - job.length), *job.ids] for job in jobs], device=self._device)
-        mask = torch.tensor(
-            [[*[0] * (width - job.length), *[1] * job.length] for job in jobs], device=self._device
-        )
-        tracker = _StopTracker(
-            self._torch, self._tokenizer, stops, width, [job.id for job in jobs], is_cancelled
-        )
+        mask = torch.tensor([[*[0] * (width - job.length), *[1] * job.length] for job in jobs], device=self._device)
+        tracker = _StopTracker(self._torch, self._tokenizer, stops, width, [job.id for job in jobs], is_cancelled)
         output = self._model.generate(
             input_ids=ids,
             attention_mask=mask,
@@ -335,9 +329,7 @@ class TransformersEngine:
             finished = count < plan.new_tokens or count in (end, stopped_at)
             text, reasoning = self._read_reply(tokens[:count], stops)
             results.append(
-                TextGenerated(
-                    job.id, text, "stop" if finished else "length", job.length, count, reasoning, job.cut
-                )
+                TextGenerated(job.id, text, "stop" if finished else "length", job.length, count, reasoning, job.cut)
             )
         return results
 

@@ -32,9 +32,7 @@ def find_folder(name: str, revision: str = "main", what: str = "hf") -> Path:
     if path.is_dir():
         return path.resolve()
     if path.is_file():
-        raise UsageError(
-            f"{what}/{name} is a file. Name the folder with config.json, as save_pretrained writes it"
-        )
+        raise UsageError(f"{what}/{name} is a file. Name the folder with config.json, as save_pretrained writes it")
     if snapshot := find_snapshot(name, revision):
         return snapshot
     cache = hub_cache()
@@ -52,9 +50,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     try:
         config = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except FileNotFoundError:
-        raise UsageError(
-            f"{folder} has no config.json, so it is not the folder of a transformers model"
-        ) from None
+        raise UsageError(f"{folder} has no config.json, so it is not the folder of a transformers model") from None
     except (OSError, msgspec.DecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
     if not any(file.suffix in _OLD_WEIGHTS or file.suffix == ".safetensors" for file in _files(folder)):
@@ -74,9 +70,7 @@ def has_chat_template(folder: Path) -> bool:
 
 def hash_folders(folders: list[Path]) -> str:
     """Return the SHA-256 over the names and contents of all files that transformers may read in the folders."""
-    files = {
-        f"{number}/{path.name}": path for number, folder in enumerate(folders) for path in _files(folder)
-    }
+    files = {f"{number}/{path.name}": path for number, folder in enumerate(folders) for path in _files(folder)}
     return hash_files(files)
 
 

@@ -57,9 +57,7 @@ PATIENCE_SECONDS = 10.0
 class ModelProcess:
     """One child process with one model. After its end every call raises, and a new object must be made."""
 
-    def __init__(
-        self, command: tuple[str, ...], settings: LoadModel, patience: float = PATIENCE_SECONDS
-    ) -> None:
+    def __init__(self, command: tuple[str, ...], settings: LoadModel, patience: float = PATIENCE_SECONDS) -> None:
         """A child that computes what nobody waits for, and says nothing for `patience` seconds, is killed."""
         self._command = command
         self._settings = settings

@@ -82,9 +82,7 @@ class Matching(Struct, frozen=True):
         keys = {key for value in values if isinstance(value, dict) for key in value}
         paths = [path for path in self.ignore if "." in path and path.partition(".")[0] not in keys]
         return (
-            replace(self, ignore=self.ignore | {f"{key}.{path}" for key in keys for path in paths})
-            if paths
-            else self
+            replace(self, ignore=self.ignore | {f"{key}.{path}" for key in keys for path in paths}) if paths else self
         )
 
 
@@ -111,9 +109,7 @@ class _JsonComparison:
         self.checks: list[Check] = []
 
     def value(self, expected: Any, actual: Any, path: str, trail: str) -> None:
-        if (
-            isinstance(expected, str) and actual == expected and ":" not in expected
-        ):  # fast path for most leaves
+        if isinstance(expected, str) and actual == expected and ":" not in expected:  # fast path for most leaves
             self.checks.append(Check(path, "equal", _PASSED, expected, actual))
         elif isinstance(expected, dict):
             self._object(expected, actual, path, trail)
@@ -150,9 +146,7 @@ class _JsonComparison:
             key_trail = f"{trail}.{key}" if trail else key
             if key in actual:
                 self.value(value, actual[key], key_path, key_trail)
-            elif isinstance(value, dict) and self._is_all_ignored(
-                value, self._without_ignored(value, key_trail)
-            ):
+            elif isinstance(value, dict) and self._is_all_ignored(value, self._without_ignored(value, key_trail)):
                 self._add_ignored(MISSING, key_path)
             else:
                 self._add_missing(value, actual, key_path)
@@ -162,16 +156,10 @@ class _JsonComparison:
         return bool(expected) and not wanted and not self.matching.strict
 
     def _add_missing(self, value: Any, actual: dict[str, Any], path: str) -> None:
-        why = (
-            f"the key is missing; there are: {name_list(actual)}"
-            if actual
-            else "the key is missing; there is none"
-        )
+        why = f"the key is missing; there are: {name_list(actual)}" if actual else "the key is missing; there is none"
         self._fail(path, "missing", value, MISSING, why)
 
-    def _refuse_extra_keys(
-        self, wanted: dict[str, Any], actual: dict[str, Any], path: str, trail: str
-    ) -> None:
+    def _refuse_extra_keys(self, wanted: dict[str, Any], actual: dict[str, Any], path: str, trail: str) -> None:
         for key, value in self._without_ignored(actual, trail).items():
             if key not in wanted:
                 why = f"the key is not expected; strict mode allows only: {name_list(wanted) or 'no key'}"
@@ -224,9 +212,7 @@ class _JsonComparison:
         ignore = self.matching.ignore
         if not ignore:
             return value
-        return {
-            key: item for key, item in value.items() if key not in ignore and f"{trail}.{key}" not in ignore
-        }
+        return {key: item for key, item in value.items() if key not in ignore and f"{trail}.{key}" not in ignore}
 
     def _add_ignored(self, actual: Any, path: str) -> None:
         why = "every expected field is ignored: nothing was compared"

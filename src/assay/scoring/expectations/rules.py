@@ -114,9 +114,7 @@ def _non_empty(rule: Rule, actual: Any) -> str:
     """Null, empty texts, lists and objects are empty. 0 and false are not."""
     if actual is None or (isinstance(actual, (list, tuple, dict)) and not actual):
         return f"it is empty: {short_text(actual)}"
-    return (
-        "" if not isinstance(actual, str) or _trimmed(rule, actual) else f"it is empty: {short_text(actual)}"
-    )
+    return "" if not isinstance(actual, str) or _trimmed(rule, actual) else f"it is empty: {short_text(actual)}"
 
 
 def _allowed_values(rule: Rule, actual: Any) -> str:
@@ -129,11 +127,7 @@ def _contains_any(rule: Rule, actual: Any) -> str:
     text = _folded(rule, as_text(actual))
     if any(_folded(rule, word) in text for word in rule.value):
         return ""
-    none = (
-        f"{short_text(rule.value[0])} is not"
-        if len(rule.value) == 1
-        else f"none of {_alternatives(rule.value)} is"
-    )
+    none = f"{short_text(rule.value[0])} is not" if len(rule.value) == 1 else f"none of {_alternatives(rule.value)} is"
     return f"{none} in {short_text(actual)}"
 
 
@@ -142,9 +136,7 @@ def _regex_match(rule: Rule, actual: Any) -> str:
     pattern = compile_pattern(rule.value, re.IGNORECASE if rule.ignore_case else 0)
     if pattern.search(text[:SEARCHED]):
         return ""
-    where = (
-        short_text(actual) if len(text) <= SEARCHED else f"the first {SEARCHED:,} of {len(text):,} characters"
-    )
+    where = short_text(actual) if len(text) <= SEARCHED else f"the first {SEARCHED:,} of {len(text):,} characters"
     return f"nothing in {where} matches {short_text(rule.value)}"
 
 
@@ -152,9 +144,7 @@ def _starts_with(rule: Rule, actual: Any) -> str:
     """Trims only the left side of the expected text: `Dear ` requires the space."""
     start = rule.value.lstrip() if rule.trim else rule.value
     text = _folded(rule, _trimmed(rule, as_text(actual)))
-    return (
-        "" if text.startswith(_folded(rule, start)) else f"{short_text(actual)} does not start with {start!r}"
-    )
+    return "" if text.startswith(_folded(rule, start)) else f"{short_text(actual)} does not start with {start!r}"
 
 
 def _ends_with(rule: Rule, actual: Any) -> str:
@@ -283,9 +273,7 @@ def _rule_file_problems(data: Any) -> list[tuple[str, str]]:
     if not isinstance(data.get("target", ""), str):
         problems.append(("target", f"the name of an output, not {data['target']!r}"))
     problems += [
-        (flag, f"true or false, not {data[flag]!r}")
-        for flag in _FLAGS
-        if not isinstance(data.get(flag, True), bool)
+        (flag, f"true or false, not {data[flag]!r}") for flag in _FLAGS if not isinstance(data.get(flag, True), bool)
     ]
     return problems
 

@@ -8,6 +8,4 @@ from assay.scoring.filters import Filter
 
 def build(*, path: str = "") -> Filter:
     """Raise UsageError: a run must not claim to be decontaminated if it is not."""
-    raise UsageError(
-        "`decontaminate` is not supported: in lm-evaluation-harness it does nothing. Remove this filter"
-    )
+    raise UsageError("`decontaminate` is not supported: in lm-evaluation-harness it does nothing. Remove this filter")

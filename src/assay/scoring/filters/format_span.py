@@ -41,7 +41,5 @@ def _formatted(reply: str) -> str:
     for pattern, label in _LABEL_PATTERNS:
         text = pattern.sub(label, text)
     text = text.replace("$$", "$").rstrip("$").replace("\n", "$").strip()
-    spans = [
-        (label.lower(), entity.strip()) for label, names in _SPAN.findall(text) for entity in names.split(",")
-    ]
+    spans = [(label.lower(), entity.strip()) for label, names in _SPAN.findall(text) for entity in names.split(",")]
     return " $ ".join(f"{label}: {entity}" for label, entity in spans if entity.lower() != "none")

@@ -11,9 +11,7 @@ from assay.scoring.filters import Filter
 _TAGGED_WORD = re.compile(r"\('([^']*)', '([^']*)'\)")
 
 
-def build(
-    *, regex_pattern: str = r"\['(.*?)'\]", group_select: int = 0, fallback: list[str] | None = None
-) -> Filter:
+def build(*, regex_pattern: str = r"\['(.*?)'\]", group_select: int = 0, fallback: list[str] | None = None) -> Filter:
     """Return the filter. Each reply becomes its list of tags, or `fallback` if it has none.
 
     `regex_pattern` and `group_select` have no effect, as in lm-evaluation-harness.

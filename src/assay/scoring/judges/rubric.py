@@ -49,9 +49,7 @@ class RubricJudge:
         }
         if reference is not None:
             values["reference"] = prompts.fill(parts["reference"], {**values, "reference": reference})
-        messages = [
-            {"role": role, "content": prompts.fill(parts[role], values)} for role in ("system", "user")
-        ]
+        messages = [{"role": role, "content": prompts.fill(parts[role], values)} for role in ("system", "user")]
         return Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=dict(_PARAMS))
 
     async def judge(self, asker: Asker, rubric: str, text: str, reference: str | None = None) -> JudgeVerdict:

@@ -111,9 +111,7 @@ class ParsedText(NamedTuple):
         if not names:
             return names
         lower = words_of(" ".join(_LOWER_CASE.findall(self.text)))
-        return {
-            stem: name for stem, name in names.items() if stem in self.undated_words and stem not in lower
-        }
+        return {stem: name for stem, name in names.items() if stem in self.undated_words and stem not in lower}
 
 
 @lru_cache(1 << 12)
@@ -153,9 +151,7 @@ def judge_answer(question: AnswerQuestion) -> Verdict:
     if not question.response.strip():
         return Verdict((OMISSION,), "the answer is empty", sure=(0.0,))
     if is_rubric(question.reference):
-        return invalid(
-            "the reference describes a good answer instead of giving it; a judge model can read it"
-        )
+        return invalid("the reference describes a good answer instead of giving it; a judge model can read it")
     references = alternatives_in(question.reference)
     verdicts = [_judge_by(question, reference) for reference in references]
     best = max(verdicts, key=lambda verdict: verdict.sure)
@@ -468,9 +464,7 @@ class _AnswerComparison:
         if not self.items:
             return None
         counts = Counter(word for item in self.items for word in item)
-        own_words = (
-            [word for word in item if counts[word] == 1 and word.isalpha()] or item for item in self.items
-        )
+        own_words = ([word for word in item if counts[word] == 1 and word.isalpha()] or item for item in self.items)
         present = sum(any(map(self._has, words)) for words in own_words)
         if present >= _ENOUGH_ITEMS * len(self.items):
             return None
@@ -573,9 +567,7 @@ def _weighted_share(wanted: list[str], present: frozenset[str]) -> float:
         total += weight
         if word in present:
             share += weight
-        elif word[:COMMON_PREFIX] in _beginnings(present) and any(
-            are_similar(word, each) for each in present
-        ):
+        elif word[:COMMON_PREFIX] in _beginnings(present) and any(are_similar(word, each) for each in present):
             share += weight * _SIMILAR_WEIGHT
     return share / total if total else 1.0
 

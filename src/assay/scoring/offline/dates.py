@@ -80,9 +80,7 @@ def overlap(one: Span, two: Span) -> bool:
     first_year = date.fromordinal(with_year.first).year
     last_year = date.fromordinal(with_year.last).year
     # Also the year before: a range without a year may cross the turn of the year.
-    return any(
-        overlap(without_year.in_year(year), with_year) for year in range(first_year - 1, last_year + 1)
-    )
+    return any(overlap(without_year.in_year(year), with_year) for year in range(first_year - 1, last_year + 1))
 
 
 def days_apart(one: Span, two: Span) -> int:
@@ -298,9 +296,7 @@ _RELATION = re.compile(
     re.IGNORECASE,
 )
 # `before 9 June` alone does not say how long before. It is read as the week before, `on or before` with the day itself.
-_BESIDE = re.compile(
-    rf"\b(?P<on>on or )?(?P<way>before|prior to|after|following)\s+{_TO_DATE}$", re.IGNORECASE
-)
+_BESIDE = re.compile(rf"\b(?P<on>on or )?(?P<way>before|prior to|after|following)\s+{_TO_DATE}$", re.IGNORECASE)
 # `around 9 June` is also the day before and the day after; in an answer, only for a reference with a relative date.
 _AROUND_DAY = "around"
 _NEAR = re.compile(rf"\b(?:around|approximately|roughly|circa)\s+{_TO_DATE}$", re.IGNORECASE)
@@ -433,9 +429,7 @@ def _part_of_span(match: re.Match[str], span: Span) -> Span | None:
         return None
     if part in _THIRDS and not unit:
         third, number = span.days / 3, _THIRDS[part]
-        return span._replace(
-            first=span.first + int(third * number), last=span.first + int(third * (number + 1))
-        )
+        return span._replace(first=span.first + int(third * number), last=span.first + int(third * (number + 1)))
     if part in _THIRDS or not unit or span.days > 31:
         return None
     first = span.last - 6 if part == "last" else span.first + 7 * (int(part) - 1)

@@ -210,9 +210,7 @@ def pieces_of(text: str) -> tuple[Piece, ...]:
 
 def _piece(text: str) -> Piece:
     words = word_set(text)
-    return Piece(
-        text, words, frozenset([word[:COMMON_PREFIX] for word in words if len(word) >= COMMON_PREFIX])
-    )
+    return Piece(text, words, frozenset([word[:COMMON_PREFIX] for word in words if len(word) >= COMMON_PREFIX]))
 
 
 @lru_cache(1 << 13)
@@ -227,7 +225,5 @@ def _chances() -> list[float]:
     import numpy as np
 
     # By numpy, whose logarithm differs from Python's in the last bit: the calibrated verdicts were made with it.
-    chances: list[float] = (
-        _LENGTH_PENALTY * np.log((np.arange(_MOST_WORDS + 1.0) + 5) / _USUAL_WORDS)
-    ).tolist()
+    chances: list[float] = (_LENGTH_PENALTY * np.log((np.arange(_MOST_WORDS + 1.0) + 5) / _USUAL_WORDS)).tolist()
     return chances

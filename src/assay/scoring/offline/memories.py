@@ -48,9 +48,7 @@ def judge_coverage(points: tuple[str, ...], texts: tuple[str, ...]) -> questions
     """Return a label for each point. The reason lists the missed points by number, from 1."""
     index = index_of(texts)
     coverages = [cover(index, point) for point in points]
-    labels = tuple(
-        questions.COVERED if coverage.share >= THRESHOLD else questions.MISSED for coverage in coverages
-    )
+    labels = tuple(questions.COVERED if coverage.share >= THRESHOLD else questions.MISSED for coverage in coverages)
     missed = []
     for number, (share, contradiction) in enumerate(coverages, 1):
         if share < THRESHOLD:
@@ -71,9 +69,7 @@ def cover(index: TextIndex, point: str) -> Coverage:
         share = shares[number]
         if share <= best.share:
             break
-        contradiction = (
-            find_contradiction(point, index.pieces[number].text) if share >= _WORTH_CHECKING else ""
-        )
+        contradiction = find_contradiction(point, index.pieces[number].text) if share >= _WORTH_CHECKING else ""
         if contradiction:
             share *= _CONTRADICTED_FACTOR
         if share > best.share:
@@ -105,8 +101,7 @@ def judge_correctness(question: questions.CorrectnessQuestion) -> questions.Verd
                 row[owner] = max(row[owner], share)
         rows.append(row)
     verdicts = [
-        _judge_memory(text, points, [row[number] for row in rows])
-        for number, text in enumerate(question.texts)
+        _judge_memory(text, points, [row[number] for row in rows]) for number, text in enumerate(question.texts)
     ]
     labels = tuple(label for label, _, _ in verdicts)
     counts = (f"{labels.count(label)} {label}" for label in questions.CorrectnessQuestion.labels)

@@ -37,9 +37,7 @@ _NUMBER_WORDS = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile("[a-z]+")
-_ALL_NUMBER_WORDS = frozenset(
-    (*_VALUES, *_ORDINALS, *_MULTIPLES, *_SCALES, *(f"{scale}s" for scale in _SCALES))
-)
+_ALL_NUMBER_WORDS = frozenset((*_VALUES, *_ORDINALS, *_MULTIPLES, *_SCALES, *(f"{scale}s" for scale in _SCALES)))
 # After these words `second` is a unit of time and not the number 2: `5 second`, `a second`, `per second`.
 _BEFORE_SECOND = re.compile(r"(?:\d|\ba|\bper|\beach|\bevery|\bsplit)[\s-]*$", re.IGNORECASE)
 _CHINESE_DIGITS = {sign: value for value, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}

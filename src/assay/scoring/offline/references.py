@@ -23,9 +23,7 @@ _ALSO_FINE = re.compile(
 )
 # `Also acceptable: 18 days.`, `also accept 18 days`
 _ALSO_ACCEPT = re.compile(rf"also\s+(?:{_FINE}|accept)\s*[:,-]?\s+(?P<answer>.+?)\W*", re.IGNORECASE)
-_ANSWERS = re.compile(
-    r"(?:an\s+|the\s+)?(?:answers?|responses?)\s+(?:of|such as|like|that say)?\s*", re.IGNORECASE
-)
+_ANSWERS = re.compile(r"(?:an\s+|the\s+)?(?:answers?|responses?)\s+(?:of|such as|like|that say)?\s*", re.IGNORECASE)
 _RANGE = re.compile(
     r"(?:ranging\s+)?(?:from|between)\s+(?P<first>\d{1,4})(?P<unit>\s+\w+)?\s+(?:to|and)\s+"
     r"(?P<last>\d{1,4})(?P<last_unit>\s+\w+)?",

@@ -90,9 +90,7 @@ def function_words() -> frozenset[str]:
 @cache
 def common_words() -> frozenset[str]:
     """Return the words that any answer may contain. None of them carries grammar."""
-    return (
-        frozenset(words_of((WORD_LISTS / "common_words.txt").read_text(encoding="utf-8"))) - function_words()
-    )
+    return frozenset(words_of((WORD_LISTS / "common_words.txt").read_text(encoding="utf-8"))) - function_words()
 
 
 @cache

@@ -36,9 +36,7 @@ class JavaScriptRunner:
         self._seconds = seconds
         # Dates have the same time zone on every machine.
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ} | {"TZ": "UTC"}
-        self._processes = ProcessRunner(
-            workers, language="javascript", environment=environment, grace=_GRACE_SECONDS
-        )
+        self._processes = ProcessRunner(workers, language="javascript", environment=environment, grace=_GRACE_SECONDS)
 
     async def run(self, code: Code, argument: Any, timeout: float) -> Any:  # noqa: ASYNC109 - it kills a process
         """Return the value of the code's entry function. Raises CodeError, and MissingExtra without the engine."""

@@ -175,9 +175,7 @@ class _Call:
                     raise EOFError
                 self._process = session.worker_pid
             try:
-                return str(
-                    session.feed_run(snippet, inputs={_ARGUMENT: argument}, print_callback=self.output)
-                )
+                return str(session.feed_run(snippet, inputs={_ARGUMENT: argument}, print_callback=self.output))
             finally:
                 # The process goes back to the pool and may serve another call. stop() must not kill it.
                 with self._lock:
@@ -237,9 +235,7 @@ def _find_entry(code: Code) -> _Entry:
             where = code.place(error.lineno)
             reason = error.msg
         raise CodeError("syntax", f"{where}: it is not Python: {reason}") from None
-    functions = {
-        node.name: node for node in body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    }
+    functions = {node.name: node for node in body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
     for name in ENTRIES:
         if name in functions:
             return _read_entry(functions[name])

@@ -115,9 +115,7 @@ def _call_entry(function: Callable[..., Any], entry: str, argument: Any) -> Any:
         return function(argument)
     takes_any_name = any(each.kind is each.VAR_KEYWORD for each in signature)
     parameters = [
-        Parameter(each.name, each.default is each.empty)
-        for each in signature
-        if each.kind is not each.VAR_KEYWORD
+        Parameter(each.name, each.default is each.empty) for each in signature if each.kind is not each.VAR_KEYWORD
     ]
     names = select_inputs(parameters, argument, takes_any_name=takes_any_name)
     return function(argument) if names is None else function(**{name: argument[name] for name in names})
@@ -175,9 +173,7 @@ def _encode_result(result: Any, name: str) -> bytes:
 
 def _check_size(text: bytes, name: str) -> None:
     if len(text) > MAX_RESULT:
-        raise _RequestError(
-            "bad_result", f"{name}: the result has {len(text):,} bytes of JSON, at most {MAX_RESULT:,}"
-        )
+        raise _RequestError("bad_result", f"{name}: the result has {len(text):,} bytes of JSON, at most {MAX_RESULT:,}")
 
 
 def _find_invalid(value: Any, path: str, depth: int) -> str | None:

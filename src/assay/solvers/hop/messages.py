@@ -65,17 +65,13 @@ def as_text(value: Any) -> str:
         return repr(value)
 
 
-def build_messages(
-    name: str, text: TaskText, values: Mapping[str, str], rejected: list[RejectedAnswer]
-) -> Messages:
+def build_messages(name: str, text: TaskText, values: Mapping[str, str], rejected: list[RejectedAnswer]) -> Messages:
     """Return the messages of the prompt `name`. Equal arguments give equal messages, so replies can be replayed.
 
     Context and earlier answers are enclosed in markers that occur in none of the texts. A text can therefore
     not end its section early and inject instructions.
     """
-    mark = _unused_mark(
-        [text.task, text.context, *values.values(), *(part for answer in rejected for part in answer)]
-    )
+    mark = _unused_mark([text.task, text.context, *values.values(), *(part for answer in rejected for part in answer)])
     shared = _prompt_parts("parts")
     context = ""
     if text.context:

@@ -101,9 +101,7 @@ async def run_operation(operation: Operation, ask: Ask, ask_verifier: Ask, hop_r
     return OperatorOutcome(status, reason, len(rejected), reason, error)
 
 
-async def _attempt(
-    operation: Operation, ask: Ask, ask_verifier: Ask, rejected: list[RejectedAnswer]
-) -> _Attempt:
+async def _attempt(operation: Operation, ask: Ask, ask_verifier: Ask, rejected: list[RejectedAnswer]) -> _Attempt:
     messages = build_messages(operation.prompt, operation.text, operation.values, rejected)
     text = await ask(messages, operation.schema)
     try:

@@ -230,9 +230,7 @@ class Session:
         context = self._with_feedback(context)
         text = task_text(task, context)
         tool_list = "\n".join(tool.describe() for tool in tools.values())
-        claim = TaskText(
-            f"{text.task}\nChoose one of these tools, and its arguments:\n{tool_list}", text.context
-        )
+        claim = TaskText(f"{text.task}\nChoose one of these tools, and its arguments:\n{tool_list}", text.context)
         operation = Operation(
             "tool_use",
             text,
@@ -246,9 +244,7 @@ class Session:
         )
         return await self._run_operation(operation, hop_retry, params)
 
-    async def ask(
-        self, messages: Messages, params: Mapping[str, Any], schema: dict[str, Any] | None = None
-    ) -> str:
+    async def ask(self, messages: Messages, params: Mapping[str, Any], schema: dict[str, Any] | None = None) -> str:
         """Call the run model once and return the text of the reply. Raises ModelError after `close`."""
         return await self._ask(self._run, messages, params, schema)
 
@@ -275,9 +271,7 @@ class Session:
         if not self.feedback:
             return context
         parts = [as_text(context)] if context else []
-        return "\n\n".join(
-            [*parts, *(f"Further information from a person: {text}" for text in self.feedback)]
-        )
+        return "\n\n".join([*parts, *(f"Further information from a person: {text}" for text in self.feedback)])
 
     async def _traced(
         self, op: str, operation: Operation, hop_retry: int | None, params: Mapping[str, Any]
@@ -309,9 +303,7 @@ class Session:
     ) -> str:
         """Send one request. The schema is added unless the user's parameters already set a reply format."""
         if self._closed:
-            raise ModelError(
-                Failure("closed", "the function's time is over: no call is made for it any more")
-            )
+            raise ModelError(Failure("closed", "the function's time is over: no call is made for it any more"))
         asker = self._ctx.model(side.role)
         task = asyncio.current_task()
         assert task is not None
@@ -353,6 +345,4 @@ def chosen_tool(tools: Mapping[str, Tool], outcome: OperatorOutcome) -> tuple[To
 def tool_failure(outcome: OperatorOutcome, error: UserCodeError | ModelError) -> OperatorOutcome:
     """Return the outcome of a tool that raised: FAIL. The model is not asked again, since its choice was valid."""
     failure = UserCodeError.of(error)
-    return outcome._replace(
-        status=FAIL, result=failure.message, reason=failure.message, error=failure.type_name
-    )
+    return outcome._replace(status=FAIL, result=failure.message, reason=failure.message, error=failure.type_name)

@@ -150,9 +150,7 @@ async def call_function(
     form = call_form(function, tuple(fields))
     function_session = session if form.is_async else SyncSession(session, asyncio.get_running_loop())
     # A copy, because the function may change its input and another profile gets the same row.
-    kwargs = {
-        name: deepcopy(each) if isinstance(each, (dict, list)) else each for name, each in fields.items()
-    }
+    kwargs = {name: deepcopy(each) if isinstance(each, (dict, list)) else each for name, each in fields.items()}
     args: tuple[Any, ...] = ()
     if form.is_pair:
         args = (function_session, kwargs)
@@ -220,16 +218,12 @@ def _call_form(function: Callable[..., Any], fields: tuple[str, ...]) -> CallFor
         takes_two = False
     if names[:1] == [SESSION] and takes_two and names[1:2] and names[1] not in fields:
         return CallForm(is_async, is_pair=True)
-    required = [
-        each.name for each in parameters if each.kind in _POSITIONAL_KINDS and each.default is each.empty
-    ]
+    required = [each.name for each in parameters if each.kind in _POSITIONAL_KINDS and each.default is each.empty]
     row_name = next((name for name in names if name in ROW_NAMES and name not in fields), "")
     if row_name and not set(required).issubset({row_name, SESSION, *fields}):
         row_name = ""  # an unknown name beside it: `def f(s, row)` gets the session and the row
     if SESSION in names or row_name:
-        return CallForm(
-            is_async, is_pair=False, takes_session=SESSION in names, names=field_names, row_name=row_name
-        )
+        return CallForm(is_async, is_pair=False, takes_session=SESSION in names, names=field_names, row_name=row_name)
     if all(each.kind is each.VAR_POSITIONAL for each in parameters) and parameters:
         return CallForm(is_async, is_pair=True)
     is_pair = len(required) == 2 and takes_two and not set(required).issubset(fields)

@@ -172,9 +172,7 @@ class StepBlock:
         self._token = _open_step.set(self._step)
         return self._step
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         assert self._token is not None
         with suppress(ValueError):  # the block was entered in another context, for example another task
             _open_step.reset(self._token)
@@ -239,9 +237,7 @@ class HopletObserver:
         self._run_id_stem = uuid.uuid4().hex[:24]
         self._run_numbers = count(1)
 
-    def run(
-        self, fields: dict[str, Any], profile: str = "", times: ObservedTimes | None = None
-    ) -> ObservedRun:
+    def run(self, fields: dict[str, Any], profile: str = "", times: ObservedTimes | None = None) -> ObservedRun:
         """Write `run_start` for one call of the function. `run_end` has the profile, so that times can be grouped.
 
         `times` are those of a call that has ended already, on another machine.
@@ -336,9 +332,7 @@ class HopletObserver:
         A link is not followed: in a folder that several people write, it could name any file of this user.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(
-            self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE
-        )
+        fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE)
         with _locked(fd):
             size = os.fstat(fd).st_size
             if size and os.pread(fd, 1, size - 1) != b"\n":
@@ -439,9 +433,7 @@ class ObservedRun:
         """Write `run_end` with the result of the function and its status; without one, that of the last step."""
         metadata = {"profile": self._profile} if self._profile else UNSET
         self._observer.write(
-            _RunEndLine(
-                self.run_id, time.time(), self._duration(), status or self._status, result, metadata=metadata
-            )
+            _RunEndLine(self.run_id, time.time(), self._duration(), status or self._status, result, metadata=metadata)
         )
 
     def failed(self, error: str) -> None:

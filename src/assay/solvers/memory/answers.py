@@ -92,9 +92,7 @@ async def answer_with_citations(
     """
     if not prompt.cites:
         plain = await answer_question(asker, question, hits, prompt)
-        return CitedAnswer(
-            plain.text, plain=True, seconds=plain.seconds, usage=plain.usage, failure=plain.failure
-        )
+        return CitedAnswer(plain.text, plain=True, seconds=plain.seconds, usage=plain.usage, failure=plain.failure)
     params = prompt.params
     if SCHEMA in asker.can:
         schema = {"name": "reply", "schema": _CITED_SCHEMA}

@@ -118,9 +118,7 @@ def read_insertion(records: Sequence[Record]) -> InsertRecord | None:
 class ConversationSolver(Solver):
     """Emits one `answer` record per test and question, then `fed` with the seconds and calls."""
 
-    def __init__(
-        self, memories: MemorySet, k: int, *, answers: bool, prompt: MemoryPrompt | None = None
-    ) -> None:
+    def __init__(self, memories: MemorySet, k: int, *, answers: bool, prompt: MemoryPrompt | None = None) -> None:
         self._memories = memories
         self._k = k
         self._answers = answers

@@ -72,16 +72,12 @@ class MemorySet:
         self._pool = DaemonPool(64, "assay-memory", replaces=True)
         self._turn = LoopTurn()
         self._embeds_at_endpoint = is_endpoint(embedder)
-        self._embeds_here = not self._embeds_at_endpoint and any(
-            setting.about.embeds for setting in settings.values()
-        )
+        self._embeds_here = not self._embeds_at_endpoint and any(setting.about.embeds for setting in settings.values())
         self.asking = ", ".join(
             name for name, setting in settings.items() if setting.about.asks and setting.about.needs_model
         )
         """The names of the memories that need a model to store or search; empty if none does."""
-        self.needing_evidence = frozenset(
-            name for name, setting in settings.items() if setting.about.needs_evidence
-        )
+        self.needing_evidence = frozenset(name for name, setting in settings.items() if setting.about.needs_evidence)
         self.bundles = frozenset(name for name, setting in settings.items() if setting.about.bundle)
 
     @asynccontextmanager
@@ -194,9 +190,7 @@ async def _embed_at_endpoint(
     with np.errstate(over="ignore"):  # as in `_embed_here`
         vectors = np.array(rows, dtype=np.float32).reshape(len(texts), -1)
     if not np.isfinite(vectors).all():
-        raise ModelError(
-            Failure("bad_reply", f"{asker.name} returned a vector with numbers that are not finite")
-        )
+        raise ModelError(Failure("bad_reply", f"{asker.name} returned a vector with numbers that are not finite"))
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: NDArray[Any] = vectors / np.maximum(lengths, 1e-9)
     return unit

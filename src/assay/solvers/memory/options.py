@@ -15,14 +15,10 @@ class MemoryOptions(SuiteOptions, frozen=True, kw_only=True):
     build_model: Annotated[
         str, ask("Model that memories ask while they store and search, as PROVIDER/NAME.  [default: --model]")
     ] = ""
-    answer_model: Annotated[
-        str, ask("Model that answers the questions, as PROVIDER/NAME.  [default: --model]")
-    ] = ""
+    answer_model: Annotated[str, ask("Model that answers the questions, as PROVIDER/NAME.  [default: --model]")] = ""
     embedder: Annotated[
         str,
-        ask(
-            "Embeddings for memories that use vectors: wordllama, FILE.py:load, or PROVIDER/NAME of an endpoint."
-        ),
+        ask("Embeddings for memories that use vectors: wordllama, FILE.py:load, or PROVIDER/NAME of an endpoint."),
     ] = "wordllama"
     memory_args: Annotated[
         dict[str, Any],
@@ -30,9 +26,7 @@ class MemoryOptions(SuiteOptions, frozen=True, kw_only=True):
     ] = field(default_factory=dict)
     repeats: Annotated[
         int,
-        ask(
-            "Build each memory that calls a model N times with other seeds, and report the spread of the scores."
-        ),
+        ask("Build each memory that calls a model N times with other seeds, and report the spread of the scores."),
         Meta(ge=1),
     ] = 1
     answer_kwargs: Annotated[

@@ -46,13 +46,9 @@ def memory_roles(
         )
     # A memory in a user's file may call the model without saying so in its ABOUT.
     if build:
-        roles[BUILD_ROLE] = Role(
-            build, params=spec.gen_kwargs | options.build_kwargs, sdk_params=None, needs=needs
-        )
+        roles[BUILD_ROLE] = Role(build, params=spec.gen_kwargs | options.build_kwargs, sdk_params=None, needs=needs)
     if is_endpoint(options.embedder):
-        roles[EMBEDDER_ROLE] = Role(
-            options.embedder, params=options.embedder_kwargs, needs=frozenset({EMBEDDINGS})
-        )
+        roles[EMBEDDER_ROLE] = Role(options.embedder, params=options.embedder_kwargs, needs=frozenset({EMBEDDINGS}))
     elif options.embedder_kwargs:
         raise UsageError(
             f"--embedder-kwargs has no effect: {options.embedder} sends no requests. Name an endpoint with --embedder."

@@ -73,9 +73,7 @@ def split_settings(texts: Sequence[str]) -> list[str]:
             elif current:
                 current = f"{current},{part}"
             else:
-                raise UsageError(
-                    f"{part!r} is an option of no memory: write NAME,{part}, such as bm25,{part}"
-                )
+                raise UsageError(f"{part!r} is an option of no memory: write NAME,{part}, such as bm25,{part}")
         if current:
             settings[current] = None
     return list(settings)

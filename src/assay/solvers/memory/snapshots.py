@@ -107,9 +107,7 @@ def _new_op(item: MemoryItem) -> str:
 
 
 def _change(op: str, item: MemoryItem, session: str, linked: tuple[str, ...] = ()) -> ItemChange:
-    return ItemChange(
-        op, item.id, item.text, item.session or session, item.kind, linked, item.status, item.metadata
-    )
+    return ItemChange(op, item.id, item.text, item.session or session, item.kind, linked, item.status, item.metadata)
 
 
 class _RemovedItems:
@@ -133,9 +131,7 @@ class _RemovedItems:
         """Return the ids of items whose source messages are all among `sources`."""
         messages = set(sources)
         indices = sorted(index for source in messages for index in self._by_source.get(source, ()))
-        return tuple(
-            self.items[index].id for index in indices if messages.issuperset(self.items[index].sources)
-        )
+        return tuple(self.items[index].id for index in indices if messages.issuperset(self.items[index].sources))
 
 
 class MemorySnapshot:

@@ -158,9 +158,7 @@ class TimedMemory:
 
         return await run_there(run)
 
-    def _user_code_failed(
-        self, method: str, error: UserCodeError, function: Callable[..., Any]
-    ) -> CaseFailed:
+    def _user_code_failed(self, method: str, error: UserCodeError, function: Callable[..., Any]) -> CaseFailed:
         message = str(error)
         if error.error is not None and not error.where:
             # No line of the user raised: the method returned an invalid value.
@@ -183,9 +181,7 @@ def _call_and_read(function: Callable[[], Any], read: Callable[[Any], Any]) -> A
 
 def _checked_hits(result: Any) -> list[SearchHit]:
     if not isinstance(result, Iterable) or isinstance(result, str):
-        raise TypeError(
-            f"it returned {cut_end(repr(result), 60)}; return a list of SearchHit(MemoryItem(…), score)"
-        )
+        raise TypeError(f"it returned {cut_end(repr(result), 60)}; return a list of SearchHit(MemoryItem(…), score)")
     hits = [_checked_hit(hit) for hit in result]
     _refuse_repeated_id([hit.item for hit in hits])
     return hits
@@ -221,9 +217,7 @@ def _refuse_repeated_id(items: Sequence[MemoryItem]) -> None:
 def _checked_hit(hit: Any) -> SearchHit:
     """Return a hit that the journal can store: a score such as numpy.float32 becomes a float."""
     if not isinstance(hit, SearchHit):
-        raise TypeError(
-            f"it must return a list of SearchHit(MemoryItem(…), score), not of {type(hit).__name__}"
-        )
+        raise TypeError(f"it must return a list of SearchHit(MemoryItem(…), score), not of {type(hit).__name__}")
     if type(hit.item.id) is not str or type(hit.item.text) is not str:
         raise TypeError("id and text of an item must be texts")
     if hit.trace:

@@ -84,9 +84,7 @@ class HopStep(Struct, frozen=True, kw_only=True):
         return self
 
 
-def hop_step(
-    function: Callable[..., Any], role: str, inputs: frozenset[str], timeout: float | None
-) -> HopStep:
+def hop_step(function: Callable[..., Any], role: str, inputs: frozenset[str], timeout: float | None) -> HopStep:
     """Build a step with its own thread pool. Threads start when a function that is not async is called."""
     pool = DaemonPool(_THREADS, "assay-hop-step", replaces=True)
     return HopStep(function=function, role=role, inputs=inputs, timeout=timeout or DEFAULT_TIMEOUT, pool=pool)

@@ -37,8 +37,7 @@ _WHOLE = "a whole number from 1 on"
 # Below infinity: YAML's `.inf` is not accepted as a number.
 _LARGEST = 1.7e308
 Seconds = (
-    Annotated[int, Meta(gt=0, description=_SECONDS)]
-    | Annotated[float, Meta(gt=0, le=_LARGEST, description=_SECONDS)]
+    Annotated[int, Meta(gt=0, description=_SECONDS)] | Annotated[float, Meta(gt=0, le=_LARGEST, description=_SECONDS)]
 )
 """A time limit in a pipeline file or a test."""
 _NotNegative = (

@@ -279,9 +279,7 @@ async def _run_items(
     outcomes = await run_batch(batch, run, values, ctx)
     failures = [{"item": index, "error": item.error} for index, item in enumerate(outcomes) if item.error]
     if failures and len(failures) == len(outcomes):
-        raise StepError(
-            f"all {len(outcomes)} items failed; the first: {failures[0]['error']}", "failed_items"
-        )
+        raise StepError(f"all {len(outcomes)} items failed; the first: {failures[0]['error']}", "failed_items")
     extra: dict[str, Any] = {"items": len(outcomes)}
     if failures:
         extra["failed_items"] = failures

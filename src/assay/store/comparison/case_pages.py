@@ -208,9 +208,7 @@ class OpenComparison:
                         own = own[pair.columns[1].score_part[pair.scores.pairs.new[own]] == digest]
                     if len(own):
                         places = _Places(pair, row).shown["changed"]
-                        return PairSelection(
-                            pair=number, row=row, first=int((places == own[0]).argmax()), count=1
-                        )
+                        return PairSelection(pair=number, row=row, first=int((places == own[0]).argmax()), count=1)
         raise UsageError(f"case {index} did not flip between these runs")
 
     def page(self, selection: PairSelection) -> PairPage:

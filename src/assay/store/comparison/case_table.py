@@ -98,9 +98,7 @@ class CaseTable:
         if not 0 <= selection.row < max(1, len(self.rows)):
             raise UsageError(f"there is no row {selection.row}; the table has {len(self.rows)}")
         if not 0 <= selection.only <= len(self._pairs):
-            raise UsageError(
-                f"there is no run {selection.only}; there are {len(self._pairs)} beside the base"
-            )
+            raise UsageError(f"there is no run {selection.only}; there are {len(self._pairs)} beside the base")
         if not self.rows:
             return TablePage(lines=[], total=0, counts=dict.fromkeys(TableShown.__args__, 0))  # type: ignore[attr-defined]
         if self._last is None or self._last[0] != selection.row:

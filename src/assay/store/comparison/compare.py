@@ -233,9 +233,7 @@ def _sum_known(costs: NDArray[Any]) -> float | None:
     return float(known.sum()) if len(known) else None
 
 
-def _notes(
-    base: SelectedSubject, new: SelectedSubject, cases: CasePairs, other_scorers: set[str]
-) -> list[str]:
+def _notes(base: SelectedSubject, new: SelectedSubject, cases: CasePairs, other_scorers: set[str]) -> list[str]:
     """Return the remarks about the pairing that the report prints."""
     notes = []
     if (base.run.folder, base.subject) == (new.run.folder, new.subject):
@@ -256,7 +254,5 @@ def _notes(
     new_sets = new.columns.sets[cases.new]
     renamed = int((base_sets != new_sets).sum())
     if renamed:
-        notes.append(
-            f"{renamed:,} cases are in sets with different names; they are paired by their content alone"
-        )
+        notes.append(f"{renamed:,} cases are in sets with different names; they are paired by their content alone")
     return notes

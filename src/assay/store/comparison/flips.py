@@ -74,9 +74,7 @@ _MIX_CASE = 0x9E3779B97F4A7C15
 class FlipReader:
     """Reads the texts of flips from the journals of both sides."""
 
-    def __init__(
-        self, runs: tuple[ComparedRun, ComparedRun], columns: tuple[SubjectColumns, SubjectColumns]
-    ) -> None:
+    def __init__(self, runs: tuple[ComparedRun, ComparedRun], columns: tuple[SubjectColumns, SubjectColumns]) -> None:
         self._runs = runs
         self._columns = columns
         # The scores of the last case of each side, by scorer and part: the questions of a conversation are read one
@@ -174,9 +172,7 @@ class FlipReader:
         return FlipSide(index=score.index, value=score.value, answer=answer, reason=score.reason)
 
 
-def flipped_pairs(
-    scores: PairedScores, table: list[RowPairs], *, worse: bool
-) -> Iterator[tuple[int, NDArray[Any]]]:
+def flipped_pairs(scores: PairedScores, table: list[RowPairs], *, worse: bool) -> Iterator[tuple[int, NDArray[Any]]]:
     """Yield the number of each row that tells right from wrong, with its pairs that flipped in this direction.
 
     Rows over all sets are left out: the rows of their sets have the same pairs.

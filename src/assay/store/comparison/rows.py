@@ -81,9 +81,7 @@ class RowPairs(NamedTuple):
 class PairedTable:
     """Makes the rows of a table from paired scores. `reports` say for which metrics lower is better."""
 
-    def __init__(
-        self, scores: PairedScores, reports: tuple[Report, Report], subjects: tuple[str, str]
-    ) -> None:
+    def __init__(self, scores: PairedScores, reports: tuple[Report, Report], subjects: tuple[str, str]) -> None:
         self._scores = scores
         self._reports = reports
         self._subjects = subjects

@@ -184,9 +184,7 @@ def _choose(folder: Path, subjects: list[str], subject: str) -> list[str]:
 
 def _require_two(folder: Path, subjects: list[str]) -> None:
     if len(subjects) < 2:
-        raise UsageError(
-            f"{folder} has only one subject, {subjects[0]!r}. Pass a second run, or RUN@SUBJECT twice."
-        )
+        raise UsageError(f"{folder} has only one subject, {subjects[0]!r}. Pass a second run, or RUN@SUBJECT twice.")
 
 
 def _pair_names(base: tuple[Path, list[str]], new: tuple[Path, list[str]]) -> list[tuple[str, str]]:

@@ -105,9 +105,7 @@ def _slice_name(by: str, tag: str, known: dict[str, Slice]) -> str | None:
     return tag if tag in known else None
 
 
-def _no_such_tag(
-    by: str, sides: tuple[SelectedSubject, SelectedSubject], tag_sets: list[tuple[str, ...]]
-) -> str:
+def _no_such_tag(by: str, sides: tuple[SelectedSubject, SelectedSubject], tag_sets: list[tuple[str, ...]]) -> str:
     folders = " and ".join(dict.fromkeys(str(side.run.folder) for side in sides))
     tags = list(dict.fromkeys(tag for tags in tag_sets for tag in tags))
     if not tags:
@@ -157,6 +155,5 @@ class _ScoreTags:
 def _natural(name: str) -> list[tuple[bool, int, str]]:
     """Return a key that sorts `2` before `10`."""
     return [
-        (not piece.isdecimal(), int(piece) if piece.isdecimal() else 0, piece)
-        for piece in re.split(r"(\d+)", name)
+        (not piece.isdecimal(), int(piece) if piece.isdecimal() else 0, piece) for piece in re.split(r"(\d+)", name)
     ]

@@ -324,12 +324,8 @@ class BaseDataStore:
                 stamps = {path: FileStamp.of(path) for path in paths}
                 if current.stamps == stamps:
                     return current
-            output_fields = [
-                (field.path, field.agg_type == "distribution") for field in self.config.output_fields
-            ]
-            tables = ResultTables(
-                output_fields, sorted(self.config.sortable_columns), self.config.audit_key_field
-            )
+            output_fields = [(field.path, field.agg_type == "distribution") for field in self.config.output_fields]
+            tables = ResultTables(output_fields, sorted(self.config.sortable_columns), self.config.audit_key_field)
             tables.read(paths)
             self._tables = tables
             return tables
@@ -393,9 +389,7 @@ def _aggregate_sql(field: FieldAggregation, column: Column) -> str:
     return f"count({name}) / nullif(count(*), 0)"
 
 
-def _distribution(
-    tables: ResultTables, field: FieldAggregation, where: str, values: list[str]
-) -> list[dict[str, Any]]:
+def _distribution(tables: ResultTables, field: FieldAggregation, where: str, values: list[str]) -> list[dict[str, Any]]:
     """Return each value with its count, most frequent first.
 
     The items of an array are counted one by one. An object counts by its `sub_field`, if the field has one.

@@ -314,9 +314,7 @@ class ResultBlock:
             column.append(value)
         if audit.failed or audit.parse_error or audit.outcome is not None:
             error = audit.error[:_MAX_ERROR_CHARACTERS] if audit.error is not None else None
-            self.odd.append(
-                OddResult(start, audit.profile, audit.failed, audit.parse_error, audit.outcome, error)
-            )
+            self.odd.append(OddResult(start, audit.profile, audit.failed, audit.parse_error, audit.outcome, error))
 
     def add_error(self, start: int, profile: str | None, error: str) -> None:
         """Add an error message to `odd`. The caller adds the row itself, which has no fields."""
@@ -344,9 +342,7 @@ class ResultBlock:
             self.add(start, audit)
 
 
-def read_blocks(
-    path: Path, key_field: str | None = None, *, with_names: bool = True
-) -> Iterator[ResultBlock]:
+def read_blocks(path: Path, key_field: str | None = None, *, with_names: bool = True) -> Iterator[ResultBlock]:
     """Yield the file in blocks of about 64 MB. An unreadable line is counted as bad; the others are read."""
     offset = 0
     block = ResultBlock(with_names=with_names)

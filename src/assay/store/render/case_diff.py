@@ -62,8 +62,7 @@ class TextPair(NamedTuple):
         changes = word_changes(self.left or "", self.right or "")
         last = len(changes) - 1
         return [
-            _cut_middle(change, at_start=number == 0, at_end=number == last)
-            for number, change in enumerate(changes)
+            _cut_middle(change, at_start=number == 0, at_end=number == last) for number, change in enumerate(changes)
         ]
 
 
@@ -119,9 +118,7 @@ def case_texts(view: CaseView) -> dict[str, str]:
 
 def prompt_text(call: Call, calls: Sequence[Call]) -> str:
     """Return the whole prompt of a call. Of equal requests, only the first one has it."""
-    request = call.request or next(
-        (each.request for each in calls if each.hash == call.hash and each.request), None
-    )
+    request = call.request or next((each.request for each in calls if each.hash == call.hash and each.request), None)
     return "" if request is None else _request_text(request)
 
 

@@ -214,8 +214,7 @@ def _bar(row: PairedRow, reach: float) -> str:
         text += f", 95% interval {row.interval[0]:+.4f} to {row.interval[1]:+.4f}"
         lines.append(f'<line class="bar" x1="{low}" x2="{high}" y1="{height}" y2="{height}"/>')
         lines += [
-            f'<line class="bar" x1="{end}" x2="{end}" y1="{height - 4}" y2="{height + 4}"/>'
-            for end in (low, high)
+            f'<line class="bar" x1="{end}" x2="{end}" y1="{height - 4}" y2="{height + 4}"/>' for end in (low, high)
         ]
     lines.append(f'<circle cx="{x(row.difference)}" cy="{height}" r="3.5"/>')
     size = f'width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}"'

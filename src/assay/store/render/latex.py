@@ -85,12 +85,7 @@ def _table(table: TextTable, caption: str, notes: list[str]) -> list[str]:
     before = ""
     for row in table.rows:
         # A rule between entries, such as models or tasks, keeps their metrics together.
-        if (
-            before
-            and row[0] != before
-            and table.names > 1
-            and len({each[0] for each in table.rows}) < len(table.rows)
-        ):
+        if before and row[0] != before and table.names > 1 and len({each[0] for each in table.rows}) < len(table.rows):
             lines.append(r"\addlinespace")
         before = row[0]
         lines.append(_row(row))
@@ -115,9 +110,7 @@ def escape(text: str) -> str:
     """Return a text that LaTeX prints as it is, in one line."""
     flat = " ".join(text.split())
     printable = "".join(char if char.isprintable() else "?" for char in flat)
-    return "".join(_ESCAPES.get(char, char) for char in _LIGATURE.sub("\x00", printable)).replace(
-        "\x00", "{}"
-    )
+    return "".join(_ESCAPES.get(char, char) for char in _LIGATURE.sub("\x00", printable)).replace("\x00", "{}")
 
 
 def _row(cells: list[str]) -> str:

@@ -157,9 +157,7 @@ def comparison_table(rows: Sequence[PairedRow]) -> TextTable:
     return _paired_table(["set", "metric"], ["base", "new"], named)
 
 
-def _paired_table(
-    names: list[str], sides: list[str], rows: Sequence[tuple[list[str], PairedRow]]
-) -> TextTable:
+def _paired_table(names: list[str], sides: list[str], rows: Sequence[tuple[list[str], PairedRow]]) -> TextTable:
     """Return a table of paired rows with all their numbers.
 
     A column that says nothing is left out: adjusted p in a table with one p, detectable differences without a number.
@@ -439,7 +437,5 @@ def judge_lines(judges: Iterable[JudgeInfo], warn: Warn | None = None) -> list[s
             decided = f"{len(metrics)} scores"
         if votes > 1:
             decided += f", {votes} votes"
-        lines.append(
-            f"judge {name} ({decided}): {calibration}" if metrics else f"judge {name}: {calibration}"
-        )
+        lines.append(f"judge {name} ({decided}): {calibration}" if metrics else f"judge {name}: {calibration}")
     return lines

@@ -203,9 +203,7 @@ class RunDatabase:
             return _LongLine(message)
         if "Malformed JSON" in message and self._folder.name not in message:
             path = message.split('"')[1] if '"' in message else ""
-            return DamagedRun(
-                Problem(path, "a line is no JSON any more. `assay check RUN` lists the damage of a run")
-            )
+            return DamagedRun(Problem(path, "a line is no JSON any more. `assay check RUN` lists the damage of a run"))
         if "not found in FROM clause" in message and '"' in message:
             name = message.split('"')[1]
             columns = self._columns(query)

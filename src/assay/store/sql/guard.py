@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 # Table functions that compute rows from their arguments only.
-TABLE_FUNCTIONS = frozenset(
-    {"range", "generate_series", "unnest", "json_each", "json_tree", "repeat", "repeat_row"}
-)
+TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "json_each", "json_tree", "repeat", "repeat_row"})
 # Scalar functions that show the settings of the process, change its state, write or wait.
 _REFUSED = frozenset(
     {
@@ -115,9 +113,7 @@ def _check_tree(tree: Any, text: str, views: Collection[str]) -> CheckedQuery:
         if kind == "BASE_TABLE":
             seen.add(_check_table(node, views, ctes))
         elif kind == "SHOW_REF" and not node.get("query"):
-            raise UsageError(
-                "SHOW is not allowed. `.views` lists the views, `describe VIEW` the columns of one"
-            )
+            raise UsageError("SHOW is not allowed. `.views` lists the views, `describe VIEW` the columns of one")
         elif kind == "TABLE_FUNCTION":
             name = str(node.get("function", {}).get("function_name", "")).lower()
             if name not in TABLE_FUNCTIONS:

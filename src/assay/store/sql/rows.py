@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 ROWS = "rows"
-ROWS_ABOUT = (
-    "One row per row that people read: a question of a memory suite, a test of a pipeline, a case elsewhere."
-)
+ROWS_ABOUT = "One row per row that people read: a question of a memory suite, a test of a pipeline, a case elsewhere."
 ROWS_COLUMNS = {
     "run": "name of the run's folder",
     "suite": "the suite",
@@ -58,17 +56,13 @@ class _Metric(NamedTuple):
     filter: str | None
 
     def where(self) -> str:
-        return (
-            f"metric = {literal(self.metric)} and filter is not distinct from {_literal_or_null(self.filter)}"
-        )
+        return f"metric = {literal(self.metric)} and filter is not distinct from {_literal_or_null(self.filter)}"
 
 
 def rows_view(connection: DuckDBPyConnection, sources: Sequence[RunSource], relation: Relation) -> str:
     """Return the SELECT of the view. Reads the scores to find its columns."""
     everything = CheckedQuery("", frozenset(), frozenset(VIEWS), has_star=True)
-    scores, cases, answers = (
-        VIEWS[name].select(relation, everything) for name in ("scores", "cases", "answers")
-    )
+    scores, cases, answers = (VIEWS[name].select(relation, everything) for name in ("scores", "cases", "answers"))
     connection.execute(f"create or replace view row_scores as select * from ({scores}) where not interim")
     columns: dict[str, str] = {}
     metrics = _metrics(connection, sources)
@@ -128,9 +122,7 @@ def _first_metrics(metrics: Sequence[_Metric], sources: Sequence[RunSource]) -> 
     """Return the condition for the first metric of each run. A pipeline reports pass_rate and stores passed."""
     conditions = []
     for source in sources:
-        first = next(
-            (metric for metric in _reported(source) if metric in metrics), metrics[0] if metrics else None
-        )
+        first = next((metric for metric in _reported(source) if metric in metrics), metrics[0] if metrics else None)
         if first is not None:
             conditions.append(f"(run = {literal(source.name)} and {first.where()})")
     return " or ".join(conditions) or "false"

@@ -183,9 +183,7 @@ class JournalFiles:
             self._select(name, types, group, filtered, grows) for (filtered, grows), group in groups.items()
         )
 
-    def _select(
-        self, name: str, types: dict[str, str], files: list[_File], filtered: bool, grows: bool
-    ) -> str:
+    def _select(self, name: str, types: dict[str, str], files: list[_File], filtered: bool, grows: bool) -> str:
         paths = ", ".join(literal(str(file.path)) for file in files)
         all_columns = {**LINE_COLUMNS[name], **types}
         columns = ", ".join(f"{literal(column)}: {literal(kind)}" for column, kind in all_columns.items())

@@ -130,9 +130,7 @@ def _run_row(source: RunSource, warn: Callable[[str], object]) -> _RunRow:
         counts, spent = (summary.ok, summary.subject_error, summary.infra_error), summary.spent
     elif source.has_journal:
         index = RunIndex.of_run(folder)
-        ok, subject_error, infra_error = (
-            index.ask.codes.count(code) for code in (OK, SUBJECT_ERROR, INFRA_ERROR)
-        )
+        ok, subject_error, infra_error = (index.ask.codes.count(code) for code in (OK, SUBJECT_ERROR, INFRA_ERROR))
         counts, spent = (ok, subject_error, infra_error), msgspec.to_builtins(index.spent)
     else:
         counts, spent = (None, None, None), {}

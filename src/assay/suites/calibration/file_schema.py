@@ -60,9 +60,7 @@ def labels_schema() -> JsonSchema:
             # `answer` and `output` may be one of two fields. The first description is the likelier one.
             properties.setdefault(name, described(value, _TEXTS[field]))
     to_judge = [with_value(name) for field in ("response", "text") for name in FIELD_NAMES[field]]
-    judged_by = [
-        with_value(name) for field in ("question", "reference", "rubric") for name in FIELD_NAMES[field]
-    ]
+    judged_by = [with_value(name) for field in ("question", "reference", "rubric") for name in FIELD_NAMES[field]]
     of_a_kind: JsonSchema = {"required": ["kind"], "properties": {"kind": {"enum": list(QUESTION_FIELDS)}}}
     looks_like_answer: JsonSchema = {"allOf": [{"anyOf": to_judge}, {"anyOf": judged_by}]}
     looks_like_row: JsonSchema = {"type": "object", "anyOf": [of_a_kind, looks_like_answer]}
@@ -95,9 +93,7 @@ def labels_schema() -> JsonSchema:
             "LooksLikeRow": looks_like_row,
         },
     }
-    return complete(
-        schema, "Questions to a judge with labels: a row, a list of rows, or an object with such lists."
-    )
+    return complete(schema, "Questions to a judge with labels: a row, a list of rows, or an object with such lists.")
 
 
 def _question_row() -> JsonSchema:
@@ -127,9 +123,7 @@ def _question_row() -> JsonSchema:
             each: JsonSchema = _optional({"type": "array", "items": label})
             properties[LABELS] = described(each, f"One label for each of `{fields.items}`.")
         properties |= {
-            name: described(_VALUE, _TEXTS[field])
-            for field in ("category", "cluster")
-            for name in FIELD_NAMES[field]
+            name: described(_VALUE, _TEXTS[field]) for field in ("category", "cluster") for name in FIELD_NAMES[field]
         }
         needed = ["kind", *fields.texts, *(name for name in fields.lists if name not in fields.optional)]
         rows.append({"type": "object", "properties": properties, "required": needed})

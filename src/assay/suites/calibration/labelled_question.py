@@ -149,10 +149,6 @@ def _updates(row: Mapping[str, Any], count: int) -> tuple[bool, ...]:
     value = row.get(UPDATES)
     if value is None:
         return (False,) * count
-    if (
-        not isinstance(value, list)
-        or not all(isinstance(each, bool) for each in value)
-        or len(value) != count
-    ):
+    if not isinstance(value, list) or not all(isinstance(each, bool) for each in value) or len(value) != count:
         raise FieldError(UPDATES, f"must be a list of {count} times true or false, one for each of `points`")
     return tuple(value)

@@ -217,9 +217,7 @@ class RowFields:
         if question_kind(value):
             return True
         has_response = any(self.find(value, field)[0] for field in ("response", "text"))
-        return has_response and any(
-            self.find(value, field)[0] for field in ("question", "reference", "rubric")
-        )
+        return has_response and any(self.find(value, field)[0] for field in ("question", "reference", "rubric"))
 
     def _answer_is(self, row: Mapping[str, Any], field: str) -> bool:
         """Return whether the key `answer` of this row has the meaning of this field."""
@@ -248,9 +246,7 @@ class _LabelReader:
         except OSError as error:
             raise InputError(unreadable(self._path, error, "--labels names it")) from None
         if self._path.suffix in (".jsonl", ".ndjson") or _is_json_lines(data):
-            rows = [
-                (f"{self._path}:{row.number}", row.value) for row in jsonl.rows(self._path, self._problems)
-            ]
+            rows = [(f"{self._path}:{row.number}", row.value) for row in jsonl.rows(self._path, self._problems)]
             for place, value in _one_row_per_answer(rows):
                 if self._is_new(value):
                     yield place, value, ""
@@ -269,9 +265,7 @@ class _LabelReader:
             raise InputError(Problem(where, not_json(error))) from None
         lists = []
         for place, name, values in self._lists_of_rows(document, "$", ""):
-            rows = [
-                (f"{place}[{number}]", value) for number, value in enumerate(values) if self._is_new(value)
-            ]
+            rows = [(f"{place}[{number}]", value) for number, value in enumerate(values) if self._is_new(value)]
             # A list may repeat the rows of others, for example by category.
             if rows:
                 lists.append((name, rows))
@@ -339,9 +333,7 @@ class _LabelReader:
         if has_rubric:
             question = RubricText(texts["rubric"] or "", texts["text"] or "", reference)
         else:
-            question = AnswerQuestion(
-                texts["question"] or "", reference or "", texts["response"] or "", evidence
-            )
+            question = AnswerQuestion(texts["question"] or "", reference or "", texts["response"] or "", evidence)
         row = LabelledRow(
             place=place,
             question=question,
@@ -445,11 +437,7 @@ def _one_row_per_answer(rows: Sequence[tuple[str, dict[str, Any]]]) -> Iterator[
     keys: list[tuple[str, ...] | None] = []
     for number, (_, row) in enumerate(rows):
         key = None
-        if (
-            isinstance(row.get("by"), str)
-            and isinstance(row.get("case"), str)
-            and row.get("label") is not None
-        ):
+        if isinstance(row.get("by"), str) and isinstance(row.get("case"), str) and row.get("label") is not None:
             key = tuple(str(row.get(name, "")) for name in ("set", "case", "subject", "part"))
             votes.setdefault(key, {})[row["by"]] = row["label"]
             last[key] = number

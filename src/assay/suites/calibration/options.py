@@ -54,9 +54,7 @@ assay judge calibrate --judge openai/NAME --labels results/assay/RUN"""
     ] = ""
     cluster: Annotated[
         list[str],
-        ask(
-            "Use only rows of these clusters, for example those not used to develop the judge.", content=True
-        ),
+        ask("Use only rows of these clusters, for example those not used to develop the judge.", content=True),
     ] = field(default_factory=list)
     judge_prompt: Annotated[str, JUDGE_PROMPT] = ""
     min_kappa: Annotated[

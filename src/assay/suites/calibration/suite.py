@@ -161,13 +161,9 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         if self._panel.name == OFFLINE:
             raise UsageError("rubrics need a model as judge; pass one with --judge PROVIDER/NAME")
         if self.options.judge_prompt:
-            raise UsageError(
-                "--judge-prompt is for answers, but the rows of the file have rubrics. Remove it."
-            )
+            raise UsageError("--judge-prompt is for answers, but the rows of the file have rubrics. Remove it.")
         if self.spec.votes > 1:
-            raise UsageError(
-                "--votes does not apply to rubrics: a rubric judge is asked once. Remove --votes."
-            )
+            raise UsageError("--votes does not apply to rubrics: a rubric judge is asked once. Remove --votes.")
 
     def rows(self, facts: dict[str, Any] | None = None) -> ListedRows[LabelledRow]:
         """Return the labelled rows. A row's key covers the judge's input but not the label."""
@@ -316,9 +312,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         notes = [f"{count:,} labels left out: {reason}" for reason, count in labels.all_left_out.items()]
         kinds = Counter(row.kind for row in labels.rows)
         found = (
-            {"labelled row": len(labels.rows)}
-            if len(kinds) == 1
-            else {f"{kind} row": n for kind, n in kinds.items()}
+            {"labelled row": len(labels.rows)} if len(kinds) == 1 else {f"{kind} row": n for kind, n in kinds.items()}
         )
         return FileCheck(kind=kind, contents=contents(found), notes=notes)
 
@@ -349,9 +343,7 @@ def _labels_file(name: str) -> str:
             raise
         return name  # reading the file says that it does not exist
     if not path.is_file():
-        raise UsageError(
-            f"the run has no labels: {path} does not exist. Label its answers: assay label {name}"
-        )
+        raise UsageError(f"the run has no labels: {path} does not exist. Label its answers: assay label {name}")
     return str(path)
 
 

@@ -35,9 +35,7 @@ class Arguments(NamedTuple):
     rest: bool = False
     """True if the function has a `**parameter`, which gets all columns that no other parameter takes."""
 
-    def choose(
-        self, values: Mapping[str, Any], columns: Mapping[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def choose(self, values: Mapping[str, Any], columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the positional and keyword arguments of one call.
 
         A name is looked up in `values`, then in `columns`. A column that the row lacks is None.
@@ -114,9 +112,7 @@ def scorer_arguments(function: Callable[..., Any], *, has_target: bool) -> Argum
             f"the scorer {name}() takes {parameter.name!r}; a scorer takes any of {', '.join(SCORER_NAMES)} by name"
         )
     if "target" in parameters and not has_target:
-        raise UsageError(
-            f"the scorer {name}() takes `target`; name the column of right answers: target='COLUMN'"
-        )
+        raise UsageError(f"the scorer {name}() takes `target`; name the column of right answers: target='COLUMN'")
     return _arguments(parameters, {value: value for value in SCORER_NAMES})
 
 

@@ -110,9 +110,7 @@ class CaseValues:
             )
         bounds = Bounds(None, "")
         if value is not None:
-            is_share = (
-                self.right_wrong and bool(self.values) and all(0.0 <= one <= 1.0 for one in self.values)
-            )
+            is_share = self.right_wrong and bool(self.values) and all(0.0 <= one <= 1.0 for one in self.values)
             bounds = statistic_interval(value, stderr, len(self.values), is_share=is_share)
         return Metric(
             name=name,

@@ -193,9 +193,7 @@ class _LogFile:
         if view.end.failure is not None and not scores:
             failure = view.end.failure
             sample["error"] = {
-                "message": failure.message
-                if failure.kind == SAMPLE_ERROR
-                else f"{failure.kind}: {failure.message}",
+                "message": failure.message if failure.kind == SAMPLE_ERROR else f"{failure.kind}: {failure.message}",
                 "traceback": failure.traceback,
                 "traceback_ansi": failure.traceback,
             }

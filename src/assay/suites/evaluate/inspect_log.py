@@ -324,9 +324,7 @@ class JsonLog(InspectLog):
             sample = convert_json(item, InspectSample, where)
             epochs = self._samples.setdefault(str(sample.id), {})
             if sample.epoch in epochs:
-                raise InputError(
-                    Problem(where, f"is the second sample {sample.id!r} of epoch {sample.epoch}")
-                )
+                raise InputError(Problem(where, f"is the second sample {sample.id!r} of epoch {sample.epoch}"))
             epochs[sample.epoch] = sample
         self.sample_ids = self._in_data_order(list(self._samples))
 

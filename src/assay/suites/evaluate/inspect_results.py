@@ -285,9 +285,7 @@ class InspectRun(ImportedRows):
             elif key != main and not key.endswith("stderr"):
                 value = _finite(metric.value)
                 entry.metrics.append(
-                    Metric(
-                        name=f"{name}.{key}", value=value, aggregation=key, higher_is_better=None, **common
-                    )
+                    Metric(name=f"{name}.{key}", value=value, aggregation=key, higher_is_better=None, **common)
                 )
 
 
@@ -402,9 +400,7 @@ def _call(event: dict[str, Any], epoch: InspectSample, model: str, stage: str) -
         if isinstance(reference, list) and [type(end) for end in reference] == [int, int]:
             messages += pool[reference[0] : reference[1]]
     config = event.get("config")
-    params = (
-        {key: value for key, value in config.items() if value is not None} if isinstance(config, dict) else {}
-    )
+    params = {key: value for key, value in config.items() if value is not None} if isinstance(config, dict) else {}
     request = Request(
         model=str(event.get("model") or model), messages=_messages(messages, epoch), params=_plain(params)
     )

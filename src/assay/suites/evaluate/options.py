@@ -15,8 +15,8 @@ class EvaluateOptions(SuiteOptions, frozen=True, kw_only=True):
     """Evaluate functions, prompts and models from Python: `assay.evaluate(rows, answer=function, score=[...])`."""
 
     name: Annotated[str, ask("Name of the evaluation.")] = "evaluate"
-    subjects: Annotated[dict[str, str], ask("Evaluated functions and models, by subject.", content=True)] = (
-        field(default_factory=dict)
+    subjects: Annotated[dict[str, str], ask("Evaluated functions and models, by subject.", content=True)] = field(
+        default_factory=dict
     )
     target: Annotated[list[str], ask("Gold columns with the right answers.", content=True)] = field(
         default_factory=list
@@ -24,9 +24,7 @@ class EvaluateOptions(SuiteOptions, frozen=True, kw_only=True):
     tags: Annotated[list[str], ask("Columns whose values are tags of the case.", content=True)] = field(
         default_factory=list
     )
-    prompt: Annotated[dict[str, str], ask("Prompt templates by subject.", content=True)] = field(
-        default_factory=dict
-    )
+    prompt: Annotated[dict[str, str], ask("Prompt templates by subject.", content=True)] = field(default_factory=dict)
     system_instruction: Annotated[str, ask("System message before each prompt.")] = ""
     repeats: Annotated[int, ask("Answers per case; a score is their mean."), Meta(ge=1)] = 1
     version: Annotated[str, ask("Version of the evaluated functions. A change starts another run.")] = ""

@@ -40,9 +40,7 @@ _SNIFFED_BYTES = 4096
 # How an output file begins, and how the summary inside it begins, which some programs store alone.
 _OUTPUT_FILE = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*("evalId"\s*:|"results"\s*:\s*\{\s*"version"\s*:)')
 _SUMMARY = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"version"\s*:\s*\d+\s*,\s*"(timestamp|results)"\s*:')
-_MAX_LABEL = (
-    40  # characters of a prompt in the name of a subject: a prompt without a label is named by its text
-)
+_MAX_LABEL = 40  # characters of a prompt in the name of a subject: a prompt without a label is named by its text
 # Variables that promptfoo adds itself, with another value in each run.
 _OWN_VARS = ("sessionId", "_conversation")
 
@@ -172,8 +170,7 @@ class _ListedResults:
 
     def __init__(self, path: Path, items: list[Any]) -> None:
         self._items = [
-            convert_json(item, PromptfooResult, f"{path}: results[{number}]")
-            for number, item in enumerate(items)
+            convert_json(item, PromptfooResult, f"{path}: results[{number}]") for number, item in enumerate(items)
         ]
 
     def scan(self) -> Iterator[tuple[int, PromptfooResult]]:
@@ -264,9 +261,7 @@ class PromptfooRun(ImportedRows):
             set=_SET,
             subject=subject,
             label=result.description or (result.test.description if result.test else None) or str(test + 1),
-            tags=tuple(
-                f"{name}={value}" for name, value in metadata.items() if isinstance(value, (str, int, bool))
-            ),
+            tags=tuple(f"{name}={value}" for name, value in metadata.items() if isinstance(value, (str, int, bool))),
             failure=failure,
             records=[] if text is None else [Record(*UNPLACED, try_=1, kind="answer", data=text)],
             scores=scores,
@@ -349,9 +344,7 @@ def _scores(result: PromptfooResult) -> Iterator[Score]:
         yield _score(name, value, "\n".join(reasons.get(name, ())))
 
 
-def _score(
-    metric: str, value: float | None, reason: str, expected: Any = None, *, right_wrong: bool = False
-) -> Score:
+def _score(metric: str, value: float | None, reason: str, expected: Any = None, *, right_wrong: bool = False) -> Score:
     number = value if value is not None and isfinite(value) else None
     return Score(
         *UNPLACED,

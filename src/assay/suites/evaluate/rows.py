@@ -176,9 +176,7 @@ def _to_json(value: Any) -> Any:
             return None
         # A Timestamp; a Period or an Interval has no such form.
         return value.isoformat() if hasattr(value, "isoformat") else text
-    raise TypeError(
-        f"a value of type {type(value).__name__} has no JSON form; turn it into a text or a number first"
-    )
+    raise TypeError(f"a value of type {type(value).__name__} has no JSON form; turn it into a text or a number first")
 
 
 encode_json = msgspec.json.Encoder(enc_hook=_to_json).encode

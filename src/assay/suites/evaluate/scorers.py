@@ -225,9 +225,7 @@ class EvaluateScorer(Scorer):
         return f"score:{self.name}"
 
     @abstractmethod
-    async def measure(
-        self, answer: Any, number: int, records: Sequence[Record], ctx: Context
-    ) -> Mapping[str, Scored]:
+    async def measure(self, answer: Any, number: int, records: Sequence[Record], ctx: Context) -> Mapping[str, Scored]:
         """Return the scores of one answer by metric name. `number` is the number of the row."""
 
     def without_answer(self) -> Mapping[str, Scored]:
@@ -270,9 +268,7 @@ def _mean(repeats: list[Scored]) -> Scored:
     """Return the score of a case with several answers: the mean of the scores that have a value."""
     if len(repeats) == 1:
         return repeats[0]
-    pairs = [
-        pair for repeat in repeats if isinstance(repeat.data, dict) for pair in repeat.data.get(PAIRS, [])
-    ]
+    pairs = [pair for repeat in repeats if isinstance(repeat.data, dict) for pair in repeat.data.get(PAIRS, [])]
     if pairs:
         return Scored(data={PAIRS: pairs})
     values = [repeat.value for repeat in repeats if repeat.value is not None]
@@ -309,9 +305,7 @@ class MetricScorer(EvaluateScorer):
         self.about = MetricAbout(module.AGGREGATIONS[0], module.HIGHER_IS_BETTER, module.RIGHT_WRONG)
         super().__init__(spec.name, [spec.metric, spec.column, spec.options], rows, target)
 
-    async def measure(
-        self, answer: Any, number: int, records: Sequence[Record], ctx: Context
-    ) -> Mapping[str, Scored]:
+    async def measure(self, answer: Any, number: int, records: Sequence[Record], ctx: Context) -> Mapping[str, Scored]:
         """Compare the answer with the target. If the target is a list of right answers, the best score counts."""
         target = self._target(number)
         targets = target if isinstance(target, list) and target else [target]
@@ -376,9 +370,7 @@ class FunctionScorer(EvaluateScorer):
         settings = [self.identity.parts, salt, name, spec.higher_is_better, spec.right_wrong]
         super().__init__(name, settings, rows, target)
 
-    async def measure(
-        self, answer: Any, number: int, records: Sequence[Record], ctx: Context
-    ) -> Mapping[str, Scored]:
+    async def measure(self, answer: Any, number: int, records: Sequence[Record], ctx: Context) -> Mapping[str, Scored]:
         """Call the function. If it raises, the score is invalid."""
         context = make_function_context(self._function, ctx, ROLE)
         # Copies of what can be changed: the next scorer must see the answer as it was.
@@ -393,9 +385,7 @@ class FunctionScorer(EvaluateScorer):
         }
         args, kwargs = self._arguments.choose(values, {})
         try:
-            result = await user_code.call(
-                self._function, args, kwargs, timeout=self._timeout, close=context.close
-            )
+            result = await user_code.call(self._function, args, kwargs, timeout=self._timeout, close=context.close)
         except UserCodeError as error:
             data = {"traceback": error.traceback} if error.traceback else None
             return {self.name: Scored(None, "invalid", str(error), data)}
@@ -463,14 +453,10 @@ class JudgeScorer(EvaluateScorer):
         """
         return f"judge:{self._panel.reply_identity}"
 
-    async def measure(
-        self, answer: Any, number: int, records: Sequence[Record], ctx: Context
-    ) -> Mapping[str, Scored]:
+    async def measure(self, answer: Any, number: int, records: Sequence[Record], ctx: Context) -> Mapping[str, Scored]:
         """Ask the judge. Raises ModelError if the judge does not answer."""
         target = self._target(number)
-        references = [
-            str(each) for each in (target if isinstance(target, list) else [target]) if each is not None
-        ]
+        references = [str(each) for each in (target if isinstance(target, list) else [target]) if each is not None]
         if not references:
             return {self.name: Scored(None, "not_applicable", "the row has no target")}
         text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
@@ -504,9 +490,7 @@ class RubricScorer(EvaluateScorer):
         """The stage under which calls are logged. All scorers with the same judge model share it."""
         return f"judge:{self._panel.reply_identity}"
 
-    async def measure(
-        self, answer: Any, number: int, records: Sequence[Record], ctx: Context
-    ) -> Mapping[str, Scored]:
+    async def measure(self, answer: Any, number: int, records: Sequence[Record], ctx: Context) -> Mapping[str, Scored]:
         """Ask the judge. Raises ModelError if the judge does not answer."""
         text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
         reference = str(self._target(number)) if self._has_reference else None
@@ -555,9 +539,7 @@ def returns_truth(function: Callable[..., Any]) -> bool:
     definition = definition_of(function)
     if isinstance(definition, ast.Lambda):
         return _is_truth(definition.body)
-    returns = (
-        [node.value for node in ast.walk(definition) if isinstance(node, ast.Return)] if definition else []
-    )
+    returns = [node.value for node in ast.walk(definition) if isinstance(node, ast.Return)] if definition else []
     return bool(returns) and all(value is not None and _is_truth(value) for value in returns)
 
 

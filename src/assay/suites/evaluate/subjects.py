@@ -81,9 +81,7 @@ class FunctionSubject(Subject):
         copy = msgspec.json.decode(msgspec.json.encode(row))
         args, kwargs = self._arguments.choose({ROW: copy, CONTEXT: context}, copy)
         try:
-            value = await user_code.call(
-                self._function, args, kwargs, timeout=self._timeout, close=context.close
-            )
+            value = await user_code.call(self._function, args, kwargs, timeout=self._timeout, close=context.close)
         except UserCodeError as error:
             raise CaseFailed(error.failure()) from error
         try:
@@ -99,9 +97,7 @@ class FunctionSubject(Subject):
         if answer is None:
             # NaN, too: JSON writes it as null.
             raise CaseFailed(
-                Failure(
-                    "user_code", f"{self._name}() returned {value}; return the answer, or '' for no answer"
-                )
+                Failure("user_code", f"{self._name}() returned {value}; return the answer, or '' for no answer")
             )
         return answer
 
@@ -173,9 +169,7 @@ def function_prompt(function: Callable[..., Any], arguments: Arguments) -> Calla
         copy = msgspec.json.decode(msgspec.json.encode(row))
         args, kwargs = arguments.choose({ROW: copy}, copy)
         prompt = user_code.call_here(function, args, kwargs)
-        if isinstance(prompt, str) or (
-            isinstance(prompt, list) and all(isinstance(item, dict) for item in prompt)
-        ):
+        if isinstance(prompt, str) or (isinstance(prompt, list) and all(isinstance(item, dict) for item in prompt)):
             return prompt
         raise UserCodeError(
             f"the prompt function returned a {type(prompt).__name__}; return a text or a list of messages",

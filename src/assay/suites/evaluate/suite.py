@@ -90,9 +90,7 @@ def build_on_worker(
     """Build the solver from its functions, which were sent along. The files they come from need not be here."""
     # A version, because without the files assay cannot compare the sources; and no judge, because nothing is scored.
     options = replace(spec.options, version="sent", target=list(gold), tags=[])
-    suite = EvaluateSuite(
-        replace(spec, options=options, judge=None, limit=None), [dict.fromkeys(columns)], subjects
-    )
+    suite = EvaluateSuite(replace(spec, options=options, judge=None, limit=None), [dict.fromkeys(columns)], subjects)
     return WorkerParts(suite.solver, identity)
 
 
@@ -180,9 +178,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
             arguments = subject_arguments(parts.answer, rows.columns, gold, "answer=")
             if arguments.takes("ctx") and parts.model is None and not self.roles:
                 # Without this notice, the mistake would show only when ctx.ask() fails in the first case.
-                self._notices.append(
-                    f"{describe_callable(parts.answer)}() takes ctx, but no model= is named to ask"
-                )
+                self._notices.append(f"{describe_callable(parts.answer)}() takes ctx, but no model= is named to ask")
             self._identities[name] = self.identity_of(parts.answer, "answer=")
             return FunctionSubject(
                 parts.answer,
@@ -228,14 +224,10 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
             raise UsageError(f"prompt: {error}") from None
         for name in sorted(names):
             if name in self._rows.gold_columns:
-                raise UsageError(
-                    f"the prompt names {name!r}, which is gold: the evaluated model must not see it"
-                )
+                raise UsageError(f"the prompt names {name!r}, which is gold: the evaluated model must not see it")
             if name not in self._rows.columns:
                 columns = ", ".join(self._rows.input_columns)
-                raise UsageError(
-                    f"the prompt names {name!r}, but the rows have no such column; they have: {columns}"
-                )
+                raise UsageError(f"the prompt names {name!r}, but the rows have no such column; they have: {columns}")
         if not names and self._rows.count > 1:
             column = self._rows.input_columns[0] if self._rows.input_columns else "column"
             self._notices.append(
@@ -274,14 +266,10 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         own = [each for each in score if callable(each) or isinstance(each, OwnScorer)]
         if self.spec.judge:
             if not uses_judge and not own:
-                raise UsageError(
-                    "judge= is named but no scorer asks it; add 'judge' or assay.rubric(...) to score"
-                )
+                raise UsageError("judge= is named but no scorer asks it; add 'judge' or assay.rubric(...) to score")
             return Panel(judge_name(self.spec.judge), self.spec.votes, params=self.spec.judge_kwargs)
         if uses_judge:
-            raise UsageError(
-                "a scorer asks a judge; name it: judge='openai/NAME', or judge='offline' for fixed rules"
-            )
+            raise UsageError("a scorer asks a judge; name it: judge='openai/NAME', or judge='offline' for fixed rules")
         return None
 
     def _build_scorers(self, score: Sequence[ScorerLike]) -> list[EvaluateScorer]:
@@ -307,27 +295,21 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
             return MetricScorer(each, rows, self._target_of(each.column, each.name))
         if isinstance(each, AnswerJudge):
             assert self._panel is not None
-            return JudgeScorer(
-                each, self._panel, rows, self._target_of(each.column, "judge"), self._question_of(each)
-            )
+            return JudgeScorer(each, self._panel, rows, self._target_of(each.column, "judge"), self._question_of(each))
         if isinstance(each, Rubric):
             assert self._panel is not None
             target = self._target_of(each.column, "rubric") if each.column else lambda _number: None
             return RubricScorer(each, self._panel, rows, target)
         if not isinstance(each, OwnScorer):
             if not callable(each):
-                raise UsageError(
-                    f"score= takes functions, names and scorers of assay, not {type(each).__name__}"
-                )
+                raise UsageError(f"score= takes functions, names and scorers of assay, not {type(each).__name__}")
             each = OwnScorer(each)
         name = each.name or describe_callable(each.function)
         number = 2
         while name in taken and name.startswith("lambda"):
             name, number = f"lambda{number}", number + 1
         watch_opens()
-        scorer = FunctionScorer(
-            each, name, rows, self._whole_target, timeout=self.spec.timeout, owners=self._owners
-        )
+        scorer = FunctionScorer(each, name, rows, self._whole_target, timeout=self.spec.timeout, owners=self._owners)
         if scorer.identity.unknown and not each.version:
             self._notices.append(
                 f"the scorer {name}() uses {', '.join(scorer.identity.unknown)}, which cannot be compared between "
@@ -354,9 +336,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
     def _question_of(self, judge: AnswerJudge) -> Callable[[int], str]:
         columns = self._rows.input_columns
         if judge.question and judge.question not in self._rows.columns:
-            raise UsageError(
-                f"judge: the rows have no column {judge.question!r}; they have: {', '.join(columns)}"
-            )
+            raise UsageError(f"judge: the rows have no column {judge.question!r}; they have: {', '.join(columns)}")
         column = judge.question or next((name for name in _QUESTION_COLUMNS if name in columns), "")
         if not column and len(columns) == 1:
             column = columns[0]
@@ -410,9 +390,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         """Return the case of a row: the row without gold, and the row's number, by which scorers look up the gold."""
         inputs = self._rows.inputs(row.data)
         label = str(inputs.get("id", row.number + 1))
-        return CaseContent(
-            EvaluateInputs(subject, inputs), gold=row.data, label=label, tags=self._tags_of(row.data)
-        )
+        return CaseContent(EvaluateInputs(subject, inputs), gold=row.data, label=label, tags=self._tags_of(row.data))
 
     def _tags_of(self, number: int) -> tuple[str, ...]:
         """Return the values of the tag columns. With several tag columns, a tag has the form COLUMN=VALUE."""
@@ -447,9 +425,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         about = {scorer.name: scorer.about for scorer in self._scorers}
         scorer_of = {scorer.id: scorer.name for scorer in self._scorers}
         judges = [scorer.info for scorer in self._scorers if scorer.info is not None]
-        entries = [
-            make_entry(subject, results.of(subject), about, scorer_of, judges) for subject in self.subjects()
-        ]
+        entries = [make_entry(subject, results.of(subject), about, scorer_of, judges) for subject in self.subjects()]
         return Outcome(Report(entries=entries, entry_word="subject"))
 
     # Finished runs, read without the program

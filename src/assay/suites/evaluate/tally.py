@@ -74,11 +74,7 @@ class MetricValues:
             error = statistics.stderr(aggregation, pairs)
         except Exception as problem:  # noqa: BLE001 - an aggregation fails on values that it cannot take
             reason = f"{aggregation} raised {raised_as(problem)}"
-        bounds = (
-            Bounds(None, "")
-            if value is None
-            else statistic_interval(value, error, len(pairs), is_share=False)
-        )
+        bounds = Bounds(None, "") if value is None else statistic_interval(value, error, len(pairs), is_share=False)
         return Metric(
             name=self.name,
             value=value,
@@ -139,9 +135,7 @@ class Tally:
         """
         metrics = [values.metric() for values in self.values.values()]
         measured = [
-            metric
-            for metric in metrics
-            if metric.denominator or set(metric.left_out) - {"no such score", NO_ANSWER}
+            metric for metric in metrics if metric.denominator or set(metric.left_out) - {"no such score", NO_ANSWER}
         ]
         return measured or metrics
 
@@ -210,6 +204,4 @@ def _failed_example(result: CaseResult[int], tally: Tally) -> Example | None:
     differences = []
     if score.expected is not None and score.expected != answer:
         differences = [Difference(expected=score.expected, actual=answer)]
-    return Example(
-        label=end.label, index=result.index, verdict=verdict, reason=reason, differences=differences
-    )
+    return Example(label=end.label, index=result.index, verdict=verdict, reason=reason, differences=differences)

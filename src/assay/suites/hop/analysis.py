@@ -77,9 +77,7 @@ class RowResult(Struct, frozen=True, kw_only=True):
     steps: list[dict[str, Any]] = []
 
 
-def case_result(
-    end: End | None, records: list[Record], row: HopRow, profile: str, index: int | None
-) -> RowResult:
+def case_result(end: End | None, records: list[Record], row: HopRow, profile: str, index: int | None) -> RowResult:
     """Return the result of a case of a run, for the report and for result files. `end` is None if it did not run."""
     text = result_text(records)
     audit = audit_case(end, text)
@@ -170,9 +168,7 @@ class RowCounts:
         """Return the metrics, the headline first. An error counts as wrong, and as not completed."""
         return [
             _rate("correct_of_all", "right of all", self.correct, self.expecting),
-            _rate(
-                "correct_of_completed", "right of completed", self.completed_correct, self.completed_expecting
-            ),
+            _rate("correct_of_completed", "right of completed", self.completed_correct, self.completed_expecting),
             _rate(_COMPLETION, "completed", self.completed, self.total),
         ]
 

@@ -93,9 +93,7 @@ def _check_lines(path: Path) -> FileCheck:
     if isinstance(first, dict) and is_observer_line(first):
         problems: list[Problem] = []
         lines = sum(1 for _ in jsonl.rows(path, problems))
-        return FileCheck(
-            kind="log of an observer (hop)", contents=contents({"line": lines}), problems=problems
-        )
+        return FileCheck(kind="log of an observer (hop)", contents=contents({"line": lines}), problems=problems)
     check = _check_rows(path, contract_beside(path))
     if not _is_output(first):
         return check
@@ -152,9 +150,7 @@ def _check_task(folder: Path) -> FileCheck:
             problems += _contract_notes(hoplet / MARKDOWN)
     # A broken contract may name the function.
     is_broken = any(problem.level == "error" for problem in problems)
-    problems[:0] = _check_code(hoplet / CODE) or (
-        [] if is_broken else _check_function(hoplet / CODE, contract)
-    )
+    problems[:0] = _check_code(hoplet / CODE) or ([] if is_broken else _check_function(hoplet / CODE, contract))
     for settings_folder in dict.fromkeys((hoplet, folder)):
         for name in NAMES:
             if (settings_folder / name).is_file():

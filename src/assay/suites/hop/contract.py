@@ -270,9 +270,7 @@ class _ContractReader:
                 self._add((*path, key), f"this input has the type {type_}, and {wrong[0]!r} has not")
         return InputForm(
             label=self._typed(entry, "label", str, path) or "",
-            description=self._typed(entry, "description", str, path)
-            or self._typed(entry, "desc", str, path)
-            or "",
+            description=self._typed(entry, "description", str, path) or self._typed(entry, "desc", str, path) or "",
             choices=choices,
             example=example,
         )
@@ -349,9 +347,7 @@ class _ContractReader:
             if not isinstance(name, str) or not name:
                 self._add(band_path, f"a band name must be a text; put {name!r} in quotes")
             elif not values or not all(_is_scalar(value) and fits(value, type_) for value in values):
-                self._add(
-                    band_path, f"expected [lowest, highest] or a list of values, found {value_or_list!r}"
-                )
+                self._add(band_path, f"expected [lowest, highest] or a list of values, found {value_or_list!r}")
             elif is_range(values) and values[0] > values[1]:
                 self._add(band_path, f"{values[0]} is above {values[1]}")
             else:

@@ -30,12 +30,8 @@ _QUOTED = re.compile(r"\"[^\"]*\"|`[^`]*`|“[^”]*”|‘[^’]*’|(?<!\w)'[^
 _NAME = re.compile(r"(`[^`]+`|[^\s:(,\[`]+(?:\[[\d*]*\][^\s:(,\[`]*)*)\s*")
 _GROUP = re.compile(r"\s*(?:\(((?:[^()]|\([^()]*\))*)\)|\[((?:[^\[\]]|\[[^\[\]]*\])*)\])\s*")
 _COLON = re.compile(r"\s*[:—–-]+\s*")
-_SEPARATOR = re.compile(
-    r"\s*([,;]|\.(?=\s|$)|(?<=[\u4e00-\u9fff])\.|:(?=\s|$|[\u4e00-\u9fff])|\s[-–—]+\s)\s*"
-)
-_DEFAULT = re.compile(
-    r"(?:default(?: value)?|默认值?|缺省值?)(?:\s*(?:is|为|是|[:：=])\s*|\s+)(\S.*)$", re.IGNORECASE
-)
+_SEPARATOR = re.compile(r"\s*([,;]|\.(?=\s|$)|(?<=[\u4e00-\u9fff])\.|:(?=\s|$|[\u4e00-\u9fff])|\s[-–—]+\s)\s*")
+_DEFAULT = re.compile(r"(?:default(?: value)?|默认值?|缺省值?)(?:\s*(?:is|为|是|[:：=])\s*|\s+)(\S.*)$", re.IGNORECASE)
 _ASSIGNED = re.compile(r"(.+?)\s*=\s*(\S.*)$")
 _LAST_GROUP = re.compile(r"\s*[(\[]([^()\[\]]+)[)\]]\s*\.?\s*$")
 _LAST_DEFAULT = re.compile(r"(?:^|[.;,]\s*)((?:default|默认|缺省).+)$", re.IGNORECASE)
@@ -149,9 +145,7 @@ def _cut(text: str) -> tuple[str, str]:
     wide = _without_quotes(text)
     for match in _SEPARATOR.finditer(wide):
         before = wide[: match.start()]
-        balanced = all(
-            before.count(opening) == before.count(closing) for opening, closing in ("[]", "()", "<>")
-        )
+        balanced = all(before.count(opening) == before.count(closing) for opening, closing in ("[]", "()", "<>"))
         if balanced and not _needs_value(before, match[1]):
             return text[: match.start()], text[match.end() :]
     return text, ""
@@ -165,9 +159,7 @@ def _without_quotes(text: str) -> str:
 def _needs_value(before: str, separator: str) -> bool:
     """Return whether a colon is part of `default: x` or `enum: a/b`."""
     word = plain_text(before).lower()
-    return separator == ":" and (
-        re.search(r"(default|默认值?|缺省值?)$", word) is not None or word in ("enum", "枚举")
-    )
+    return separator == ":" and (re.search(r"(default|默认值?|缺省值?)$", word) is not None or word in ("enum", "枚举"))
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -192,9 +184,7 @@ def _read_attributes(parts: Iterator[str] | list[str], cell: dict[str, str]) -> 
             cell["type"] = word
         elif "required" not in cell and similar_names(word.lower(), _REQUIRED_WORDS):
             cell["required"] = word  # misspelt: it is refused with its line
-        elif (
-            word and "type" not in cell and "required" not in cell and word.isascii() and word.isidentifier()
-        ):
+        elif word and "type" not in cell and "required" not in cell and word.isascii() and word.isidentifier():
             cell["type"] = word  # no known type: it is refused or named, with its line
         elif word:
             notes.append(word)

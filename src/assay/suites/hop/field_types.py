@@ -136,9 +136,7 @@ def _bar_values(parts: list[str]) -> TypeText | None:
         return None
     numbers = parse_choices("|".join(parts), "float")
     if numbers:
-        return TypeText(
-            "int" if all(isinstance(number, int) for number in numbers) else "float", choices=numbers
-        )
+        return TypeText("int" if all(isinstance(number, int) for number in numbers) else "float", choices=numbers)
     return TypeText("string", choices=tuple(parts))
 
 
@@ -187,9 +185,7 @@ def _is_remark(word: str, type_: str, rest: str) -> bool:
 
 def parse_choices(text: str, type_: str) -> tuple[Any, ...]:
     """Return the values that a text lists, or () if it does not list at least two values of the type."""
-    parts = [
-        plain_text(part).strip("\"'“”‘’") for part in _VALUE_SEPARATORS.split(plain_text(text).strip("[]"))
-    ]
+    parts = [plain_text(part).strip("\"'“”‘’") for part in _VALUE_SEPARATORS.split(plain_text(text).strip("[]"))]
     parts = [part for part in parts if part]
     if len(parts) < 2 or type_ not in ("int", "float", "string") or max(map(len, parts)) > _MAX_CHOICE:
         return ()

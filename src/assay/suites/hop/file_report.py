@@ -116,9 +116,7 @@ class _ReportBuilder:
         for name in self._profiles:
             if name not in self._analysis.profiles:
                 counted = ", ".join(file.name for file in self._files)
-                raise UsageError(
-                    f"{counted} has no rows of the profile {name!r}; --all counts older files too"
-                )
+                raise UsageError(f"{counted} has no rows of the profile {name!r}; --all counts older files too")
 
     def _read_file(self, file: Path) -> None:
         observer = file.with_name(FILE_NAME)
@@ -150,9 +148,7 @@ class _ReportBuilder:
         self._notices += _line_notices(file, other, "has no result", "have no result")
         if log is not None and not timed and log.count:
             seconds = percentiles(log.seconds)
-            times = (
-                f"p50 {seconds['p50']:.4g} s, p95 {seconds['p95']:.4g} s" if seconds["n"] else "no durations"
-            )
+            times = f"p50 {seconds['p50']:.4g} s, p95 {seconds['p95']:.4g} s" if seconds["n"] else "no durations"
             self._notices.append(
                 f"{observer}: none of its {log.count:,} calls has the input and the result of a row, so they are in no "
                 f"table; over all of them: {times}"
@@ -187,18 +183,14 @@ class _ReportBuilder:
             if fields := store.field_stats(profile, without_profile=no_profile):
                 entry.tables.insert(0, _field_table(fields))
             counts = self._rows[entry.name].items()
-            files = ", ".join(
-                f"{name} ({count:,} {'row' if count == 1 else 'rows'})" for name, count in counts
-            )
+            files = ", ".join(f"{name} ({count:,} {'row' if count == 1 else 'rows'})" for name, count in counts)
             entry.notes.append(f"counted {files}")
         if self._not_counted:
             names = ", ".join(path.name for path in self._not_counted[:_MAX_LISTED])
             more = ", …" if len(self._not_counted) > _MAX_LISTED else ""
             count = len(self._not_counted)
             files = "1 other result file is" if count == 1 else f"{count:,} other result files are"
-            self._notices.append(
-                f"{files} not counted: {names}{more}. Name files, or pass --all, to count more"
-            )
+            self._notices.append(f"{files} not counted: {names}{more}. Name files, or pass --all, to count more")
         report.notices.extend(self._notices)
         return FileReport(
             files=[str(path) for path in self._files],

@@ -33,9 +33,7 @@ def file_schemas() -> list[FileSchema]:
     """Return the schemas of this suite's files."""
     return [
         FileSchema("hop-settings", "Models and profiles of hop, settings.yaml.", settings_schema),
-        FileSchema(
-            "hop-contract", "Inputs and outputs of a function, contract.yaml or metainfo.", contract_schema
-        ),
+        FileSchema("hop-contract", "Inputs and outputs of a function, contract.yaml or metainfo.", contract_schema),
         FileSchema("hop-rows", "One row of a hop batch (JSONL).", rows_schema),
     ]
 
@@ -176,17 +174,13 @@ def rows_schema() -> JsonSchema:
         "title": "Row",
         "type": "object",
         "properties": {
-            "id": described(
-                {"type": ["string", "integer", "null"]}, "Id of the row. Default: the number of its line."
-            ),
+            "id": described({"type": ["string", "integer", "null"]}, "Id of the row. Default: the number of its line."),
             "tag": described(TEXT_OR_NULL, "Group of the row in reports."),
             "difficulty": one_of(DIFFICULTIES, {"type": "null"}),
             "description": described(TEXT_OR_NULL, "For people."),
         },
         "patternProperties": {
-            "^expected_.": described(
-                {}, "Expected value of the output of this name. It never reaches the function."
-            )
+            "^expected_.": described({}, "Expected value of the output of this name. It never reaches the function.")
         },
         "minProperties": 1,
     }

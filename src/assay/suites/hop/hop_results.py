@@ -64,9 +64,7 @@ def find_results(path: Path) -> ImportedRun | None:
         return None
     first = _first_value(path)
     if isinstance(first, dict) and is_observer_line(first):
-        raise InputError(
-            Problem(str(path), "is the log of an observer; import the result file of the batch instead")
-        )
+        raise InputError(Problem(str(path), "is the log of an observer; import the result file of the batch instead"))
     return HopRun(path) if _is_result(first) else None
 
 

@@ -116,9 +116,7 @@ def without_comments(lines: Sequence[str], path: Path) -> list[str]:
     return kept
 
 
-def sections_of(
-    lines: Sequence[str], is_heading: Callable[[str], bool] = lambda _: True
-) -> list[MarkdownSection]:
+def sections_of(lines: Sequence[str], is_heading: Callable[[str], bool] = lambda _: True) -> list[MarkdownSection]:
     """Return the sections of a text in their order. Blocks of code are not among the lines of a section.
 
     `is_heading` says whether an item of a list that is all bold is a heading, by its text.
@@ -153,9 +151,7 @@ def sections_of(
             sections.append(MarkdownSection(level, _title(text), position, [], []))
             position += 1
         elif heading := _HEADING.match(text):
-            sections.append(
-                MarkdownSection(len(heading[1]), _title(heading[2].rstrip().rstrip("#")), position, [], [])
-            )
+            sections.append(MarkdownSection(len(heading[1]), _title(heading[2].rstrip().rstrip("#")), position, [], []))
         elif position < len(lines) and _DEFINITION.match(lines[position]):
             sections[-1].lines.append((position, text))
         elif (bold := _BOLD_HEADING.match(text) or _TEXT_HEADING.match(text)) and (

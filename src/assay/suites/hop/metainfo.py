@@ -133,9 +133,7 @@ def read_metainfo(path: Path) -> Metainfo:
                     return Metainfo(contract)
         reader.refuse_lookalikes()
     refuse(reader.problems, path)
-    return Metainfo(
-        reader.yaml, is_prose=True, skipped=tuple(reader.skipped), warnings=tuple(reader.warnings)
-    )
+    return Metainfo(reader.yaml, is_prose=True, skipped=tuple(reader.skipped), warnings=tuple(reader.warnings))
 
 
 class _MetainfoReader:
@@ -249,9 +247,7 @@ class _MetainfoReader:
             if kind == "both":
                 block = heading_kind(cell.get("direction", ""))
             if block not in ("inputs", "outputs"):
-                self._problem(
-                    line, f"the direction {cell.get('direction', '')!r} is neither input nor output"
-                )
+                self._problem(line, f"the direction {cell.get('direction', '')!r} is neither input nor output")
                 continue
             if OPTIONAL_HEADING.search(section.title.lower()):
                 cell.setdefault("required", "no")
@@ -265,17 +261,13 @@ class _MetainfoReader:
             key = column_of(title)
             near = similar_names(title, COLUMN_TITLES) if key is None and title.isascii() else []
             if near:
-                self._problem(
-                    table.line, f"there is no column {plain_text(text)!r}; did you mean {near[0]!r}?"
-                )
+                self._problem(table.line, f"there is no column {plain_text(text)!r}; did you mean {near[0]!r}?")
                 return None
             if key is not None:
                 columns.setdefault(key, index)
         if "name" not in columns:
             names = ", ".join(map(plain_text, table.header))
-            message = (
-                f"the table has no column with the names of fields, such as `field` or `字段`; it has {names}"
-            )
+            message = f"the table has no column with the names of fields, such as `field` or `字段`; it has {names}"
             self._problem(table.line, message)
             return None
         return columns
@@ -334,9 +326,7 @@ class _MetainfoReader:
             return
         path = (block, name.name)
         if name.name in fields and path not in self._implied:
-            self._problem(
-                line, f"the field {name.name!r} is listed twice, first on line {self.yaml.lines[path]}"
-            )
+            self._problem(line, f"the field {name.name!r} is listed twice, first on line {self.yaml.lines[path]}")
             return
         self._implied.discard(path)
         self.yaml.lines[path] = line
@@ -363,16 +353,9 @@ class _MetainfoReader:
         """Read name, version and function of the Hoplet, and skip the rest."""
         tables = tables_of(section, lambda *_: None)
         words = re.findall(r"[a-z]+", section.title.lower())
-        near = [
-            match
-            for word in words
-            if word not in HEADING_WORDS
-            for match in similar_names(word, HEADING_WORDS)
-        ]
+        near = [match for word in words if word not in HEADING_WORDS for match in similar_names(word, HEADING_WORDS)]
         if near and kind == "" and (tables or items_of(section)):
-            self._problem(
-                section.line, f"the heading {section.title!r} is unknown; did you mean {near[0].title()!r}?"
-            )
+            self._problem(section.line, f"the heading {section.title!r} is unknown; did you mean {near[0].title()!r}?")
             return
         if key := META_OF.get(section.title.lower()):
             texts = [plain_text(text) for _, text in section.lines if text.strip()]
@@ -399,11 +382,7 @@ class _MetainfoReader:
             self.skipped.append(f"{section.title!r} on line {section.line}")
 
     def _set(self, key: str, text: str, line: int) -> None:
-        match = (
-            re.match(r"\w+" if key != "version" else r"[\w.+-]+", text)
-            if key != "name"
-            else re.match(r".+", text)
-        )
+        match = re.match(r"\w+" if key != "version" else r"[\w.+-]+", text) if key != "name" else re.match(r".+", text)
         if match and key not in self.yaml.value:
             self.yaml.value[key] = match[0]
             self.yaml.lines[key,] = line
@@ -429,11 +408,7 @@ def _field_lines(section: MarkdownSection) -> list[Item]:
     lines = [(number, text.strip()) for number, text in section.lines if text.strip()]
     cells = [read_item(text) for _, text in lines if is_typed(text)]
     has_clear_type = any(cell and is_clear_type(cell["type"]) for cell in cells)
-    return (
-        [Item(number, 0, text) for number, text in lines]
-        if has_clear_type and len(cells) == len(lines)
-        else []
-    )
+    return [Item(number, 0, text) for number, text in lines] if has_clear_type and len(cells) == len(lines) else []
 
 
 def _field_in_heading(title: str) -> dict[str, str] | None:

@@ -188,14 +188,10 @@ def _read_list(fence: Fence, path: Path) -> Block | None:
         return None
     fields = []
     for index, entry in enumerate(entries):
-        cell = (
-            {column_of(str(key)): str(text) for key, text in entry.items()} if isinstance(entry, dict) else {}
-        )
+        cell = {column_of(str(key)): str(text) for key, text in entry.items()} if isinstance(entry, dict) else {}
         if not {"name", "type"} <= cell.keys():
             return None
-        fields.append(
-            BlockField(yaml.lines["fields", index], {key: text for key, text in cell.items() if key})
-        )
+        fields.append(BlockField(yaml.lines["fields", index], {key: text for key, text in cell.items() if key}))
     return Block(fields, [])
 
 
@@ -285,10 +281,7 @@ def _is_type(text: str) -> bool:
 def _table_titles(fence: Fence) -> list[set[str]]:
     """Return what the columns of each table in a block mean."""
     tables = tables_of(_section(fence), lambda *_: None)
-    return [
-        {title for text in table.header if (title := column_of(plain_text(text))) is not None}
-        for table in tables
-    ]
+    return [{title for text in table.header if (title := column_of(plain_text(text))) is not None} for table in tables]
 
 
 def _section(fence: Fence) -> MarkdownSection:

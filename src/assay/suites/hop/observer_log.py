@@ -97,9 +97,7 @@ class ObserverLog:
         With `profile`, calls of other profiles do not count.
         """
         calls = self._calls.get((_encode(fields), _encode(result)), [])
-        calls = [
-            call for call in calls if not call.is_taken and (not profile or call.profile in ("", profile))
-        ]
+        calls = [call for call in calls if not call.is_taken and (not profile or call.profile in ("", profile))]
         call = self._first_of_batch(calls)
         if call is not None:
             call.is_taken = True

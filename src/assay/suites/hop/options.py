@@ -66,9 +66,7 @@ assay hop --analyse Verify --profiles fast --json"""
             content=True,
         ),
     ] = False
-    workers: Annotated[
-        int, how("Number of rows to run at once.", flags=["--workers", "--open-cases"]), Meta(ge=1)
-    ] = 5
+    workers: Annotated[int, how("Number of rows to run at once.", flags=["--workers", "--open-cases"]), Meta(ge=1)] = 5
     wrapper: Annotated[
         Literal["flat", "view"],
         score("Format of result rows. `flat`: result keys beside the input. `view`: {input, result}."),
@@ -81,9 +79,7 @@ assay hop --analyse Verify --profiles fast --json"""
             flags=["--analyse", "--analyze"],
         ),
     ] = field(default_factory=list)
-    all_files: Annotated[
-        bool, how("With --analyse: count every result file of the folder.", flags=["--all"])
-    ] = False
+    all_files: Annotated[bool, how("With --analyse: count every result file of the folder.", flags=["--all"])] = False
     as_json: Annotated[bool, how("With --analyse: print one JSON document.", flags=["--json"])] = False
 
     @classmethod

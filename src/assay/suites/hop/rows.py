@@ -204,15 +204,11 @@ class _FileReader:
         if earlier.key == row.key:
             self._skipped[REPEATED_ROWS].append(row.line)
             if earlier.gold != row.gold:
-                message = (
-                    "an earlier line has the same row with other expected values; the earlier ones count"
-                )
+                message = "an earlier line has the same row with other expected values; the earlier ones count"
                 self._warn(RowProblem("id", message, "warning"), row.line)
             return
         if _encode(earlier.fields) == _encode(row.fields):
-            message = (
-                f"line {earlier.line} has the same id, written as {earlier.id!r}; write both the same way"
-            )
+            message = f"line {earlier.line} has the same id, written as {earlier.id!r}; write both the same way"
         else:
             message = f"line {earlier.line} has the same id {str(row.id)!r} with other inputs"
             if self._without_id & {earlier.line, row.line}:
@@ -256,11 +252,7 @@ class _FileReader:
                 one, several, level = _LEFT_OUT[kind]
                 numbers = ", ".join(map(str, lines[:_MAX_LINE_NUMBERS]))
                 more = ", …" if len(lines) > _MAX_LINE_NUMBERS else ""
-                words = (
-                    f"1 {one} left out: line"
-                    if len(lines) == 1
-                    else f"{len(lines):,} {several} left out: lines"
-                )
+                words = f"1 {one} left out: line" if len(lines) == 1 else f"{len(lines):,} {several} left out: lines"
                 yield Problem(_place(self._path, lines[0]), f"{words} {numbers}{more}", level)
         if self._cut_line:
             yield Problem(_place(self._path, self._cut_line), _INCOMPLETE, "warning")

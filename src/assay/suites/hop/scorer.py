@@ -91,9 +91,7 @@ class HopScorer(Scorer):
         return check_row(row.expected, None, self._fields)
 
 
-def row_score(
-    head: tuple[int, str, str, str], scorer: str, row: HopRow, audit: Audit, verdict: RowVerdict
-) -> Score:
+def row_score(head: tuple[int, str, str, str], scorer: str, row: HopRow, audit: Audit, verdict: RowVerdict) -> Score:
     """Return the score of a row, with every check in its data. `head` is the case's."""
     correct = verdict.correct
     return Score(
@@ -154,9 +152,7 @@ def check_row(expected: Mapping[str, Any], result: Any, fields: Mapping[str, Out
         if is_plain and type(value) is bool and type(expected_value) is bool:
             # A quick way to the result of `_check_field`, which compares any two values.
             passed = value is expected_value
-            checks.append(
-                Check(name, "equal", passed, expected_value, value, "" if passed else _WRONG_BOOL[value])
-            )
+            checks.append(Check(name, "equal", passed, expected_value, value, "" if passed else _WRONG_BOOL[value]))
             continue
         is_bool = field is not None and field.type == "bool"
         target = parse_bool(expected_value) if is_bool else strip_texts(expected_value)

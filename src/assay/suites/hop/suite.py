@@ -128,9 +128,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
         )
         return result.as_json() if options.as_json else result.report
 
-    def __init__(
-        self, spec: RunSpec, *, feedback: Sequence[str] = (), observer: HopletObserver | None = None
-    ) -> None:
+    def __init__(self, spec: RunSpec, *, feedback: Sequence[str] = (), observer: HopletObserver | None = None) -> None:
         """`feedback` and `observer` are for the View, which runs single rows: see `assay/hop_round.py`."""
         super().__init__(spec)
         self._feedback = tuple(feedback)
@@ -332,8 +330,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
             cases = results.of(profile)
             while group := list(islice(cases, _GROUP)):
                 answers = [
-                    case_result(case.end, case.records, case.row.data, case.subject, case.index)
-                    for case in group
+                    case_result(case.end, case.records, case.row.data, case.subject, case.index) for case in group
                 ]
                 for case, answer in zip(group, answers, strict=True):
                     analysis.add(answer, self._scorer.verdict(case.row.data, case.scores))
@@ -347,9 +344,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
         if lost := self._observer.lost:
             # The results do not depend on the observer's log, so lost records are only a notice.
             records = f"{lost:,} record{'s' if lost > 1 else ''} of the observer"
-            report.notices.append(
-                f"{self._observer.path}: {records} could not be written: {self._observer.last_error}"
-            )
+            report.notices.append(f"{self._observer.path}: {records} could not be written: {self._observer.last_error}")
         return Outcome(report, [path])
 
     def overview(self, rows: Rows[HopRow]) -> Overview:
@@ -427,9 +422,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
                 lines = [f"{name}: {value}" for name, value in data.get("metadata", {}).items()]
                 sections.append(Section(text="\n".join(lines), indent=1))
             elif record.kind == "answer":
-                sections.append(
-                    Section(heading=f"result: {data['status']}", text=data["result"], max_chars=4000)
-                )
+                sections.append(Section(heading=f"result: {data['status']}", text=data["result"], max_chars=4000))
         for score, section in zip(case.scores, score_sections(case), strict=True):
             sections.append(section)
             for result in (score.data or {}).get("checks", []):

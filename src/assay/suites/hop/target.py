@@ -21,9 +21,7 @@ from assay.suites.hop.contract import Contract, find_contract
 
 HOPLET, CODE, TEST_CASES, TASKS = "Hoplet", "Hop.py", "TestCases", "Tasks"
 _INSTALLED = "site-packages"
-_USAGE = (
-    "pass FILE.py:FUNCTION, PACKAGE.MODULE:FUNCTION, a task folder with Hoplet/Hop.py, or its name in Tasks/"
-)
+_USAGE = "pass FILE.py:FUNCTION, PACKAGE.MODULE:FUNCTION, a task folder with Hoplet/Hop.py, or its name in Tasks/"
 
 
 class Target(NamedTuple):
@@ -101,9 +99,7 @@ def find_data(name: str, task: Path | None) -> Path:
             return path
     names = sorted(path.name for path in folder.glob("*.jsonl") if path.name != "observer.jsonl")
     if not names:
-        raise UsageError(
-            f"there is no file {name!r}, neither here nor in {folder}, which has no *.jsonl file"
-        )
+        raise UsageError(f"there is no file {name!r}, neither here nor in {folder}, which has no *.jsonl file")
     raise UsageError(f"{folder}: {unknown('file', name, names)}")
 
 
@@ -173,9 +169,7 @@ def _identity(module: ModuleType, path: Path | None) -> str:
     package = path.parents[depth - 1]
     if not depth or not package.is_relative_to(Path.cwd()) or _INSTALLED in package.parts:
         return code_sha256(path)
-    return fingerprint(
-        [[str(file.relative_to(package)), file_sha256(file)] for file in sorted(package.rglob("*.py"))]
-    )
+    return fingerprint([[str(file.relative_to(package)), file_sha256(file)] for file in sorted(package.rglob("*.py"))])
 
 
 def _import(name: str) -> ModuleType | None:

@@ -83,11 +83,7 @@ def sample_question(case: CaseView, name: str) -> QuestionDetail | None:
     value = headline.value if headline is not None else None
     test = QuestionTest(
         test=part.rpartition("/")[0],
-        values=[
-            ((JUDGED | LEXICAL)[metric], scores[metric].value)
-            for metric in QUESTION_METRICS
-            if metric in scores
-        ],
+        values=[((JUDGED | LEXICAL)[metric], scores[metric].value) for metric in QUESTION_METRICS if metric in scores],
         is_right=None if value is None else value >= 1,
         answer=str(data.get("answer") or ""),
         error=str(record.data.get("error", "")) if record is not None else "",
@@ -115,9 +111,7 @@ def held_sessions(case: CaseView) -> list[HeldSession]:
         if record.kind != SESSION:
             continue
         before = dict(snapshot.items)
-        changes = msgspec.convert(
-            {"changes": record.data["delta"], "order": record.data.get("order")}, SessionChanges
-        )
+        changes = msgspec.convert({"changes": record.data["delta"], "order": record.data.get("order")}, SessionChanges)
         snapshot.apply(changes)
         words = {change.id: _CHANGE_WORDS.get(change.op, "") for change in changes.changes}
         # An update may take the place of items with other ids.
@@ -139,9 +133,7 @@ def held_sessions(case: CaseView) -> list[HeldSession]:
             if item.id not in snapshot.items and item.id not in kept_as
         ]
         metrics = [
-            (JUDGED[name], values[record.part, name])
-            for name in _SESSION_METRICS
-            if (record.part, name) in values
+            (JUDGED[name], values[record.part, name]) for name in _SESSION_METRICS if (record.part, name) in values
         ]
         sessions.append(HeldSession(name=record.part, items=items, values=metrics))
     return sessions
@@ -154,9 +146,7 @@ def _retrieved(case: CaseView, record: Record | None) -> tuple[list[QuestionHit]
     found, cited = record.data["found"], record.data["cited"]
     if isinstance(found, int):
         quotes = [f"item {each + 1}" if isinstance(each, int) else each for each in cited]
-        remark = (
-            f"Retrieved: the newest {found:,} items, as one text. Cited: {'; '.join(quotes) or 'nothing'}"
-        )
+        remark = f"Retrieved: the newest {found:,} items, as one text. Cited: {'; '.join(quotes) or 'nothing'}"
         return [], 0, remark
     texts = item_texts(case.records) | record.data.get("texts", {})
     items = []

@@ -45,9 +45,7 @@ class CheckpointFiles:
             folder.mkdir(parents=True, exist_ok=True)
             sizes = dict.fromkeys(PIPELINE_FILES, 0)
             if written is not None:
-                sizes = written.sizes.get(name) or {
-                    file: (folder / file).stat().st_size for file in PIPELINE_FILES
-                }
+                sizes = written.sizes.get(name) or {file: (folder / file).stat().st_size for file in PIPELINE_FILES}
                 self._samples[name].update(PipelineFiles(folder, sizes).samples)
             self._files[name] = {file: _GrowingFile(folder / file, size) for file, size in sizes.items()}
 
@@ -55,9 +53,7 @@ class CheckpointFiles:
         """Return whether the files have a sample, also from an earlier start. True if they are those of a later run."""
         return self._gives_way or sample_id in self._samples[baseline]
 
-    def add(
-        self, baseline: str, sample_id: str, sessions: Sequence[bytes], questions: Sequence[bytes]
-    ) -> None:
+    def add(self, baseline: str, sample_id: str, sessions: Sequence[bytes], questions: Sequence[bytes]) -> None:
         """Add the lines of a sample to both files of a baseline. Raises OSError if they cannot be written."""
         if not self._is_begun:
             self._begin()
@@ -89,9 +85,7 @@ def _latest(earlier: Sequence[WrittenFiles], gold: str, folders: Mapping[str, Pa
         # Finished files are not given up before the new ones are finished, even if the gold has changed.
         if written.sizes and written.gold != gold:
             continue
-        if all(
-            written.has(name, folder / file) for name, folder in folders.items() for file in PIPELINE_FILES
-        ):
+        if all(written.has(name, folder / file) for name, folder in folders.items() for file in PIPELINE_FILES):
             return written
     return None
 

@@ -149,9 +149,7 @@ def qa_eval(row: QaRow, scores: Sequence[Score]) -> QaEval:
     )
 
 
-def _point_labels(
-    raw_points: Sequence[Any], metric: str, scores: Mapping[tuple[str, Any], Score]
-) -> list[PointLabel]:
+def _point_labels(raw_points: Sequence[Any], metric: str, scores: Mapping[tuple[str, Any], Score]) -> list[PointLabel]:
     """Return the labels of all points in the order of the row. A null label has its reason in `reasoning`."""
     records = []
     for point in gold_points(raw_points):
@@ -306,9 +304,7 @@ class Aggregate:
         }
 
 
-def aggregate_records(
-    sessions: Iterable[bytes], questions: Iterable[bytes], baseline_id: str
-) -> dict[str, Any]:
+def aggregate_records(sessions: Iterable[bytes], questions: Iterable[bytes], baseline_id: str) -> dict[str, Any]:
     """Return the aggregate of the lines of `session_records.jsonl` and `qa_records.jsonl` of any tool.
 
     Lines without `eval` are left out. Raises msgspec.ValidationError, which names the JSON path, for an invalid line.

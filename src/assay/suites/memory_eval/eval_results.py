@@ -64,9 +64,7 @@ def find_results(path: Path) -> ImportedRun | None:
     """
     if path.is_file():
         return EvalRun([path.parent]) if path.name in _FILES else None
-    folders = (
-        [path] if _has_results(path) else [each for each in sorted(path.glob("*")) if _has_results(each)]
-    )
+    folders = [path] if _has_results(path) else [each for each in sorted(path.glob("*")) if _has_results(each)]
     return EvalRun(folders) if folders else None
 
 
@@ -191,9 +189,7 @@ class EvalRun(ImportedRun):
         for part, line in zip(question_parts([line.row for line in questions]), questions, strict=True):
             if texts.get(part) != line.row.question:
                 raise InputError(
-                    Problem(
-                        line.where, f"the data of {name!r} has no question {line.row.question!r} at {part}"
-                    )
+                    Problem(line.where, f"the data of {name!r} has no question {line.row.question!r} at {part}")
                 )
         # A native run adds the evidence to the key if one of its memories, such as `oracle`, sees it.
         built_in = [name for name in self._baselines if name in plugin_names("memory")]

@@ -98,17 +98,13 @@ class EvalReader:
             names = unique_names([str(record.memory_id) for record in records])
             for name, record in zip(names, records, strict=True):
                 data = about.data | {"point": name}
-                yield from self._point(
-                    _Part(f"{part}/{name}", where, data, texts.get(name, "")), metric, record
-                )
+                yield from self._point(_Part(f"{part}/{name}", where, data, texts.get(name, "")), metric, record)
 
     def question(self, part: str, row: QaRow, verdicts: QaVerdicts, where: str) -> Iterator[Score]:
         """Yield the scores of a question: its answer, and the evidence in the memories that it cites."""
         about = score_data(row)
         tags = question_tags(about)
-        answer = _Part(
-            part, where, about | {"answer": row.generated_answer}, row.question, tags, row.gold_answer
-        )
+        answer = _Part(part, where, about | {"answer": row.generated_answer}, row.question, tags, row.gold_answer)
         label = verdicts.answer_label if verdicts.answer_is_valid is not False else None
         yield from self._labelled(answer, ANSWER, label, AnswerQuestion.labels, verdicts.answer_reasoning)
         pieces = len(row.gold_evidence_contents)
@@ -128,9 +124,7 @@ class EvalReader:
         self._tell(about.where, "update_total", verdicts.update_total, updates, "updates in gold_state")
         reason = verdicts.recall_reasoning
         total, update_total = _first(verdicts.num_gold, points), _first(verdicts.update_total, updates)
-        yield from self._score(
-            about, _Verdict(RECALL, verdicts.recall, verdicts.covered_count, total, reason)
-        )
+        yield from self._score(about, _Verdict(RECALL, verdicts.recall, verdicts.covered_count, total, reason))
         covered = verdicts.update_covered_count
         # Without its own value, as in files of later versions, update recall was not measured.
         if verdicts.update_recall is not None or covered is not None:
@@ -150,9 +144,7 @@ class EvalReader:
         total, reason = _first(verdicts.num_memories, texts), verdicts.correctness_reasoning
         rate = verdicts.correctness_rate
         data = about._replace(data=about.data | {"labels": labels})
-        yield from self._score(
-            data, _Verdict(CORRECTNESS, rate, _first(correct, counts[TRUE]), total, reason)
-        )
+        yield from self._score(data, _Verdict(CORRECTNESS, rate, _first(correct, counts[TRUE]), total, reason))
         made_up = _first(made_up, counts[FABRICATED])
         share = made_up / total if rate is not None and total else None
         yield from self._score(about, _Verdict(HALLUCINATION, share, made_up, total, reason))

@@ -81,9 +81,7 @@ def sample_schema() -> JsonSchema:
     sample = definitions["SampleRecord"]
     sample["properties"] |= {
         "memory_points": _list_of("BlockRecord", "Points by session."),
-        "qa_checkpoints": _list_of(
-            "CheckpointRecord", "Questions, and the sessions after which they are asked."
-        ),
+        "qa_checkpoints": _list_of("CheckpointRecord", "Questions, and the sessions after which they are asked."),
     }
     sample["anyOf"] = [with_value("sample_id"), with_value("uuid")]
     definitions["SessionRecord"]["anyOf"] = [with_value("_v2_session_id"), with_value("session_id")]

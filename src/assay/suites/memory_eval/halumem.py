@@ -109,8 +109,7 @@ def build_halumem(record: FileRecord, problems: list[Problem]) -> Sample | None:
         name = f"S{number:02d}"
         date = scalar_text(session.start_time)
         turns = tuple(
-            SampleTurn(turn.role, turn.content, scalar_text(turn.timestamp) or date)
-            for turn in session.dialogue
+            SampleTurn(turn.role, turn.content, scalar_text(turn.timestamp) or date) for turn in session.dialogue
         )
         if session.is_generated_qa_session:
             sessions.append(SampleSession(name, turns))

@@ -73,8 +73,7 @@ class LiveSource(RowSource):
         self._options = options
         self.memories = find_settings(options.baseline, options.memory_args, "--baseline", options.repeats)
         self.baselines = {
-            name: Baseline(plugin.title, plugin.about.reference, plugin.group)
-            for name, plugin in self.memories.items()
+            name: Baseline(plugin.title, plugin.about.reference, plugin.group) for name, plugin in self.memories.items()
         }
         output = Path(spec.output_dir)
         # The format puts the files into the output folder itself. Several baselines need a subfolder each.
@@ -90,9 +89,7 @@ class LiveSource(RowSource):
         )
         self._needing_evidence = memories.needing_evidence
         self.solver = SessionsSolver(memories, options.top_k, self._prompt)
-        self.roles = memory_roles(
-            spec, options, answers=True, asking=memories.asking, instead=", or set OPENAI_MODEL"
-        )
+        self.roles = memory_roles(spec, options, answers=True, asking=memories.asking, instead=", or set OPENAI_MODEL")
 
     # Identity of the run.
 
@@ -107,9 +104,7 @@ class LiveSource(RowSource):
 
     def reuse_identity(self) -> Any:
         """Return the models that build memories and the data. Runs that share both share the building."""
-        return building_identity(
-            self.roles, self.memories, [row.key for row in self.rows().iterate()], self._spec.seed
-        )
+        return building_identity(self.roles, self.memories, [row.key for row in self.rows().iterate()], self._spec.seed)
 
     def data_identity(self) -> Any:
         """Return the id and key of each sample. `--eval-only` reads them from run.json to restore the cases."""
@@ -147,9 +142,7 @@ class LiveSource(RowSource):
         for name in options.sample_id:
             if name not in ids:
                 raise UsageError(registry.unknown("sample", name, ids))
-        chosen = [
-            sample for sample in samples if not options.sample_id or sample.sample_id in options.sample_id
-        ]
+        chosen = [sample for sample in samples if not options.sample_id or sample.sample_id in options.sample_id]
         chosen = chosen[: apply_limit(self._spec.limit, len(chosen))]
         if options.smoke:
             chosen = chosen[:1]
@@ -161,9 +154,7 @@ class LiveSource(RowSource):
             skipped += checkpoints
         if skipped:
             noun = "checkpoint" if skipped == 1 else "checkpoints"
-            notices.append(
-                f"Skipped {skipped:,} {noun}: not covered by --max-sessions {options.max_sessions}."
-            )
+            notices.append(f"Skipped {skipped:,} {noun}: not covered by --max-sessions {options.max_sessions}.")
         return cut_samples, notices
 
     @property
@@ -237,9 +228,7 @@ class LiveSource(RowSource):
                     items = stored if plugin.about.bundle else min(plugin.k or self._options.top_k, stored)
                     for _, _, question in sample.questions_after(session.id):
                         questions += 1
-                        characters = (
-                            self._prompt.length + len(question.text) + items * sample.mean_message_length
-                        )
+                        characters = self._prompt.length + len(question.text) + items * sample.mean_message_length
                         input_tokens += round(characters / _CHARACTERS_PER_TOKEN)
                         output_tokens += max(1, len(question.answer) // _CHARACTERS_PER_TOKEN)
         calls.append(
@@ -296,9 +285,7 @@ class LiveSource(RowSource):
                 answers.append(AnswerRow(part, question.text, texts[part], question.answer, about))
         return answers
 
-    def lines(
-        self, sample: Sample, subject: str, end: End | None, records: Sequence[Record]
-    ) -> SampleLines | None:
+    def lines(self, sample: Sample, subject: str, end: End | None, records: Sequence[Record]) -> SampleLines | None:
         """Return the rows and their lines; None if the sample failed or an answer is still missing.
 
         The format cannot express a missing answer: an empty answer would count as an omission.
@@ -390,9 +377,7 @@ class RowBuilder:
             text = "\n".join(text for _, text, _ in hits)
             items = [RetrievedItem(0, BUNDLE, text, 1.0)] if hits else []
         else:
-            items = [
-                RetrievedItem(rank, name, text, score, name) for rank, (name, text, score) in enumerate(hits)
-            ]
+            items = [RetrievedItem(rank, name, text, score, name) for rank, (name, text, score) in enumerate(hits)]
         return QaRow(
             sample_id=self._sample.sample_id,
             sample_uuid=self._sample.sample_uuid,
@@ -407,9 +392,7 @@ class RowBuilder:
             retrieval=Retrieval(question.text, self._top_k, items, self._trace(data)),
             generated_answer=data["answer"],
             # The record has the index of a cited hit, or for bundle memories the quoted text.
-            cited_memories=[
-                hits[citation][1] if isinstance(citation, int) else citation for citation in data["cited"]
-            ],
+            cited_memories=[hits[citation][1] if isinstance(citation, int) else citation for citation in data["cited"]],
         )
 
     def _trace(self, data: dict[str, Any]) -> dict[str, Any]:

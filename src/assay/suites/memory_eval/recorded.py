@@ -296,8 +296,7 @@ class PipelineFiles:
         self.folder = folder
         problems: list[Problem] = []
         self._sessions, self._questions = (
-            _line_places(folder / name, problems, sizes[name] if sizes else None)
-            for name in (SESSIONS, QUESTIONS)
+            _line_places(folder / name, problems, sizes[name] if sizes else None) for name in (SESSIONS, QUESTIONS)
         )
         if problems:
             raise InputError(problems)
@@ -381,9 +380,7 @@ def pipeline_folders(output: Path, baselines: Sequence[str]) -> dict[str, Path]:
         return {names[0] if names else _baseline_in(output): output}
     names = names or sorted(path.name for path in output.glob("*") if _has_both_files(path))
     if not names:
-        raise UsageError(
-            f"{output} has no {SESSIONS} and {QUESTIONS}. Run the command without --eval-only first."
-        )
+        raise UsageError(f"{output} has no {SESSIONS} and {QUESTIONS}. Run the command without --eval-only first.")
     return {name: output / name for name in names}
 
 
@@ -462,9 +459,7 @@ def find_own_run(output: Path, folders: Mapping[str, Path]) -> OwnRun | None:
                 is_own = all(written.has(name, path) for name, path in paths)
             if is_own:
                 ask_parts = state_of(run).info.parts["ask"]
-                return OwnRun(
-                    run, written.gold, ask_parts["data"], ask_parts["plan"]["subjects"], written.sizes
-                )
+                return OwnRun(run, written.gold, ask_parts["data"], ask_parts["plan"]["subjects"], written.sizes)
             if list(written.files.values()) == list(hashes.values()):
                 run_names, names = ",".join(written.files), ",".join(hashes)
                 raise UsageError(
@@ -539,9 +534,7 @@ def refuse_foreign_files(output: Path, folders: Mapping[str, Path]) -> None:
     # A run whose `pipeline.json` was damaged has the hashes of its files in its summary too.
     finished = {(Path(path).name, digest) for run in runs for path, digest in file_digests(run).items()}
     for name, folder in folders.items():
-        own_files = finished | {
-            file for written in all_written for file in written.files.get(name, {}).items()
-        }
+        own_files = finished | {file for written in all_written for file in written.files.get(name, {}).items()}
         growing = [written for written in all_written if written.sizes]
         for file, digest in pipeline_hashes(folder).items():
             if (file, digest) in own_files or any(each.has(name, folder / file) for each in growing):

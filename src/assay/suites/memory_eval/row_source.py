@@ -96,9 +96,7 @@ class RowSource(ABC):
         """Return only the answers of a case, in the order of its rows."""
 
     @abstractmethod
-    def lines(
-        self, sample: Any, subject: str, end: End | None, records: Sequence[Record]
-    ) -> SampleLines | None:
+    def lines(self, sample: Any, subject: str, end: End | None, records: Sequence[Record]) -> SampleLines | None:
         """Return the lines of a case for the pipeline files; None for a sample that failed. `sample` is its row."""
 
     @abstractmethod

@@ -146,9 +146,7 @@ class Sample(Struct, frozen=True, dict=True):
             return self, 0
         sessions = self.sessions[:count]
         session_ids = {session.id for session in sessions}
-        checkpoints = tuple(
-            each for each in self.checkpoints if each.covered and session_ids.issuperset(each.covered)
-        )
+        checkpoints = tuple(each for each in self.checkpoints if each.covered and session_ids.issuperset(each.covered))
         removed = len(self.checkpoints) - len(checkpoints)
         return Sample(self.sample_id, self.sample_uuid, sessions, checkpoints), removed
 

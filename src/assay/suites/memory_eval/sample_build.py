@@ -68,9 +68,7 @@ def _add_missing_keys(place: PlacedValue, problems: list[Problem]) -> None:
                 problems.append(place.problem(path, "is missing"))
 
 
-def _add_missing_evidence(
-    place: PlacedValue, checkpoints: Sequence[CheckpointRecord], problems: list[Problem]
-) -> None:
+def _add_missing_evidence(place: PlacedValue, checkpoints: Sequence[CheckpointRecord], problems: list[Problem]) -> None:
     for number, checkpoint in enumerate(checkpoints):
         for row, question in enumerate(checkpoint.questions):
             # `question.evidence` is None if an item is invalid. That problem is already reported.

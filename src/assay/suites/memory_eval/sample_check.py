@@ -56,9 +56,7 @@ class _Inspection:
     def _point_places(self) -> Iterator[tuple[str, dict[str, Any], PlacedValue, KeyPath]]:
         """Yield session id, raw point, part and key path of every point: first those in sessions, then in blocks."""
         place = self._place.sample
-        for number, (session, raw) in enumerate(
-            zip(self._sample.sessions, place.value["sessions"], strict=True)
-        ):
+        for number, (session, raw) in enumerate(zip(self._sample.sessions, place.value["sessions"], strict=True)):
             for row, point in enumerate(raw.get("memory_points") or ()):
                 yield session.id, point, place, ("sessions", number, "memory_points", row)
         for number, block in enumerate(self._place.points.value):
@@ -75,9 +73,7 @@ class _Inspection:
             for point, (place, path) in zip(session.points, by_session.get(session.id, ()), strict=True):
                 if point.update and not point.interference:
                     if not point.original:
-                        self._warn(
-                            place, path, "is empty, but an update should have the texts that it replaces"
-                        )
+                        self._warn(place, path, "is empty, but an update should have the texts that it replaces")
                     for original in point.original:
                         if original.strip() not in earlier:
                             self._warn(place, path, f"no earlier point has the text {original!r}")
@@ -86,9 +82,7 @@ class _Inspection:
     def _check_checkpoint(self, checkpoint: Checkpoint, number: int) -> None:
         place = self._place.checkpoints
         covered = [
-            index
-            for index, name in enumerate(self._sessions)
-            if name in checkpoint.covered or not checkpoint.covered
+            index for index, name in enumerate(self._sessions) if name in checkpoint.covered or not checkpoint.covered
         ]
         last = max(covered, default=0)
         if not checkpoint.questions:

@@ -70,9 +70,7 @@ def examine_samples(path: Path) -> FileCheck:
         inspect()
         questions = sum(len(checkpoint.questions) for checkpoint in sample.checkpoints)
         counts.update(sample=1, session=len(sample.sessions), question=questions)
-    return FileCheck(
-        kind="samples (memory eval)", contents=contents(counts), problems=shorten(problems, path)
-    )
+    return FileCheck(kind="samples (memory eval)", contents=contents(counts), problems=shorten(problems, path))
 
 
 def has_samples(path: Path) -> bool:

@@ -32,9 +32,7 @@ def load_own_samples(name: str) -> list[Sample]:
     if not callable(load):
         raise UsageError(f"{name} must be a function that returns or yields samples")
     if problem := signature_problem(load, ()):
-        raise UsageError(
-            f"{name} cannot load samples: {problem}. Write the place of the data into the function"
-        )
+        raise UsageError(f"{name} cannot load samples: {problem}. Write the place of the data into the function")
     problems: list[Problem] = []
     samples: list[Sample] = []
     names: dict[str, int] = {}
@@ -66,9 +64,7 @@ def _sample_problems(sample: Sample) -> Iterable[str]:
         yield f"sessions: {SESSIONS_PROBLEM}"
     session_ids = [session.id for session in sample.sessions]
     yield from (f"sessions: duplicate id {name!r}" for name in _repeated(session_ids))
-    yield from (
-        f"checkpoints: duplicate id {name!r}" for name in _repeated(each.id for each in sample.checkpoints)
-    )
+    yield from (f"checkpoints: duplicate id {name!r}" for name in _repeated(each.id for each in sample.checkpoints))
     for checkpoint in sample.checkpoints:
         for name in checkpoint.covered:
             if name not in session_ids:
@@ -92,9 +88,7 @@ def _complete(sample: Sample) -> Sample:
         questions = tuple(
             question
             if question.contents
-            else replace(
-                question, contents=tuple(contents[name] for name in question.evidence if name in contents)
-            )
+            else replace(question, contents=tuple(contents[name] for name in question.evidence if name in contents))
             for question in checkpoint.questions
         )
         checkpoints.append(replace(checkpoint, questions=questions))

@@ -40,9 +40,7 @@ class SamplePlace(NamedTuple):
     checkpoints: PlacedValue
 
 
-def sample_places(
-    file: Path, records: Iterable[FileRecord], problems: list[Problem]
-) -> Iterator[SamplePlace]:
+def sample_places(file: Path, records: Iterable[FileRecord], problems: list[Problem]) -> Iterator[SamplePlace]:
     """Yield the parts of every sample. `records` are those of `file`, which has the sessions."""
     if file.name == MAIN:
         yield from _older_places(file, records, problems)
@@ -61,9 +59,7 @@ def _value_or_list(value: dict[str, Any], key: str) -> Any:
     return [] if item is None else item
 
 
-def _older_places(
-    file: Path, records: Iterable[FileRecord], problems: list[Problem]
-) -> Iterator[SamplePlace]:
+def _older_places(file: Path, records: Iterable[FileRecord], problems: list[Problem]) -> Iterator[SamplePlace]:
     points = _SampleRows(file.with_name(POINTS), problems)
     checkpoints = _SampleRows(file.with_name(CHECKPOINTS), problems)
     for record in records:

@@ -173,9 +173,7 @@ def _session_tasks(part: str, row: SessionRow, *, has_points: bool) -> Iterator[
     )
     for point in updates:
         update = UpdateQuestion(point.content, point.original, active)
-        yield JudgeTask(
-            f"{part}/{point.name}", (UPDATE,), update, about | {"point": point.name}, label=point.content
-        )
+        yield JudgeTask(f"{part}/{point.name}", (UPDATE,), update, about | {"point": point.name}, label=point.content)
     for point in gold_points(gold.session_interference_memories):
         interference = InterferenceQuestion(point.content, active)
         yield JudgeTask(
@@ -191,9 +189,7 @@ def _question_tasks(part: str, row: QaRow) -> Iterator[JudgeTask]:
     about, evidence = score_data(row), tuple(row.gold_evidence_contents)
     answer = AnswerQuestion(row.question, row.gold_answer, row.generated_answer, evidence)
     tags, label = question_tags(about), row.question
-    yield JudgeTask(
-        part, (ANSWER,), answer, about | {"answer": row.generated_answer}, row.gold_answer, tags, label
-    )
+    yield JudgeTask(part, (ANSWER,), answer, about | {"answer": row.generated_answer}, row.gold_answer, tags, label)
     # An answer that was not asked for citations has no coverage, instead of one of 0.
     cites = row.retrieval.raw_trace.get(CITES) is not False
     cited = EvidenceQuestion(evidence if cites else (), tuple(row.cited_memories))
@@ -331,8 +327,6 @@ def lexical_scores(head: ScoreHead, answers: Iterable[AnswerRow]) -> list[Score]
             continue
         f1, bleu1 = overlap_scores(tokens(answer), tokens(reference))
         data = about | {"answer": answer}
-        scores.append(
-            Score(*head, F1, part, value=f1, data=data, expected=reference, label=question, tags=tags)
-        )
+        scores.append(Score(*head, F1, part, value=f1, data=data, expected=reference, label=question, tags=tags))
         scores.append(Score(*head, BLEU1, part, value=bleu1, data=about, label=question, tags=tags))
     return scores

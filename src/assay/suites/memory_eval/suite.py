@@ -119,9 +119,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
             raise UsageError(
                 "--shard takes rows of the data, but --eval-only judges the files in --output-dir. Remove --shard"
             )
-        options = replace(
-            options, baseline=split_settings(options.baseline), sample_id=split_names(options.sample_id)
-        )
+        options = replace(options, baseline=split_settings(options.baseline), sample_id=split_names(options.sample_id))
         model, base_url = spec.model, spec.base_url
         judge = None if options.no_judge else judge_name(spec.judge)
         if options.eval_only:
@@ -153,9 +151,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     def __init__(self, spec: RunSpec) -> None:
         super().__init__(spec)
         options = self.options
-        self.source: RowSource = (
-            RecordedSource(spec, options) if options.eval_only else LiveSource(spec, options)
-        )
+        self.source: RowSource = RecordedSource(spec, options) if options.eval_only else LiveSource(spec, options)
         if self.source.writes_pipeline:
             refuse_foreign_files(Path(spec.output_dir), self.source.folders)
         # The files have fixed names, so a run with other settings must not write into the same folder.
@@ -167,9 +163,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         self._panel: Panel | None = None
         setup = setup_of(options.judge_prompt, spec.judge, OFFLINE)
         if not options.no_judge:
-            self._panel = Panel(
-                spec.judge or "", spec.votes, options.judge_base_url, spec.judge_kwargs, setup
-            )
+            self._panel = Panel(spec.judge or "", spec.votes, options.judge_base_url, spec.judge_kwargs, setup)
         self.roles = dict(self.source.roles)
         if self._panel is not None:
             self.roles |= self._panel.roles
@@ -362,9 +356,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     def graded_answers(cls, case: CaseView) -> Sequence[GradedAnswer]:
         """Return the answers with their evidence, which the judge reads too."""
         evidence = {
-            score.part: tuple(score.data.get("evidence", ()))
-            for score in case.scores
-            if score.metric == EVIDENCE
+            score.part: tuple(score.data.get("evidence", ())) for score in case.scores if score.metric == EVIDENCE
         }
         return [
             replace(answer, evidence=evidence.get(answer.part, ()))

@@ -149,9 +149,7 @@ class DimensionTally:
             left_out=dict(self._left_out),
         )
         total = _without_dust(metric.numerator or 0.0)
-        beside = {
-            "over_all": ratio_metric(self._name, total, metric.denominator + self._invalid_units, unit=unit)
-        }
+        beside = {"over_all": ratio_metric(self._name, total, metric.denominator + self._invalid_units, unit=unit)}
         if self._name in _SESSION_METRICS:
             beside["pooled"] = ratio_metric(self._name, _without_dust(self._numerator), self._denominator)
         return replace(metric, numerator=total, beside=beside, unasked=self._unasked)
@@ -195,9 +193,7 @@ class BaselineTally:
         self._flaky: Counter[str] = Counter()
         self._invalid_verdicts: set[tuple[int, object]] = set()
         self._failures: list[Example] = []
-        self._seconds: dict[str, array[float]] = {
-            stage: array("d") for stage in (BUILD, RETRIEVE, stage_usage.ANSWER)
-        }
+        self._seconds: dict[str, array[float]] = {stage: array("d") for stage in (BUILD, RETRIEVE, stage_usage.ANSWER)}
         self.counts = dict.fromkeys(COUNTS, 0)
         self.errors = ErrorCounts()
         """Errors of answers. Failed samples are counted by the run."""

@@ -89,11 +89,7 @@ def question_sections(case: CaseView, name: str) -> list[Section]:
     part = question_part(case, name)
     if part is None:
         return []
-    scores = {
-        score.metric: score
-        for score in case.scores
-        if score.part == part and score.metric in QUESTION_METRICS
-    }
+    scores = {score.metric: score for score in case.scores if score.part == part and score.metric in QUESTION_METRICS}
     words = scores.get(F1)
     data = (words.data if words else None) or {}
     facts: list[list[Cell]] = [
@@ -131,9 +127,7 @@ def question_part(case: CaseView, name: str) -> str | None:
     parts = [score.part for score in case.scores if score.metric == F1]
     if name in parts:
         return name
-    labels = {
-        score.label.casefold(): score.part for score in case.scores if score.metric == F1 and score.label
-    }
+    labels = {score.label.casefold(): score.part for score in case.scores if score.metric == F1 and score.label}
     of_checkpoint = [part for part in parts if part.rpartition("/")[0] == name]
     return labels.get(name.casefold()) or (of_checkpoint[0] if len(of_checkpoint) == 1 else None)
 
@@ -176,9 +170,7 @@ def _retrieved_section(case: CaseView, part: str) -> Section:
         mark = "cited" if rank in cited or (text is not None and text in cited) else None
         shown = None if text is None else _short(text, _MOST_ITEM)
         rows.append([str(rank + 1), name, None if score is None else f"{score:.3f}", mark, shown])
-    return Section(
-        table=Table(name="retrieved", columns=["rank", "item", "score", "", "text"], rows=rows, names=2)
-    )
+    return Section(table=Table(name="retrieved", columns=["rank", "item", "score", "", "text"], rows=rows, names=2))
 
 
 def item_texts(records: Sequence[Record]) -> dict[str, str]:

@@ -57,8 +57,7 @@ def question_lines(case: CaseView) -> CaseDetails:
         last_scores = own.get(last.test, [])
         headline = _headline(last_scores)
         tests = [
-            TestValue(test=str(answer.test), value=_value(own.get(answer.test, []), headline))
-            for answer in own_answers
+            TestValue(test=str(answer.test), value=_value(own.get(answer.test, []), headline)) for answer in own_answers
         ]
         lines.append(
             QuestionLine(
@@ -98,8 +97,7 @@ def question_life(case: CaseView, name: str, origin: RunOrigin) -> QuestionDetai
         category=f"{category} ({label})" if label else category,
         reference=_reference(last_scores),
         tests=[
-            _question_test(answer, scores.get(answer.test, []), headline, evidence or [], texts)
-            for answer in answers
+            _question_test(answer, scores.get(answer.test, []), headline, evidence or [], texts) for answer in answers
         ],
         remark=" ".join(remarks),
     )
@@ -150,17 +148,14 @@ def _question_test(
     return QuestionTest(
         test=str(answer.test),
         values=[
-            (metric_label(name), _value(scores, name))
-            for name in ordered_metrics({score.metric for score in scores})
+            (metric_label(name), _value(scores, name)) for name in ordered_metrics({score.metric for score in scores})
         ],
         is_right=None if value is None else value >= 1,
         answer=answer.answer,
         error=answer.error or "",
         items=items,
         more_items=max(0, len(answer.hits) - _MOST_ITEMS),
-        evidence=[
-            EvidencePiece(id=place, text=texts.get(place), is_found=place in found) for place in evidence
-        ],
+        evidence=[EvidencePiece(id=place, text=texts.get(place), is_found=place in found) for place in evidence],
         verdicts=_verdicts(scores),
     )
 

@@ -81,9 +81,7 @@ class ConversationQuestion(Struct, frozen=True, kw_only=True):
     """Whether the conversation does not contain the answer, so that the right reply is to say so."""
 
     @classmethod
-    def of(
-        cls, text: str, evidence: Iterable[str], metadata: dict[str, Any], **more: Any
-    ) -> ConversationQuestion:
+    def of(cls, text: str, evidence: Iterable[str], metadata: dict[str, Any], **more: Any) -> ConversationQuestion:
         """Build a question that is asked after the last message of its evidence. `more` are further fields."""
         texts = tuple(evidence)
         coordinates = parse_evidence(texts)
@@ -132,9 +130,7 @@ class ConversationSession(Struct, frozen=True):
     messages: tuple[Message, ...]
 
     @classmethod
-    def of(
-        cls, number: int, date: str, lines: Iterable[tuple[str, str]], name: str = ""
-    ) -> ConversationSession:
+    def of(cls, number: int, date: str, lines: Iterable[tuple[str, str]], name: str = "") -> ConversationSession:
         """Build a session from (speaker, text) pairs. The default name is `session_{number}`.
 
         A speaker `user`, `assistant` or `system` is a role of a chat. Memories that know roles get it as a role.
@@ -178,9 +174,7 @@ class Conversation(Struct, frozen=True):
         unplaced: list[ConversationQuestion] = []
         problems: list[Problem] = []
         for place, raw in enumerate(questions):
-            found = raw.sessions or dict.fromkeys(
-                session_ids[name] for name in raw.places if name in session_ids
-            )
+            found = raw.sessions or dict.fromkeys(session_ids[name] for name in raw.places if name in session_ids)
             source_index = place if raw.source_index == NOT_COUNTED else raw.source_index
             question = replace(raw, source_index=source_index, sessions=tuple(found))
             number = source_index + 1
@@ -217,7 +211,4 @@ class Conversation(Struct, frozen=True):
     @property
     def places(self) -> dict[str, MessagePlace]:
         """Where each message is, by its id."""
-        return {
-            message.id: MessagePlace(number, message.session)
-            for number, message in enumerate(self.messages, 1)
-        }
+        return {message.id: MessagePlace(number, message.session) for number, message in enumerate(self.messages, 1)}

@@ -14,12 +14,8 @@ def file_schemas() -> list[FileSchema]:
     """Return the schemas of this suite's files."""
     return [
         FileSchema("conversations", "Your own conversations, --dataset plain (JSON).", plain_schema),
-        FileSchema(
-            "locomo", "Conversations in the schema of LoCoMo, --dataset locomo (JSON).", locomo_schema
-        ),
-        FileSchema(
-            "longmemeval", "Entries of LongMemEval, --dataset longmemeval (JSON).", longmemeval_schema
-        ),
+        FileSchema("locomo", "Conversations in the schema of LoCoMo, --dataset locomo (JSON).", locomo_schema),
+        FileSchema("longmemeval", "Entries of LongMemEval, --dataset longmemeval (JSON).", longmemeval_schema),
     ]
 
 

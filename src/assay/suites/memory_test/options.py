@@ -43,9 +43,9 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
         str, ask("Format of the data: locomo, longmemeval, plain, or FILE.py:load for your own loader.")
     ] = "locomo"
     data: Annotated[str, ask("File with the conversations.", content=True)] = ""
-    memory: Annotated[
-        list[str], ask("Memories to test, such as bm25,FUMemory, or FILE.py:make for your own.")
-    ] = field(default_factory=list)
+    memory: Annotated[list[str], ask("Memories to test, such as bm25,FUMemory, or FILE.py:make for your own.")] = field(
+        default_factory=list
+    )
     references: Annotated[
         bool,
         ask(
@@ -80,12 +80,8 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
             "`segments`: at each 1/segments of all questions."
         ),
     ] = "increment"
-    segments: Annotated[
-        int, ask("Number of parts into which --trigger divides the questions."), Meta(ge=1)
-    ] = 10
-    final_test: Annotated[
-        bool, ask("Run a final test after the last message if some question was never asked.")
-    ] = True
+    segments: Annotated[int, ask("Number of parts into which --trigger divides the questions."), Meta(ge=1)] = 10
+    final_test: Annotated[bool, ask("Run a final test after the last message if some question was never asked.")] = True
     top_k: Annotated[int, ask("Number of items to retrieve per question."), Meta(ge=1)] = 0
     answer_prompt: Annotated[
         str,

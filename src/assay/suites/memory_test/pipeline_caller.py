@@ -110,6 +110,4 @@ def row_bytes(
     conversation: Conversation, questions: Sequence[ConversationQuestion], tests: Sequence[ConversationTest]
 ) -> bytes:
     """Return the bytes whose hash is the key of a row: messages, questions and tests, but no answers."""
-    return msgspec.json.encode(
-        [conversation.sample_id, conversation_inputs(conversation, questions, tests, "")]
-    )
+    return msgspec.json.encode([conversation.sample_id, conversation_inputs(conversation, questions, tests, "")])

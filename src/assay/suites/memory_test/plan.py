@@ -54,9 +54,7 @@ class DataPlan:
             for question in questions:
                 self.verdicts += is_judged(question, self._rules)
                 self.output_tokens += max(1, len(str(question.reference or "")) // _CHARACTERS_PER_TOKEN)
-            sizes.append(
-                PlannedTest(test.after, test.visible, sum(len(question.text) for question in questions))
-            )
+            sizes.append(PlannedTest(test.after, test.visible, sum(len(question.text) for question in questions)))
         self._sizes.append((fmean(lengths) if lengths else 0.0, sizes))
 
     def input_tokens(self, prompt: int, top_k: int, *, bundle: bool, empty: bool) -> int:

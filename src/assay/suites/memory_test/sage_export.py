@@ -160,9 +160,7 @@ def _summary(entry: Entry) -> dict[str, Any]:
         "reference": entry.reference,
         "metrics": [{"metric": each.name} | _number(each) for each in entry.metrics],
         "counts": counts,
-        "categories": {
-            each.name: {metric.name: _number(metric) for metric in each.metrics} for each in entry.slices
-        },
+        "categories": {each.name: {metric.name: _number(metric) for metric in each.metrics} for each in entry.slices},
         "category_labels": {each.name: each.label for each in entry.slices if each.label},
         "tests": tests,
         "curve": points,

@@ -146,10 +146,7 @@ class SageFile:
         self.statistics = document.dataset_statistics
         self.threshold = document.test_summary.test_threshold
         self.notices = [f"{path}: {notice}" for notice in _contradictions(document)]
-        names = [
-            _names(test, f"{path} $.test_results[{place}]")
-            for place, test in enumerate(document.test_results)
-        ]
+        names = [_names(test, f"{path} $.test_results[{place}]") for place, test in enumerate(document.test_results)]
         numbers = _numbers(document, names)
         self.tests: list[NumberedTest] = []
         questions: dict[int, ConversationQuestion] = {}
@@ -180,8 +177,7 @@ class SageFile:
     def has_places(self) -> bool:
         """Whether every retrieved item is a message, so that it can be compared with the evidence."""
         return all(
-            each.retrieved is not None and all(map(MESSAGE_ID.fullmatch, each.retrieved))
-            for _, each in self._asked()
+            each.retrieved is not None and all(map(MESSAGE_ID.fullmatch, each.retrieved)) for _, each in self._asked()
         )
 
     @property
@@ -208,10 +204,7 @@ class SageFile:
                     question=question,
                     answer="" if each.error is not None else answer_text(each),
                     # The file has the ids of items only. An item that is a message was made of this message.
-                    hits=[
-                        [name, name] if MESSAGE_ID.fullmatch(name) else [name]
-                        for name in each.retrieved or ()
-                    ],
+                    hits=[[name, name] if MESSAGE_ID.fullmatch(name) else [name] for name in each.retrieved or ()],
                     search_seconds=_seconds(timings.get("search_seconds")),
                     answer_seconds=_seconds(timings.get("answer_seconds")),
                     error=each.error,

@@ -64,14 +64,10 @@ def find_results(path: Path) -> ImportedRun | None:
         return SageRun([path]) if is_own else None
     for pattern in _PATTERNS:
         paths = [
-            each
-            for each in sorted(path.glob(pattern))
-            if each.is_file() and _HOME not in each.relative_to(path).parts
+            each for each in sorted(path.glob(pattern)) if each.is_file() and _HOME not in each.relative_to(path).parts
         ]
         if any(map(looks_like_results, paths)):
-            return SageRun(
-                [each for each in paths if _NUMBER.fullmatch(each.name) or looks_like_results(each)]
-            )
+            return SageRun([each for each in paths if _NUMBER.fullmatch(each.name) or looks_like_results(each)])
     return None
 
 
@@ -102,9 +98,7 @@ class SageRun(ImportedRun):
         self._data: dict[str, Conversation] | None = None
         self._notices = [notice for memory in self._memories.values() for notice in memory.notices]
         tasks = {task for memory in self._memories.values() for task in memory.tasks}
-        self._tasks = sorted(
-            tasks, key=lambda task: (not task.isdigit(), int(task) if task.isdigit() else 0, task)
-        )
+        self._tasks = sorted(tasks, key=lambda task: (not task.isdigit(), int(task) if task.isdigit() else 0, task))
         summaries = [folder / SUMMARY for folder in folders if not alone and (folder / SUMMARY).is_file()]
         super().__init__(
             ImportPlan(
@@ -129,9 +123,7 @@ class SageRun(ImportedRun):
             missing += ["seconds of insertion", "tokens"]
         without_places = [memory.name for memory in self._memories.values() if not memory.has_places]
         if without_places:
-            missing.append(
-                f"which messages {', '.join(without_places)} found: the ids are not those of messages"
-            )
+            missing.append(f"which messages {', '.join(without_places)} found: the ids are not those of messages")
         if any(memory.summary and memory.summary.judge for memory in self._memories.values()):
             missing.append("the judge's verdict on each answer")
         if self._loader is None or self._loader.is_abstention is None:
@@ -243,9 +235,7 @@ class SageRun(ImportedRun):
         is_abstention = self._loader.is_abstention if self._loader else None
         questions = file.questions
         if is_abstention is not None:
-            questions = tuple(
-                replace(question, abstention=is_abstention(question.metadata)) for question in questions
-            )
+            questions = tuple(replace(question, abstention=is_abstention(question.metadata)) for question in questions)
         # Whether the messages of the evidence exist is not known. Most do.
         places = {place: MessagePlace(None, "") for question in questions for place in question.places}
         after = [test.after for test in file.tests]
@@ -302,9 +292,7 @@ class _MemoryResults:
             self.notices += file.notices
         if len(names) > 1:
             texts = " and ".join(f"{name!r} ({path})" for name, path in names.items())
-            raise InputError(
-                Problem(str(self.folder), f"has files of several memories: {texts}. Import each one")
-            )
+            raise InputError(Problem(str(self.folder), f"has files of several memories: {texts}. Import each one"))
         self.dataset = file.info.dataset or "conversations"
         # Only assay writes the memory into the file.
         self.is_native = bool(file.info.memory)
@@ -350,9 +338,7 @@ def _without_failed_answers(scores: list[Score], answers: Sequence[AnswerRecord]
     assay writes an error for an answer that the model refused, which counts as wrong. Other programs also write one for
     an endpoint that failed, and nothing was measured then.
     """
-    errors = {
-        f"{answer.test}/{answer.question}": answer.error for answer in answers if answer.error is not None
-    }
+    errors = {f"{answer.test}/{answer.question}": answer.error for answer in answers if answer.error is not None}
     kept = []
     for score in scores:
         error = errors.get(score.part)

@@ -122,9 +122,7 @@ def with_summary(
     """
     own = {metric.name: metric for metric in entry.metrics}
     numbers = {each.metric: each for each in summary.metrics}
-    differing = [
-        name for name, metric in own.items() if name in numbers and not _equal(metric, numbers[name])
-    ]
+    differing = [name for name, metric in own.items() if name in numbers and not _equal(metric, numbers[name])]
     notices += [
         f"{entry.title}: {SUMMARY} has {name} {_text(numbers[name].value)} of {numbers[name].n:,}, the "
         f"conversations give {_text(own[name].value)} of {own[name].denominator:,}; "
@@ -139,9 +137,7 @@ def with_summary(
     listed = {group.name for group in entry.slices}
     for name, group_numbers in summary.categories.items():
         if name not in listed:
-            metrics = [
-                group_numbers[metric].as_metric(metric) for metric in METRICS if metric in group_numbers
-            ]
+            metrics = [group_numbers[metric].as_metric(metric) for metric in METRICS if metric in group_numbers]
             label = summary.category_labels.get(name, "")
             slices.append(Slice(by="category", name=name, label=label, metrics=metrics))
     # Curves are made of the headline metric. The summary has the same points for every metric.
@@ -157,9 +153,7 @@ def with_summary(
     for own_name, name in (("conversations", "conversations"), ("failed", "failed"), ("asked", "answers")):
         in_summary, in_files = summary.counts.get(name, 0), counts.get(own_name, 0)
         if in_summary != in_files:
-            notices.append(
-                f"{entry.title}: {SUMMARY} counts {in_summary:,} {name}, the files have {in_files:,}"
-            )
+            notices.append(f"{entry.title}: {SUMMARY} counts {in_summary:,} {name}, the files have {in_files:,}")
     merged = _merged(entry.metrics, numbers)
     by_name = {metric.name: metric for metric in merged}
     tables = {

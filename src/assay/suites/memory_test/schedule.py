@@ -118,9 +118,7 @@ def plan_tests(conversation: Conversation, schedule: ScheduleOptions) -> list[Co
     return tests
 
 
-def visible_questions(
-    conversation: Conversation, questions: Sequence[ConversationQuestion]
-) -> list[ConversationTest]:
+def visible_questions(conversation: Conversation, questions: Sequence[ConversationQuestion]) -> list[ConversationTest]:
     """Return the messages inserted and the questions visible after each packet.
 
     Evidence may name a message that does not exist. Such a message counts as inserted when a later session starts,
@@ -143,9 +141,7 @@ def visible_questions(
     return steps
 
 
-def _tests_by_increment(
-    steps: Iterable[ConversationTest], valid: int, segments: int
-) -> Iterator[ConversationTest]:
+def _tests_by_increment(steps: Iterable[ConversationTest], valid: int, segments: int) -> Iterator[ConversationTest]:
     """Yield a test for each segment of new questions. The next segment counts from all questions visible by then."""
     # With fewer questions than segments, every new question starts a test.
     least = max(1, valid // segments)
@@ -156,9 +152,7 @@ def _tests_by_increment(
             yield step
 
 
-def _tests_by_segments(
-    steps: Iterable[ConversationTest], valid: int, segments: int
-) -> Iterator[ConversationTest]:
+def _tests_by_segments(steps: Iterable[ConversationTest], valid: int, segments: int) -> Iterator[ConversationTest]:
     """Yield a test for each multiple of a segment, rounded half to even. A multiple that rounds to 0 has no test."""
     marks = sorted({round(valid * part / segments) for part in range(1, segments + 1)} - {0})
     for step in steps:

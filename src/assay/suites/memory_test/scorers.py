@@ -199,15 +199,12 @@ def word_scores(
             else:
                 values |= _answer_values(answer, question, gold)
         scores += [
-            _score(case, scorer, metric, record, answer, value=values[metric])
-            for metric in ordered_metrics(values)
+            _score(case, scorer, metric, record, answer, value=values[metric]) for metric in ordered_metrics(values)
         ]
     return scores
 
 
-def _answer_values(
-    answer: AnswerRecord, question: ConversationQuestion, gold: ConversationGold
-) -> dict[str, float]:
+def _answer_values(answer: AnswerRecord, question: ConversationQuestion, gold: ConversationGold) -> dict[str, float]:
     reference = gold.reference(question)
     if reference is None:
         return {}
@@ -238,9 +235,7 @@ class ConversationJudge(Scorer):
 
         async def ask(question: AnswerQuestion) -> Verdict:
             references = [question.reference]
-            return await judge_answer(
-                self._panel, question.question, references, question.response, ctx, question.rule
-            )
+            return await judge_answer(self._panel, question.question, references, question.response, ctx, question.rule)
 
         verdicts = dict(zip(questions, await ctx.map(ask, questions), strict=True))
         return [self._score(view.case, each, verdicts[each.question]) for each in judged]
@@ -295,9 +290,7 @@ def is_judged(question: ConversationQuestion, rules: JudgeRules | None) -> bool:
     return not question.abstention or bool(rules and rules.abstention)
 
 
-def _judged_answers(
-    gold: ConversationGold, records: Sequence[Record], rules: JudgeRules | None
-) -> list[_JudgedAnswer]:
+def _judged_answers(gold: ConversationGold, records: Sequence[Record], rules: JudgeRules | None) -> list[_JudgedAnswer]:
     """Return the answers that go to the judge."""
     judged: list[_JudgedAnswer] = []
     for record, answer in read_answers(records):

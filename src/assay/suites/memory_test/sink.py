@@ -104,9 +104,7 @@ class Sink:
         write_json(path, self.document())
 
 
-def output_folders(
-    root: Path, memories: Sequence[str], dataset: str, started: float, run: str
-) -> dict[str, Path]:
+def output_folders(root: Path, memories: Sequence[str], dataset: str, started: float, run: str) -> dict[str, Path]:
     """Create and return the output folder of each memory. `started` is the time of the run's first start.
 
     The folders of all memories have the same name. If another run of the same minute already has one of them, a

@@ -130,9 +130,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         super().__init__(spec)
         options = self.options
         if not options.data:
-            raise UsageError(
-                "--data is missing. Example: assay memory test --dataset locomo --data FILE --memory bm25"
-            )
+            raise UsageError("--data is missing. Example: assay memory test --dataset locomo --data FILE --memory bm25")
         names = list(options.memory)
         if options.references:
             names += [name for name in REFERENCES if name not in names]
@@ -165,17 +163,11 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         self._rules = self._protocol.rules if self._protocol else None
         self._top_k = options.top_k or _TOP_K
         self.solver = ConversationSolver(memory_set, self._top_k, answers=self._answers, prompt=self._prompt)
-        self._panel = panel_from_spec(
-            spec, options.judge_prompt, self._protocol.judge if self._protocol else None
-        )
+        self._panel = panel_from_spec(spec, options.judge_prompt, self._protocol.judge if self._protocol else None)
         if options.answer_prompt and not self._answers:
-            raise UsageError(
-                "--answer-prompt needs answers, but --no-answer asks for none. Remove one of the two."
-            )
+            raise UsageError("--answer-prompt needs answers, but --no-answer asks for none. Remove one of the two.")
         if self._panel is not None and not self._answers:
-            raise UsageError(
-                "--judge needs answers, but --no-answer asks for none. Remove one of the two flags."
-            )
+            raise UsageError("--judge needs answers, but --no-answer asks for none. Remove one of the two flags.")
         self.roles = memory_roles(
             spec,
             options,
@@ -254,9 +246,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             )
         except InputError as error:
             if not own and (hint := find_other_format(self._data, options.dataset)):
-                raise UsageError(
-                    f"{self._data} is not in the format of {options.dataset!r}: {hint}"
-                ) from error
+                raise UsageError(f"{self._data} is not in the format of {options.dataset!r}: {hint}") from error
             if not own and find_suite("memory-eval").recognises(self._data):
                 raise UsageError(
                     f"{self._data} has samples with memory points, not conversations. Use: assay memory eval --dataset "
@@ -397,9 +387,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         present = {metric for tally in tallies.values() for metric in tally.metric_names}
         headline = next((metric for metric in METRICS if metric in present), None)
         retrieval = retrieval_metrics(present)
-        entries = [
-            tally.entry(headline, self._category_labels, judges, retrieval) for tally in tallies.values()
-        ]
+        entries = [tally.entry(headline, self._category_labels, judges, retrieval) for tally in tallies.values()]
         errors = ErrorCounts(error for tally in tallies.values() for error in tally.errors.all())
         report = Report(
             entries=entries,
@@ -430,9 +418,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         if flags := [flag for flag, is_changed in changed.items() if is_changed]:
             sentences.append(f"Overridden by {', '.join(flags)}.")
         if protocol.judge is not None and not self.spec.judge:
-            sentences.append(
-                "No --judge: the answers are compared by words only, which the protocol does not do."
-            )
+            sentences.append("No --judge: the answers are compared by words only, which the protocol does not do.")
         elif protocol.judge is not None and self.spec.judge == OFFLINE:
             sentences.append("The judge offline has rules of its own instead of the protocol's prompt.")
         return [" ".join(sentences)]

@@ -214,9 +214,7 @@ class MemoryTally:
             "alias": self._alias,
             "reference": self._reference,
             "metrics": metrics,
-            "counts": {
-                name: count for name, count in self.counts.items() if count or name != "failed_searches"
-            },
+            "counts": {name: count for name, count in self.counts.items() if count or name != "failed_searches"},
             "failures": self._failures,
             "categories": {name: _summaries(values) for name, values in sorted(self._categories.items())},
             "tests": tests,
@@ -311,9 +309,7 @@ class MemoryTally:
         if not self._failures:
             return []
         examples = [
-            Example(
-                label=f"conversation {failure['task_id']} ({failure['sample_id']})", reason=failure["reason"]
-            )
+            Example(label=f"conversation {failure['task_id']} ({failure['sample_id']})", reason=failure["reason"])
             for failure in self._failures[:MOST_FAILURES]
         ]
         return [Examples(title="conversations without a file", total=len(self._failures), shown=examples)]
@@ -342,9 +338,7 @@ def curves_of(metric: str, all_points: list[Point], own_points: list[Point]) -> 
     curves = [Curve(name=metric, x="messages inserted", points=all_points, title=title)]
     if own_points != all_points:
         title = f"{METRICS[metric]} of the conversations that have the test"
-        curves.append(
-            Curve(name=f"{metric}{OF_TESTS}", x="messages inserted", points=own_points, title=title)
-        )
+        curves.append(Curve(name=f"{metric}{OF_TESTS}", x="messages inserted", points=own_points, title=title))
     return [curve for curve in curves if curve.points]
 
 
@@ -374,9 +368,7 @@ def retrieval_tables(metrics: Mapping[str, Metric], columns: Sequence[str]) -> l
         else:
             row.append(f"{metric.value:.3f} of {metric.denominator:,}")
     header = ["questions", *(metric_label(name) for name in columns)]
-    return [
-        Table(name=RETRIEVAL_TABLE, title="retrieval in the last test", columns=header, rows=[row], names=0)
-    ]
+    return [Table(name=RETRIEVAL_TABLE, title="retrieval in the last test", columns=header, rows=[row], names=0)]
 
 
 def _summaries(values: Mapping[str, ClusteredValues]) -> dict[str, Any]:

@@ -34,9 +34,7 @@ class MemoryTryOptions(MemoryOptions, frozen=True, kw_only=True):
 
     memory: Annotated[
         str,
-        ask(
-            "Memory to try: a name such as bm25, or FILE.py:make for your own, with options as in bm25,k1=0.9."
-        ),
+        ask("Memory to try: a name such as bm25, or FILE.py:make for your own, with options as in bm25,k1=0.9."),
     ] = ""
     data: Annotated[
         str,
@@ -46,9 +44,7 @@ class MemoryTryOptions(MemoryOptions, frozen=True, kw_only=True):
         str,
         ask("Format of the data, or FILE.py:load for your own loader.  [default: recognised by its keys]"),
     ] = ""
-    task_id: Annotated[
-        str, ask("The conversation, by number (0000 is the first) or id.  [default: the first]")
-    ] = ""
+    task_id: Annotated[str, ask("The conversation, by number (0000 is the first) or id.  [default: the first]")] = ""
     question: Annotated[
         list[str], ask("Question to ask, repeatable.  [default: the questions of the conversation]")
     ] = field(default_factory=list)

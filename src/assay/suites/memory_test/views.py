@@ -124,9 +124,7 @@ def question_number(case: CaseView, name: str) -> int | None:
     """Return the number of the question with this number, part (`3/7`) or text; None if there is none."""
     asked = {str(answer.question): answer.question for _, answer in read_answers(case.records)}
     parts = {f"{answer.test}/{answer.question}": answer.question for _, answer in read_answers(case.records)}
-    labels = {
-        score.label.casefold(): int(score.part.partition("/")[2]) for score in case.scores if score.label
-    }
+    labels = {score.label.casefold(): int(score.part.partition("/")[2]) for score in case.scores if score.label}
     return asked.get(name) or parts.get(name) or labels.get(name.casefold())
 
 
@@ -140,9 +138,7 @@ def _tests_table(
         by_metric = {score.metric: score for score in scores.get(answer.test, ())}
         found = set(retrieved_places(answer.hits))
         missed = [place for place in evidence if place not in found]
-        names = [
-            f"{hit[0]}{_MARK}" if is_evidence(hit, evidence) else hit[0] for hit in answer.hits[:_MOST_ITEMS]
-        ]
+        names = [f"{hit[0]}{_MARK}" if is_evidence(hit, evidence) else hit[0] for hit in answer.hits[:_MOST_ITEMS]]
         if len(answer.hits) > _MOST_ITEMS:
             names.append(f"and {len(answer.hits) - _MOST_ITEMS:,} more")
         rows.append(
@@ -176,9 +172,7 @@ def _items_table(answer: AnswerRecord, evidence: Sequence[str], texts: Mapping[s
         rows.append([str(rank), hit[0], "evidence" if is_evidence(hit, evidence) else None, text or None])
     title = f"retrieved in test {answer.test}"
     note = f"and {len(answer.hits) - _MOST_ITEMS:,} more" if len(answer.hits) > _MOST_ITEMS else ""
-    return Table(
-        name="retrieved", title=title, columns=["rank", "item", "", "text"], rows=rows, note=note, names=2
-    )
+    return Table(name="retrieved", title=title, columns=["rank", "item", "", "text"], rows=rows, note=note, names=2)
 
 
 def _evidence_table(answer: AnswerRecord, evidence: Sequence[str], texts: Mapping[str, str]) -> Table:
@@ -265,9 +259,7 @@ def message_texts(sample_id: str, origin: RunOrigin) -> dict[str, str]:
     dataset = _dataset(origin)
     if _unnamed_loader(dataset):
         return {}
-    return _texts_in_file(
-        str(origin.folder / str(path)), dataset, str(origin.facts.get("data_sha256")), sample_id
-    )
+    return _texts_in_file(str(origin.folder / str(path)), dataset, str(origin.facts.get("data_sha256")), sample_id)
 
 
 def why_no_texts(origin: RunOrigin) -> str:

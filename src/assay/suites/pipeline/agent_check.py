@@ -57,9 +57,7 @@ def check_agent(path: Path) -> list[Problem]:
     except InputError as error:
         return error.problems
     for place, message in rule_problems(agent.rules()):
-        problems.append(
-            Problem(agent.yaml.where("evaluation", "rules"), f"evaluation.rules{place}: {message}")
-        )
+        problems.append(Problem(agent.yaml.where("evaluation", "rules"), f"evaluation.rules{place}: {message}"))
     return problems
 
 
@@ -91,8 +89,7 @@ def _unknown_names(agent: Agent) -> Iterator[Problem]:
     extra = values.get("extra_testsets")
     testsets: list[tuple[KeyPath, Any]] = [(("default_testset",), values.get("default_testset"))]
     testsets += [
-        (("extra_testsets", position), name)
-        for position, name in enumerate(extra if isinstance(extra, list) else ())
+        (("extra_testsets", position), name) for position, name in enumerate(extra if isinstance(extra, list) else ())
     ]
     for key_path, name in testsets:
         if isinstance(name, str) and (message := missing_testset(name, agent.yaml.path, agent.home.name)):

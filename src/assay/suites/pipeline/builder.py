@@ -213,9 +213,7 @@ class PipelineBuilder:
         inputs = frozenset(hop_target.contract.inputs) if hop_target.contract else frozenset[str]()
         return hop_step(hop_target.function, role, inputs, timeout)
 
-    def _prompt(
-        self, step: dict[str, Any], keys: PromptKeys, key_path: KeyPath, timeout: float | None
-    ) -> PromptStep:
+    def _prompt(self, step: dict[str, Any], keys: PromptKeys, key_path: KeyPath, timeout: float | None) -> PromptStep:
         template, system = step.get("template"), step.get("system")
         if not isinstance(template, str):
             self._add(key_path, "a prompt step needs a template, or an agent and a flow")
@@ -256,9 +254,7 @@ class PipelineBuilder:
             self._add((*key_path, key), str(error))
             return str.strip
 
-    def _aggregate(
-        self, step: dict[str, Any], keys: AggregateKeys, key_path: KeyPath, timeout: float
-    ) -> AggregateStep:
+    def _aggregate(self, step: dict[str, Any], keys: AggregateKeys, key_path: KeyPath, timeout: float) -> AggregateStep:
         values = {key: step[key] for key in SETTINGS if key in step}
         # Prompt Lab's name for `strategy`.
         if "aggregation_strategy" in step:
@@ -452,9 +448,7 @@ class PipelineBuilder:
         if self._file.outputs or self._file.problems:
             return outputs
         return [
-            PipelineOutput(step.output_key, ValuePath(step.output_key), step.id)
-            for step in steps
-            if step.id == target
+            PipelineOutput(step.output_key, ValuePath(step.output_key), step.id) for step in steps if step.id == target
         ]
 
 

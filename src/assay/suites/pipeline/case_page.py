@@ -18,9 +18,7 @@ def test_details(case: CaseView) -> CaseDetails:
     """Return the tests of a case in order, with their steps and checks."""
     scores = {score.part: score for score in case.scores}
     steps = [record for record in case.records if record.kind in _STEP_KINDS]
-    names = dict.fromkeys(
-        [*scores, *(each.part for each in case.records if each.kind in ("answer", "skipped"))]
-    )
+    names = dict.fromkeys([*scores, *(each.part for each in case.records if each.kind in ("answer", "skipped"))])
     inputs = _step_inputs(steps, case.calls)
     # Steps of a graph run at the same time. The journal has only their durations, so their begin is not known then.
     one_by_one = sum(_seconds(step) for step in steps) <= case.end.seconds + _ROUNDING_SECONDS

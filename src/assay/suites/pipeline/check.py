@@ -93,9 +93,7 @@ def _examine_pipeline(path: Path, options: CheckOptions) -> FileCheck:
         for variant, builder in zip(file.variants, builders, strict=True):
             builder.build()
             file.problems += unprovided_variables(file, variant, builder.values)
-            file.problems += [
-                Problem(code.name, message) for code in builder.codes if (message := entry_problem(code))
-            ]
+            file.problems += [Problem(code.name, message) for code in builder.codes if (message := entry_problem(code))]
             for step in builder.values:
                 if problem := model_file_problem(str(step.get("model") or ""), path):
                     file.add(("steps", step["at"], "model"), problem)
@@ -249,9 +247,7 @@ class PipelineNeeds:
                 continue
             in_inputs = isinstance(explicit, dict) and name in explicit
             path = ("inputs", name) if in_inputs else (name,)
-            names = (
-                sorted(self._file.declared) if in_inputs else [*sorted(self._file.declared), *_RECORD_KEYS]
-            )
+            names = sorted(self._file.declared) if in_inputs else [*sorted(self._file.declared), *_RECORD_KEYS]
             near = nearest(name, names)
             if near:
                 yield record.problem(path, f"is no input of the pipeline; did you mean {near!r}?")
@@ -315,9 +311,7 @@ def _misspelled_keys(test: TestCase, record: FileRecord) -> Iterator[Problem]:
         yield record.problem((key,), f"is read as {use}; did you mean {near!r}?", "warning")
 
 
-def _unknown_condition_names(
-    test: TestCase, known: list[str], source: ValueSource, level: str
-) -> Iterator[Problem]:
+def _unknown_condition_names(test: TestCase, known: list[str], source: ValueSource, level: str) -> Iterator[Problem]:
     if not test.conditions:
         return
     try:

@@ -34,9 +34,7 @@ FINAL, AGGREGATION, INTERMEDIATE, PERFORMANCE, RULES = (
     "performance",
     "rules",
 )
-REFERENCE_RUBRIC = (
-    "The text says what the reference says, in whatever words; nothing of it is missing or wrong."
-)
+REFERENCE_RUBRIC = "The text says what the reference says, in whatever words; nothing of it is missing or wrong."
 
 
 class StepCheck(NamedTuple):
@@ -333,9 +331,7 @@ def _tokens(steps: Iterable[dict[str, Any]]) -> int | None:
     return total
 
 
-def _check_limits(
-    limits: dict[str, Any], step: str, seconds: float, tokens: int | None
-) -> Iterator[StepCheck]:
+def _check_limits(limits: dict[str, Any], step: str, seconds: float, tokens: int | None) -> Iterator[StepCheck]:
     for kind, actual in (("max_seconds", seconds), ("max_tokens", tokens)):
         # Tokens that the endpoint does not report cannot be checked; the report counts these tests.
         if kind in limits and actual is not None:

@@ -155,9 +155,7 @@ def pipeline_schema() -> JsonSchema:
             "key": described(TEXT, "Name of the output in tests and result files."),
             "from": described(TEXT_OR_NULL, "Source of the value, such as STEP.field. Default: the key."),
             "label": described({}, "For people."),
-            "rules": described(
-                {"type": ["array", "null"], "items": _RULE}, "Rules that hold for every test."
-            ),
+            "rules": described({"type": ["array", "null"], "items": _RULE}, "Rules that hold for every test."),
         },
     )
     output["required"] = ["key"]

@@ -41,9 +41,7 @@ assay pipeline --agent summarizer --flows v1,v2 --infile basic.jsonl --model ope
             content=True,
         ),
     ] = ""
-    agent: Annotated[
-        str, ask("Run the flows of this agent in agents/, instead of a pipeline.", content=True)
-    ] = ""
+    agent: Annotated[str, ask("Run the flows of this agent in agents/, instead of a pipeline.", content=True)] = ""
     flows: Annotated[
         list[str], ask("Flows of the agent to run: a,b.  [default: all]", flags=["--flows", "--flow", "-f"])
     ] = field(default_factory=list)
@@ -62,15 +60,15 @@ assay pipeline --agent summarizer --flows v1,v2 --infile basic.jsonl --model ope
             flags=["--variant", "--variants", "-v"],
         ),
     ] = field(default_factory=list)
-    include_tags: Annotated[
-        list[str], ask("Run only tests with at least one of these tags: a,b.", content=True)
-    ] = field(default_factory=list)
+    include_tags: Annotated[list[str], ask("Run only tests with at least one of these tags: a,b.", content=True)] = (
+        field(default_factory=list)
+    )
     exclude_tags: Annotated[list[str], ask("Skip tests with any of these tags: a,b.", content=True)] = field(
         default_factory=list
     )
-    ids: Annotated[
-        list[str], ask("Run only tests with these ids, and the tests they depend on.", content=True)
-    ] = field(default_factory=list)
+    ids: Annotated[list[str], ask("Run only tests with these ids, and the tests they depend on.", content=True)] = (
+        field(default_factory=list)
+    )
     allow_code: Annotated[
         bool, how("Allow code in testsets. It runs in a sandbox. Without this flag it is an error.")
     ] = False

@@ -63,10 +63,7 @@ def _own_file(run: ExportedRun) -> Path | None:
 def _lines(view: CaseView) -> list[dict[str, Any]]:
     """Return the lines of a case of an imported run, one for each test."""
     tests = [
-        msgspec.convert(test, TestFields)
-        for record in view.records
-        if record.kind == TESTS
-        for test in record.data
+        msgspec.convert(test, TestFields) for record in view.records if record.kind == TESTS for test in record.data
     ]
     cases = [test.case() for test in tests]
     records = records_by_test(view.records, cases)

@@ -159,9 +159,7 @@ class PipelineFile:
             message = f"{self.id!r} cannot be the name of the results folder; use letters, digits, _ and -"
             self.add(("id",), message)
         elif not can_exist(self.id):
-            self.add(
-                ("id",), f"the results folder has this name, which may have {MAX_NAME_BYTES} bytes at most"
-            )
+            self.add(("id",), f"the results folder has this name, which may have {MAX_NAME_BYTES} bytes at most")
         self.name = shape.name or self.id
         self.default_testset = shape.default_testset
         self.inputs = self._read_inputs(shape.inputs or [])

@@ -220,9 +220,7 @@ class PipelineRun(ImportedRun):
             row = _row_name(fields.set, str(fields.id))
             repeated = self._lines.add(row, fields.variant, line)
             if repeated:
-                message = (
-                    f"line {repeated} has the test {str(fields.id)!r} with the variant {fields.variant!r} too"
-                )
+                message = f"line {repeated} has the test {str(fields.id)!r} with the variant {fields.variant!r} too"
                 raise InputError(Problem(where, message))
             self._groups.add(row, fields)
             self._steps.setdefault(fields.variant, {}).update(dict.fromkeys(fields.steps))
@@ -259,9 +257,7 @@ class PipelineRun(ImportedRun):
             self._tallies[variant].add(line.fields.set, line.test, line.output, score)
         self._count += 1
         tests = [line.test for line in lines]
-        tokens = [
-            step["tokens"] for line in lines for step in line.output.steps.values() if step.get("tokens")
-        ]
+        tokens = [step["tokens"] for line in lines for step in line.output.steps.values() if step.get("tokens")]
         return ImportedCase(
             key=group_key(tests),
             set=lines[0].fields.set,
@@ -380,9 +376,7 @@ def _read_line(line: ForeignLine, where: str) -> _TestLine:
     )
     # Files of Prompt Lab have the time of a test, and none of its steps.
     seconds = sum(step.seconds for step in fields.steps.values()) if fields.steps else fields.seconds or 0.0
-    return _TestLine(
-        fields, value, test, TestOutput(steps=value["steps"], outputs=fields.outputs, seconds=seconds)
-    )
+    return _TestLine(fields, value, test, TestOutput(steps=value["steps"], outputs=fields.outputs, seconds=seconds))
 
 
 def _row_name(set_name: str, test: str) -> str:

@@ -17,9 +17,7 @@ from assay.suites.pipeline.testset.case import TestCase
 _CHARACTERS_A_TOKEN = 4
 
 
-def planned_calls(
-    step: Step, what: str, tests: Sequence[TestCase], models: Mapping[str, str]
-) -> list[PlannedCalls]:
+def planned_calls(step: Step, what: str, tests: Sequence[TestCase], models: Mapping[str, str]) -> list[PlannedCalls]:
     """Return the calls of one step for each model that answers it: tests may name other models.
 
     `what` names the step in the overview. `models` has the model of each role.

@@ -52,9 +52,7 @@ def find_testset(name: str, path: Path, pipeline: str) -> str:
 
     `pipeline` is the id of the pipeline or agent.
     """
-    return next(
-        (str(folder / name) for folder in _testset_folders(path, pipeline) if (folder / name).exists()), name
-    )
+    return next((str(folder / name) for folder in _testset_folders(path, pipeline) if (folder / name).exists()), name)
 
 
 def missing_testset(name: str, path: Path, pipeline: str) -> str:
@@ -134,9 +132,7 @@ class Agent:
     def judge_agent_keys(self) -> str:
         """Name the keys of `agent.yaml` that only Prompt Lab's judge agent uses. Empty if there is none."""
         keys = [
-            f"expectations.{key}"
-            for key in ("must_have", "nice_to_have")
-            if self._mapping("expectations").get(key)
+            f"expectations.{key}" for key in ("must_have", "nice_to_have") if self._mapping("expectations").get(key)
         ]
         keys += ["evaluation.judge_agent_id"] if self._mapping("evaluation").get("judge_agent_id") else []
         return f"{', '.join(keys)} of {self.yaml.path}" if keys else ""
@@ -194,9 +190,7 @@ def agent_pipeline(name: str) -> YamlFile:
         "id": name,
         "name": agent.yaml.value.get("name"),
         "default_testset": agent.yaml.value.get("default_testset"),
-        "steps": [
-            {"id": AGENT_STEP, "agent": name, "flow": agent.yaml.value.get("baseline_flow") or flows[0]}
-        ],
+        "steps": [{"id": AGENT_STEP, "agent": name, "flow": agent.yaml.value.get("baseline_flow") or flows[0]}],
         "variants": {flow: {"overrides": {AGENT_STEP: {"flow": flow}}} for flow in flows},
     }
     lines: dict[KeyPath, int] = {("steps",): agent.yaml.lines.get(("flows",), 1)}

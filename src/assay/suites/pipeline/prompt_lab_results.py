@@ -193,9 +193,7 @@ class PromptLabRun(ImportedRun):
         failure = None
         if sample.verdict == ERRORED:
             failure = Failure("failed_step", sample.judge_feedback, ", ".join(sample.failed_steps))
-        answer = Record(
-            *UNPLACED, try_=1, kind="answer", part=test.key, data={"outputs": sample.step_outputs}
-        )
+        answer = Record(*UNPLACED, try_=1, kind="answer", part=test.key, data={"outputs": sample.step_outputs})
         return ImportedCase(
             key=group_key([test]),
             set=self._set,
@@ -283,9 +281,7 @@ def _csv_sample(row: Mapping[str, str], variant: str, ending: str, where: str) -
             "variant": variant or BASELINE,
             "must_have_pass": passed in ("1", "True"),
             "overall_score": float(row.get(points + ending) or 0.0),
-            "rule_violations": [
-                name for name in (row.get("rule_violations" + ending) or "").split(",") if name
-            ],
+            "rule_violations": [name for name in (row.get("rule_violations" + ending) or "").split(",") if name],
             "judge_feedback": row.get("judge_feedback" + ending) or "",
             "execution_time": float(row.get("execution_time") or 0.0),
             "step_outputs": {

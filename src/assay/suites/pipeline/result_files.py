@@ -186,9 +186,7 @@ class PromptLabCsv:
 def has_prompt_lab_columns(columns: Iterable[str]) -> bool:
     """Return whether a CSV file with these columns has results of `eval`, or a comparison of variants."""
     names = set(columns)
-    return names >= set(PROMPT_LAB_COLUMNS[:4]) or (
-        "id" in names and any(name.startswith(COMPARED) for name in names)
-    )
+    return names >= set(PROMPT_LAB_COLUMNS[:4]) or ("id" in names and any(name.startswith(COMPARED) for name in names))
 
 
 def check_outfile(path: Path) -> None:
@@ -213,9 +211,7 @@ def check_outfile(path: Path) -> None:
         with path.open("rb") as file:
             header = file.readline(_LONGEST_HEADER).decode("utf-8-sig", errors="replace")
     except OSError as error:
-        raise UsageError(
-            f"--outfile {path} cannot be written: {error.strerror}. Name another place"
-        ) from None
+        raise UsageError(f"--outfile {path} cannot be written: {error.strerror}. Name another place") from None
     if header and not has_prompt_lab_columns(name.strip('"') for name in header.strip().split(",")):
         raise UsageError(
             f"--outfile {path} exists and is not a CSV file of earlier results, so it stays as it is. "

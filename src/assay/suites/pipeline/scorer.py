@@ -46,9 +46,7 @@ class PipelineScorer(Scorer):
     stopped.
     """
 
-    def __init__(
-        self, scorer_id: str, evaluations: Mapping[str, Evaluation], judge: RubricJudge | None
-    ) -> None:
+    def __init__(self, scorer_id: str, evaluations: Mapping[str, Evaluation], judge: RubricJudge | None) -> None:
         self.id = scorer_id
         self._evaluations = evaluations
         self._judge = judge
@@ -82,9 +80,7 @@ class PipelineScorer(Scorer):
             data["not_evaluated"] = "intermediate_expectations"
         return self._score(view.case, test, result, reason, data)
 
-    def _verdict(
-        self, evaluation: Evaluation, output: TestOutput, checks: list[StepCheck]
-    ) -> tuple[str, str]:
+    def _verdict(self, evaluation: Evaluation, output: TestOutput, checks: list[StepCheck]) -> tuple[str, str]:
         """Return the verdict of a test and its reason."""
         error = evaluation.error(output)
         if error:
@@ -111,9 +107,7 @@ class PipelineScorer(Scorer):
     def _score(self, case: Case, test: TestCase, result: str, reason: str, data: dict[str, Any]) -> Score:
         expected = [test.expected_outputs, test.expected_aggregation, test.reference]
         return replace(
-            verdict_score(
-                case.head, self.id, test, result, reason, {"gold": fingerprint(test.expectations()), **data}
-            ),
+            verdict_score(case.head, self.id, test, result, reason, {"gold": fingerprint(test.expectations()), **data}),
             expected=next((value for value in expected if value), None),
         )
 

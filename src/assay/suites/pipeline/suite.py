@@ -148,9 +148,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         python = ProcessRunner(_CODE_WORKERS, code_folder(self.file))
         runner = RunnerByLanguage(python, JavaScriptRunner(_CODE_WORKERS))
         sandbox = (
-            RunnerByLanguage(Sandbox(), JavaScriptRunner(seconds=_TEST_SECONDS))
-            if self.options.allow_code
-            else None
+            RunnerByLanguage(Sandbox(), JavaScriptRunner(seconds=_TEST_SECONDS)) if self.options.allow_code else None
         )
         runners = CodeRunners(runner, sandbox)
         self._models = models = StepModels(spec.model)
@@ -168,9 +166,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
             for role, model in models.roles.items()
         }
         if spec.judge is not None:
-            roles[JUDGE] = Role(
-                model=spec.judge, params=spec.judge_kwargs, needs=frozenset({CHAT}), mark="score"
-            )
+            roles[JUDGE] = Role(model=spec.judge, params=spec.judge_kwargs, needs=frozenset({CHAT}), mark="score")
         # The tests may name further models, which are connected before the first request.
         self.roles = {**roles, **self._roles_of_tests(self._tests, roles)}
 
@@ -337,9 +333,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         files = ResultFiles(run.folder, list(outputs), self.variants)
         junit = JunitFile(run.folder, self.file.id, self.variants)
         outfile = PromptLabCsv(Path(self.options.outfile), list(outputs)) if self.options.outfile else None
-        tallies = {
-            name: VariantTally([step.id for step in built.steps]) for name, built in self.pipelines.items()
-        }
+        tallies = {name: VariantTally([step.id for step in built.steps]) for name, built in self.pipelines.items()}
         # The cases of one row (one per variant) are adjacent. The CSV file needs them together.
         for _, cases in groupby(results, key=lambda result: result.row.number):
             for test_results in zip(*map(_test_results, cases), strict=True):

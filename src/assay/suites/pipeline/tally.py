@@ -123,9 +123,7 @@ class VariantTally:
         slices = [_slice("set", name, counts) for name, counts in self.sets.items()]
         slices += [_slice("tag", name, counts) for name, counts in sorted(self._tags.items())]
         worst = sorted(self._worst, key=lambda item: item[:2], reverse=True)
-        examples = Examples(
-            title="failed tests", total=self._failures, shown=[example for _, _, example in worst]
-        )
+        examples = Examples(title="failed tests", total=self._failures, shown=[example for _, _, example in worst])
         return Entry(
             name=variant,
             subject=variant,
@@ -242,14 +240,10 @@ def _pass_rate(counts: Counter[str]) -> Metric:
     """Return passed tests / (passed + failed + errored tests). The others are counted as left out."""
     evaluated = (PASSED, FAILED, ERRORED)
     left_out = {
-        name.replace("_", " "): count
-        for name, count in _nonzero_counts(counts).items()
-        if name not in evaluated
+        name.replace("_", " "): count for name, count in _nonzero_counts(counts).items() if name not in evaluated
     }
     total = sum(counts[name] for name in evaluated)
-    return proportion_metric(
-        "pass_rate", counts[PASSED], total, label="pass rate", unit="test", left_out=left_out
-    )
+    return proportion_metric("pass_rate", counts[PASSED], total, label="pass rate", unit="test", left_out=left_out)
 
 
 def _nonzero_counts(counts: Counter[str]) -> dict[str, int]:

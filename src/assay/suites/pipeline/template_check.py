@@ -41,9 +41,7 @@ def unprovided_variables(file: PipelineFile, variant: str, steps: list[dict[str,
             continue
         mapped = _keys(step.get("input_mapping"))
         # A step with a mapping gets the outputs that it maps, and no others.
-        provided = {*file.declared, *mapped, *_keys(step.get("defaults")), *_VALUES} | (
-            set() if mapped else outputs
-        )
+        provided = {*file.declared, *mapped, *_keys(step.get("defaults")), *_VALUES} | (set() if mapped else outputs)
         for key in _TEMPLATES:
             for name in sorted(_names(step.get(key)) - provided):
                 near = nearest(name, sorted(provided))

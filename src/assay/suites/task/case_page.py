@@ -53,9 +53,7 @@ def prompt_pieces(
     ]
     if [each["role"] for each in turns] == ["user", "assistant"] * shots + ["user"]:
         examples = [
-            PromptPiece(
-                role=each["role"], heading=each["role"], text=each["content"], example=number // 2 + 1
-            )
+            PromptPiece(role=each["role"], heading=each["role"], text=each["content"], example=number // 2 + 1)
             for number, each in enumerate(turns[:-1])
         ]
         question = PromptPiece(role="user", heading="question", text=turns[-1]["content"])
@@ -108,9 +106,7 @@ def answer_pair(score: Score, case: CaseView) -> AnswerPair | None:
     if texts := choice_texts(filtered, case):
         expected = _choices_of_label(expected, texts)
         found = _chosen(filtered, texts, [each.metric for each in case.scores if each.part == score.part])
-    return AnswerPair(
-        name=score.part, expected=None if expected is None else as_text(expected), found=as_text(found)
-    )
+    return AnswerPair(name=score.part, expected=None if expected is None else as_text(expected), found=as_text(found))
 
 
 def choice_texts(answers: object, case: CaseView) -> list[str]:

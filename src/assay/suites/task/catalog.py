@@ -153,9 +153,7 @@ class TaskFolder:
                 break
             included = self.header(path.parent / name, (*above, path))
             definition = header if header.name else included
-            header = TaskHeader(
-                definition.task, definition.group, header.tags or included.tags, header.includes
-            )
+            header = TaskHeader(definition.task, definition.group, header.tags or included.tags, header.includes)
         self._headers[path] = header
         return header
 
@@ -255,9 +253,7 @@ class Catalog:
         # lm_eval has thousands of names, which are too many for a message.
         longer = sorted((other for other in names if name.lower() in other.lower()), key=len)[:3]
         if longer:
-            return UsageError(
-                f"there is no task named {name!r}; did you mean {' or '.join(map(repr, longer))}?"
-            )
+            return UsageError(f"there is no task named {name!r}; did you mean {' or '.join(map(repr, longer))}?")
         return UsageError(
             f"there is no task named {name!r}, and none of the {len(names):,} known names is similar; "
             "`assay task --list` lists them"
@@ -369,9 +365,7 @@ def groups_inner_first(nodes: list[TaskNode]) -> list[TaskGroup]:
     return list(groups.values())
 
 
-def read_group(
-    name: str, values: dict[str, Any], origin: KeyOrigin, children: dict[str, TaskNode]
-) -> TaskGroup:
+def read_group(name: str, values: dict[str, Any], origin: KeyOrigin, children: dict[str, TaskNode]) -> TaskGroup:
     """Build a group from the settings in its file and its members. Raises InputError with every problem."""
     entries = values.get("aggregate_metric_list") or []
     problems: list[Problem] = []
@@ -500,9 +494,7 @@ class TaskSelection:
         finally:
             self._open_groups.pop()
 
-    def _read_group(
-        self, name: str, values: dict[str, Any], origin: KeyOrigin, overrides: GroupOverrides
-    ) -> TaskGroup:
+    def _read_group(self, name: str, values: dict[str, Any], origin: KeyOrigin, overrides: GroupOverrides) -> TaskGroup:
         shared = {key: value for key, value in values.items() if key not in (*GROUP_KEYS, "tag")}
         overrides = overrides.below(shared, origin)
         members = values.get("task") or []
@@ -515,9 +507,7 @@ class TaskSelection:
             raise InputError(Problem(f"{origin.where('group')} group", f"the group {name!r} has no tasks"))
         return read_group(name, values, origin, children)
 
-    def _read_member(
-        self, group: str, member: Any, place: KeyOrigin, overrides: GroupOverrides
-    ) -> list[TaskNode]:
+    def _read_member(self, group: str, member: Any, place: KeyOrigin, overrides: GroupOverrides) -> list[TaskNode]:
         where = f"{place.where()} task"
         if isinstance(member, str):
             return self._read_name(member, overrides, where)
@@ -525,9 +515,7 @@ class TaskSelection:
             return [self._read_inner_group(group, member, place, overrides)]
         if isinstance(member, dict) and isinstance(member.get("task"), str):
             return self._read_inner_task(group, member, place, overrides)
-        raise InputError(
-            Problem(where, f"expected a name, or a mapping with 'task' or 'group', found {member!r}")
-        )
+        raise InputError(Problem(where, f"expected a name, or a mapping with 'task' or 'group', found {member!r}"))
 
     def _read_inner_group(
         self, group: str, member: dict[str, Any], place: KeyOrigin, overrides: GroupOverrides

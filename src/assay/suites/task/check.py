@@ -61,9 +61,7 @@ _DATA_FORMATS = {
 }
 _COMPRESSED = (".gz", ".bz2", ".xz")
 # Keys of task files. One of them tells a task file that lacks the key `task`, or has it misspelled.
-_TASK_KEYS = frozenset(
-    {"dataset_path", "doc_to_text", "doc_to_target", "doc_to_choice", "output_type", "metric_list"}
-)
+_TASK_KEYS = frozenset({"dataset_path", "doc_to_text", "doc_to_target", "doc_to_choice", "output_type", "metric_list"})
 _TASK_KIND, _ROWS_KIND = "task of lm-evaluation-harness (task)", "rows of data (task)"
 # A wrong template fails on every document. Beyond this number the report only counts them.
 _MAX_DOCUMENTS = 100
@@ -130,9 +128,7 @@ def examine(path: Path, options: CheckOptions) -> FileCheck:
     problems = check_documents(documents)
     if not problems and kind == "json":
         problems = _repeated_ids(documents)
-    return FileCheck(
-        kind=_ROWS_KIND, contents=contents({"document": documents.facts.total}), problems=problems
-    )
+    return FileCheck(kind=_ROWS_KIND, contents=contents({"document": documents.facts.total}), problems=problems)
 
 
 def _repeated_ids(documents: Documents) -> list[Problem]:
@@ -298,9 +294,7 @@ class TaskCheck:
 
     def _not_loaded(self) -> None:
         name = self._config.values.get("dataset_path")
-        self.notes.append(
-            f"the data set {name!r} was not loaded; --run-code loads it with the package datasets"
-        )
+        self.notes.append(f"the data set {name!r} was not loaded; --run-code loads it with the package datasets")
 
     def _not_all_checked(self, error: MissingExtra) -> None:
         message = f"not all of it could be checked: {error}"
@@ -343,9 +337,7 @@ def first_document_problems(config: TaskConfig) -> list[Problem]:
 def plugin_files(values: dict[str, Any]) -> Iterator[tuple[Path, str]]:
     """Yield the file and the name of every filter and metric that is given as `path/file.py:name`."""
     steps = [step for chain in values.get("filter_list") or () for step in chain["filter"]]
-    names = [step.get("function") for step in steps] + [
-        each.get("metric") for each in values.get("metric_list") or ()
-    ]
+    names = [step.get("function") for step in steps] + [each.get("metric") for each in values.get("metric_list") or ()]
     for name in names:
         if isinstance(name, str) and ".py:" in name:
             file, _, attribute = name.rpartition(":")

@@ -292,9 +292,7 @@ def _find_key_problems(config: TaskConfig) -> Iterator[Problem]:
         yield Problem(config.where("task"), problem)
     for key, value in values.items():
         if key != "generation_kwargs" and not _is_finite(value):
-            yield Problem(
-                config.where(key), "NaN and infinity are not numbers of JSON, in which results are written"
-            )
+            yield Problem(config.where(key), "NaN and infinity are not numbers of JSON, in which results are written")
     for key, reason in _REFUSED.items():
         if values.get(key) is not None:
             yield Problem(config.where(key), f"{key} is set: {reason}")

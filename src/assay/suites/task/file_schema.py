@@ -117,9 +117,7 @@ def task_schema() -> JsonSchema:
 
 def _generation_properties() -> dict[str, JsonSchema]:
     return {
-        "until": described(
-            {"anyOf": [TEXT_OR_NULL, TEXTS]}, "The reply ends before the first of these texts."
-        ),
+        "until": described({"anyOf": [TEXT_OR_NULL, TEXTS]}, "The reply ends before the first of these texts."),
         "temperature": described({"type": ["number", "string"]}, "0 gives the same reply in every run."),
         "max_gen_toks": described({"type": "integer"}, "Most tokens of a reply."),
     }
@@ -175,9 +173,7 @@ def _group_metric() -> JsonSchema:
         "metric": TEXT,
         "filter_list": one_or_list(TEXT),
         "aggregation": TEXT,
-        "weight_by_size": described(
-            {"type": "boolean"}, "true: the mean over documents; false: the mean over tasks."
-        ),
+        "weight_by_size": described({"type": "boolean"}, "true: the mean over documents; false: the mean over tasks."),
     }
     return {
         "type": "object",

@@ -85,9 +85,7 @@ def read_filters(config: TaskConfig, *, imports: bool = True) -> list[FilterChai
     """
     entries = config.values.get("filter_list")
     if not entries:
-        return [
-            FilterChain(NO_FILTER, [("take_first", _build_step("take_first", {}, ""))], ends_in_list=False)
-        ]
+        return [FilterChain(NO_FILTER, [("take_first", _build_step("take_first", {}, ""))], ends_in_list=False)]
     problems: list[Problem] = []
     chains: list[FilterChain] = []
     for position, entry in enumerate(entries):
@@ -132,9 +130,7 @@ def _read_step(
     options = {key: value for key, value in step.items() if key != "function"}
     try:
         if isinstance(name, str) and (ref := _registering_function(config, name)) is not None:
-            return (
-                _build_class(_registered_class(ref, name, where), name, options) if imports else _not_imported
-            )
+            return _build_class(_registered_class(ref, name, where), name, options) if imports else _not_imported
         if not imports and ".py:" in str(name):
             return _not_imported
         if isinstance(name, FunctionRef):
@@ -228,9 +224,7 @@ def parameters_of(build: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(build).parameters
 
 
-def build_with_options(
-    build: Callable[..., Any], options: dict[str, Any], other_keys: Iterable[str] = ()
-) -> Any:
+def build_with_options(build: Callable[..., Any], options: dict[str, Any], other_keys: Iterable[str] = ()) -> Any:
     """Call `build(**options)`. Raises UsageError for unknown options and for missing ones.
 
     `other_keys` stand beside the options in the file. An unknown option may be one of them, misspelled.

@@ -99,9 +99,7 @@ def check_address(model: str, spec: RunSpec) -> None:
     """
     if not model.startswith("local-") or model not in _PROVIDERS:
         return
-    if not (
-        spec.base_url or spec.model_args.get("base_url") or spec.serve or os.environ.get("OPENAI_BASE_URL")
-    ):
+    if not (spec.base_url or spec.model_args.get("base_url") or spec.serve or os.environ.get("OPENAI_BASE_URL")):
         path = "chat/completions" if "chat" in model else "completions"
         raise UsageError(
             f"--model {model} needs the address of its server: --model_args base_url=http://HOST:PORT/v1/{path}. "

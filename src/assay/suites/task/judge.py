@@ -91,9 +91,7 @@ class TaskJudge(Scorer):
         reason = verdict.reason if verdict.valid else f"judge: {verdict.reason}"
         data = {**answer_data(verdict), "answer": answer}
         expected = plain(case.gold.target)
-        return [
-            self._score(case, chain, status=status, value=value, reason=reason, data=data, expected=expected)
-        ]
+        return [self._score(case, chain, status=status, value=value, reason=reason, data=data, expected=expected)]
 
     def _score(self, case: Case, chain: FilterChain, **fields: Any) -> Score:
         return Score(*case.head, scorer=self.id, metric=JUDGE_METRIC.name, part=chain.name, **fields)

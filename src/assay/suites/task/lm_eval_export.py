@@ -102,9 +102,7 @@ class _HarnessFiles:
         for view in run.cases(calls=False):
             filters = self._filters.setdefault(_Task(view.end.subject, view.end.set), [])
             if self._parts == "filters":
-                filters += [
-                    part for part in dict.fromkeys(s.part for s in view.scores) if part not in filters
-                ]
+                filters += [part for part in dict.fromkeys(s.part for s in view.scores) if part not in filters]
         self._sizes: Counter[_Task] = Counter()
 
     def write(self) -> list[Path]:
@@ -115,9 +113,7 @@ class _HarnessFiles:
             for view in self._run.cases():
                 task = _Task(view.end.subject, view.end.set)
                 if task not in writers:
-                    path = (
-                        self._folder(task.subject) / f"samples_{task_file_part(task.name)}_{self._when}.jsonl"
-                    )
+                    path = self._folder(task.subject) / f"samples_{task_file_part(task.name)}_{self._when}.jsonl"
                     generation = next((call.request.params for call in view.calls if call.request), None)
                     names = self._filters[task] or [NO_FILTER]
                     writers[task] = stack.enter_context(SamplesWriter(path, names, generation))

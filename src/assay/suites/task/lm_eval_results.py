@@ -43,9 +43,7 @@ FORMAT = "lm-eval"
 DOCUMENT = "document"
 """The kind of the record that has a document with its target. Native runs read both from the data."""
 _RESULTS_NAME = re.compile(r"results_?(?P<task>.*?)_?(?P<when>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?)?\.json")
-_SAMPLES_NAME = re.compile(
-    r"samples_(?P<task>.+?)(_(?P<when>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?))?\.jsonl"
-)
+_SAMPLES_NAME = re.compile(r"samples_(?P<task>.+?)(_(?P<when>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?))?\.jsonl")
 # The name that `--output_path FILE.json` gives to a results file.
 _OTHER_RESULTS_NAME = re.compile(r".+_(?P<when>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?)\.json")
 # Levels below a named folder that are searched: the harness writes to OUTPUT/MODEL/.
@@ -119,9 +117,7 @@ class LmEvalRun(ImportedRun):
             paths = {task: _samples_path(results, task) for task in tasks}
         else:
             paths = {_task_of(path): path for path in samples or ()}
-        self._tasks = [
-            _TaskSamples(name, path, self._file.configs.get(name, {})) for name, path in paths.items()
-        ]
+        self._tasks = [_TaskSamples(name, path, self._file.configs.get(name, {})) for name, path in paths.items()]
         with_samples = [task for task in self._tasks if task.path is not None]
         first = results or with_samples[0].path
         assert first is not None
@@ -189,9 +185,7 @@ class LmEvalRun(ImportedRun):
                         subject=self._subject,
                         alias=_alias(numbers, name),
                         members=self._file.group_subtasks.get(name, []),
-                        metrics=[
-                            report_metric(replace(metric, aggregation="mean of tasks")) for metric in metrics
-                        ],
+                        metrics=[report_metric(replace(metric, aggregation="mean of tasks")) for metric in metrics],
                     )
                 )
         return Report(entries=entries, entry_word="task", notices=self._notices)
@@ -253,9 +247,7 @@ class _TaskSamples:
         (first_name, first), *others = self._filters.items()
         if len(set(first.documents)) < len(first.documents):
             number = Counter(first.documents).most_common(1)[0][0]
-            raise InputError(
-                Problem(str(path), f"has two rows of doc_id {number} for the filter {first_name!r}")
-            )
+            raise InputError(Problem(str(path), f"has two rows of doc_id {number} for the filter {first_name!r}"))
         for name, rows in others:
             if rows.documents == first.documents:
                 continue
@@ -331,9 +323,7 @@ class _TaskSamples:
                 # Samples without settings: a corpus metric such as bleu has a pair of texts here.
                 is_number = isinstance(row[name], (int, float))
                 self._scoring.metrics[name] = (
-                    TaskMetric(name, right_wrong=_is_right_wrong(name))
-                    if is_number
-                    else _declared_metric(name, {})
+                    TaskMetric(name, right_wrong=_is_right_wrong(name)) if is_number else _declared_metric(name, {})
                 )
             scored = scored_value(self._scoring.metric(name), row[name], data)
             yield Score(
@@ -353,9 +343,7 @@ class _TaskSamples:
         for name in self._scoring.metrics:
             if name not in names:
                 status: ScoreStatus = "not_applicable" if failure else "invalid"
-                yield Score(
-                    *UNPLACED, scorer=scorer, metric=name, part=part, status=status, reason=str(row["error"])
-                )
+                yield Score(*UNPLACED, scorer=scorer, metric=name, part=part, status=status, reason=str(row["error"]))
 
     def _count(self, case: ImportedCase) -> None:
         self._tally.add_case(case.failure.status if case.failure else "ok", case.scores)
@@ -471,11 +459,7 @@ def _declared_metrics(config: Mapping[str, Any]) -> dict[str, TaskMetric]:
     metrics = {}
     entries = config.get("metric_list")
     for entry in entries if isinstance(entries, list) else ():
-        if (
-            isinstance(entry, dict)
-            and isinstance(entry.get("metric"), str)
-            and entry["metric"].isidentifier()
-        ):
+        if isinstance(entry, dict) and isinstance(entry.get("metric"), str) and entry["metric"].isidentifier():
             # Any other text is the source of a function.
             metrics[entry["metric"]] = _declared_metric(entry["metric"], entry)
     return metrics
@@ -535,9 +519,7 @@ def _results_in_folder(folder: Path) -> ImportedRun | None:
         )
     if results:
         return LmEvalRun(results[0])
-    samples = [
-        path for pattern in _PATTERNS for path in sorted(folder.glob(pattern.format("samples_*.jsonl")))
-    ]
+    samples = [path for pattern in _PATTERNS for path in sorted(folder.glob(pattern.format("samples_*.jsonl")))]
     return LmEvalRun(None, samples) if samples else None
 
 
@@ -603,9 +585,7 @@ def _listed(names: list[str]) -> str:
 def _requests(arguments: Any, model: str) -> list[Request]:
     """Return the requests of a document. Versions before 0.4.3 wrote a list of lists."""
     if isinstance(arguments, dict):
-        groups = [
-            list(group.values()) if isinstance(group, dict) else [group] for group in arguments.values()
-        ]
+        groups = [list(group.values()) if isinstance(group, dict) else [group] for group in arguments.values()]
     elif isinstance(arguments, list):
         groups = [group if isinstance(group, list) else [group] for group in arguments]
     else:

@@ -125,8 +125,7 @@ def reported_names(config: TaskConfig) -> ReportedNames:
     return ReportedNames(
         frozenset(metric for metric in metrics if isinstance(metric, str)),
         frozenset(str(chain.get("name")) for chain in chains if isinstance(chain, dict)),
-        config.values.get("process_results") is not None
-        or any(isinstance(metric, FunctionRef) for metric in metrics),
+        config.values.get("process_results") is not None or any(isinstance(metric, FunctionRef) for metric in metrics),
     )
 
 
@@ -243,8 +242,7 @@ class _MetricReader:
         name = ref.name.rpartition(".")[2]
         if self._output != GENERATE and not self._has_process_results:
             raise UsageError(
-                f"{name}: a metric function works with generate_until only; "
-                f"{self._output} needs process_results"
+                f"{name}: a metric function works with generate_until only; {self._output} needs process_results"
             )
         options = {key: value for key, value in entry.items() if key not in _ENTRY_KEYS}
         function = import_function(ref, self._where) if self._imports else None
@@ -262,9 +260,7 @@ class _MetricReader:
         if name not in statistics.AGGREGATIONS:
             raise UsageError(unknown("aggregation", str(name), sorted(statistics.AGGREGATIONS)))
         if module and not self._has_process_results and name not in module.AGGREGATIONS:
-            raise UsageError(
-                unknown(f"aggregation for {entry['metric']}", str(name), list(module.AGGREGATIONS))
-            )
+            raise UsageError(unknown(f"aggregation for {entry['metric']}", str(name), list(module.AGGREGATIONS)))
         return str(name), statistics.AGGREGATIONS[name]
 
 

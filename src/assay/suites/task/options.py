@@ -52,9 +52,9 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
         list[str],
         ask("Task names or YAML files.", content=True, positional="TASK[,TASK...]", flags=["--tasks"]),
     ] = field(default_factory=list)
-    include_path: Annotated[
-        list[str], how("Folder with task files. Repeat the flag for several folders.")
-    ] = field(default_factory=list)
+    include_path: Annotated[list[str], how("Folder with task files. Repeat the flag for several folders.")] = field(
+        default_factory=list
+    )
     num_fewshot: Annotated[
         Annotated[int, msgspec.Meta(ge=0)] | None,
         ask("Number of few-shot examples. Overrides the task file."),
@@ -92,23 +92,19 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
     confirm_run_unsafe_code: Annotated[
         bool, how("Allow tasks with `unsafe_code: true`. Their metrics execute code that the model wrote.")
     ] = False
-    lm_eval_quirks: Annotated[
-        bool, ask("Reproduce known bugs of lm-evaluation-harness, listed in docs/tasks.md.")
-    ] = False
+    lm_eval_quirks: Annotated[bool, ask("Reproduce known bugs of lm-evaluation-harness, listed in docs/tasks.md.")] = (
+        False
+    )
     device: Annotated[str | None, how("Device of an hf model, such as cuda:0, mps or cpu.")] = None
     batch_size: Annotated[
         str | int | None,
         how("Batch size of an hf model: a number, auto, or auto:N. Other models get no batches."),
     ] = None
     max_batch_size: Annotated[str | int | None, how("Largest batch that --batch-size auto tries.")] = None
-    trust_remote_code: Annotated[
-        bool, ask("Run the Python code that comes with an hf model.", content=True)
-    ] = False
+    trust_remote_code: Annotated[bool, ask("Run the Python code that comes with an hf model.", content=True)] = False
     results_name: Annotated[
         str,
-        score(
-            "Name of the results file, without time and .json: that of --output-path FILE.json.", cli=False
-        ),
+        score("Name of the results file, without time and .json: that of --output-path FILE.json.", cli=False),
     ] = ""
     harness_model: Annotated[
         str,
@@ -277,9 +273,7 @@ def _read_seeds(value: Any, tell: Callable[[str], None]) -> dict[str, Any]:
     elif len(seeds) == 3:
         seeds = [*seeds, DEFAULT_SEED]
     if seeds[-1] is None:
-        tell(
-            f"--seed: few-shot examples use {DEFAULT_SEED} instead of None, so that the run can be continued"
-        )
+        tell(f"--seed: few-shot examples use {DEFAULT_SEED} instead of None, so that the run can be continued")
         seeds[-1] = DEFAULT_SEED
     return {"seeds": seeds, "seed": seeds[-1]}
 

@@ -65,9 +65,7 @@ class RequestBuilder:
     `unconditional` adds a request for each choice without the question, for acc_mutual_info.
     """
 
-    def __init__(
-        self, config: TaskConfig, settings: RequestSettings, *, unconditional: bool, quirks: bool
-    ) -> None:
+    def __init__(self, config: TaskConfig, settings: RequestSettings, *, unconditional: bool, quirks: bool) -> None:
         self._output = config.output
         self._where = config.where("doc_to_target")
         self._settings = settings
@@ -158,9 +156,7 @@ class RequestBuilder:
         raise self._outside(label, choices)
 
     def _outside(self, label: Any, choices: list[str]) -> BadDocument:
-        return BadDocument(
-            f"{self._where}: the label {label!r} is outside the {len(choices)} choices {choices}"
-        )
+        return BadDocument(f"{self._where}: the label {label!r} is outside the {len(choices)} choices {choices}")
 
 
 def wire_params(

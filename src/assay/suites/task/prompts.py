@@ -54,9 +54,7 @@ class PromptTurn(Struct, frozen=True):
 class PromptBuilder:
     """Builds the prompts of one task. Examples that are the same for every document are rendered once."""
 
-    def __init__(
-        self, config: TaskConfig, fields: DocumentFields, sampler: FewshotSampler, system: str | None
-    ) -> None:
+    def __init__(self, config: TaskConfig, fields: DocumentFields, sampler: FewshotSampler, system: str | None) -> None:
         values, fewshot = config.values, config.values["fewshot_config"]
         self.fields = fields
         self.sampler = sampler
@@ -131,9 +129,7 @@ class PromptBuilder:
     def _choice(self, choices: list[Any], label: int) -> Any:
         if not -len(choices) <= label < len(choices):
             where = self.fields.where("doc_to_target")
-            raise BadDocument(
-                f"{where}: the label {label} of an example is outside the {len(choices)} choices"
-            )
+            raise BadDocument(f"{where}: the label {label} of an example is outside the {len(choices)} choices")
         return choices[label]
 
     def _text(self, value: Any) -> str:
@@ -277,9 +273,7 @@ class FewshotSampler:
 
     def _require_shots(self, pool: list[Document]) -> list[Document]:
         if len(pool) < self._shots:
-            raise BadDocument(
-                f"{self._where}: {self._shots} examples are needed, there are {len(pool)} others"
-            )
+            raise BadDocument(f"{self._where}: {self._shots} examples are needed, there are {len(pool)} others")
         return pool
 
 

@@ -72,9 +72,7 @@ class ResultsFile:
         for group in groups_inner_first(nodes):
             self.groups[group.name] = aggregate_group(group, self._by_task)
 
-    def as_json(
-        self, run: RunFacts, hashes: dict[str, str], quirks: Counter[str], judge: JudgeInfo | None
-    ) -> str:
+    def as_json(self, run: RunFacts, hashes: dict[str, str], quirks: Counter[str], judge: JudgeInfo | None) -> str:
         """Return the file's text: the keys of the harness in its order, then `lm_eval_quirks` and `judge`."""
         options = self._options
         groups = all_groups(self._nodes)

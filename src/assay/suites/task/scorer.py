@@ -120,9 +120,7 @@ class TaskScorer(Scorer):
             data, expected = {}, None
         return scores
 
-    def _score_without_answer(
-        self, case: Case, chain: FilterChain, metric: TaskMetric, expected: Any
-    ) -> Score:
+    def _score_without_answer(self, case: Case, chain: FilterChain, metric: TaskMetric, expected: Any) -> Score:
         """Return 0 for metrics of right and wrong answers. Other metrics leave the document out."""
         if metric.right_wrong:
             scored = ScoredValue("scored", 0.0, reason=NO_ANSWER)

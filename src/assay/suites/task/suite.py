@@ -185,9 +185,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         for task in self.tasks:
             other = names.setdefault(task_file_part(task.name), task.name)
             if other != task.name:
-                raise UsageError(
-                    f"the tasks {other!r} and {task.name!r} would write to the same samples file"
-                )
+                raise UsageError(f"the tasks {other!r} and {task.name!r} would write to the same samples file")
 
     def _needed(self) -> frozenset[str]:
         """Return the abilities that the model must have.
@@ -318,9 +316,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
 
     def _without_metrics(self) -> str:
         """Return the names of the tasks that ask for no metric."""
-        return ", ".join(
-            task.name for task in self.tasks if not task.scoring.metrics and task.scoring.process is None
-        )
+        return ", ".join(task.name for task in self.tasks if not task.scoring.metrics and task.scoring.process is None)
 
     def _finish_task(
         self, task: Task, results: Iterator[CaseResult[TaskRow]], path: Path | None, quirks: Counter[str]
@@ -391,9 +387,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             judges=judges,
         )
 
-    def _group_entry(
-        self, group: TaskGroup, results: dict[str, Any], shares: Collection[tuple[str, str]]
-    ) -> Entry:
+    def _group_entry(self, group: TaskGroup, results: dict[str, Any], shares: Collection[tuple[str, str]]) -> Entry:
         """Return the report's entry of a group, from the group's part of the results file."""
         from assay.suites.task.tally import group_results, missing_results, report_metric
 
@@ -423,9 +417,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
                 judged_documents += task.count
         if self._judge is not None and self._judge.roles:
             info = self._judge.info
-            overview.calls.append(
-                PlannedCalls(what="judge", model=info.name, calls=judged_documents * info.votes)
-            )
+            overview.calls.append(PlannedCalls(what="judge", model=info.name, calls=judged_documents * info.votes))
         return overview
 
     # `assay check` and `assay show`
@@ -661,7 +653,5 @@ def _replace_tasks(spec: RunSpec, files: Sequence[str], names: list[str]) -> Run
                 tasks.append(new_files.pop(nodes[0].name, name) if len(nodes) == 1 else name)
             if new_files:
                 file = next(iter(new_files.values()))
-                raise UsageError(
-                    f"--task {file}: this task was run through a group or a tag; edit its own file"
-                )
+                raise UsageError(f"--task {file}: this task was run through a group or a tag; edit its own file")
     return replace(spec, options=replace(options, tasks=tasks))

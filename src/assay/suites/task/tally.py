@@ -124,9 +124,7 @@ class MetricScores:
             place = _at(place_of(metric.aggregate)) if metric.aggregation.startswith("!function") else ""
             comma = "," if place else ""
             text = cut_end(repr(value), 200)
-            result.reason = (
-                f"{metric.aggregation} returned {text}, which is not a finite number{comma}{place}"
-            )
+            result.reason = f"{metric.aggregation} returned {text}, which is not a finite number{comma}{place}"
         return result
 
     def _is_share(self) -> bool:
@@ -196,9 +194,7 @@ class RepeatTally:
         passed = []
         for k in range(1, repeats + 1):
             # pass@k depends only on the number of correct repeats, so it is computed once per number.
-            chances = [
-                pass_at_k(repeats, right, k) * count for right, count in self._documents_by_right.items()
-            ]
+            chances = [pass_at_k(repeats, right, k) * count for right, count in self._documents_by_right.items()]
             passed.append(sum(chances) / documents)
         majority = [count / documents for count in self._right_votes]
         return RepeatMeans(self._metric, documents, passed, majority)
@@ -241,9 +237,7 @@ class TaskTally:
         status = end.status if end else "unfinished"
         self.add_case(status, scores, verdicts, reason=_BAD_DATA if is_bad else status)
 
-    def add_case(
-        self, status: str, scores: list[Score], verdicts: Sequence[Score] = (), *, reason: str = ""
-    ) -> None:
+    def add_case(self, status: str, scores: list[Score], verdicts: Sequence[Score] = (), *, reason: str = "") -> None:
         """Do what `add` does, for the status of a case. `reason` says why it is left out if it has no scores."""
         reason = reason or status
         self._counts[status] += 1
@@ -251,9 +245,7 @@ class TaskTally:
             for verdict in verdicts:
                 self._judge_scores.add(verdict)
             if not verdicts:
-                self._judge_scores.left_out[
-                    "not judged" if status in ("ok", "subject_error") else reason
-                ] += 1
+                self._judge_scores.left_out["not judged" if status in ("ok", "subject_error") else reason] += 1
         if not scores:
             self._without_scores[_NOT_SCORED if status == "ok" else reason] += 1
             return
@@ -363,9 +355,7 @@ def missing_results(group: TaskGroup, entry: dict[str, Any]) -> list[MetricResul
     return missing
 
 
-def _group_mean(
-    metric: GroupMetric, tasks: list[dict[str, Any]], key: str, error_key: str
-) -> tuple[float, Any]:
+def _group_mean(metric: GroupMetric, tasks: list[dict[str, Any]], key: str, error_key: str) -> tuple[float, Any]:
     """Return the mean over tasks, weighted by size if the group says so, and the harness's pooled standard error."""
     sizes = [task["sample_len"] if metric.weighted else 1 for task in tasks]
     total = sum(sizes)

@@ -252,9 +252,7 @@ class Task:
             documents.recall(facts)
         for number in self._samples or ():
             if not 0 <= number < facts.total:
-                raise UsageError(
-                    f"--samples: {self.name} has no document {number}; it has {facts.total}, from 0 on"
-                )
+                raise UsageError(f"--samples: {self.name} has no document {number}; it has {facts.total}, from 0 on")
         for row in self.rows():
             failure = self.build(row)[2]
             if failure:
@@ -395,9 +393,7 @@ class TaskData:
     A split is opened when it is first needed.
     """
 
-    def __init__(
-        self, config: TaskConfig, seeds: Seeds, arguments: dict[str, Any], first: int | None = None
-    ) -> None:
+    def __init__(self, config: TaskConfig, seeds: Seeds, arguments: dict[str, Any], first: int | None = None) -> None:
         """`first` is the number of evaluated documents that the run needs, if it does not need all of them."""
         self._config = config
         self._first = first

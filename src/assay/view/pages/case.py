@@ -218,8 +218,7 @@ class _CasePageReader:
             query=self._query,
             before=before,
             after=after,
-            here=self._query.here
-            + (f"&{urlencode({'part': self._part}, errors='replace')}" if self._part else ""),
+            here=self._query.here + (f"&{urlencode({'part': self._part}, errors='replace')}" if self._part else ""),
             has_sessions=any(record.kind == "session" for record in whole.records),
             compared=compare_address(self._query, self._name, self._index, self._part)
             if self._flipped is not None and self._flipped.changes(self._index, self._part)
@@ -263,17 +262,11 @@ class _CasePageReader:
     def _judges(self, run: OpenRun, case: CaseView, is_shown: Callable[[Score], bool]) -> list[JudgeColumn]:
         """Return a column for the judge that counts, and one for each judge that it replaced."""
         report = run.summary()
-        names = (
-            [judge.name for judge in report.report.judges(case.end.subject)]
-            if report and report.report
-            else []
-        )
+        names = [judge.name for judge in report.report.judges(case.end.subject)] if report and report.report else []
         verdicts = verdict_details(filter(is_shown, case.scores))
         columns = []
         if verdicts:
-            columns.append(
-                _judge_column(" and ".join(dict.fromkeys(names)) or "judge", verdicts, counts=True)
-            )
+            columns.append(_judge_column(" and ".join(dict.fromkeys(names)) or "judge", verdicts, counts=True))
         for scorer, scores in run.earlier_scores(self._index).items():
             models = [call.request.model for call in case.calls if call.stage == scorer and call.request]
             earlier = verdict_details(filter(is_shown, scores))

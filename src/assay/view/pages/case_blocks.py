@@ -304,9 +304,7 @@ class CaseBlocks:
         answer = test.error or test.answer or "(no answer)"
         return QuestionTestBlock(
             test=test,
-            answer=self.block(
-                "error" if test.error else "answer", answer, "failed" if test.error else "reply"
-            ),
+            answer=self.block("error" if test.error else "answer", answer, "failed" if test.error else "reply"),
             items=[ItemBlock(hit=hit, text=_short(hit.text or "")) for hit in test.items],
             evidence=[EvidenceBlock(piece=piece, text=_short(piece.text or "")) for piece in test.evidence],
         )

@@ -103,9 +103,7 @@ def several_page(
     notes = [*overview.result.notes, *(note for each in comparisons for note in each.notes)]
     return SeveralPage(
         query=query,
-        groups=[_group_link(overview, each, query) for each in overview.groups]
-        if len(overview.groups) > 1
-        else [],
+        groups=[_group_link(overview, each, query) for each in overview.groups] if len(overview.groups) > 1 else [],
         suite=comparisons[0].base.suite,
         columns=columns,
         metrics=_metrics(group, comparisons),
@@ -128,9 +126,7 @@ def _columns(comparisons: list[Comparison], names: dict[str, str]) -> list[Sever
     sides = [(base.base, base.cost["base"]), *((each.new, each.cost["new"]) for each in comparisons)]
     columns = []
     for number, (title, (side, cost)) in enumerate(zip(group_titles(comparisons), sides, strict=True)):
-        pair = CompareQuery(
-            run=[f"{unquote(names.get(each.folder, ''))}@{each.subject}" for each in (base.base, side)]
-        )
+        pair = CompareQuery(run=[f"{unquote(names.get(each.folder, ''))}@{each.subject}" for each in (base.base, side)])
         columns.append(
             SeveralColumn(
                 letter=chr(ord("A") + number),
@@ -152,9 +148,7 @@ def _metrics(group: ComparedGroup, comparisons: list[Comparison]) -> list[Metric
             for comparison, place in zip(comparisons, row.places, strict=True)
         ]
         base = next((each.base for each in compared if each is not None and each.base is not None), None)
-        lines.append(
-            MetricLine(name=row.name, higher_is_better=row.higher_is_better, base=base, compared=compared)
-        )
+        lines.append(MetricLine(name=row.name, higher_is_better=row.higher_is_better, base=base, compared=compared))
     return lines
 
 

@@ -133,9 +133,7 @@ def _stats(site: Site, state: HopState, task: HopTask, profile: str) -> StatsPag
         total=total,
         cards=_completion_cards(stats) + _field_cards(fields, total) if total else [],
         bars=[
-            _bars(_label(each), each.counts)
-            for each in fields
-            if each.field.agg_type == "distribution" and each.counts
+            _bars(_label(each), each.counts) for each in fields if each.field.agg_type == "distribution" and each.counts
         ],
         errors=_bars("Errors", errors) if errors else None,
         bad_lines=store.bad_lines,
@@ -162,9 +160,7 @@ def _field_cards(fields: list[FieldStats], total: int) -> list[NumberCard]:
             continue
         if kind == "mean":
             value = "–" if each.value is None else f"{each.value:,.1f}"
-            cards.append(
-                NumberCard(_label(each), value, f"mean of {each.values:,} numbers in {total:,} results")
-            )
+            cards.append(NumberCard(_label(each), value, f"mean of {each.values:,} numbers in {total:,} results"))
         else:
             what = "true" if kind == "rate" else "has a value"
             value = "–" if each.value is None else f"{each.value:.1%}"

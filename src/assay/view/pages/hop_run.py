@@ -95,9 +95,7 @@ async def show(request: web.Request) -> web.StreamResponse:
         is_forgotten=bool(trial_id) and trial is None,
     )
     if "example" in request.query and not values:
-        page.error = (
-            "There is no example: write `example:` at the inputs of the contract, or add a data file."
-        )
+        page.error = "There is no example: write `example:` at the inputs of the contract, or add a data file."
     return site.render("hop_run.html", page)
 
 
@@ -181,9 +179,7 @@ def profile_choices(task: HopTask, selected: str) -> list[ProfileChoice]:
     """Return the profiles of a task for a list of choices."""
     choices = []
     for profile in task.profiles:
-        models = (
-            profile.run if profile.run == profile.verify else f"{profile.run}, verified by {profile.verify}"
-        )
+        models = profile.run if profile.run == profile.verify else f"{profile.run}, verified by {profile.verify}"
         title = profile.name if models == profile.name else f"{profile.name}: {models}"
         choices.append(ProfileChoice(profile.name, title, profile.name == selected))
     return choices

@@ -71,9 +71,7 @@ class LabelQuery(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Read the state from an address. Raises UsageError for a value of the wrong form."""
         query = read_address(cls, values)
         if not 1 <= query.sample <= MAX_SAMPLE:
-            raise UsageError(
-                f"between 1 and {MAX_SAMPLE:,} answers can be labelled at once, not {query.sample:,}"
-            )
+            raise UsageError(f"between 1 and {MAX_SAMPLE:,} answers can be labelled at once, not {query.sample:,}")
         if len(query.by) > MAX_NAME or not query.by.isprintable():
             raise UsageError(f"a name has at most {MAX_NAME} characters, all of which can be seen")
         return replace(query, by=query.by.strip(), trail=query.trail[-MAX_TRAIL:])
@@ -177,9 +175,7 @@ def _undo(queue: Queue, labels: RunLabels, query: LabelQuery) -> LabelQuery:
     """Take back the last step: go back to a skipped answer, or remove the newest label."""
     if query.trail.endswith("s"):
         # All answers between the skipped one and `at` have labels: otherwise one of them would have been shown next.
-        skipped = [
-            number for number, place in enumerate(queue.places[: query.at]) if place.key not in labels.labels
-        ]
+        skipped = [number for number, place in enumerate(queue.places[: query.at]) if place.key not in labels.labels]
         return replace(query, at=skipped[-1] if skipped else query.at, trail=query.trail[:-1])
     undone = labels.undo_newest()
     if undone is None:

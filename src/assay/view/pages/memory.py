@@ -126,10 +126,7 @@ class _PartReader:
         summary = run.summary()
         report = summary.report if summary is not None and summary.report is not None else Report()
         categories = {
-            each.name: each.title
-            for entry in report.entries
-            for each in entry.slices
-            if each.by == "category"
+            each.name: each.title for entry in report.entries for each in entry.slices if each.by == "category"
         }
         charts: dict[str, CurveChart] = {}
         for entry in report.entries:

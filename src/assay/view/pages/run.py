@@ -165,14 +165,10 @@ def read_page(run: OpenRun, rows: RowsReader) -> RunPage:
         state=state,
         exit_code=summary.exit_code if summary and is_over else None,
         report=summary.report if summary and is_over else None,
-        failures=[
-            (kind, count, summary.first_failures.get(kind, "")) for kind, count in summary.failures.items()
-        ]
+        failures=[(kind, count, summary.first_failures.get(kind, "")) for kind, count in summary.failures.items()]
         if summary
         else [],
-        errors=[error for error in summary.report.errors if error.place]
-        if summary and summary.report
-        else [],
+        errors=[error for error in summary.report.errors if error.place] if summary and summary.report else [],
         files=summary.files if summary else [],
         earlier=run.earlier_scorings(),
         notes=notes_or_warning(run.folder, warnings.append),
@@ -209,9 +205,7 @@ def _distributions(run: OpenRun, query: RowQuery) -> list[DistributionCard]:
 class RowsReader:
     """Reads one page of the table of rows. `name` is the path of the run as it stands in addresses."""
 
-    def __init__(
-        self, query: RowQuery, name: str, flipped: FlippedRows | None = None, problem: str = ""
-    ) -> None:
+    def __init__(self, query: RowQuery, name: str, flipped: FlippedRows | None = None, problem: str = "") -> None:
         self.query = query
         self.name = name
         self._flipped = flipped

@@ -128,9 +128,7 @@ async def show(request: web.Request) -> web.StreamResponse:
 class _Sender:
     """Sends the hits of one search."""
 
-    def __init__(
-        self, site: Site, folder: Path, name: str, state: SearchState, response: web.StreamResponse
-    ) -> None:
+    def __init__(self, site: Site, folder: Path, name: str, state: SearchState, response: web.StreamResponse) -> None:
         self._site = site
         self._folder = folder
         self._name = name

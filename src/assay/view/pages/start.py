@@ -94,9 +94,7 @@ async def show_suites(request: web.Request) -> web.StreamResponse:
 
 
 def _list_page(site: Site, error: str = "") -> StartListPage:
-    suites = [
-        SuiteLink(command.name, words, command.summary) for words, command in api.suite_commands().items()
-    ]
+    suites = [SuiteLink(command.name, words, command.summary) for words, command in api.suite_commands().items()]
     return StartListPage(
         suites=suites,
         has_model=api.has_model(MODEL),
@@ -124,9 +122,7 @@ def _options_of(site: Site, folder: Path, suite: str) -> RunOptions:
     _form(suite, {})  # 404 for a suite that cannot be started
     if info.suite != suite:
         raise UsageError(f"{folder.name} is a run of {info.suite}, not of {suite}")
-    return options_of_run(
-        info.spec, suite, started_in(folder, str(info.spec.get("output_dir") or "")), site.root
-    )
+    return options_of_run(info.spec, suite, started_in(folder, str(info.spec.get("output_dir") or "")), site.root)
 
 
 async def send_form(request: web.Request) -> web.StreamResponse:
@@ -200,9 +196,7 @@ async def go_to_run(site: Site, start: Start, seconds: float = HAND_OVER_SECONDS
         "task",
     )
     form = await asyncio.to_thread(_form, suite, start.form)
-    return await _show_form(
-        site, form, start.output or f"The command ended with exit code {start.exit_code}."
-    )
+    return await _show_form(site, form, start.output or f"The command ended with exit code {start.exit_code}.")
 
 
 async def _show_form(
@@ -262,13 +256,9 @@ def _files_below(root: Path) -> list[str]:
     entries = 0
     for folder, names, files in os.walk(root):
         depth = len(Path(folder).relative_to(root).parts)
-        names[:] = (
-            [] if depth >= _MAX_DEPTH else sorted(n for n in names if n[0] != "." and n not in _SKIPPED)
-        )
+        names[:] = [] if depth >= _MAX_DEPTH else sorted(n for n in names if n[0] != "." and n not in _SKIPPED)
         entries += len(names) + len(files)
-        found += [
-            str(Path(folder, name).relative_to(root)) for name in files if Path(name).suffix in _SUFFIXES
-        ]
+        found += [str(Path(folder, name).relative_to(root)) for name in files if Path(name).suffix in _SUFFIXES]
         if len(found) >= _MAX_FILES or entries >= _MAX_ENTRIES:
             break
     return found[:_MAX_FILES]

@@ -85,9 +85,7 @@ def test_a_pipeline_may_declare_inputs_of_these_names() -> None:
         ({"tags": "one"}, ["one"], {}),
     ],
 )
-def test_a_single_tag_is_a_list_of_one(
-    record: dict[str, Any], tags: list[str], inputs: dict[str, Any]
-) -> None:
+def test_a_single_tag_is_a_list_of_one(record: dict[str, Any], tags: list[str], inputs: dict[str, Any]) -> None:
     """HOP's `tag`, or `tags` as a text."""
     case = of(**record)
     assert (case.tags, case.inputs) == (tags, inputs)
@@ -115,9 +113,7 @@ def test_place_and_record_do_not_matter_for_equality() -> None:
     assert TestCase("a") != TestCase("b")
 
 
-@pytest.mark.parametrize(
-    "key", ["expectedOutput", "Expected_output", "EXPECTED", "expected-output", "expected_"]
-)
+@pytest.mark.parametrize("key", ["expectedOutput", "Expected_output", "EXPECTED", "expected-output", "expected_"])
 @pytest.mark.parametrize("more", [{}, {"inputs": {"q": 1}}])
 def test_keys_that_start_with_expected_are_no_inputs(key: str, more: dict[str, Any]) -> None:
     """An unsupported one is reported, kept, and hidden from the pipeline."""

@@ -97,9 +97,7 @@ def test_a_dependency_on_one_combination_waits_for_that_one(tmp_path: Path) -> N
         (["a", "b: z"], ":4 ", "there is no case 'z' in this file"),
     ],
 )
-def test_a_cycle_or_an_unknown_id_is_an_error(
-    tmp_path: Path, lines: list[str], where: str, message: str
-) -> None:
+def test_a_cycle_or_an_unknown_id_is_an_error(tmp_path: Path, lines: list[str], where: str, message: str) -> None:
     """With the line of the key and the ids."""
     with pytest.raises(InputError, match=message) as caught:
         groups(tmp_path, *lines)

@@ -22,9 +22,7 @@ NAMES = st.one_of(
     st.sampled_from(["text", "tag", "description", "metadata", "expected", "expected_x", "a:b", "//", "{"]),
     TEXT,
 )
-SCALARS = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), TEXT
-)
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), TEXT)
 VALUES = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
@@ -40,9 +38,7 @@ OPTIONAL: dict[str, st.SearchStrategy[Any]] = {
     "expected_aggregation": VALUES,
     "intermediate_expectations": OBJECTS,
     "evaluation_config": st.fixed_dictionaries({}, optional={"tolerance": st.floats(0, 9), "own": VALUES}),
-    "parameters": st.dictionaries(
-        NAMES, st.lists(st.integers(), min_size=1, max_size=2, unique=True), max_size=2
-    ),
+    "parameters": st.dictionaries(NAMES, st.lists(st.integers(), min_size=1, max_size=2, unique=True), max_size=2),
     "conditions": st.just("lang == 'en'"),
     "performance_baseline": st.just({"max_seconds": 2, "steps": {"s": {"max_tokens": 5}}}),
     "depends_on": st.just([]),

@@ -151,9 +151,7 @@ def test_records_of_v1_without_ids_get_their_line_numbers(tmp_path: Path) -> Non
     """In a testset of an agent. A v2 record still needs an id."""
     path = tmp_path / "agents" / "mood" / "testsets" / "a_b.jsonl"
     path.parent.mkdir(parents=True)
-    path.write_text(
-        '// agents\n{"text": "a", "expected": "x"}\n\n{"text": "b"}\n{"id": "own", "text": "c"}\n'
-    )
+    path.write_text('// agents\n{"text": "a", "expected": "x"}\n\n{"text": "b"}\n{"id": "own", "text": "c"}\n')
     assert [(case.id, case.inputs["text"]) for case in load_testset(path)] == [
         (2, "a"),
         (4, "b"),

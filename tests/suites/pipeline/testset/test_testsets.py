@@ -149,9 +149,7 @@ def test_an_empty_selection_is_refused(tmp_path: Path) -> None:
         Testsets([three(tmp_path)], CaseSelection.of(["q"])).load()
 
 
-@pytest.mark.parametrize(
-    ("limit", "kept"), [(None, "abcd"), (2, "abd"), (0.5, "abd"), (0.1, "ad"), (9, "abcd")]
-)
+@pytest.mark.parametrize(("limit", "kept"), [(None, "abcd"), (2, "abd"), (0.5, "abd"), (0.1, "ad"), (9, "abcd")])
 def test_the_limit_is_for_each_set(tmp_path: Path, limit: float | None, kept: str) -> None:
     """A count, or below 1 a share rounded up."""
     sets = Testsets([three(tmp_path), write(tmp_path / "c_d.jsonl", {"id": "d"})], limit=limit)
@@ -240,9 +238,7 @@ def digests(tmp_path: Path, *records: dict[str, Any]) -> tuple[str, str]:
         {"custom": 1},
     ],
 )
-def test_the_inputs_fingerprint_covers_everything_that_affects_replies(
-    tmp_path: Path, change: dict[str, Any]
-) -> None:
+def test_the_inputs_fingerprint_covers_everything_that_affects_replies(tmp_path: Path, change: dict[str, Any]) -> None:
     """Such a change leaves the fingerprint of the expectations alone."""
     other = {"id": "other"}
     before, after = digests(tmp_path, BASE, other), digests(tmp_path, BASE | change, other)
@@ -267,9 +263,7 @@ def test_expectations_have_a_fingerprint_of_their_own(tmp_path: Path, change: di
     before, after = digests(tmp_path, BASE), digests(tmp_path, BASE | change)
     assert before[0] == after[0]
     assert before[1] != after[1]
-    keys = {
-        Testsets([write(tmp_path / "a_b.jsonl", it)]).load().groups[0].key for it in (BASE, BASE | change)
-    }
+    keys = {Testsets([write(tmp_path / "a_b.jsonl", it)]).load().groups[0].key for it in (BASE, BASE | change)}
     assert len(keys) == 1
 
 
@@ -309,9 +303,7 @@ def test_unselected_dependencies_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", [{"id": "b"}, {"tags": []}, {"inputs": {}}, {"batch_items": None}])
 def test_the_key_of_a_group_depends_on_its_inputs(tmp_path: Path, change: dict[str, Any]) -> None:
     """Id, inputs, step inputs and batch items change it; a tag does not."""
-    one, two = (
-        Testsets([write(tmp_path / "a_b.jsonl", it)]).load().groups[0] for it in (BASE, BASE | change)
-    )
+    one, two = (Testsets([write(tmp_path / "a_b.jsonl", it)]).load().groups[0] for it in (BASE, BASE | change))
     assert (one.key == two.key) == ("tags" in change)
 
 

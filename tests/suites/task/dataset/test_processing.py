@@ -107,9 +107,7 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("function", "message"), WRONG)
-def test_errors_of_process_docs_name_key_function_and_exception(
-    function: Any, message: str, docs: Documents
-) -> None:
+def test_errors_of_process_docs_name_key_function_and_exception(function: Any, message: str, docs: Documents) -> None:
     """Or the number of a document that is not a mapping."""
     with pytest.raises(InputError) as caught:
         run_process_docs(docs, function, where="task.yaml:3")

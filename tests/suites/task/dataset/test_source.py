@@ -102,9 +102,7 @@ def test_a_folder_is_a_data_set(files: list[str], splits: dict[str, list[str]]) 
     for name in files:
         put(f"set/{name}")
     result = source("set")
-    assert {
-        split: [str(path)[4:] for path in result.open(split).files] for split in result.splits()
-    } == splits
+    assert {split: [str(path)[4:] for path in result.open(split).files] for split in result.splits()} == splits
     assert values(result, next(iter(splits))) != []
 
 

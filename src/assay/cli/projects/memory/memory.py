@@ -33,9 +33,7 @@ class WordMemory:
         """
         for message in messages:
             text = f"{message.speaker}: {message.text}"
-            self._items.append(
-                MemoryItem(message.id, text, message.session, message.date, sources=(message.id,))
-            )
+            self._items.append(MemoryItem(message.id, text, message.session, message.date, sources=(message.id,)))
 
     def search(self, query: Query, k: int) -> list[SearchHit]:
         """Return at most `k` items, the best one first."""

@@ -185,9 +185,7 @@ def examine(path: Path) -> FileCheck:
     if not counts["question"]:
         problems.append(Problem(str(path), "there is no question, so a run would measure nothing"))
     elif not asked:
-        problems = [
-            Problem(str(path), "no question has usable evidence; ask them with --ask at-end", "warning")
-        ]
+        problems = [Problem(str(path), "no question has usable evidence; ask them with --ask at-end", "warning")]
     return FileCheck(kind=kind, contents=contents(counts), problems=shorten(problems, path))
 
 

@@ -9,9 +9,7 @@ from assay.suites.memory_test.schedule import AT_END
 PROTOCOL = Protocol(
     name="locomo",
     summary="short answers from 5 items, token F1 by LoCoMo's rules, category 5 apart",
-    answer_prompt=read_prompt(
-        PROMPTS / "locomo.answer.v1.txt", {"temperature": 0, "max_tokens": 32}, layout=DATED
-    ),
+    answer_prompt=read_prompt(PROMPTS / "locomo.answer.v1.txt", {"temperature": 0, "max_tokens": 32}, layout=DATED),
     # The default of the authors' script.
     top_k=5,
     ask=AT_END,

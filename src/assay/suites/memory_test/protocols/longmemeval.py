@@ -12,9 +12,7 @@ _RULE = (
     "Say yes if the response contains the reference answer, says the same in other words, or has every step from which "
     "it follows. Say no if it has only a part of what the reference has."
 )
-_OFF_BY_ONE = (
-    "A number of days, weeks or months that is off by one is still right: 19 days for a reference of 18."
-)
+_OFF_BY_ONE = "A number of days, weeks or months that is off by one is still right: 19 days for a reference of 18."
 _UPDATE = (
     "The reference is the newest state. Say yes if the response gives it as the answer, even if it mentions an earlier "
     "state beside it."

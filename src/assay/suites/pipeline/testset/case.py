@@ -340,9 +340,7 @@ def _v2_of_v2(case: TestCase) -> JsonObject:
     raw, fields = case.raw_data, _set_fields(case)
     explicit = raw.get("inputs") or {}
     top_level = {
-        key
-        for key in _custom_keys(raw)
-        if key in case.inputs and (key in explicit or case.inputs[key] == raw[key])
+        key for key in _custom_keys(raw) if key in case.inputs and (key in explicit or case.inputs[key] == raw[key])
     }
     inputs = {key: value for key, value in case.inputs.items() if key in explicit or key not in top_level}
     fields["inputs"] = inputs

@@ -121,9 +121,7 @@ class TestsetLoader:
 
         A text is one tag: `include_tags="critical"`.
         """
-        include, exclude = (
-            [tags] if isinstance(tags, str) else tags or () for tags in (include_tags, exclude_tags)
-        )
+        include, exclude = ([tags] if isinstance(tags, str) else tags or () for tags in (include_tags, exclude_tags))
         selection = CaseSelection.of(include, exclude)
         return [case for case in test_cases if selection.has_tags(case.tags)]
 

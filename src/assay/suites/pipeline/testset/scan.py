@@ -201,9 +201,7 @@ def _check_ids(records: list[ScannedRecord], problems: list[Problem]) -> None:
             problems.append(record.problem(("id",), f"duplicate id {key!r}, first used on {line}"))
 
 
-def _check_dependencies(
-    dependencies: Dependencies, records: list[ScannedRecord], problems: list[Problem]
-) -> None:
+def _check_dependencies(dependencies: Dependencies, records: list[ScannedRecord], problems: list[Problem]) -> None:
     for place, target in dependencies.missing:
         message = f"there is no case {target!r} in this file"
         problems.append(records[place].record.problem(("depends_on",), message))

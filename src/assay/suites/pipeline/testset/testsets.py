@@ -63,9 +63,7 @@ class CaseSelection(NamedTuple):
         if self.ids and case.key not in self.ids and self.ids.isdisjoint(case.expanded_keys()):
             return []
         return [
-            expanded
-            for expanded in case.expand()
-            if not self.ids or not self.ids.isdisjoint((case.key, expanded.key))
+            expanded for expanded in case.expand() if not self.ids or not self.ids.isdisjoint((case.key, expanded.key))
         ]
 
     def __str__(self) -> str:

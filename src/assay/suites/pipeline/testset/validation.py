@@ -119,9 +119,7 @@ class MemoryRecord(NamedTuple):
         return Problem(f"{self.name} {json_path(path)}".lstrip(), message, level)
 
 
-def check_record(
-    record: _Object, declared: frozenset[str], source: ValueSource, problems: list[Problem]
-) -> None:
+def check_record(record: _Object, declared: frozenset[str], source: ValueSource, problems: list[Problem]) -> None:
     """Append all problems of a record that can be found without the other records."""
 
     def add(path: KeyPath, message: str, level: str = "error") -> None:

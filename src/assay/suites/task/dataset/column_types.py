@@ -86,9 +86,7 @@ class _StructType:
                 self.keys[name].see(value.get(name))
             self._maybe_times = [name for name in self._maybe_times if self.keys[name].may_be_time]
 
-    def _learn_form(
-        self, form: tuple[Any, ...], value: dict[str, Any]
-    ) -> list[tuple[str, Callable[[Any], None]]]:
+    def _learn_form(self, form: tuple[Any, ...], value: dict[str, Any]) -> list[tuple[str, Callable[[Any], None]]]:
         if self.keys and list(self.keys) != list(value):
             self.reordered = True
             self.uneven = self.uneven or self.keys.keys() != value.keys()

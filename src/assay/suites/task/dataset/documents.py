@@ -202,9 +202,7 @@ class Documents:
         """Return hashes of the files' content. Moving or renaming a file does not change them."""
         return [file_sha256(path) for path in self.files]
 
-    def rows(
-        self, limit: int | None = None, skip: Callable[[int], bool] | None = None
-    ) -> Iterator[RawDocument]:
+    def rows(self, limit: int | None = None, skip: Callable[[int], bool] | None = None) -> Iterator[RawDocument]:
         """Yield the documents in data order. `skip` takes the number of a document."""
         if self.facts.lines:
             return self._jump(self.facts.total if limit is None else min(limit, self.facts.total), skip)
@@ -367,9 +365,7 @@ class SpooledDocuments(Documents):
         """Return one document by its number."""
         return RawDocument(number, self.spool[number], self.files[0], number, self.unit)
 
-    def rows(
-        self, limit: int | None = None, skip: Callable[[int], bool] | None = None
-    ) -> Iterator[RawDocument]:
+    def rows(self, limit: int | None = None, skip: Callable[[int], bool] | None = None) -> Iterator[RawDocument]:
         """Yield the documents in order. Skipped documents are not read."""
         total = len(self.spool) if limit is None else min(limit, len(self.spool))
         return (self.document(number) for number in range(total) if skip is None or not skip(number))

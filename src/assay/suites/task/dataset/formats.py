@@ -95,9 +95,7 @@ class _Unfolded(io.RawIOBase):
         data = self._archive.read(len(buffer))
         self._rest -= len(data)
         if self._rest < 0:
-            message = (
-                f"unfolds to more than {_MAX_RATIO} times its size; unpack it to a file if it is meant so"
-            )
+            message = f"unfolds to more than {_MAX_RATIO} times its size; unpack it to a file if it is meant so"
             raise InputError(Problem(str(self._path), message))
         buffer[: len(data)] = data
         return len(data)
@@ -387,9 +385,7 @@ def _text_lines(text: io.TextIOWrapper, path: Path) -> Iterator[str]:
     while line := text.readline(MAX_LINE_BYTES):
         number += 1
         if len(line) == MAX_LINE_BYTES and not line.endswith("\n"):
-            raise InputError(
-                Problem(f"{path}:{number}", f"the line is longer than {MAX_LINE_BYTES:,} characters")
-            )
+            raise InputError(Problem(f"{path}:{number}", f"the line is longer than {MAX_LINE_BYTES:,} characters"))
         yield line
 
 
@@ -451,9 +447,9 @@ class _ArrowFile(io.BufferedReader):
 # CSV
 
 # Texts that pandas reads as a missing value. `datasets` reads CSV with pandas.
-_MISSING = frozenset(
-    {"", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "-NaN", "-nan"}
-) | {*("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN")}
+_MISSING = frozenset({"", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "-NaN", "-nan"}) | {
+    *("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN")
+}
 _BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)

@@ -288,9 +288,7 @@ class Dataset:
         """Return the data set without these columns."""
         removed = {column_names} if isinstance(column_names, str) else {*column_names}
         self._require(removed)
-        return self._with_columns(
-            {name: stored for name, stored in self._columns.items() if name not in removed}
-        )
+        return self._with_columns({name: stored for name, stored in self._columns.items() if name not in removed})
 
     def select_columns(self, column_names: str | list[str], **_: Any) -> Dataset:
         """Return the data set with only these columns, in this order."""

@@ -172,9 +172,7 @@ class DataSource:
             if not files[split]:
                 missing = names[0] if len(names) == 1 else names
                 raise InputError(
-                    Problem(
-                        place, f"there is no data file {missing!r}{similar_file(self._beside / names[0])}"
-                    )
+                    Problem(place, f"there is no data file {missing!r}{similar_file(self._beside / names[0])}")
                 )
         return DataLayout(self.path, options, files)
 
@@ -191,9 +189,7 @@ class DataSource:
         """Return the options for reading the files. None if an option or a URL needs `datasets`."""
         not_for_reading = {*_DOWNLOAD_OPTIONS, "data_files", "data_dir"}
         options = {
-            key: value
-            for key, value in self.options.items()
-            if key not in not_for_reading and value is not None
+            key: value for key, value in self.options.items() if key not in not_for_reading and value is not None
         }
         unsupported = [key for key in options if key not in FORMATS[kind].options]
         if "://" in str(self.options.get("data_files")):
@@ -258,9 +254,7 @@ _SHARD = re.compile(r"(?P<split>.+)-\d{5}-of-\d{5}.*\..*")
 _CONFIG_KEYS = {"config_name", "data_files", "data_dir", "default", "description", "version", "drop_labels"}
 
 
-def folder_layout(
-    folder: Path, name: str | None, options: dict[str, Any], where: Callable[..., str]
-) -> DataLayout:
+def folder_layout(folder: Path, name: str | None, options: dict[str, Any], where: Callable[..., str]) -> DataLayout:
     """Return the files of a folder by split.
 
     The first of these that exists decides: `data_files` or `data_dir` in the task file, a configuration in the
@@ -456,9 +450,7 @@ def _load_error(path: str, name: str | None, error: Exception) -> str:
     """Return a message for an error of `datasets`, with a hint for the known causes."""
     kind, message = type(error).__name__, str(error).strip().split("\n")[0]
     title = f"{path!r}" if name is None else f"{path!r} ({name})"
-    offline = [
-        key for key in _OFFLINE_SWITCHES if os.environ.get(key, "").upper() in ("1", "ON", "YES", "TRUE")
-    ]
+    offline = [key for key in _OFFLINE_SWITCHES if os.environ.get(key, "").upper() in ("1", "ON", "YES", "TRUE")]
     if offline and kind in ("ConnectionError", "OfflineModeIsEnabled", "DatasetNotFoundError", "ValueError"):
         return (
             f"the data set {title} is not in the cache, and {offline[0]} is set: "
