@@ -27,12 +27,10 @@ class Bm25Memory(MessageList):
         self._index = Bm25Index(k1, b)
 
     def reset(self) -> None:
-        """Remove all messages."""
         super().reset()
         self._index = Bm25Index(self._k1, self._b)
 
     def add(self, messages: Sequence[Message]) -> None:
-        """Store one item for each message."""
         super().add(messages)
         self._index.add([terms(index_text(message, date=self._date)) for message in messages])
 

@@ -107,7 +107,6 @@ class OneLabelPrompt(JudgePrompt[QuestionT]):
         return _object_schema({"reason": _REASON, "label": {"enum": list(question.labels)}})
 
     def read(self, reply: Mapping[str, Any], question: QuestionT) -> tuple[tuple[str, ...], str]:
-        """Return the label and the reason."""
         return (read_label(reply.get("label"), question.labels, {}, "`label`"),), _read_reason(reply)
 
 

@@ -139,7 +139,6 @@ class JsonLinesExporter(TableExporter):
     suffix = ".jsonl"
 
     def write(self, run: ExportedRun, target: Path) -> list[Path]:
-        """Write the table to a file."""
         with target.open("wb") as file:
             for row in export_rows(run):
                 file.write(_encode(row) + b"\n")
@@ -152,7 +151,6 @@ class CsvExporter(TableExporter):
     suffix = ".csv"
 
     def write(self, run: ExportedRun, target: Path) -> list[Path]:
-        """Write the table to a file."""
         with _FlatRows(run) as flat, target.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(map(csv_cell, [*_COLUMNS, *flat.score_columns.values()]))
@@ -168,7 +166,6 @@ class ParquetExporter(TableExporter):
     suffix = ".parquet"
 
     def write(self, run: ExportedRun, target: Path) -> list[Path]:
-        """Write the table to a file."""
         import duckdb  # takes 60 ms to import
 
         with _FlatRows(run) as flat, duckdb.connect(":memory:") as connection:

@@ -53,7 +53,6 @@ class BoundedMessageList(MessageList):
         self._word_counts: list[int] = []
 
     def reset(self) -> None:
-        """Remove all items."""
         super().reset()
         self._word_counts = []
 

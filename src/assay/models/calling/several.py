@@ -93,7 +93,6 @@ class SharedPermits(Permits):
 
     @property
     def crowded(self) -> bool:
-        """Whether a new case would have to wait for its first call."""
         return self._freest(NO_LANES) is None
 
     def take(self, avoid: Collection[int] = NO_LANES) -> int | None:

@@ -318,7 +318,6 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:
-        """Return the schemas of the files of this format."""
         return file_schemas()
 
     @classmethod

@@ -274,7 +274,6 @@ class ArchiveLog(InspectLog):
         return decode_json(self._archive.read(name), self._archive.where(name))
 
     def epochs_of(self, sample: str) -> list[InspectSample]:
-        """Return all epochs of a sample, in order."""
         epochs = []
         for _, name in sorted(self._members[sample].items()):
             value = self._decode(name)
@@ -307,7 +306,6 @@ class ArchiveLog(InspectLog):
         return items
 
     def close(self) -> None:
-        """Close the archive."""
         self._archive.close()
 
 
@@ -329,5 +327,4 @@ class JsonLog(InspectLog):
         self.sample_ids = self._in_data_order(list(self._samples))
 
     def epochs_of(self, sample: str) -> list[InspectSample]:
-        """Return all epochs of a sample, in order."""
         return [epoch for _, epoch in sorted(self._samples[sample].items())]

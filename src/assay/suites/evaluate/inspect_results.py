@@ -116,7 +116,6 @@ class InspectRun(ImportedRows):
         return missing
 
     def close(self) -> None:
-        """Close the log."""
         self._log.close()
 
     # Cases

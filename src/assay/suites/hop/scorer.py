@@ -70,11 +70,9 @@ class HopScorer(Scorer):
         """Called with each row that has ended, and its result as text."""
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """Return the score of a row."""
         return self.score_at_once(view)
 
     def score_at_once(self, view: View) -> list[Score]:
-        """Return the score of a row."""
         case = view.case
         row = case.gold
         text = result_text(view.records)

@@ -287,7 +287,6 @@ class HopSuite(Suite[HopOptions, HopRow]):
         return [f"{problem}; run one at a time with --profiles NAME"]
 
     def subjects(self) -> Sequence[str]:
-        """The profiles."""
         return self._profiles
 
     def case(self, row: Row[HopRow], subject: str) -> CaseContent:
@@ -397,12 +396,10 @@ class HopSuite(Suite[HopOptions, HopRow]):
 
     @classmethod
     def exporter(cls) -> Exporter | None:
-        """Return the exporter of HOP's format."""
         return HopExporter()
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:
-        """Return the schemas of the files of this format."""
         return file_schemas()
 
     @classmethod

@@ -179,7 +179,6 @@ class LiveSource(RowSource):
         )
 
     def rows(self) -> ListedRows[Sample]:
-        """Return the samples."""
         return self._rows
 
     def facts(self) -> dict[str, Any]:

@@ -208,11 +208,9 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     # Rows and cases.
 
     def rows(self, facts: dict[str, Any] | None = None) -> Rows[Any]:
-        """Return the samples."""
         return self.source.rows()
 
     def subjects(self) -> Sequence[str]:
-        """Return the names of the baselines."""
         return list(self.source.baselines)
 
     def has(self, row: Row[Any], subject: str) -> bool:
@@ -349,7 +347,6 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:
-        """Return the schemas of the files of this format."""
         return file_schemas()
 
     @classmethod

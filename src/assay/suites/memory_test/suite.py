@@ -560,7 +560,6 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:
-        """Return the schemas of the files of this format."""
         return file_schemas()
 
     @classmethod
@@ -590,7 +589,6 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
 
     @classmethod
     def question_detail(cls, case: CaseView, name: str, origin: RunOrigin) -> QuestionDetail | None:
-        """Return one question with every test that asked it."""
         return question_life(case, name, origin)
 
     @classmethod

@@ -126,11 +126,9 @@ class TrialSuite(Suite[MemoryTryOptions, Conversation]):
         return {}
 
     def rows(self, facts: dict[str, Any] | None = None) -> Rows[Conversation]:
-        """Return the one conversation."""
         return ListedRows([self._plan.conversation], key=lambda each: each.sample_id, set=SUITE)
 
     def subjects(self) -> list[str]:
-        """Return the memory."""
         return [self._plan.memory.name]
 
     def case(self, row: Row[Conversation], subject: str) -> CaseContent:

@@ -299,7 +299,6 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         return GroupRows(self._tests, {"sets": self._tests.sets, "variants": self.variants})
 
     def subjects(self) -> Sequence[str]:
-        """Return the variants."""
         return self.variants
 
     def case(self, row: Row[CaseGroup], subject: str) -> CaseContent:
@@ -412,12 +411,10 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
 
     @classmethod
     def exporter(cls) -> Exporter | None:
-        """Return the exporter of `results.jsonl`."""
         return PipelineExporter()
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:
-        """Return the schemas of the files of this format."""
         return file_schemas()
 
     @classmethod

@@ -461,7 +461,6 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
 
     @classmethod
     def file_schemas(cls) -> Sequence[FileSchema]:
-        """Return the schemas of the files of this format."""
         from assay.suites.task.file_schema import file_schemas
 
         return file_schemas()
