@@ -466,16 +466,3 @@ def test_the_page_of_the_run_folder_lists_every_option_that_starts_no_new_run() 
                 marked[field.mark].add(field.flags[0])
         expected[name] = (marked["score"], marked["how"])
     assert listed == expected
-
-
-@pytest.mark.parametrize("page", ["tasks", "pipelines", "hop", "memory-test", "memory-eval", "python-reference"])
-def test_the_page_of_a_suite_lists_every_file_of_its_package(page: str) -> None:
-    """Its last section names every module and folder, except those that each suite has."""
-    section = (ROOT / "docs" / f"{page}.md").read_text().partition("\n## Where the code is\n")[2]
-    package, *_ = re.findall(r"`suites/(\w+)/`", section)
-    listed = set(re.findall(r"`(\w+(?:\.py|/))`", section))
-    common = {"__init__.py", "__pycache__/", "options.py", "suite.py", "file_schema.py"}
-    folder = ROOT / "src" / "assay" / "suites" / package
-    assert listed == {f"{path.name}{'/' * path.is_dir()}" for path in folder.iterdir()} - common
-    for path in re.findall(r"`(solvers/[\w./]+)`", section):
-        assert (ROOT / "src" / "assay" / path).exists(), path
