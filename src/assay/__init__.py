@@ -16,162 +16,153 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from msgspec import Struct
+    from msgspec import Struct as Struct
 
     from assay.api import (
-        Run,
-        RunCase,
-        arun,
-        compare,
-        export,
-        gate,
-        import_results,
-        load,
-        merge,
-        run,
-        spec,
+        Run as Run,
+        RunCase as RunCase,
+        arun as arun,
+        compare as compare,
+        export as export,
+        gate as gate,
+        import_results as import_results,
+        load as load,
+        merge as merge,
+        run as run,
+        spec as spec,
     )
-    from assay.core.connect import Role
-    from assay.core.errors import CaseFailed, CheckFailed, InputError, ModelError, Problem, UsageError
-    from assay.core.protocols import Context, Scorer, Solver, View
-    from assay.core.records import read_structs
-    from assay.core.report import Entry, Interval, Metric, Report, Slice, Table
-    from assay.core.schema import refuse
-    from assay.core.spec import RunSpec, SuiteOptions, ask, how, score
+    from assay.core.connect import CHAT as CHAT, TEXT as TEXT, About as About, Role as Role
+    from assay.core.errors import (
+        CaseFailed as CaseFailed,
+        CheckFailed as CheckFailed,
+        InputError as InputError,
+        ModelError as ModelError,
+        Problem as Problem,
+        UsageError as UsageError,
+    )
+    from assay.core.memory import (
+        AboutMemory as AboutMemory,
+        MemoryItem as MemoryItem,
+        Message as Message,
+        Query as Query,
+        SearchHit as SearchHit,
+        options_of as options_of,
+    )
+    from assay.core.protocols import Context as Context, Scorer as Scorer, Solver as Solver, View as View
+    from assay.core.records import read_structs as read_structs
+    from assay.core.report import (
+        Entry as Entry,
+        Interval as Interval,
+        Metric as Metric,
+        Report as Report,
+        Slice as Slice,
+        Table as Table,
+    )
+    from assay.core.schema import refuse as refuse
+    from assay.core.spec import RunSpec as RunSpec, SuiteOptions as SuiteOptions, ask as ask, how as how, score as score
     from assay.core.suite import (
-        CaseContent,
-        CaseView,
-        ListedRows,
-        Match,
-        Outcome,
-        Overview,
-        PlannedCalls,
-        Results,
-        Row,
-        Rows,
-        RunFacts,
-        Section,
-        Suite,
+        CaseContent as CaseContent,
+        CaseView as CaseView,
+        ListedRows as ListedRows,
+        Match as Match,
+        Outcome as Outcome,
+        Overview as Overview,
+        PlannedCalls as PlannedCalls,
+        Results as Results,
+        Row as Row,
+        Rows as Rows,
+        RunFacts as RunFacts,
+        Section as Section,
+        Suite as Suite,
     )
-    from assay.core.types import Call, Case, Failure, Record, Request, Score
-    from assay.evaluation import aevaluate, evaluate
-    from assay.scoring.metric_builders import ClusteredValues, mean_metric, proportion_metric
-    from assay.store.comparison import ComparisonResult
-    from assay.store.gate import GateResult
-    from assay.suites.evaluate.scorers import ScorerLike, exact_match, judge, metric, rubric, scorer
-    from assay.suites.evaluate.subjects import FunctionContext, SyncFunctionContext
+    from assay.core.types import (
+        Call as Call,
+        Case as Case,
+        Failure as Failure,
+        Record as Record,
+        Request as Request,
+        Response as Response,
+        Score as Score,
+    )
+    from assay.evaluation import aevaluate as aevaluate, evaluate as evaluate
+    from assay.scoring.judge_prompt import OneLabelPrompt as OneLabelPrompt
+    from assay.scoring.metric_builders import (
+        ClusteredValues as ClusteredValues,
+        mean_metric as mean_metric,
+        proportion_metric as proportion_metric,
+    )
+    from assay.scoring.panel import ModelJudge as ModelJudge
+    from assay.store.comparison import ComparisonResult as ComparisonResult
+    from assay.store.gate import GateResult as GateResult
+    from assay.suites.evaluate.scorers import (
+        ScorerLike as ScorerLike,
+        exact_match as exact_match,
+        judge as judge,
+        metric as metric,
+        rubric as rubric,
+        scorer as scorer,
+    )
+    from assay.suites.evaluate.subjects import (
+        FunctionContext as FunctionContext,
+        SyncFunctionContext as SyncFunctionContext,
+    )
+    from assay.suites.memory_eval.sample import (
+        Checkpoint as Checkpoint,
+        MemoryPoint as MemoryPoint,
+        Sample as Sample,
+        SampleQuestion as SampleQuestion,
+        SampleSession as SampleSession,
+        SampleTurn as SampleTurn,
+    )
+    from assay.suites.memory_test.conversation import (
+        Conversation as Conversation,
+        ConversationQuestion as ConversationQuestion,
+        ConversationSession as ConversationSession,
+    )
+    from assay.suites.memory_test.pipeline_caller import PipelineCaller as PipelineCaller
+    from assay.suites.pipeline.testset.case import TestCase as TestCase
+    from assay.suites.pipeline.testset.loader import (
+        TestsetLoader as TestsetLoader,
+        filter_by_tags as filter_by_tags,
+        load_testset as load_testset,
+        load_testset_dict as load_testset_dict,
+        validate_testset as validate_testset,
+    )
 
 __version__ = "0.1.0"
 
 # The module of each public name. `__getattr__` imports a name on first use, so that `assay --help` starts fast.
 _MODULES = {
-    "assay.api": (
-        "Run",
-        "RunCase",
-        "arun",
-        "compare",
-        "export",
-        "gate",
-        "import_results",
-        "load",
-        "merge",
-        "run",
-        "spec",
-    ),
-    "assay.core.connect": ("Role",),
-    "assay.core.errors": ("CaseFailed", "CheckFailed", "InputError", "ModelError", "Problem", "UsageError"),
-    "assay.core.protocols": ("Context", "Scorer", "Solver", "View"),
-    "assay.core.records": ("read_structs",),
-    "assay.core.report": ("Entry", "Interval", "Metric", "Report", "Slice", "Table"),
-    "assay.core.schema": ("refuse",),
-    "assay.core.spec": ("RunSpec", "SuiteOptions", "ask", "how", "score"),
-    "assay.core.suite": (
-        *("CaseContent", "CaseView", "ListedRows", "Match", "Outcome", "Overview", "PlannedCalls"),
-        *("Results", "Row", "Rows", "RunFacts", "Section", "Suite"),
-    ),
-    "assay.core.types": ("Call", "Case", "Failure", "Record", "Request", "Score"),
-    "assay.evaluation": ("aevaluate", "evaluate"),
-    "assay.scoring.metric_builders": ("ClusteredValues", "mean_metric", "proportion_metric"),
-    "assay.store.comparison": ("ComparisonResult",),
-    "assay.store.gate": ("GateResult",),
-    "assay.suites.evaluate.scorers": ("ScorerLike", "exact_match", "judge", "metric", "rubric", "scorer"),
-    "assay.suites.evaluate.subjects": ("FunctionContext", "SyncFunctionContext"),
-    "msgspec": ("Struct",),  # for the rows of a user's own suite
+    "assay.api": "Run RunCase arun compare export gate import_results load merge run spec",
+    "assay.core.connect": "CHAT TEXT About Role",
+    "assay.core.errors": "CaseFailed CheckFailed InputError ModelError Problem UsageError",
+    "assay.core.memory": "AboutMemory MemoryItem Message Query SearchHit options_of",
+    "assay.core.protocols": "Context Scorer Solver View",
+    "assay.core.records": "read_structs",
+    "assay.core.report": "Entry Interval Metric Report Slice Table",
+    "assay.core.schema": "refuse",
+    "assay.core.spec": "RunSpec SuiteOptions ask how score",
+    "assay.core.suite": "CaseContent CaseView ListedRows Match Outcome Overview PlannedCalls Results Row Rows RunFacts "
+    "Section Suite",
+    "assay.core.types": "Call Case Failure Record Request Response Score",
+    "assay.evaluation": "aevaluate evaluate",
+    "assay.scoring.judge_prompt": "OneLabelPrompt",
+    "assay.scoring.metric_builders": "ClusteredValues mean_metric proportion_metric",
+    "assay.scoring.panel": "ModelJudge",
+    "assay.store.comparison": "ComparisonResult",
+    "assay.store.gate": "GateResult",
+    "assay.suites.evaluate.scorers": "ScorerLike exact_match judge metric rubric scorer",
+    "assay.suites.evaluate.subjects": "FunctionContext SyncFunctionContext",
+    "assay.suites.memory_eval.sample": "Checkpoint MemoryPoint Sample SampleQuestion SampleSession SampleTurn",
+    "assay.suites.memory_test.conversation": "Conversation ConversationQuestion ConversationSession",
+    "assay.suites.memory_test.pipeline_caller": "PipelineCaller",
+    "assay.suites.pipeline.testset.case": "TestCase",
+    "assay.suites.pipeline.testset.loader": "TestsetLoader filter_by_tags load_testset load_testset_dict "
+    "validate_testset",
+    "msgspec": "Struct",  # for the rows of a user's own suite
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-__all__ = [
-    "Call",
-    "Case",
-    "CaseContent",
-    "CaseFailed",
-    "CaseView",
-    "CheckFailed",
-    "ClusteredValues",
-    "ComparisonResult",
-    "Context",
-    "Entry",
-    "Failure",
-    "FunctionContext",
-    "GateResult",
-    "InputError",
-    "Interval",
-    "ListedRows",
-    "Match",
-    "Metric",
-    "ModelError",
-    "Outcome",
-    "Overview",
-    "PlannedCalls",
-    "Problem",
-    "Record",
-    "Report",
-    "Request",
-    "Results",
-    "Role",
-    "Row",
-    "Rows",
-    "Run",
-    "RunCase",
-    "RunFacts",
-    "RunSpec",
-    "Score",
-    "Scorer",
-    "ScorerLike",
-    "Section",
-    "Slice",
-    "Solver",
-    "Struct",
-    "Suite",
-    "SuiteOptions",
-    "SyncFunctionContext",
-    "Table",
-    "UsageError",
-    "View",
-    "__version__",
-    "aevaluate",
-    "arun",
-    "ask",
-    "compare",
-    "evaluate",
-    "exact_match",
-    "export",
-    "gate",
-    "how",
-    "import_results",
-    "judge",
-    "load",
-    "mean_metric",
-    "merge",
-    "metric",
-    "proportion_metric",
-    "read_structs",
-    "refuse",
-    "rubric",
-    "run",
-    "score",
-    "scorer",
-    "spec",
-]
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+__all__ = [*sorted(_MODULE_OF), "__version__"]  # noqa: PLE0604 - the keys of a table
 
 
 def __getattr__(name: str) -> Any:

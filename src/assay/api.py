@@ -307,8 +307,7 @@ def gate(
     `against` with `max_drop` limits the drop to another run; `metrics` names the numbers of that comparison. The
     result has `verdict` ("pass", "fail" or "inconclusive") and the decisions with their reasons.
     """
-    from assay.store.gate import Drop
-    from assay.store.gate import gate as decide
+    from assay.store.gate import Drop, gate as decide
 
     if (against is None) != (max_drop is None):
         raise UsageError("a base run and the largest drop belong together: --against BASE --max-drop 0.02")

@@ -25,8 +25,7 @@ import msgspec
 
 import assay
 from assay.core.errors import AssayError
-from assay.journal.lines import forget_sidecars, unchanged_line
-from assay.journal.lines import seed as checksum_seed
+from assay.journal.lines import forget_sidecars, seed as checksum_seed, unchanged_line
 from assay.store.cases import RunCases
 from assay.store.check import RunCheck, check_run
 from assay.store.runs import states
@@ -35,12 +34,9 @@ from assay.store.sql import RunDatabase
 from support.hop_batch import numbered
 from support.lab import as_yaml
 from support.labels import answer as labelled_answer
-from support.memory_samples import MODEL as SAMPLE_MODEL
-from support.memory_samples import sample
-from support.memory_talks import MODEL as TALK_MODEL
-from support.memory_talks import talk
-from support.pipelines import MODEL as PIPELINE_MODEL
-from support.pipelines import case, says
+from support.memory_samples import MODEL as SAMPLE_MODEL, sample
+from support.memory_talks import MODEL as TALK_MODEL, talk
+from support.pipelines import MODEL as PIPELINE_MODEL, case, says
 
 JOURNAL = ("calls.jsonl", "records.jsonl", "scores.jsonl")
 # A scenario takes a tenth of a second. One that takes this long is stuck, however busy the machine is.

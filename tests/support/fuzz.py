@@ -22,8 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from assay.core.errors import AssayError
 

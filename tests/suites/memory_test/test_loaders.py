@@ -16,8 +16,7 @@ from suites.memory_test.files import EXAMPLES, problems
 from support.commands import typed
 
 NEW = """\
-from assay.suites.memory_test.conversation import Conversation, ConversationQuestion, ConversationSession
-from assay.suites.memory_test.pipeline_caller import PipelineCaller
+from assay import Conversation, ConversationQuestion, ConversationSession, PipelineCaller
 
 
 class Letters(PipelineCaller):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay.suites.pipeline import TestsetLoader
+from assay import TestsetLoader
 from assay.suites.pipeline.suite import PipelineSuite
 
 from support.pipelines import CommandResult, PipelineLab, read_lines, typed

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assay.suites.pipeline import load_testset
+from assay import load_testset
 from assay.suites.pipeline.options import PipelineOptions
 from assay.suites.pipeline.suite import PipelineSuite
 

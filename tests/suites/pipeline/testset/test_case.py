@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from assay import TestCase
 from assay.core.errors import InputError, Problem
 from assay.core.schema import json_path
-from assay.suites.pipeline import TestCase
 from assay.suites.pipeline.testset.validation import MemoryRecord, check_record
 
 

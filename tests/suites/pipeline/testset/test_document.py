@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.suites.pipeline import TestCase, TestsetLoader
+from assay import TestCase, TestsetLoader
 from assay.suites.pipeline.testset.scan import check_testset
 
 SPEC = Path(__file__).parents[3] / "golden" / "pipeline" / "spec"

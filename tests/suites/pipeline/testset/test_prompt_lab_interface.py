@@ -7,14 +7,7 @@ from typing import Any
 
 import pytest
 
-from assay.suites.pipeline import (
-    TestCase,
-    TestsetLoader,
-    filter_by_tags,
-    load_testset,
-    load_testset_dict,
-    validate_testset,
-)
+from assay import TestCase, TestsetLoader, filter_by_tags, load_testset, load_testset_dict, validate_testset
 
 PLAIN = {"id": "plain", "tags": ["critical"], "text": "a"}
 STEPS = {

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from assay import TestCase, TestsetLoader
 from assay.core.errors import InputError, UsageError
-from assay.suites.pipeline import TestCase, TestsetLoader
 from assay.suites.pipeline.testset.testsets import CaseGroup, CaseSelection, Testsets
 
 

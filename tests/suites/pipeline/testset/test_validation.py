@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from assay import TestCase, TestsetLoader
 from assay.core.errors import InputError, Problem
-from assay.suites.pipeline import TestCase, TestsetLoader
 from assay.suites.pipeline.testset.scan import check_testset, is_testset
 from assay.suites.pipeline.testset.validation import MemoryRecord, check_record
 

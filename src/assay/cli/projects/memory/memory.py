@@ -8,7 +8,7 @@ memory keeps every message and returns those that share the most words with the 
 import re
 from typing import Any
 
-from assay.core.memory import AboutMemory, MemoryItem, Message, Query, SearchHit, options_of
+from assay import AboutMemory, MemoryItem, Message, Query, SearchHit, options_of
 
 # `options` are the settings of the memory with their defaults. `--memory-args min_letters=3` changes one.
 ABOUT = AboutMemory(summary="messages that share words with the question", options={"min_letters": 4})
