@@ -49,7 +49,6 @@ if TYPE_CHECKING:
         options_of as options_of,
     )
     from assay.core.protocols import Context as Context, Scorer as Scorer, Solver as Solver, View as View
-    from assay.core.records import read_structs as read_structs
     from assay.core.report import (
         Entry as Entry,
         Interval as Interval,
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
         Slice as Slice,
         Table as Table,
     )
-    from assay.core.schema import refuse as refuse
     from assay.core.spec import RunSpec as RunSpec, SuiteOptions as SuiteOptions, ask as ask, how as how, score as score
     from assay.core.suite import (
         CaseContent as CaseContent,
@@ -85,6 +83,8 @@ if TYPE_CHECKING:
         Score as Score,
     )
     from assay.evaluation import aevaluate as aevaluate, evaluate as evaluate
+    from assay.files.records import read_structs as read_structs
+    from assay.files.schema import refuse as refuse
     from assay.scoring.judge_prompt import OneLabelPrompt as OneLabelPrompt
     from assay.scoring.metric_builders import (
         ClusteredValues as ClusteredValues,
@@ -138,9 +138,9 @@ _MODULES = {
     "assay.core.errors": "CaseFailed CheckFailed InputError ModelError Problem UsageError",
     "assay.core.memory": "AboutMemory MemoryItem Message Query SearchHit options_of",
     "assay.core.protocols": "Context Scorer Solver View",
-    "assay.core.records": "read_structs",
+    "assay.files.records": "read_structs",
     "assay.core.report": "Entry Interval Metric Report Slice Table",
-    "assay.core.schema": "refuse",
+    "assay.files.schema": "refuse",
     "assay.core.spec": "RunSpec SuiteOptions ask how score",
     "assay.core.suite": "CaseContent CaseView ListedRows Match Outcome Overview PlannedCalls Results Row Rows RunFacts "
     "Section Suite",

@@ -23,12 +23,12 @@ from assay.core.connect import About, describe_provider
 from assay.core.errors import AssayError, Problem, UsageError
 from assay.core.events import Notify
 from assay.core.file_check import PRICES, REPLIES, RESULTS, CheckOptions
-from assay.core.json_schema import FileSchema, JsonSchema, config_schema
 from assay.core.named_code import CodeNotNamed, only_named_code
 from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, build
 from assay.core.suite import Overview, Section, Suite
 from assay.engine.cases import Cases
+from assay.files.json_schema import FileSchema, JsonSchema, config_schema
 from assay.journal.folder import Summary
 from assay.models.calling.prices import (
     PriceTable,

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from assay.core.bounds import refuse_special_file
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError, similar_file, unreadable
 from assay.core.file_check import (
     FOLDER,
@@ -29,9 +28,10 @@ from assay.core.file_check import (
     contents,
     did_you_mean,
 )
-from assay.core.foreign_json import read_json
 from assay.core.suite import Match
-from assay.core.yamlfile import YAML_SUFFIXES, load_yaml
+from assay.files.bounds import refuse_special_file
+from assay.files.foreign_json import read_json
+from assay.files.yaml_files import YAML_SUFFIXES, load_yaml
 from assay.imports import FORMATS
 from assay.journal.folder import HOME, is_run_folder
 from assay.models.calling.prices import is_price_table, price_problems

@@ -25,12 +25,12 @@ from assay.core.arguments import with_options_of_arguments
 from assay.core.connect import SEVERAL, split_urls
 from assay.core.errors import UsageError
 from assay.core.events import observed
-from assay.core.excerpt import cut_end
 from assay.core.function_source import describe_callable, parameters_of
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
 from assay.core.run_end import INTERRUPTED
 from assay.core.spec import DEFAULT_SEED, RunSpec, build
+from assay.files.excerpt import cut_end
 from assay.models.calling.connect import Connections
 from assay.models.python import PythonModel
 from assay.results import Run

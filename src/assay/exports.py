@@ -17,10 +17,10 @@ from msgspec import Struct
 
 from assay.core.errors import UsageError
 from assay.core.exported import ExportedRun, Exporter, RunAbout
-from assay.core.redact import Redactor, secrets_from_environment
 from assay.core.registry import unknown
 from assay.core.report import Report
 from assay.core.suite import CaseView
+from assay.files.redact import Redactor, secrets_from_environment
 from assay.store.cases import RunCases
 from assay.store.runs import RunState, finished_run
 from assay.store.table_files import CsvExporter, JsonLinesExporter, ParquetExporter

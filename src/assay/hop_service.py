@@ -33,7 +33,7 @@ from uuid import uuid4
 
 import msgspec
 
-from assay.core import jsonl, user_code
+from assay.core import user_code
 from assay.core.errors import AssayError, InputError, Problem, UsageError, unreadable
 from assay.core.events import Ended, Event
 from assay.core.hop_records import (
@@ -49,6 +49,7 @@ from assay.core.hop_records import (
 )
 from assay.core.hop_result import FAIL, LACK_OF_INFO, OK, UNCERTAIN, BadResult, read_result
 from assay.core.user_code_errors import UserCodeError
+from assay.files import jsonl
 from assay.solvers.hop.trace import HopletObserver
 from assay.store.hop import BaseDataStore, ViewConfig
 from assay.store.hop.audit import read_json

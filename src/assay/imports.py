@@ -20,17 +20,17 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 import assay
-from assay.core.bounds import refuse_special_file
 from assay.core.errors import InputError, Problem, UsageError, cannot_write, unreadable
-from assay.core.files import close_to_others
 from assay.core.hashing import file_sha256, fingerprint, request_hash
 from assay.core.imported import ImportedCase, ImportedFile, ImportedRun, ImportOrigin
 from assay.core.no_answer import leave_out_unanswered
-from assay.core.redact import Redactor, secrets_from_environment
 from assay.core.registry import unknown
 from assay.core.report import CaseCounts, Report
 from assay.core.run_end import end_of_report
 from assay.core.types import ASK, Call, End, Score
+from assay.files.bounds import refuse_special_file
+from assay.files.redact import Redactor, secrets_from_environment
+from assay.files.write import close_to_others
 from assay.journal import folder as folders
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
 from assay.journal.journal import Journal

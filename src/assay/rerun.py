@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from assay.core.code_files import CODE_FILES, outdated_files
 from assay.core.diff import differences
 from assay.core.events import Notify
-from assay.core.files import path_from_here
 from assay.core.spec import RunSpec
+from assay.files.write import path_from_here
 from assay.journal.folder import read_info, usable_summary
 from assay.run_setup import open_run
 from assay.runner import Runner

@@ -42,13 +42,11 @@ from assay.core.errors import (
     cannot_write,
 )
 from assay.core.events import Event, Noted, Notify, halt, notify
-from assay.core.files import close_to_others
 from assay.core.hashing import fingerprint
 from assay.core.no_answer import leave_out_unanswered
 from assay.core.patterns import forget_stops
 from assay.core.process_end import refuse_exits
 from assay.core.protocols import Model, Upstream, View
-from assay.core.redact import Redactor, secrets_of
 from assay.core.report import CaseCounts, Report
 from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
 from assay.core.shard import Shard
@@ -60,6 +58,8 @@ from assay.core.user_modules import files_read_on_import
 from assay.engine.cases import Cases
 from assay.engine.context import SharedEndpoint
 from assay.engine.loop import Loop, Setup
+from assay.files.redact import Redactor, secrets_of
+from assay.files.write import close_to_others
 from assay.journal import folder as folders
 from assay.journal.calls import ReusableCalls, find_reusable
 from assay.journal.earlier import is_kept, keep_scoring

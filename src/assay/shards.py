@@ -19,9 +19,9 @@ from assay.core.code_files import CODE_FILES, CodeFile, listed_files
 from assay.core.diff import differences
 from assay.core.errors import InputError, UsageError, cannot_write
 from assay.core.events import Notify
-from assay.core.files import close_to_others
 from assay.core.named_code import CodeNotNamed
 from assay.core.shard import Shard
+from assay.files.write import close_to_others
 from assay.journal import folder as folders
 from assay.journal.folder import HOME, MergedShard, RunInfo, Summary
 from assay.journal.integrity import refuse_lost_lines

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from assay.core import bounds
 from assay.core.errors import InputError
-from assay.core.jsonl import rows
-from assay.core.records import read_records
-from assay.core.yamlfile import load_yaml
+from assay.files import bounds
+from assay.files.jsonl import rows
+from assay.files.records import read_records
+from assay.files.yaml_files import load_yaml
 
 from support.commands import TIMEOUT, environment
 
@@ -100,11 +100,11 @@ READERS = """if True:
     import sys
     from pathlib import Path
     from assay.core.errors import InputError
-    from assay.core.foreign_json import json_lines, read_json
-    from assay.core.foreign_yaml import read_yaml
-    from assay.core.jsonl import rows
-    from assay.core.records import first_record, read_records
-    from assay.core.yamlfile import load_yaml
+    from assay.files.foreign_json import json_lines, read_json
+    from assay.files.foreign_yaml import read_yaml
+    from assay.files.jsonl import rows
+    from assay.files.records import first_record, read_records
+    from assay.files.yaml_files import load_yaml
     from assay.suites.task.dataset.formats import open_data
 
     path = Path(sys.argv[1])

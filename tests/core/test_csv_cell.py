@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.core.csv_cell import csv_cell
+from assay.files.csv_cell import csv_cell
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+a", "-x", "@SUM(A1)", "\tx", "\r=1", "-1+cmd()", "+1 2", "-", "--1"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.files import can_exist, fitting_name
+from assay.files.write import can_exist, fitting_name
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.core.json_array import BrokenArray, JsonArray
+from assay.files.json_array import BrokenArray, JsonArray
 
 
 def elements(text: str | bytes, piece: int = 3, longest: int = 1 << 20) -> list[bytes]:

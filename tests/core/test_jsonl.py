@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.core import jsonl
 from assay.core.errors import InputError, Problem
+from assay.files import jsonl
 
 
 def test_bom_crlf_blank_lines_and_a_missing_last_end_are_fine(tmp_path: Path) -> None:

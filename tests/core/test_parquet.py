@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from assay.core.bounds import MAX_DOCUMENT_BYTES
 from assay.core.errors import InputError
-from assay.core.parquet import read_parquet, refuse_large_groups
+from assay.files.bounds import MAX_DOCUMENT_BYTES
+from assay.files.parquet import read_parquet, refuse_large_groups
 
 MOMENT = datetime(2020, 9, 13, 12, 26, 40, 123456, UTC)
 ZONED = pa.timestamp("us", "UTC")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from assay.core.errors import InputError, Problem
-from assay.core.records import TORN, FileRecord, key_line, read_records, repeated_keys
+from assay.files.records import TORN, FileRecord, key_line, read_records, repeated_keys
 
 PRETTY = '{\n  "id": "a",\n  "inputs": {\n    "url": "http://x//y"\n  }\n}\n'
 

@@ -21,8 +21,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from assay.core.excerpt import cut_end, cut_start
-from assay.core.redact import Redactor
+from assay.files.excerpt import cut_end, cut_start
+from assay.files.redact import Redactor
 
 from support.commands import environment
 
@@ -118,7 +118,7 @@ def test_the_copy_is_on_the_disk_before_it_takes_the_place_of_the_file(tmp_path:
     program = """if True:
         import sys
         from pathlib import Path
-        from assay.core.redact import Redactor
+        from assay.files.redact import Redactor
         Redactor([sys.argv[2]]).redact_file(Path(sys.argv[1]))
     """
     traced = ["strace", "-f", "-y", "-e", "trace=fsync,rename,renameat,renameat2", "-o", str(calls)]
@@ -174,7 +174,7 @@ def test_other_users_cannot_read_the_copy_while_it_is_written(tmp_path: Path) ->
     program = """if True:
         import os, stat, sys
         from pathlib import Path
-        from assay.core.redact import Redactor
+        from assay.files.redact import Redactor
 
         def watch(event, args):
             if event == "os.chmod":

@@ -10,9 +10,9 @@ import pytest
 from msgspec import Meta, Struct, field
 
 from assay.core.errors import InputError, Problem
-from assay.core.records import FileRecord
-from assay.core.schema import Filled, Name, Scalar, convert, json_path, refuse, shorten
-from assay.core.yamlfile import parse_yaml
+from assay.files.records import FileRecord
+from assay.files.schema import Filled, Name, Scalar, convert, json_path, refuse, shorten
+from assay.files.yaml_files import parse_yaml
 
 FINE: dict[str, Any] = {"id": 1, "question": "q"}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import InputError
-from assay.core.yamlfile import FunctionRef, parse_yaml
+from assay.files.yaml_files import FunctionRef, parse_yaml
 
 HERE = Path("t.yaml")
 

@@ -12,8 +12,8 @@ import pytest
 
 from assay import api
 from assay.core.errors import UsageError
-from assay.core.foreign_json import decode_json
-from assay.core.foreign_zip import ForeignZip
+from assay.files.foreign_json import decode_json
+from assay.files.foreign_zip import ForeignZip
 from assay.results import Run
 from assay.suites.evaluate.inspect_results import value_to_float
 

@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from assay.core.errors import DamagedRun, DiskFull, InputError, RunBusy, StopRun
-from assay.core.redact import is_secret
 from assay.core.types import ASK, COMMON, NO_CASE, Call, End, Failure, Record, Request, Response, Score
+from assay.files.redact import is_secret
 from assay.journal.folder import RunFolder, lock_folder, read_info
 from assay.journal.index import RunIndex
 from assay.journal.journal import Journal

@@ -9,8 +9,8 @@ import pytest
 from assay.core.errors import ModelError
 from assay.core.events import Event, Noted, Retrying
 from assay.core.protocols import Upstream
-from assay.core.redact import Redactor
 from assay.core.types import Call, Failure, Request, Response
+from assay.files.redact import Redactor
 from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.permits import Permits
 

@@ -12,7 +12,7 @@ import pytest
 
 from assay.core.connect import Network
 from assay.core.errors import ModelError, UsageError
-from assay.core.redact import secrets_from_environment
+from assay.files.redact import secrets_from_environment
 from assay.models.calling.http_client import HttpEndpoint, bearer
 from assay.models.calling.http_wire import MAX_BODY_BYTES
 from assay.models.calling.proxies import Proxy, proxy_for

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli.suite_command import SETTINGS, option_of
-from assay.core.excerpt import cut_end
 from assay.core.memory import ACTIVE, LINEAR, MemoryItem, SearchHit
 from assay.core.spec import RunSpec, build, fields
+from assay.files.excerpt import cut_end
 from assay.screen import block, counted, heading, safe, table, tell
 
 if TYPE_CHECKING:

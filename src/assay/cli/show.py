@@ -16,7 +16,7 @@ from assay.cli.printer import print_run, print_sections
 from assay.cli.sql import print_where
 from assay.core.dollars import dollars
 from assay.core.errors import UsageError
-from assay.core.excerpt import cut_end
+from assay.files.excerpt import cut_end
 from assay.screen import block, counted, heading, rule, table, tell
 from assay.store.notes import notes_or_warning
 

@@ -14,9 +14,9 @@ import click
 import msgspec
 
 from assay.cli.completion import complete_runs
-from assay.core.csv_cell import csv_cell
 from assay.core.errors import UsageError
-from assay.core.files import can_exist
+from assay.files.csv_cell import csv_cell
+from assay.files.write import can_exist
 from assay.screen import block, counted, table, tell
 
 if TYPE_CHECKING:

@@ -221,7 +221,7 @@ def run_and_print(spec: RunSpec) -> Run:
 
 def read_config(options: type[SuiteOptions], path: Path) -> dict[str, Any]:
     """Return the values of a `--config` file. Keys are flags, also their second names. A list may be `a,b`."""
-    from assay.core.yamlfile import load_yaml
+    from assay.files.yaml_files import load_yaml
 
     all_fields = [*fields(RunSpec), *fields(options)]
     names = {flag[2:].replace("-", "_"): field.name for field in all_fields for flag in field.flags}

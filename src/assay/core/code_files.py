@@ -28,10 +28,10 @@ from typing import Any, Self
 
 import msgspec
 
-from assay.core.files import sync_data
 from assay.core.hashing import file_sha256
-from assay.core.plain_files import open_plain, read_plain
 from assay.core.user_files import PACKAGE, installed_folders, is_users_file
+from assay.files.plain_files import open_plain, read_plain
+from assay.files.write import sync_data
 
 CODE_FILES = "code_files.jsonl"
 """The name of the list in a run folder."""

@@ -25,8 +25,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from assay.core.files import can_exist
 from assay.core.types import Failure, Response
+from assay.files.write import can_exist
 
 
 class AssayError(Exception):

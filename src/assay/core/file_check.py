@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from assay.core.bounds import read_file
 from assay.core.errors import InputError, Problem, similar_file, similar_names, unreadable
+from assay.files.bounds import read_file
 
 if TYPE_CHECKING:
     import ast

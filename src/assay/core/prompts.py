@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from assay.core.encoding import not_utf8
 from assay.core.errors import InputError, Problem, similar, unreadable
+from assay.files.encoding import not_utf8
 
 _PART_LINE = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")

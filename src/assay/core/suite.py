@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from assay.core.exported import Exporter
     from assay.core.file_check import CheckOptions, FileCheck
     from assay.core.imported import ImportedRun
-    from assay.core.json_schema import FileSchema
+    from assay.files.json_schema import FileSchema
 
 OptionsT = TypeVar("OptionsT", bound=SuiteOptions)
 DataT = TypeVar("DataT")

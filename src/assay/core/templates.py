@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from assay.core.bounds import MAX_TEXT_CHARS, TEXT_TOO_LARGE
 from assay.core.errors import AssayError, UsageError
 from assay.core.patterns import PatternStopped
+from assay.files.bounds import MAX_TEXT_CHARS, TEXT_TOO_LARGE
 
 if TYPE_CHECKING:
     import jinja2

@@ -21,11 +21,11 @@ from typing import Any
 from assay.core.code_files import note_read, note_written
 from assay.core.errors import AssayError, ExecutorRefused, StopRun
 from assay.core.events import Noted, Notify
-from assay.core.excerpt import cut_end
 from assay.executors.links import WorkerLink, last_line
 from assay.executors.messages import Hello, MessageGroup, Opened, Told, ToWorker
 from assay.executors.plan import WorkerPlan
 from assay.executors.ray_cluster import RayCluster
+from assay.files.excerpt import cut_end
 
 # Until the first worker answers. Starting an actor takes about a second, importing assay another one. On a cluster
 # other jobs may have to end first.

@@ -30,7 +30,6 @@ from assay.core.code_files import ForwardedFiles
 from assay.core.diff import differences
 from assay.core.errors import AssayError, ModelError
 from assay.core.events import Event, Noted
-from assay.core.excerpt import cut_end
 from assay.core.protocols import Model, Upstream
 from assay.core.suite import WorkerParts
 from assay.core.thread_alarm import ThreadAlarm
@@ -60,6 +59,7 @@ from assay.executors.messages import (
 from assay.executors.outbox import Outbox
 from assay.executors.plan import WorkerPlan
 from assay.executors.remote_asker import DriversModel, RemoteBinder
+from assay.files.excerpt import cut_end
 from assay.models.calling.gateway import Gateway
 
 T = TypeVar("T")

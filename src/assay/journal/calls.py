@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.plain_files import is_plain
 from assay.core.types import Call, Case
+from assay.files.plain_files import is_plain
 from assay.journal.lines import DamagedLine, LineFile, read_blocks
 
 _decode_call = msgspec.json.Decoder(Call).decode

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from assay.core.plain_files import plain_size
 from assay.core.types import ASK, ScoreStatus, Status, Usage
+from assay.files.plain_files import plain_size
 from assay.journal import sidecar
 from assay.journal.folder import MAX_HEADER
 from assay.journal.index import ASK_CALL, OK, RECORDS, SCORES, IndexHead, RunIndex

@@ -17,9 +17,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from assay.core.errors import DamagedRun, Problem, cannot_write
-from assay.core.files import own_temporary
 from assay.core.hashing import file_sha256
-from assay.core.plain_files import is_plain
+from assay.files.plain_files import is_plain
+from assay.files.write import own_temporary
 from assay.journal.folder import Summary, read_summary_at, write_summary_at
 from assay.journal.lines import run_id
 

@@ -19,11 +19,13 @@ from zlib import crc32
 import msgspec
 from msgspec import Struct
 
-from assay.core import files
 from assay.core.errors import DamagedRun, Problem, RunBusy, StopRun, UsageError, cannot_write
 from assay.core.hashing import file_sha256
 from assay.core.imported import ImportOrigin
-from assay.core.plain_files import (
+from assay.core.registry import short
+from assay.core.report import Entry, Metric, Report
+from assay.core.shard import Shard
+from assay.files.plain_files import (
     PUBLISHED,
     folder_problems,
     is_plain,
@@ -32,9 +34,7 @@ from assay.core.plain_files import (
     plain_size,
     read_plain,
 )
-from assay.core.registry import short
-from assay.core.report import Entry, Metric, Report
-from assay.core.shard import Shard
+from assay.files.write import FILE_MODE, FOLDER_MODE, own_temporary, write_whole
 from assay.journal.lines import (
     FORMAT,
     IMPORTED,
@@ -280,7 +280,7 @@ def _write_sealed(path: Path, value: RunInfo | Summary, run: str = "") -> None:
     body = msgspec.json.format(msgspec.json.encode(value), indent=2)[: -len("\n}")]
     checksum = crc32(body, seed(run, path.stem))
     try:
-        files.write_whole(path, b'%b,\n  "crc": "%08x"\n}\n' % (body, checksum))
+        write_whole(path, b'%b,\n  "crc": "%08x"\n}\n' % (body, checksum))
     except OSError as error:
         raise cannot_write(path, error) from error
 
@@ -325,7 +325,7 @@ def copy_to_newest(folder: Path, summary: Summary) -> None:
             if newest.is_file() and filecmp.cmp(file, newest, shallow=False):
                 continue
             # A second process that shows the run, while this one still copies, copies the same files.
-            temporary = files.own_temporary(newest)
+            temporary = own_temporary(newest)
             shutil.copy(file, temporary)  # with its permissions
             temporary.replace(newest)
     except OSError as error:
@@ -675,10 +675,10 @@ def create_run(home: Path, info: RunInfo) -> RunFolder:
     shutil.rmtree(new, ignore_errors=True)
     folder: RunFolder | None = None
     try:
-        new.mkdir(mode=files.FOLDER_MODE)
+        new.mkdir(mode=FOLDER_MODE)
         folder = RunFolder(new, created=True)
         for file in FILES:
-            (new / file).touch(mode=files.FILE_MODE)
+            (new / file).touch(mode=FILE_MODE)
         write_info(new, info)
         new.rename(path)
     except (OSError, StopRun) as error:

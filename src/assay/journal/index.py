@@ -21,8 +21,8 @@ from typing import ClassVar, Protocol, TypeVar
 import msgspec
 
 from assay.core.events import on_read
-from assay.core.plain_files import is_plain, plain_size
 from assay.core.types import ASK, COMMON, NO_CASE, Call, End, Response, Status, Usage
+from assay.files.plain_files import is_plain, plain_size
 from assay.journal import sidecar
 from assay.journal.lines import DamagedLine, read_blocks, run_id
 from assay.journal.paged_column import Fill, PagedColumn, PageFile, copy_column

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from assay.core.errors import DamagedRun, Problem
-from assay.core.plain_files import PUBLISHED, open_plain_file, plain_problem, read_plain
+from assay.files.plain_files import PUBLISHED, open_plain_file, plain_problem, read_plain
 from assay.journal.folder import (
     FILES,
     MAX_HEADER,

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from assay.core.error_counts import with_place
 from assay.core.errors import AssayError
-from assay.core.plain_files import is_plain
-from assay.core.redact import Redactor
 from assay.core.types import ASK, Call, Commit, End, Record, Score
+from assay.files.plain_files import is_plain
+from assay.files.redact import Redactor
 from assay.journal.calls import CallReader, SharedReplies
 from assay.journal.folder import FILES, RunCosts
 from assay.journal.index import (

@@ -25,9 +25,9 @@ from zlib import crc32
 import msgspec
 
 from assay.core.errors import DamagedRun, InputError, Problem, cannot_log, cannot_write
-from assay.core.files import sync_data
-from assay.core.plain_files import is_plain, open_plain, open_plain_file, read_plain
 from assay.core.types import Commit
+from assay.files.plain_files import is_plain, open_plain, open_plain_file, read_plain
+from assay.files.write import sync_data
 from assay.journal.room import Room
 
 # Version of the format. Format 1 had no checksums; format 2 had line numbers and a checksum over the file so far.

@@ -18,10 +18,10 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core import files
 from assay.core.code_files import CODE_FILES, CodeFile, CodeFiles
 from assay.core.errors import DamagedRun, Problem, cannot_write
-from assay.core.plain_files import is_plain
+from assay.files import write
+from assay.files.plain_files import is_plain
 from assay.journal.folder import FILES, ROWS, RunInfo, free_start, run_name, write_info
 from assay.journal.index import CALLS
 from assay.journal.lines import JournalFile, advice, line_content, read_blocks
@@ -44,14 +44,14 @@ def create_merged_run(home: Path, info: RunInfo, shards: Sequence[Path], code_fi
     target = home / run_name(info)
     work = home / _WORK / target.name  # of the same name: the checksums of code_files.jsonl contain it
     try:
-        work.parent.mkdir(mode=files.FOLDER_MODE)
-        work.mkdir(mode=files.FOLDER_MODE)
+        work.parent.mkdir(mode=write.FOLDER_MODE)
+        work.mkdir(mode=write.FOLDER_MODE)
         for name in FILES:
             _merge_file([shard / name for shard in shards], work / name, info.id)
         CodeFiles(work / CODE_FILES, known=code_files)
         if is_plain(shards[0] / ROWS):
             shutil.copyfile(shards[0] / ROWS, work / ROWS, follow_symlinks=False)
-            files.close_to_others(work / ROWS)
+            write.close_to_others(work / ROWS)
         write_info(work, info)
         work.rename(target)
         _sync_folder(home)

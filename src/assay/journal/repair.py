@@ -23,8 +23,8 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.errors import DamagedRun, Problem, cannot_write
-from assay.core.plain_files import is_plain, open_plain_file
 from assay.core.types import ASK, End, Failure, Record, Score
+from assay.files.plain_files import is_plain, open_plain_file
 from assay.journal.index import CALLS, RECORDS, SCORES, RunIndex
 from assay.journal.lines import (
     MAX_LISTED,

@@ -21,8 +21,8 @@ from zlib import crc32
 import msgspec
 
 from assay.core.errors import DamagedRun
-from assay.core.files import own_temporary
-from assay.core.plain_files import open_plain, open_plain_file
+from assay.files.plain_files import open_plain, open_plain_file
+from assay.files.write import own_temporary
 from assay.journal.lines import FORMAT
 from assay.journal.paged_column import PagedColumn
 

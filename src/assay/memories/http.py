@@ -19,7 +19,6 @@ import msgspec
 from msgspec import Struct, field
 
 from assay.core.errors import CaseFailed, ModelError, UsageError
-from assay.core.excerpt import cut_end
 from assay.core.memory import (
     ACTIVE,
     LINEAR,
@@ -33,6 +32,7 @@ from assay.core.memory import (
     options_of,
 )
 from assay.core.types import Failure
+from assay.files.excerpt import cut_end
 from assay.memories.helpers.scores import limit
 
 T = TypeVar("T")

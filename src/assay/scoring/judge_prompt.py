@@ -22,8 +22,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from assay.core import prompts
 from assay.core.errors import ModelError
-from assay.core.excerpt import cut_end
 from assay.core.types import Response
+from assay.files.excerpt import cut_end
 from assay.scoring.json_text import read_reply
 from assay.scoring.prompt_budget import CHARACTERS, nearest
 from assay.scoring.questions import JudgeQuestion

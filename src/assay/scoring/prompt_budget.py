@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from assay.core.excerpt import CUT, cut_end
+from assay.files.excerpt import CUT, cut_end
 
 # Most items in one request. Small models lose count in longer lists.
 ITEMS = 40

@@ -18,9 +18,9 @@ from typing import Annotated
 import msgspec
 
 from assay import scoring
-from assay.core.files import own_temporary
 from assay.core.hashing import fingerprint as fingerprint_of
 from assay.core.judges import ANSWER, Agreement, Calibration
+from assay.files.write import own_temporary
 
 SHIPPED = Path(scoring.__file__).with_name("calibrations")
 CONSTRUCTED = "constructed-"

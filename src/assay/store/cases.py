@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import msgspec
 
 from assay.core.errors import DamagedRun, Problem, UsageError
-from assay.core.plain_files import is_plain, open_plain_file, plain_problem, plain_size, read_plain
 from assay.core.suite import CaseView, Suite
 from assay.core.types import JUDGE, Call, End, Failure, Record, Score
+from assay.files.plain_files import is_plain, open_plain_file, plain_problem, plain_size, read_plain
 from assay.journal.calls import CallReader
 from assay.journal.folder import ROWS, Summary, read_info, read_summary
 from assay.journal.index import OK, RunIndex

@@ -16,10 +16,10 @@ from typing import cast
 import msgspec
 
 from assay.core.errors import DamagedRun, Problem
-from assay.core.files import path_from_here
 from assay.core.hashing import file_sha256
-from assay.core.plain_files import PUBLISHED, is_plain
 from assay.core.types import ASK, Status
+from assay.files.plain_files import PUBLISHED, is_plain
+from assay.files.write import path_from_here
 from assay.journal import sidecar
 from assay.journal.folder import (
     ROWS,

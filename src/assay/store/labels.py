@@ -24,11 +24,11 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.errors import DamagedRun, InputError, Problem, UsageError
-from assay.core.files import sync_data
 from assay.core.judges import ANSWER, RUBRIC, Agreement
-from assay.core.plain_files import open_plain, read_plain
 from assay.core.registry import unknown
 from assay.core.suite import CaseView, GradedAnswer, graded_answers
+from assay.files.plain_files import open_plain, read_plain
+from assay.files.write import sync_data
 from assay.journal.folder import read_info, usable_summary
 from assay.scoring.agreement import JudgedRow, agreement
 from assay.store.cases import RunCases

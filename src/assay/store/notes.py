@@ -20,8 +20,8 @@ import msgspec
 from msgspec import Struct, field
 
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.files import write_json
-from assay.core.plain_files import read_plain
+from assay.files.plain_files import read_plain
+from assay.files.write import write_json
 
 FILE = "notes.json"
 # A tag is typed in commands and stands in narrow columns.

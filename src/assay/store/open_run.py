@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from assay.core.errors import UsageError
-from assay.core.plain_files import plain_size
 from assay.core.types import End, Score
+from assay.files.plain_files import plain_size
 from assay.journal import sidecar
 from assay.journal.columns import SCORED, ColumnsHead, RunColumns
 from assay.journal.earlier import EARLIER, earlier_scorings

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from assay.core.errors import DamagedRun, InputError, UsageError
-from assay.core.folders import walk_folders
 from assay.core.hashing import file_sha256
-from assay.core.plain_files import open_plain, read_plain
+from assay.files.plain_files import open_plain, read_plain
+from assay.files.walk import walk_folders
 from assay.journal.folder import (
     HOME,
     LockOwner,

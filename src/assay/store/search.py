@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.core.errors import UsageError
-from assay.core.plain_files import open_plain_file, plain_size
 from assay.core.registry import unknown
+from assay.files.plain_files import open_plain_file, plain_size
 from assay.journal.index import CALLS, RECORDS, SCORES
 from assay.journal.lines import is_intact, read_header, seed
 

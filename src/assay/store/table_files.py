@@ -17,12 +17,12 @@ from typing import IO, Any, Self
 import msgspec
 from msgspec import Struct, field
 
-from assay.core.csv_cell import csv_cell
 from assay.core.exported import CasePart, ExportedRun, Exporter, case_parts, interim_loss
 from assay.core.no_answer import is_measured
-from assay.core.redact import Redactor, secrets_from_environment
 from assay.core.suite import CaseView
 from assay.core.types import Score
+from assay.files.csv_cell import csv_cell
+from assay.files.redact import Redactor, secrets_from_environment
 
 _encode = msgspec.json.Encoder().encode
 _MAX_ROW_BYTES = 1 << 30

@@ -29,7 +29,7 @@ from threading import Thread
 
 from assay.core.child_process import python_command
 from assay.core.errors import DamagedRun, UsageError
-from assay.core.plain_files import open_plain_file
+from assay.files.plain_files import open_plain_file
 from assay.own_command import continue_command
 from assay.store.runs import is_locked, is_run_folder, last_owner, run_folders
 

@@ -11,8 +11,8 @@ import pytest
 
 from assay.core.hop_records import result_file_name
 from assay.core.protocols import View
-from assay.core.redact import Redactor
 from assay.core.types import Case, End
+from assay.files.redact import Redactor
 from assay.store.hop.audit import Audit
 from assay.suites.hop.files import PartialFile, ResultFile
 from assay.suites.hop.rows import HopRow

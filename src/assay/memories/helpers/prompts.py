@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 from assay.core import prompts
 from assay.core.errors import CaseFailed
-from assay.core.excerpt import cut_end
 from assay.core.memory import MemoryContext
 from assay.core.types import Failure
+from assay.files.excerpt import cut_end
 
 # Part of the file names and of a run's identity.
 VERSION = "v1"

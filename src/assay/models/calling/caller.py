@@ -26,9 +26,9 @@ from assay.core.dollars import dollars
 from assay.core.errors import AssayError, DiskFull, ModelError, ModelRefused, StopRun
 from assay.core.events import Called, Noted, Notify, Retrying
 from assay.core.protocols import Upstream
-from assay.core.redact import Redactor
 from assay.core.stage_usage import BUILD, RETRIEVE
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
+from assay.files.redact import Redactor
 from assay.models.calling.foreign_sdk import is_sdk_request
 from assay.models.calling.numbered_asker import NumberedAsker
 from assay.models.calling.permits import NO_LANES, Permits

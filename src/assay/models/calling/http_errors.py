@@ -19,8 +19,8 @@ import msgspec
 
 from assay.core.envfile import COMMON_KEY
 from assay.core.errors import ModelError
-from assay.core.excerpt import cut_end
 from assay.core.types import Failure, Response
+from assay.files.excerpt import cut_end
 from assay.models.calling.http_wire import HttpResponse
 
 # One decoder for all replies: msgspec.json.decode would create one for each.

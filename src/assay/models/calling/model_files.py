@@ -19,8 +19,8 @@ from pathlib import Path
 import msgspec
 
 from assay.core.events import notice
-from assay.core.files import write_whole
 from assay.core.hashing import file_sha256
+from assay.files.write import write_whole
 from assay.models.llama.gguf import part_files
 from assay.models.llama.weights import cache_folder
 

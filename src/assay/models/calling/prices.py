@@ -22,11 +22,11 @@ from msgspec.structs import replace
 
 from assay.core.errors import InputError, Problem
 from assay.core.hashing import file_sha256
-from assay.core.json_schema import JsonSchema, derive
-from assay.core.schema import convert, refuse
 from assay.core.suite import Overview, PlannedCalls
 from assay.core.types import Response
-from assay.core.yamlfile import load_yaml
+from assay.files.json_schema import JsonSchema, derive
+from assay.files.schema import convert, refuse
+from assay.files.yaml_files import load_yaml
 
 OWN_TABLE = Path(__file__).parents[1] / "prices.yaml"
 VARIABLE = "ASSAY_PRICES"

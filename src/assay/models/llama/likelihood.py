@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from assay.core.errors import ModelError
-from assay.core.excerpt import cut_end
 from assay.core.types import Failure, Usage
+from assay.files.excerpt import cut_end
 from assay.models.likelihood import spans
 from assay.models.likelihood.spans import Ids, Likelihood, MeasuredSpan, TokenSpan
 from assay.models.llama.server import AddChunk, Generation, StopFlag, native_code

@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from assay.core.errors import cannot_write
-from assay.core.excerpt import cut_end
+from assay.files.excerpt import cut_end
 from assay.models.llama.weights import cache_folder
 from assay.models.servers import supervisor
 

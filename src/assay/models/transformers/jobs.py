@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from assay.core.excerpt import cut_end
+from assay.files.excerpt import cut_end
 from assay.models.likelihood.spans import Ids, TokenSpan
 from assay.models.transformers.protocol import (
     GenerateText,

@@ -302,7 +302,7 @@ def _script_error(text: str, source: str, printed: str) -> JavaScriptError:
 
 
 def _one_line(text: str) -> str:
-    """Return the text on one line. A long one is cut, with the mark of `core/excerpt.py`."""
+    """Return the text on one line. A long one is cut, with the mark of `files/excerpt.py`."""
     line = " ".join(text.split())
     return line if len(line) <= 500 else f"{line[:500]}…"
 

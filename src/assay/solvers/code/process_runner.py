@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from assay.core.code_files import note_read, note_written
-from assay.core.excerpt import cut_end
+from assay.files.excerpt import cut_end
 from assay.solvers.code import worker
 from assay.solvers.code.runner import KINDS, Code, CodeError, Kind, Language, decode_result
 

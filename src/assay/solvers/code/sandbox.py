@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from assay.core.errors import MissingExtra
-from assay.core.excerpt import cut_end, cut_start
+from assay.files.excerpt import cut_end, cut_start
 from assay.solvers.code.runner import Code, CodeError, decode_result
 from assay.solvers.code.worker import (
     ENTRIES,

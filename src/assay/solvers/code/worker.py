@@ -30,7 +30,7 @@ from typing import Any, BinaryIO, NamedTuple
 ENTRIES = ("aggregate", "transform", "process_data", "main", "execute")
 # Characters of printed text in the message of code that raised.
 MAX_PRINTED = 2_000
-# The mark of `core/excerpt.py`, by which parts of secrets are recognised.
+# The mark of `files/excerpt.py`, by which parts of secrets are recognised.
 _CUT = "…"
 # Bytes of JSON. assay holds the result in memory and writes it to the journal.
 MAX_RESULT = 100_000_000

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.core.excerpt import cut_end
 from assay.core.hop_result import HopStatus
+from assay.files.excerpt import cut_end
 
 Schema = dict[str, Any]
 Tools = Mapping[str, Callable[..., Any]] | Iterable[Callable[..., Any]]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.core import prompts
-from assay.core.excerpt import cut_end
+from assay.files.excerpt import cut_end
 from assay.solvers.json_reply import NoJsonError, find_json
 
 VERSION = "v1"

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from assay.core.errors import ModelError
-from assay.core.excerpt import cut_end
 from assay.core.hop_result import FAIL, LACK_OF_INFO, OK, UNCERTAIN
+from assay.files.excerpt import cut_end
 from assay.solvers.hop.messages import (
     RejectedAnswer,
     TaskText,

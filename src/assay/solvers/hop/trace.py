@@ -36,10 +36,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from assay.core.excerpt import cut_end
-from assay.core.files import FILE_MODE
 from assay.core.hop_result import FAIL, OK
-from assay.core.redact import Redactor, secrets_from_environment
+from assay.files.excerpt import cut_end
+from assay.files.redact import Redactor, secrets_from_environment
+from assay.files.write import FILE_MODE
 
 _MAX_TEXT = 500  # characters of a metadata value that JSON cannot represent
 _open_step: ContextVar[OpenStep | None] = ContextVar("assay_hop_step", default=None)

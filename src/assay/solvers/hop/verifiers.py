@@ -22,9 +22,9 @@ import msgspec
 
 from assay.core import user_code
 from assay.core.errors import ModelError
-from assay.core.excerpt import cut_end
 from assay.core.hop_result import FAIL, OK, UNCERTAIN, known_status
 from assay.core.user_code_errors import UserCodeError
+from assay.files.excerpt import cut_end
 from assay.solvers.hop.formats import VERDICT_SCHEMA, Tool, choice_problem, vote_schema
 from assay.solvers.hop.messages import (
     Messages,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from assay.core.excerpt import cut_end
+from assay.files.excerpt import cut_end
 
 # JSON that people read is not deeper, and the check must not exhaust the stack.
 _MAX_DEPTH = 20

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from assay.core import user_code
 from assay.core.errors import CaseFailed, ModelError, UsageError
-from assay.core.excerpt import cut_end
 from assay.core.memory import Memory, MemoryContext, load_embedder
 from assay.core.params import merge_body
 from assay.core.protocols import Asker, Context
@@ -26,6 +25,7 @@ from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request
 from assay.core.user_code_errors import UserCodeError
 from assay.core.user_loop import LoopTurn, run_here, run_there
+from assay.files.excerpt import cut_end
 from assay.solvers.memory.roles import BUILD_ROLE, EMBEDDER_ROLE, is_endpoint
 from assay.solvers.memory.settings import MemorySetting
 from assay.solvers.memory.timed_memory import TimedMemory

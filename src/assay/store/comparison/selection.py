@@ -13,9 +13,9 @@ from msgspec import Struct, field
 from assay.core.errors import DamagedRun, UsageError
 from assay.core.imported import is_imported_scorer
 from assay.core.judges import JudgeInfo
-from assay.core.plain_files import open_plain_file
 from assay.core.registry import short
 from assay.core.types import JUDGE
+from assay.files.plain_files import open_plain_file
 from assay.store.comparison.columns import ComparedRun, NameNumbers, SubjectColumns, scorer_name
 from assay.store.judges import with_calibration
 from assay.store.runs import RunState, finished_run, split_subject

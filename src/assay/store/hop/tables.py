@@ -19,7 +19,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay.core.errors import UsageError
 from assay.core.hop_records import is_observer_line
-from assay.core.jsonl import body
+from assay.files.jsonl import body
 from assay.store.hop.audit import NO_MESSAGE, Audit, read_audit, read_json
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.core.json_schema import TEXTS, FileSchema, JsonSchema, complete, described, with_value
+from assay.files.json_schema import TEXTS, FileSchema, JsonSchema, complete, described, with_value
 from assay.suites.calibration.labelled_question import LABEL, LABELS, QUESTION_FIELDS, UPDATES
 from assay.suites.calibration.labels import FIELD_NAMES, VOTE_WORDS
 

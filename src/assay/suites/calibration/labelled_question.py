@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from assay.core.excerpt import cut_end
+from assay.files.excerpt import cut_end
 from assay.scoring.agreement import Label
 from assay.scoring.questions import (
     IRRELEVANT,

@@ -17,14 +17,14 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from assay.core import jsonl
-from assay.core.bounds import MAX_DOCUMENT_BYTES, read_file
-from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.core.errors import InputError, Problem, unreadable
 from assay.core.hashing import fingerprint
 from assay.core.judges import ANSWER, RUBRIC
-from assay.core.records import first_record
 from assay.core.registry import unknown
+from assay.files import jsonl
+from assay.files.bounds import MAX_DOCUMENT_BYTES, read_file
+from assay.files.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
+from assay.files.records import first_record
 from assay.scoring.agreement import Label
 from assay.scoring.questions import AnswerQuestion, JudgeQuestion
 from assay.suites.calibration.labelled_question import (

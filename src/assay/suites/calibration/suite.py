@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.file_check import CheckOptions, FileCheck, contents
 from assay.core.hashing import file_sha256, fingerprint
-from assay.core.json_schema import FileSchema
 from assay.core.judges import ANSWER, BUILT_IN, LIMITED, NOT_JUDGED, RUBRIC, Calibration, JudgeInfo
 from assay.core.protocols import Context, Scorer, Solver, View
 from assay.core.registry import unknown
@@ -36,6 +35,7 @@ from assay.core.suite import (
     score_sections,
 )
 from assay.core.types import Score
+from assay.files.json_schema import FileSchema
 from assay.scoring.agreement import agreement, among_votes, by_category
 from assay.scoring.judge_setup import setup_of
 from assay.scoring.judges.rubric import RubricJudge

@@ -16,10 +16,10 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from assay.core.excerpt import cut_end
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.report import Entry, Metric, Report, Slice
 from assay.core.types import ASK, Call, Failure, Record, Request, Response, Score, ScoreStatus, Usage
+from assay.files.excerpt import cut_end
 from assay.suites.evaluate.imported_rows import CaseValues, ImportedRows, RowCase
 from assay.suites.evaluate.inspect_log import (
     InspectLog,

@@ -21,10 +21,10 @@ import msgspec
 
 from assay.core.errors import InputError, Problem, UsageError, similar_file, unreadable
 from assay.core.hashing import RepeatFinder, Twins, row_key
-from assay.core.parquet import read_parquet
-from assay.core.records import read_records
 from assay.core.registry import unknown
 from assay.core.suite import Row
+from assay.files.parquet import read_parquet
+from assay.files.records import read_records
 
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode

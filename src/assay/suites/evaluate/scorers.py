@@ -32,7 +32,6 @@ from msgspec import Struct, field
 
 from assay.core import registry, user_code
 from assay.core.errors import UsageError
-from assay.core.excerpt import cut_end
 from assay.core.function_identity import FunctionIdentity, identify
 from assay.core.function_source import definition_of
 from assay.core.hashing import fingerprint
@@ -41,6 +40,7 @@ from assay.core.patterns import PatternStopped, apart
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Record, Score, ScoreStatus
 from assay.core.user_code_errors import UserCodeError
+from assay.files.excerpt import cut_end
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.metrics import Measure
 from assay.scoring.panel import OFFLINE, ROLE, Panel, answer_data, answer_value, judge_answer

@@ -16,15 +16,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core import files
 from assay.core.code_files import watch_opens
 from assay.core.connect import Role
 from assay.core.errors import UsageError, cannot_write
-from assay.core.excerpt import cut_end
 from assay.core.function_identity import FunctionIdentity, identify
 from assay.core.function_source import describe_callable
 from assay.core.hashing import fingerprint
-from assay.core.plain_files import is_plain, read_plain
 from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit
 from assay.core.suite import (
@@ -45,6 +42,9 @@ from assay.core.suite import (
     score_sections,
 )
 from assay.core.templates import Template, TemplateProblem, names_in
+from assay.files.excerpt import cut_end
+from assay.files.plain_files import is_plain, read_plain
+from assay.files.write import write_whole
 from assay.scoring.panel import ROLE, Panel, judge_name
 from assay.suites.evaluate.arguments import subject_arguments
 from assay.suites.evaluate.options import EvaluateOptions
@@ -414,7 +414,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         path, content = run.folder / ROWS_FILE, self._rows.as_jsonl()
         try:
             if not is_plain(path) or read_plain(path) != content:
-                files.write_whole(path, content)
+                write_whole(path, content)
         except OSError as error:
             raise cannot_write(path, error) from error
 

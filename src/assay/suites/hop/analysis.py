@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.core.excerpt import cut_end
 from assay.core.report import (
     AnswerCount,
     Entry,
@@ -31,6 +30,7 @@ from assay.core.report import (
     Table,
 )
 from assay.core.types import End, Record, Usage
+from assay.files.excerpt import cut_end
 from assay.scoring.metric_builders import proportion_metric
 from assay.scoring.statistics import percentiles
 from assay.suites.hop.contract import OutputField

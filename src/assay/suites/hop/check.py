@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.core import jsonl
-from assay.core.bounds import read_file
 from assay.core.errors import InputError, Problem, unreadable
 from assay.core.file_check import MAX_CODE_BYTES, FileCheck, contents, python_problem
 from assay.core.hop_records import is_meta, is_observer_line, is_pair, normalize_input
-from assay.core.yamlfile import YAML_SUFFIXES, load_yaml
+from assay.files import jsonl
+from assay.files.bounds import read_file
+from assay.files.yaml_files import YAML_SUFFIXES, load_yaml
 from assay.suites.hop.contract import (
     MARKDOWN,
     YAML_NAMES,

@@ -19,12 +19,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from assay.core.bounds import refuse_special_file
 from assay.core.errors import InputError, Problem, similar_names
 from assay.core.json_compare import same
 from assay.core.registry import unknown
-from assay.core.schema import KeyPath, convert, refuse
-from assay.core.yamlfile import YamlFile, load_yaml
+from assay.files.bounds import refuse_special_file
+from assay.files.schema import KeyPath, convert, refuse
+from assay.files.yaml_files import YamlFile, load_yaml
 from assay.suites.hop.field_types import TYPE_ALIASES, TYPES, fits
 from assay.suites.hop.metainfo import markdown_contract
 

@@ -20,11 +20,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core import jsonl
 from assay.core.errors import UsageError
 from assay.core.hop_records import VIEW_SUFFIX, expectations, function_fields, is_meta, is_observer_line
 from assay.core.registry import unknown
 from assay.core.report import Report, Table
+from assay.files import jsonl
 from assay.scoring.statistics import percentiles
 from assay.store.hop import FieldStats
 from assay.store.hop.audit import Audit, read_audit, read_json

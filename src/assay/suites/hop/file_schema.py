@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.core.json_schema import (
+from assay.files.json_schema import (
     TEXT,
     TEXT_OR_NULL,
     FileSchema,

@@ -17,12 +17,12 @@ from typing import IO, Any, cast
 import msgspec
 from msgspec import Struct
 
-from assay.core.files import FILE_MODE
 from assay.core.hop_records import PARTIAL_SUFFIX, view_record
 from assay.core.protocols import View
-from assay.core.redact import Redactor
 from assay.core.suite import CaseResult
-from assay.core.yamlfile import YamlFile
+from assay.files.redact import Redactor
+from assay.files.write import FILE_MODE
+from assay.files.yaml_files import YamlFile
 from assay.store.hop import BaseDataStore
 from assay.store.hop.audit import Audit
 from assay.store.hop.data_store import Aggregation, FieldAggregation, ViewConfig

@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from assay.core import jsonl
 from assay.core.errors import InputError, unreadable
 from assay.core.hop_records import expectations, is_meta, is_observer_line, unwrap
 from assay.core.hop_result import OK
+from assay.files import jsonl
 from assay.store.hop.audit import Audit, read_audit, read_json
 from assay.suites.hop.contract import Contract
 from assay.suites.hop.scorer import RowVerdict, check_row

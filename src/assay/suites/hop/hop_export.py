@@ -17,11 +17,11 @@ import msgspec
 
 from assay.core.errors import InputError, Problem
 from assay.core.exported import ExportedRun, Exporter
-from assay.core.foreign_json import decode_json, json_lines
 from assay.core.hashing import file_sha256
 from assay.core.hop_records import RESULT_KEYS, is_meta, result_file_name
 from assay.core.hop_result import FAIL, OK
 from assay.core.suite import CaseView
+from assay.files.foreign_json import decode_json, json_lines
 from assay.store.hop.audit import read_json
 from assay.suites.hop.analysis import RowResult, case_result
 from assay.suites.hop.contract import MARKDOWN, YAML_NAMES, Contract, contract_file, read_contract

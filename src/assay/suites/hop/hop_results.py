@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from assay.core.errors import InputError, Problem
-from assay.core.foreign_json import MAX_DEPTH, ForeignLine, decode_json, json_lines
 from assay.core.hop_records import file_status, is_meta, is_observer_line, is_pair
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.report import Report
-from assay.core.result_lines import ResultLines
 from assay.core.types import Failure, Record
+from assay.files.foreign_json import MAX_DEPTH, ForeignLine, decode_json, json_lines
+from assay.files.result_lines import ResultLines
 from assay.store.hop.audit import Audit, read_audit, read_json
 from assay.suites.hop.analysis import NO_PROFILE, Analysis, RowResult
 from assay.suites.hop.contract import Contract, read_contract

@@ -24,12 +24,12 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.core.bounds import read_file
-from assay.core.encoding import not_utf8
 from assay.core.errors import InputError, Problem, similar_names
-from assay.core.excerpt import cut_end
-from assay.core.schema import refuse
-from assay.core.yamlfile import YamlFile, parse_yaml
+from assay.files.bounds import read_file
+from assay.files.encoding import not_utf8
+from assay.files.excerpt import cut_end
+from assay.files.schema import refuse
+from assay.files.yaml_files import YamlFile, parse_yaml
 from assay.suites.hop.field_entry import FieldName, field_entry, field_name
 from assay.suites.hop.field_items import add_detail, read_item
 from assay.suites.hop.field_types import is_clear_type, parse_type, plain_text

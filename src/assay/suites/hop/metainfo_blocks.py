@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.core.errors import InputError, Problem, similar_names
-from assay.core.yamlfile import YamlFile, parse_yaml
+from assay.files.yaml_files import YamlFile, parse_yaml
 from assay.suites.hop.field_items import read_item
 from assay.suites.hop.field_types import TYPES, is_clear_type, parse_type, plain_text
 from assay.suites.hop.markdown import Fence, MarkdownSection, items_of, tables_of

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple, TypeGuard
 import msgspec
 from msgspec import Struct
 
-from assay.core import jsonl
 from assay.core.errors import InputError, Problem, similar_names, unreadable
-from assay.core.excerpt import cut_end
 from assay.core.hashing import row_key
 from assay.core.hop_records import is_meta, is_observer_line, is_pair, is_result_key, split_record, unwrap
-from assay.core.schema import refuse
 from assay.core.suite import Row
+from assay.files import jsonl
+from assay.files.excerpt import cut_end
+from assay.files.schema import refuse
 from assay.suites.hop.contract import Contract, OutputField, parse_bool
 from assay.suites.hop.field_types import fits
 
@@ -62,7 +62,7 @@ _HALF_CHARACTER = (
     "a text has half of a surrogate pair ({}), which is no character; write the whole character, or remove it"
 )
 _HALF = re.compile(r"[\ud800-\udfff]")
-# Messages of core/jsonl.py for a line that is not JSON, for one that ends early, and for a list.
+# Messages of files/jsonl.py for a line that is not JSON, for one that ends early, and for a list.
 _NOT_JSON = "not JSON: "
 _CUT = f"{_NOT_JSON}Input data was truncated"
 _LIST = "expected an object, found a list"

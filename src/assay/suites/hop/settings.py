@@ -26,8 +26,8 @@ from assay.core.envfile import COMMON_KEY, NAME, OWN_KEY, normalised
 from assay.core.errors import InputError, Problem, UsageError, similar_file
 from assay.core.file_check import model_file_problem
 from assay.core.registry import unknown
-from assay.core.schema import KeyPath, convert, refuse
-from assay.core.yamlfile import load_yaml
+from assay.files.schema import KeyPath, convert, refuse
+from assay.files.yaml_files import load_yaml
 
 DEFAULT = "default"
 NAMES = ("settings.yaml", "settings.yml")

@@ -27,10 +27,8 @@ from assay.core.hashing import fingerprint
 from assay.core.hop_records import RESULT_KEYS, result_file_name
 from assay.core.hop_result import OK
 from assay.core.imported import ImportedRun
-from assay.core.json_schema import FileSchema
 from assay.core.params import merge
 from assay.core.protocols import Scorer
-from assay.core.redact import Redactor, secrets_of
 from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit, split_names
 from assay.core.suite import (
@@ -54,6 +52,8 @@ from assay.core.suite import (
 )
 from assay.core.types import Record
 from assay.core.user_modules import USER_MODULE
+from assay.files.json_schema import FileSchema
+from assay.files.redact import Redactor, secrets_of
 from assay.scoring.expectations import MISSING, Check
 from assay.solvers.hop import messages
 from assay.solvers.hop.session import ModelSide

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from assay.core.foreign_json import convert_json, read_json, without_nan
 from assay.core.report import Entry, Metric
+from assay.files.foreign_json import convert_json, read_json, without_nan
 from assay.suites.memory_eval.output_files import AGGREGATE
 from assay.suites.memory_eval.scorers import (
     ANSWER,

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from assay.core.files import FILE_MODE, sync_data
+from assay.files.write import FILE_MODE, sync_data
 from assay.suites.memory_eval.recorded import (
     PIPELINE_FILES,
     PipelineFiles,

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from assay.core.exported import ExportedRun, Exporter
-from assay.core.files import write_json
 from assay.core.report import Entry
+from assay.files.write import write_json
 from assay.store.runs import changed_file_message
 from assay.suites.memory_eval.aggregate_file import fill_aggregate
 from assay.suites.memory_eval.eval_columns import Aggregate

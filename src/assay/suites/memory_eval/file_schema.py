@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.core.json_schema import FileSchema, JsonSchema, derive, with_value
+from assay.files.json_schema import FileSchema, JsonSchema, derive, with_value
 from assay.suites.memory_eval.halumem import HaluMemUser
 from assay.suites.memory_eval.sample_schema import (
     CHECKPOINTS,

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from assay.core.errors import Problem
-from assay.core.records import FileRecord
-from assay.core.schema import Filled, KeyPath, Name, Scalar, convert
+from assay.files.records import FileRecord
+from assay.files.schema import Filled, KeyPath, Name, Scalar, convert
 from assay.suites.memory_eval.sample import (
     Checkpoint,
     Sample,

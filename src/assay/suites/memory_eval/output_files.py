@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from assay.core.files import write_json
+from assay.files.write import write_json
 from assay.suites.memory_eval.eval_columns import Aggregate, SampleEvals
 from assay.suites.memory_eval.recorded import QUESTIONS, SESSIONS
 from assay.suites.memory_eval.row_source import SampleLines

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from assay.core.errors import InputError, Problem
-from assay.core.foreign_json import MAX_LINE_BYTES, convert_json, decode_json, json_lines, without_nan
+from assay.files.foreign_json import MAX_LINE_BYTES, convert_json, decode_json, json_lines, without_nan
 from assay.suites.memory_eval.rows import QaRow, SessionRow
 
 Share = Annotated[float, Meta(ge=0, le=1)]

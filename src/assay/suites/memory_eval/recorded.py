@@ -19,15 +19,15 @@ import msgspec
 from msgspec import UNSET, Struct, field
 
 from assay.core.errors import DamagedRun, InputError, Problem, UsageError, unreadable
-from assay.core.files import write_json
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.memory import find_memory
-from assay.core.plain_files import PUBLISHED, read_plain
 from assay.core.protocols import Context, Solver
 from assay.core.registry import names, short
 from assay.core.spec import RunSpec
 from assay.core.suite import CaseContent, PlannedCalls, Row
 from assay.core.types import End, Record
+from assay.files.plain_files import PUBLISHED, read_plain
+from assay.files.write import write_json
 from assay.scoring.questions import trivial_verdict
 from assay.store.runs import file_digests, run_folders, state_of
 from assay.suites.memory_eval.options import MemoryEvalOptions

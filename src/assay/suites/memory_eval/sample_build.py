@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import Problem
-from assay.core.schema import KeyPath, convert
+from assay.files.schema import KeyPath, convert
 from assay.suites.memory_eval.sample import (
     Checkpoint,
     MemoryPoint,

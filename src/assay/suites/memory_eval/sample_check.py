@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from assay.core.errors import Problem
-from assay.core.schema import KeyPath
+from assay.files.schema import KeyPath
 from assay.suites.memory_eval.sample import Checkpoint, Sample
 from assay.suites.memory_eval.sample_build import add_duplicates
 from assay.suites.memory_eval.sample_places import PlacedValue, SamplePlace

@@ -7,9 +7,9 @@ A `.json` file has one sample or a list of samples; a `.jsonl` file has one samp
 files: samples with their sessions, and for each sample a row with its points and a row with its checkpoints. A record
 with HaluMem's keys is read by `halumem.py`.
 
-`sample_schema.py` defines the format, and `core/schema.py` reports every value that does not fit it. Rules across keys,
-such as duplicate ids and unknown sessions, are in `sample_build.py`. `sample_check.py` has further rules for `assay
-check`; a run does not apply them.
+`sample_schema.py` defines the format, and `files/schema.py` reports every value that does not fit it. Rules across
+keys, such as duplicate ids and unknown sessions, are in `sample_build.py`. `sample_check.py` has further rules for
+`assay check`; a run does not apply them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 from assay.core.errors import InputError, Problem
 from assay.core.file_check import FileCheck, contents
-from assay.core.records import FileRecord, read_records
-from assay.core.schema import refuse, shorten
+from assay.files.records import FileRecord, read_records
+from assay.files.schema import refuse, shorten
 from assay.suites.memory_eval.halumem import build_halumem, inspect_halumem, is_halumem
 from assay.suites.memory_eval.sample import Sample
 from assay.suites.memory_eval.sample_build import build_sample

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.core.errors import Problem
-from assay.core.records import FileRecord, read_records
-from assay.core.schema import KeyPath, json_path
+from assay.files.records import FileRecord, read_records
+from assay.files.schema import KeyPath, json_path
 from assay.suites.memory_eval.sample_schema import CHECKPOINTS, MAIN, POINTS
 
 _ID_KEYS = ("sample_id", "uuid")

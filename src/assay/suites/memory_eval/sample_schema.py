@@ -1,4 +1,4 @@
-"""The schema of sample files: structs that `core/schema.py` checks values against, and what both layouts share."""
+"""The schema of sample files: structs that `files/schema.py` checks values against, and what both layouts share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, field
 
-from assay.core.schema import Filled, Name, Scalar
+from assay.files.schema import Filled, Name, Scalar
 from assay.suites.memory_eval.sample import MemoryPoint
 
 MAIN, POINTS, CHECKPOINTS = "domain_a_v2.json", "stage4_memory_points.jsonl", "stage4b_qa_checkpoints.jsonl"

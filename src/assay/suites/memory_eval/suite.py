@@ -23,7 +23,6 @@ from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
 from assay.core.file_check import CheckOptions, FileCheck
 from assay.core.imported import ImportedRun
-from assay.core.json_schema import FileSchema
 from assay.core.judges import ANSWER as ANSWER_KIND, JudgeInfo
 from assay.core.protocols import Scorer, View
 from assay.core.report import Report
@@ -48,6 +47,7 @@ from assay.core.suite import (
 )
 from assay.core.types import Record
 from assay.core.user_loop import compute
+from assay.files.json_schema import FileSchema
 from assay.scoring.judge_setup import setup_of
 from assay.scoring.memory_costs import memory_costs, memory_tables
 from assay.scoring.panel import OFFLINE, Panel, judge_name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.core.json_schema import TEXT_OR_NULL, FileSchema, JsonSchema, derive
+from assay.files.json_schema import TEXT_OR_NULL, FileSchema, JsonSchema, derive
 from assay.suites.memory_test.loaders.locomo import LocomoMessage, LocomoSample
 from assay.suites.memory_test.loaders.longmemeval import LongMemEvalEntry
 from assay.suites.memory_test.loaders.plain import PlainConversation

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from assay.core.exported import ExportedRun, Exporter
-from assay.core.files import write_json
 from assay.core.report import Entry, Metric, Point
 from assay.core.suite import CaseView
 from assay.core.types import Failure
+from assay.files.write import write_json
 from assay.scoring.stage_table import NAME as STAGES_TABLE, stage_numbers_of
 from assay.solvers.memory.conversation import AnswerRecord, read_answers
 from assay.store.category_curves import BY_AGE, OF_TESTS

@@ -21,8 +21,8 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta, Struct, field
 
 from assay.core.errors import InputError, Problem
-from assay.core.foreign_json import convert_json, read_object, without_nan
-from assay.core.schema import Scalar
+from assay.files.foreign_json import convert_json, read_object, without_nan
+from assay.files.schema import Scalar
 from assay.solvers.memory.conversation import AnswerRecord
 from assay.suites.memory_test.conversation import RESERVED, ConversationQuestion
 from assay.suites.memory_test.loaders import text_list

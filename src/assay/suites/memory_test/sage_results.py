@@ -17,12 +17,12 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.foreign_json import without_nan
 from assay.core.hashing import file_sha256, row_key
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.registry import unknown
 from assay.core.report import Report
 from assay.core.types import Case, Failure, Record, Score
+from assay.files.foreign_json import without_nan
 from assay.solvers.memory.conversation import ANSWER, AnswerRecord, ConversationTest
 from assay.suites.memory_test.conversation import Conversation, MessagePlace
 from assay.suites.memory_test.loaders import dataset_names, find_loader, recognise_dataset

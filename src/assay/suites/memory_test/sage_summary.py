@@ -14,9 +14,9 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from assay.core.foreign_json import convert_json, read_json
 from assay.core.judges import JudgeInfo
 from assay.core.report import Entry, Interval, Metric, Point, Slice
+from assay.files.foreign_json import convert_json, read_json
 from assay.scoring.stage_table import StageNumbers, stage_tables
 from assay.suites.memory_test.scorers import METRICS, metric_label, ordered_metrics
 from assay.suites.memory_test.sink import SUMMARY

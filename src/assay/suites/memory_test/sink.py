@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.core.files import write_json
+from assay.files.write import write_json
 from assay.suites.memory_test.conversation import RESERVED, ConversationQuestion
 
 SUMMARY = "summary.json"

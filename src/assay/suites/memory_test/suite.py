@@ -19,10 +19,8 @@ from assay.core.error_counts import ErrorCounts
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.exported import Exporter
 from assay.core.file_check import CheckOptions, FileCheck
-from assay.core.files import write_json, write_whole
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.imported import ImportedRun
-from assay.core.json_schema import FileSchema
 from assay.core.judges import JudgeInfo
 from assay.core.memory import BUNDLE
 from assay.core.protocols import Scorer
@@ -45,6 +43,8 @@ from assay.core.suite import (
     Suite,
 )
 from assay.core.types import Case, Record, Score
+from assay.files.json_schema import FileSchema
+from assay.files.write import write_json, write_whole
 from assay.scoring import text_overlap
 from assay.scoring.memory_costs import memory_costs, memory_tables
 from assay.scoring.panel import OFFLINE, panel_from_spec

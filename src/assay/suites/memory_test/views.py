@@ -11,13 +11,13 @@ from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 
-from assay.core.bounds import refuse_special_file
 from assay.core.errors import AssayError
 from assay.core.hashing import file_sha256
 from assay.core.named_code import CodeNotNamed, only_named_code, refuse_unnamed_file
 from assay.core.report import Cell, Table
 from assay.core.suite import CaseView, RunOrigin, Section
 from assay.core.types import Record, Score
+from assay.files.bounds import refuse_special_file
 from assay.solvers.memory.conversation import AnswerRecord, read_answers
 from assay.suites.memory_test.loaders import dataset_names, find_loader
 from assay.suites.memory_test.retrieval import retrieval_metrics

@@ -22,10 +22,10 @@ from assay.core.file_check import (
     model_file_problem,
     nearest,
 )
-from assay.core.files import path_from_here
-from assay.core.records import FileRecord
-from assay.core.schema import ValueSource
-from assay.core.yamlfile import YAML_SUFFIXES
+from assay.files.records import FileRecord
+from assay.files.schema import ValueSource
+from assay.files.write import path_from_here
+from assay.files.yaml_files import YAML_SUFFIXES
 from assay.solvers.code import ProcessRunner, entry_problem
 from assay.solvers.steps.batch import BATCH_ITEMS
 from assay.solvers.steps.pipeline import AGGREGATE, Pipeline

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.core.json_schema import (
+from assay.files.json_schema import (
     ID,
     OBJECT,
     TEXT,

@@ -16,10 +16,10 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.files import MAX_NAME_BYTES, can_exist
 from assay.core.registry import unknown
-from assay.core.schema import KeyPath, convert
-from assay.core.yamlfile import YamlFile, load_yaml
+from assay.files.schema import KeyPath, convert
+from assay.files.write import MAX_NAME_BYTES, can_exist
+from assay.files.yaml_files import YamlFile, load_yaml
 from assay.suites.pipeline.project import Agent, agent_home, find_testset, missing_testset
 
 BASELINE = "baseline"

@@ -16,12 +16,12 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from assay.core.errors import InputError, Problem
-from assay.core.foreign_json import ForeignLine, convert_json, decode_json, json_lines
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
-from assay.core.records import first_record
 from assay.core.report import Metric, Report
-from assay.core.result_lines import ResultLines
 from assay.core.types import Failure, Record, Score, Usage
+from assay.files.foreign_json import ForeignLine, convert_json, decode_json, json_lines
+from assay.files.records import first_record
+from assay.files.result_lines import ResultLines
 from assay.scoring.metric_builders import mean_metric
 from assay.suites.pipeline.evaluation import TestOutput
 from assay.suites.pipeline.pipeline_file import BASELINE

@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.core.errors import Problem, UsageError
 from assay.core.params import check_params
-from assay.core.schema import KeyPath, ValueSource, convert
+from assay.files.schema import KeyPath, ValueSource, convert
 from assay.scoring.expectations import expectation_problems, rule_problems
 from assay.solvers.code import language_problem
 from assay.solvers.steps.pipeline import Pipeline

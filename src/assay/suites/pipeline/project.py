@@ -18,8 +18,8 @@ from typing import Any
 
 from assay.core.errors import InputError, Problem, UsageError, similar_names
 from assay.core.registry import unknown
-from assay.core.schema import KeyPath
-from assay.core.yamlfile import YAML_SUFFIXES, YamlFile, load_yaml
+from assay.files.schema import KeyPath
+from assay.files.yaml_files import YAML_SUFFIXES, YamlFile, load_yaml
 
 AGENT_STEP = "output"
 """The only step of an agent's pipeline. Prompt Lab names the column of its replies so."""

@@ -18,11 +18,11 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from assay.core.errors import InputError, Problem, UsageError, unreadable
-from assay.core.foreign_json import convert_json, read_json
 from assay.core.hashing import fingerprint
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.report import Report
 from assay.core.types import Failure, Record
+from assay.files.foreign_json import convert_json, read_json
 from assay.suites.pipeline.evaluation import TestOutput
 from assay.suites.pipeline.pipeline_file import BASELINE
 from assay.suites.pipeline.pipeline_results import POINTS, TestFields, points_metric, points_score

@@ -14,11 +14,11 @@ from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 
-from assay.core.csv_cell import csv_cell
 from assay.core.errors import UsageError
-from assay.core.excerpt import cut_end
-from assay.core.files import path_from_here
 from assay.core.types import End, Score
+from assay.files.csv_cell import csv_cell
+from assay.files.excerpt import cut_end
+from assay.files.write import path_from_here
 from assay.suites.pipeline.evaluation import RULES, TestOutput
 from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, NOT_EVALUATED, PASSED, SKIPPED
 from assay.suites.pipeline.tally import NO_ANSWER

@@ -18,10 +18,8 @@ from assay.core.exported import Exporter
 from assay.core.file_check import CheckOptions, FileCheck
 from assay.core.hashing import fingerprint
 from assay.core.imported import ImportedRun
-from assay.core.json_schema import FileSchema
 from assay.core.judges import JudgeInfo
 from assay.core.registry import unknown
-from assay.core.schema import refuse
 from assay.core.spec import RunSpec
 from assay.core.suite import (
     MAIN,
@@ -43,6 +41,8 @@ from assay.core.suite import (
     graded_answers,
 )
 from assay.core.types import Case, Record
+from assay.files.json_schema import FileSchema
+from assay.files.schema import refuse
 from assay.scoring.judges.rubric import RubricJudge
 from assay.solvers.code import (
     JavaScriptRunner,

@@ -22,11 +22,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.core.bounds import read_file
 from assay.core.errors import InputError, Problem, UsageError, similar_file, similar_names
-from assay.core.files import can_exist, fitting_name
 from assay.core.registry import unknown
-from assay.core.yamlfile import MAX_YAML_BYTES, YAML_SUFFIXES, FunctionRef
+from assay.files.bounds import read_file
+from assay.files.write import can_exist, fitting_name
+from assay.files.yaml_files import MAX_YAML_BYTES, YAML_SUFFIXES, FunctionRef
 from assay.suites.task.config import KeyOrigin, TaskConfig, TaskFiles, TaskSettings, name_problem, read_task
 
 # An unindented key, the rest of its line, and the lines below that belong to its value: list items, indented

@@ -23,13 +23,13 @@ from msgspec import Struct
 
 from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.excerpt import cut_end
-from assay.core.files import can_exist
 from assay.core.params import secret_problem
 from assay.core.registry import unknown
 from assay.core.user_code_errors import UserCodeError
 from assay.core.user_modules import installed, load_module
-from assay.core.yamlfile import FunctionRef, YamlFile, load_yaml
+from assay.files.excerpt import cut_end
+from assay.files.write import can_exist
+from assay.files.yaml_files import FunctionRef, YamlFile, load_yaml
 from assay.suites.task.dataset.process_docs import datasets_stand_in
 
 GENERATE, CHOICE, LIKELIHOOD, ROLLING = (

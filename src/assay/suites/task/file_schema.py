@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.core import registry
-from assay.core.json_schema import (
+from assay.files.json_schema import (
     TEXT,
     TEXT_OR_NULL,
     TEXTS,

@@ -19,11 +19,11 @@ from msgspec.structs import replace
 
 import assay
 from assay.core.exported import CasePart, ExportedRun, Exporter, case_parts, interim_loss
-from assay.core.files import fitting_name, write_whole
 from assay.core.imported import UNPLACED
 from assay.core.report import Entry, Metric
 from assay.core.suite import CaseView
 from assay.core.types import ASK, Record
+from assay.files.write import fitting_name, write_whole
 from assay.solvers.prompt import PromptInputs
 from assay.suites.task.catalog import sanitise, task_file_part
 from assay.suites.task.filters import NO_FILTER

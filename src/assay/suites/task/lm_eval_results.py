@@ -24,11 +24,11 @@ from msgspec.structs import replace
 
 from assay.core import registry
 from assay.core.errors import InputError, Problem
-from assay.core.foreign_json import MAX_LINE_BYTES, convert_json, decode_json, json_lines, read_json
 from assay.core.hashing import RepeatFinder, Twins
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.report import Entry, Report
 from assay.core.types import ASK, Call, Failure, Record, Request, Response, Score, ScoreStatus
+from assay.files.foreign_json import MAX_LINE_BYTES, convert_json, decode_json, json_lines, read_json
 from assay.scoring import statistics
 from assay.scoring.intervals import statistic_interval, wilson
 from assay.scoring.statistics import BOOTSTRAP_DRAWS

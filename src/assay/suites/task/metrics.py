@@ -19,7 +19,7 @@ from assay.core import registry
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError, similar
 from assay.core.patterns import PatternStopped
 from assay.core.registry import unknown
-from assay.core.yamlfile import FunctionRef
+from assay.files.yaml_files import FunctionRef
 from assay.scoring import statistics
 from assay.scoring.metrics import DEFAULT_METRICS, Measure
 from assay.suites.task.catalog import GroupMetric

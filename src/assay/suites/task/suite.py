@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from assay.core.connect import CHAT, LIKELIHOOD
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.files import fitting_name, write_whole
 from assay.core.hashing import fingerprint
 from assay.core.report import AnswerCount, Curve, Entry, Metric, Point, Report, Table
 from assay.core.spec import RunSpec
@@ -42,6 +41,7 @@ from assay.core.suite import (
     as_text,
 )
 from assay.core.types import Record, Request, Score
+from assay.files.write import fitting_name, write_whole
 from assay.solvers.prompt import PromptSolver
 from assay.suites.task.catalog import (
     MAX_PART_BYTES,
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from assay.core.exported import Exporter
     from assay.core.file_check import CheckOptions, FileCheck
     from assay.core.imported import ImportedRun
-    from assay.core.json_schema import FileSchema
+    from assay.files.json_schema import FileSchema
     from assay.suites.task.judge import TaskJudge
     from assay.suites.task.tally import RepeatMeans, TaskNumbers, TaskTally
 

@@ -16,11 +16,11 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.errors import AssayError
-from assay.core.excerpt import cut_end
 from assay.core.function_source import place_of
 from assay.core.report import Interval, Metric
 from assay.core.types import BAD_CASE, End, Score
 from assay.core.user_code_errors import is_failure, last_line, raised_as
+from assay.files.excerpt import cut_end
 from assay.scoring.intervals import statistic_interval, t_interval, wilson
 from assay.scoring.metric_builders import undeclared_warning
 from assay.scoring.statistics import left_sum, pass_at_k, stderr

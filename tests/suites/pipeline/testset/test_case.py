@@ -8,7 +8,7 @@ import pytest
 
 from assay import TestCase
 from assay.core.errors import InputError, Problem
-from assay.core.schema import json_path
+from assay.files.schema import json_path
 from assay.suites.pipeline.testset.validation import MemoryRecord, check_record
 
 

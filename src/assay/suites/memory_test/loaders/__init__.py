@@ -26,9 +26,9 @@ from msgspec import Struct
 from assay.core import user_code
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.file_check import FileCheck, contents
-from assay.core.records import FileRecord, first_record, read_records
 from assay.core.registry import load_from_file, short, unknown
-from assay.core.schema import refuse, shorten
+from assay.files.records import FileRecord, first_record, read_records
+from assay.files.schema import refuse, shorten
 from assay.suites.memory_test.conversation import NO_EVIDENCE, UNPARSABLE, Conversation
 from assay.suites.memory_test.pipeline_caller import PipelineCaller
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from assay.core.errors import Problem
-from assay.core.records import FileRecord
-from assay.core.schema import Filled, Scalar, convert, mismatch
+from assay.files.records import FileRecord
+from assay.files.schema import Filled, Scalar, convert, mismatch
 from assay.suites.memory_test.conversation import (
     Conversation,
     ConversationQuestion,

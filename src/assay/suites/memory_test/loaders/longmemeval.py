@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.errors import Problem
-from assay.core.records import FileRecord
-from assay.core.schema import Filled, Scalar, convert
+from assay.files.records import FileRecord
+from assay.files.schema import Filled, Scalar, convert
 from assay.suites.memory_test.conversation import (
     Conversation,
     ConversationQuestion,

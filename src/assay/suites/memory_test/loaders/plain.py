@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.errors import Problem
-from assay.core.records import FileRecord
-from assay.core.schema import Filled, KeyPath, Scalar, convert
+from assay.files.records import FileRecord
+from assay.files.schema import Filled, KeyPath, Scalar, convert
 from assay.suites.memory_test.conversation import Conversation, ConversationQuestion, ConversationSession
 from assay.suites.memory_test.loaders import read_conversations, text_list
 

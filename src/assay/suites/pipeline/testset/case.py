@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from assay.core.errors import InvalidTestset, Problem
-from assay.core.schema import json_path
+from assay.files.schema import json_path
 from assay.suites.pipeline.testset.validation import (
     BESIDE,
     FIELDS,

@@ -17,8 +17,8 @@ from typing import Any, TypedDict
 import msgspec
 
 from assay.core.errors import InputError, InvalidTestset, MissingTestset, Problem, UsageError
-from assay.core.records import read_records
-from assay.core.schema import refuse
+from assay.files.records import read_records
+from assay.files.schema import refuse
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.dependencies import Dependencies
 from assay.suites.pipeline.testset.scan import in_file_order, scan_file, with_line_as_id

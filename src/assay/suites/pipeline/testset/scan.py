@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.core.errors import InputError, Problem
-from assay.core.records import REPEATED_KEY, FileRecord, first_record, read_records, repeated_keys
-from assay.core.schema import ValueSource, shorten
+from assay.files.records import REPEATED_KEY, FileRecord, first_record, read_records, repeated_keys
+from assay.files.schema import ValueSource, shorten
 from assay.suites.pipeline.testset.case import TestCase, id_list
 from assay.suites.pipeline.testset.dependencies import Dependencies
 from assay.suites.pipeline.testset.validation import (

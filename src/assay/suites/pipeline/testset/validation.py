@@ -1,6 +1,6 @@
 """Checks one record of a testset. `scan.py` checks ids and dependencies across records.
 
-The structs below define types, bounds and lengths; `core/schema.py` compares a record with them. `check_record`
+The structs below define types, bounds and lengths; `files/schema.py` compares a record with them. `check_record`
 adds rules that types cannot express, warnings and advice.
 """
 
@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, field
 
 from assay.core.errors import Problem, similar
 from assay.core.expressions import Expression, ExpressionProblem
-from assay.core.schema import JSON_WORDING, KeyPath, ValueSource, Wording, convert, json_path, kind_of
+from assay.files.schema import JSON_WORDING, KeyPath, ValueSource, Wording, convert, json_path, kind_of
 
 FIELDS = (
     "id",

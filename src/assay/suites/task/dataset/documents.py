@@ -25,10 +25,10 @@ from typing import Any
 
 import msgspec
 
-from assay.core import jsonl
-from assay.core.bounds import is_too_deep
 from assay.core.errors import InputError, Problem, cannot_write
 from assay.core.hashing import RepeatFinder, Twins, file_sha256, repeated, row_key
+from assay.files import jsonl
+from assay.files.bounds import is_too_deep
 from assay.suites.task.dataset.column_types import ColumnTypes, convert_value
 from assay.suites.task.dataset.formats import (
     FORMATS,
@@ -172,7 +172,7 @@ class Documents:
         return self.facts
 
     def _warn_of_repeated_keys(self, raw: bytes, value: Any, document: RawDocument) -> None:
-        from assay.core.records import REPEATED_KEY, repeated_keys  # rarely needed
+        from assay.files.records import REPEATED_KEY, repeated_keys
 
         for path in repeated_keys(raw, value) if len(self.warnings) < _MOST_WARNINGS else ():
             key = ".".join(map(str, path))

@@ -27,18 +27,13 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from assay.core import jsonl
-from assay.core.bounds import (
-    MAX_DOCUMENT_BYTES,
-    MAX_LINE_BYTES,
-    read_lines,
-    refuse_special_file,
-)
-from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.core.errors import InputError, MissingExtra, Problem
 from assay.core.events import tell_if_slow
-from assay.core.files import can_exist
-from assay.core.parquet import read_parquet
+from assay.files import jsonl
+from assay.files.bounds import MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, read_lines, refuse_special_file
+from assay.files.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
+from assay.files.parquet import read_parquet
+from assay.files.write import can_exist
 
 Rows = Iterator[tuple[int, bytes]]
 LINE, ROW = ":{}", " row {}"

@@ -16,8 +16,8 @@ from typing import IO
 
 import msgspec
 
-from assay.core.bounds import MAX_LINE_BYTES
-from assay.core.encoding import not_json
+from assay.files.bounds import MAX_LINE_BYTES
+from assay.files.encoding import not_json
 
 _PIECE = 1 << 20
 _BOM = b"\xef\xbb\xbf"

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from assay.core.bounds import MAX_DEPTH, is_too_deep, read_lines, refuse_special_file
-from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.core.errors import InputError, Problem
+from assay.files.bounds import MAX_DEPTH, is_too_deep, read_lines, refuse_special_file
+from assay.files.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 
 _BOM = b"\xef\xbb\xbf"
 _decode = msgspec.json.Decoder().decode

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from assay.core.errors import InputError, MissingExtra, Problem, unreadable
-from assay.core.foreign_json import MAX_LINE_BYTES
+from assay.files.foreign_json import MAX_LINE_BYTES
 
 _ZSTD = 93  # the number of the method in the zip format
 _MAX_MEMBERS = 5_000_000

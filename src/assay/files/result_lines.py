@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from assay.core.errors import InputError, unreadable
-from assay.core.foreign_json import MAX_LINE_BYTES, ForeignLine
+from assay.files.foreign_json import MAX_LINE_BYTES, ForeignLine
 
 _ABSENT = -1
 

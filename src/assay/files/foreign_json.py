@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from assay.core.bounds import refuse_special_file
 from assay.core.errors import InputError, Problem, unreadable
+from assay.files.bounds import refuse_special_file
 
 T = TypeVar("T")
 

@@ -28,8 +28,8 @@ import msgspec
 
 from assay.core.connect import Role
 from assay.core.envfile import keys_in
-from assay.core.excerpt import CUT
 from assay.core.params import header_variables
+from assay.files.excerpt import CUT
 
 MARK = "[redacted]"
 # Shorter values, such as "true" or "secret", occur in ordinary text.

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from assay.core.bounds import refuse_special_file
 from assay.core.errors import InputError, Problem, unreadable
-from assay.core.foreign_json import MAX_DEPTH
+from assay.files.bounds import refuse_special_file
+from assay.files.foreign_json import MAX_DEPTH
 
 MAX_YAML_BYTES = 1 << 26
 """YAML takes a hundred times as long as JSON: a file of this size about a minute."""

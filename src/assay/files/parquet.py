@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from assay.core.bounds import MAX_DOCUMENT_BYTES
 from assay.core.errors import InputError, Problem
+from assay.files.bounds import MAX_DOCUMENT_BYTES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from assay.core.errors import DamagedRun, Problem
-from assay.core.files import FILE_MODE
+from assay.files.write import FILE_MODE
 
 PUBLISHED = "pipeline.json"
 """The hashes of the files that a memory eval run published, by which `--eval-only` knows them."""

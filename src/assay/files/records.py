@@ -2,7 +2,7 @@
 
     problems: list[Problem] = []
     for record in read_records(Path("tests.jsonl"), problems):
-        case = convert(record.value, Case, record, problems)      # core/schema.py
+        case = convert(record.value, Case, record, problems)      # files/schema.py
     refuse(problems, Path("tests.jsonl"))
 
 A `.json` file has one object or a list of objects. The position of a record is its JSON path (`data.json $[3].id`).
@@ -12,7 +12,7 @@ that begin with `//` are comments. The position of a record is its line (`tests.
 after a broken record. A `.json` file with several objects is read in the same way.
 
 A list in a `.json` file is streamed: only one record is in memory. Any other file is read into memory as a whole; for
-large files of lines, use `lines` of `core/jsonl.py`, which streams.
+large files of lines, use `lines` of `files/jsonl.py`, which streams.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from assay.core.bounds import (
+from assay.core.errors import InputError, Problem, unreadable
+from assay.files.bounds import (
     MAX_DEPTH,
     MAX_DOCUMENT_BYTES,
     MAX_LINE_BYTES,
@@ -33,11 +34,10 @@ from assay.core.bounds import (
     read_file,
     refuse_special_file,
 )
-from assay.core.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
-from assay.core.errors import InputError, Problem, unreadable
-from assay.core.excerpt import cut_end
-from assay.core.json_array import BrokenArray, JsonArray
-from assay.core.schema import JSON_WORDING, KeyPath, Wording, convert, json_path, kind_of
+from assay.files.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
+from assay.files.excerpt import cut_end
+from assay.files.json_array import BrokenArray, JsonArray
+from assay.files.schema import JSON_WORDING, KeyPath, Wording, convert, json_path, kind_of
 
 T = TypeVar("T")
 

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import yaml
 from msgspec import Struct
 
-from assay.core.bounds import read_file
-from assay.core.encoding import not_utf8
 from assay.core.errors import InputError, Problem, similar_file
-from assay.core.schema import YAML_WORDING, KeyPath, Wording
+from assay.files.bounds import read_file
+from assay.files.encoding import not_utf8
+from assay.files.schema import YAML_WORDING, KeyPath, Wording
 
 # The C loader is much faster. PyYAML may be installed without it.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
