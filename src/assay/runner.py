@@ -44,7 +44,6 @@ from assay.core.errors import (
 from assay.core.events import Event, Noted, Notify, halt, notify
 from assay.core.hashing import fingerprint
 from assay.core.no_answer import leave_out_unanswered
-from assay.core.patterns import forget_stops
 from assay.core.process_end import refuse_exits
 from assay.core.protocols import Model, Upstream, View
 from assay.core.report import CaseCounts, Report
@@ -69,6 +68,7 @@ from assay.journal.journal import Journal
 from assay.journal.lines import forget_sidecars
 from assay.journal.repair import repair_notices
 from assay.journal.room import Room
+from assay.language.patterns import forget_stops
 from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.connect import ReplayOnlyModel, addresses_of, permits_of
 from assay.models.calling.gateway import Gateway, sdk_environment

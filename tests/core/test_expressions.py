@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from assay.core.expressions import MAX_SOURCE, Expression, ExpressionProblem
+from assay.language.conditions import MAX_SOURCE, Expression, ExpressionProblem
 
 HOSTILE = Path(__file__).parents[1] / "golden" / "expressions" / "hostile.txt"
 ITEM: dict[str, Any] = {

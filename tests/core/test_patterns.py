@@ -21,7 +21,7 @@ import pytest
 import uvloop
 
 from assay.core.errors import UsageError
-from assay.core.patterns import (
+from assay.language.patterns import (
     MAX_IN_PLACE,
     MIN_STOPS,
     PatternStopped,
@@ -329,7 +329,7 @@ def test_a_process_that_gets_no_cpu_time_is_given_up_and_its_match_is_tried_agai
 def test_after_ctrl_c_during_a_match_the_next_one_gets_its_own_result() -> None:
     """The process of the match that was left is ended. Its reply would be taken for that of the next match."""
     program = """if True:
-        from assay.core.patterns import MAX_IN_PLACE, compile_pattern
+        from assay.language.patterns import MAX_IN_PLACE, compile_pattern
         try:
             compile_pattern("(a+)+$").findall("a" * 40 + "!")
         except KeyboardInterrupt:
@@ -353,7 +353,7 @@ def test_a_match_is_interrupted_although_garbage_is_collected_inside_it() -> Non
     """A `__del__` swallows exceptions. It must not swallow the one that interrupts the match."""
     program = """if True:
         import gc, time
-        from assay.core.patterns import PatternStopped, compile_pattern
+        from assay.language.patterns import PatternStopped, compile_pattern
 
         class Slow:
             def __init__(self):
@@ -444,7 +444,7 @@ def test_a_taken_signal_sends_patterns_to_the_other_process() -> None:
         import signal, os
         heard = []
         signal.signal(signal.SIGVTALRM, lambda *_: heard.append(1))
-        from assay.core.patterns import PatternStopped, compile_pattern
+        from assay.language.patterns import PatternStopped, compile_pattern
         assert compile_pattern("(a+)b").findall("aab") == ["aa"]
         try:
             compile_pattern("(a+)+$").findall("a" * 40 + "!")
@@ -463,7 +463,7 @@ def test_a_forked_process_has_a_timer_and_a_process_of_its_own() -> None:
     program = """if True:
         import os
         from pathlib import Path
-        from assay.core.patterns import PatternStopped, compile_pattern
+        from assay.language.patterns import PatternStopped, compile_pattern
 
         def stopped(letter):
             try:
@@ -498,7 +498,7 @@ def ignore_timers() -> None:
 def test_a_program_that_was_started_with_ignored_timers_stops_its_patterns() -> None:
     """Ignored signals are inherited by every process that a process starts."""
     program = """if True:
-        from assay.core.patterns import PatternStopped, compile_pattern
+        from assay.language.patterns import PatternStopped, compile_pattern
         try:
             compile_pattern("(a+)+$").findall("a" * 40 + "!")
         except PatternStopped as error:
@@ -520,7 +520,7 @@ def test_ctrl_c_in_a_terminal_does_not_reach_the_other_process(thread: Callable[
 def test_the_other_process_ends_after_its_parent_is_killed() -> None:
     """Kill -9 during a match: the kernel's timer ends the worker."""
     program = """if True:
-        from assay.core.patterns import compile_pattern
+        from assay.language.patterns import compile_pattern
         compile_pattern("(a+)+$").findall("a" * 40 + "!")
     """
     limited = environment() | {"ASSAY_PATTERN_SECONDS": "0.5"}

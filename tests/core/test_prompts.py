@@ -9,7 +9,7 @@ import pytest
 
 import assay
 from assay.core.errors import InputError
-from assay.core.prompts import fill, fingerprint, read_parts
+from assay.language.prompts import fill, fingerprint, read_parts
 
 OWN = sorted(Path(assay.__path__[0]).rglob("*.v[0-9].txt"))
 

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from assay.core import template_sandbox
-from assay.core.templates import Template, TemplateProblem, names_in, split_plain
+from assay.language import template_sandbox
+from assay.language.templates import Template, TemplateProblem, names_in, split_plain
 
 REFUSED = [
     "{{ ''.__class__ }}",
@@ -107,7 +107,7 @@ def test_a_template_keeps_the_limits_in_all_of_its_texts_together() -> None:
     """In a process of its own, whose memory is bounded."""
     code = """
 import json, resource, sys, time
-from assay.core.templates import Template, TemplateProblem
+from assay.language.templates import Template, TemplateProblem
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 for source in json.load(sys.stdin):
     started = time.process_time()
@@ -240,7 +240,7 @@ def test_templates_that_need_no_jinja_are_what_jinja_would_read() -> None:
 def test_a_task_with_plain_templates_imports_no_jinja() -> None:
     """Importing it takes a tenth of the time to the first request."""
     code = (
-        "import sys\nfrom assay.core.templates import Template, check_template, names_in\n"
+        "import sys\nfrom assay.language.templates import Template, check_template, names_in\n"
         "assert Template('Q: {{ q }}?').render({'q': 1}) == 'Q: 1?'\ncheck_template('{{q}}')\nnames_in('{{q}}')\n"
         "import assay.suites.task.suite\nassert 'jinja2' not in sys.modules"
     )

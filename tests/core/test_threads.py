@@ -178,7 +178,7 @@ def test_a_forked_process_starts_threads_of_its_own() -> None:
     """Its pools do not wait for threads that only its parent has, nor for a lock that one of them held."""
     program = """if True:
         import asyncio, os, signal, threading
-        from assay.core.patterns import apart, compile_pattern
+        from assay.language.patterns import apart, compile_pattern
         from assay.core.threads import DaemonPool
         from assay.core.user_loop import compute
 

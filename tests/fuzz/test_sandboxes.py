@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from assay.core.errors import AssayError
-from assay.core.expressions import Expression
-from assay.core.patterns import compile_pattern
-from assay.core.templates import Template, check_template, names_in
+from assay.language.conditions import Expression
+from assay.language.patterns import compile_pattern
+from assay.language.templates import Template, check_template, names_in
 
 from support.fuzz import bounded, fuzzed, pick
 from support.mutation import mutated_text

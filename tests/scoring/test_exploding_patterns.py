@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.patterns import MIN_STOPS, PatternStopped, compile_pattern
-from assay.core.templates import Template, TemplateProblem
+from assay.language.patterns import MIN_STOPS, PatternStopped, compile_pattern
+from assay.language.templates import Template, TemplateProblem
 from assay.scoring.expectations import Matching, Rule, apply_rules, compare
 from assay.scoring.filters import multi_choice_regex, regex
 from assay.scoring.metrics import exact_match

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from assay.core import prompts
+from assay.language import prompts
 from assay.scoring import judges, offline
 from assay.scoring.questions import (
     KINDS,

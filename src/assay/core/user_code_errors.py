@@ -20,11 +20,11 @@ from types import TracebackType
 from typing import Any, Literal
 
 from assay.core.errors import CaseFailed, ModelError, ModelRefused, StopRun, UsageError
-from assay.core.patterns import SlowPattern
 from assay.core.types import Failure
 from assay.core.user_files import is_users_file
 from assay.core.watchdog import Blocked
 from assay.files.excerpt import cut_end, cut_start
+from assay.language.patterns import SlowPattern
 
 Kind = Literal["exception", "exit", "interrupt", "timeout", "bad_result"]
 

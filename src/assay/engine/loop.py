@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun, WorkerLost
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
-from assay.core.patterns import reason_to_stop
 from assay.core.protocols import Scorer, Solver, View
 from assay.core.types import ASK, Case, End, Failure
 from assay.core.user_code import hide_task
@@ -33,6 +32,7 @@ from assay.engine.context import (
     Verdict,
 )
 from assay.journal.journal import Journal, Replies
+from assay.language.patterns import reason_to_stop
 
 # At most this many cases that could not be scored are named. The summary has their count.
 _MAX_NOTED = 10

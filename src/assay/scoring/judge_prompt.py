@@ -20,10 +20,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
-from assay.core import prompts
 from assay.core.errors import ModelError
 from assay.core.types import Response
 from assay.files.excerpt import cut_end
+from assay.language import prompts
 from assay.scoring.json_text import read_reply
 from assay.scoring.prompt_budget import CHARACTERS, nearest
 from assay.scoring.questions import JudgeQuestion

@@ -17,9 +17,9 @@ from typing import ClassVar
 
 from msgspec import Struct, field
 
-from assay.core import prompts
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint
+from assay.language import prompts
 from assay.scoring.json_text import read_reply
 from assay.scoring.judge_prompt import read_label
 from assay.scoring.judges.answer import AnswerPrompt

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.expressions import Expression
+from assay.language.conditions import Expression
 from assay.solvers.steps.aggregate_step import concat, filter_items, group, stats, summary
 from assay.solvers.steps.runner import StepError
 

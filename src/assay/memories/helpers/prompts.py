@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assay.core import prompts
 from assay.core.errors import CaseFailed
 from assay.core.memory import MemoryContext
 from assay.core.types import Failure
 from assay.files.excerpt import cut_end
+from assay.language import prompts
 
 # Part of the file names and of a run's identity.
 VERSION = "v1"

@@ -19,8 +19,8 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.errors import UsageError
-from assay.core.patterns import PatternStopped, compile_pattern
 from assay.core.registry import unknown
+from assay.language.patterns import PatternStopped, compile_pattern
 from assay.scoring.expectations.checks import MISSING, Check, as_text, lookup, name_list, short_text
 
 # Number of characters of a text that a pattern searches.

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.core.errors import UsageError
-from assay.core.patterns import compile_pattern
+from assay.language.patterns import compile_pattern
 from assay.scoring.filters import DocFilter
 
 TAKES_DOC = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.core.patterns import compile_pattern
+from assay.language.patterns import compile_pattern
 from assay.scoring.filters import Filter
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from assay.core.patterns import compile_pattern
+from assay.language.patterns import compile_pattern
 from assay.scoring.filters import Filter
 
 _TAGGED_WORD = re.compile(r"\('([^']*)', '([^']*)'\)")

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from assay.core import prompts
 from assay.core.errors import ModelError
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Asker
 from assay.core.types import Request, Response
+from assay.language import prompts
 from assay.scoring.json_text import read_json
 from assay.scoring.judge_prompt import refusal_reason, unique_marker, unreadable_reply
 from assay.scoring.judges import JudgeVerdict

@@ -6,7 +6,7 @@ import string
 from collections.abc import Callable
 from typing import Any
 
-from assay.core.patterns import compile_pattern
+from assay.language.patterns import compile_pattern
 from assay.scoring.metrics import Measure
 
 AGGREGATIONS = ("mean", "median", "nanmean")

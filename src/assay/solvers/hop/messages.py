@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.core import prompts
 from assay.files.excerpt import cut_end
+from assay.language import prompts
 from assay.solvers.json_reply import NoJsonError, find_json
 
 VERSION = "v1"

@@ -18,8 +18,8 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core import prompts
 from assay.core.memory import MemoryItem, Message, Query, SearchHit
+from assay.language import prompts
 
 _FOLDER = Path(__file__).with_name("prompts")
 PLAIN_PROMPT = _FOLDER / "answer.v2.txt"

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core.expressions import Expression, ExpressionProblem
+from assay.language.conditions import Expression, ExpressionProblem
 from assay.solvers.code import Code, CodeRunner, Language
 from assay.solvers.steps.code_step import DEFAULT_TIMEOUT, require_sandbox, run_code, testset_code
 from assay.solvers.steps.pipeline import ValuePath

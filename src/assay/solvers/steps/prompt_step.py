@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from assay.core.errors import ModelError, UsageError, similar
 from assay.core.params import merge
-from assay.core.patterns import PatternStopped, apart, compile_pattern
-from assay.core.templates import Template, TemplateProblem
 from assay.core.types import Request
+from assay.language.patterns import PatternStopped, apart, compile_pattern
+from assay.language.templates import Template, TemplateProblem
 from assay.solvers.json_reply import NoJsonError, find_json
 from assay.solvers.steps.runner import StepContext, StepError, StepRunner
 

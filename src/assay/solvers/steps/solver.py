@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.errors import CaseFailed, ModelError
-from assay.core.expressions import Expression
 from assay.core.protocols import Context, Solver
 from assay.core.types import Failure
+from assay.language.conditions import Expression
 from assay.solvers.code import CodeRunner
 from assay.solvers.steps.batch import BATCH_ITEMS, Batch, RunOnce, StepValues, run_batch
 from assay.solvers.steps.pipeline import AGGREGATE, Pipeline, Step, StepsInputs, TestInputs

@@ -36,11 +36,11 @@ from assay.core.function_identity import FunctionIdentity, identify
 from assay.core.function_source import definition_of
 from assay.core.hashing import fingerprint
 from assay.core.judges import JudgeInfo
-from assay.core.patterns import PatternStopped, apart
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Record, Score, ScoreStatus
 from assay.core.user_code_errors import UserCodeError
 from assay.files.excerpt import cut_end
+from assay.language.patterns import PatternStopped, apart
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.metrics import Measure
 from assay.scoring.panel import OFFLINE, ROLE, Panel, answer_data, answer_value, judge_answer

@@ -18,12 +18,12 @@ from msgspec import Struct
 from assay.core import user_code
 from assay.core.connect import CHAT
 from assay.core.errors import CaseFailed, UsageError
-from assay.core.patterns import apart
 from assay.core.protocols import Context, Solver
 from assay.core.suite import MAIN
-from assay.core.templates import Template, TemplateProblem
 from assay.core.types import Failure, Request
 from assay.core.user_code_errors import UserCodeError
+from assay.language.patterns import apart
+from assay.language.templates import Template, TemplateProblem
 from assay.suites.evaluate.arguments import CONTEXT, ROW, Arguments
 from assay.suites.evaluate.rows import encode_json
 

@@ -41,10 +41,10 @@ from assay.core.suite import (
     record_sections,
     score_sections,
 )
-from assay.core.templates import Template, TemplateProblem, names_in
 from assay.files.excerpt import cut_end
 from assay.files.plain_files import is_plain, read_plain
 from assay.files.write import write_whole
+from assay.language.templates import Template, TemplateProblem, names_in
 from assay.scoring.panel import ROLE, Panel, judge_name
 from assay.suites.evaluate.arguments import subject_arguments
 from assay.suites.evaluate.options import EvaluateOptions

@@ -20,11 +20,11 @@ import msgspec
 from msgspec import Struct, field
 
 from assay.core.errors import InputError, Problem, similar_names
-from assay.core.json_compare import same
 from assay.core.registry import unknown
 from assay.files.bounds import refuse_special_file
 from assay.files.schema import KeyPath, convert, refuse
 from assay.files.yaml_files import YamlFile, load_yaml
+from assay.language.json_compare import same
 from assay.suites.hop.field_types import TYPE_ALIASES, TYPES, fits
 from assay.suites.hop.metainfo import markdown_contract
 

@@ -9,9 +9,9 @@ from typing import Any
 from assay.core.errors import InputError, Problem
 from assay.core.file_check import nearest
 from assay.core.registry import unknown
-from assay.core.templates import Template, TemplateProblem
 from assay.files.schema import KeyPath
 from assay.files.yaml_files import YamlFile, load_yaml
+from assay.language.templates import Template, TemplateProblem
 from assay.scoring.expectations import rule_problems
 from assay.solvers.steps.prompt_step import parser
 from assay.suites.pipeline.pipeline_file import flow_keys

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, TemplateError, meta
 
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError
-from assay.core.expressions import Expression, ExpressionProblem
 from assay.core.params import secret_problem
 from assay.core.registry import unknown
 from assay.core.suite import MAIN
-from assay.core.templates import Template, TemplateProblem
 from assay.files.schema import KeyPath, convert
+from assay.language.conditions import Expression, ExpressionProblem
+from assay.language.templates import Template, TemplateProblem
 from assay.scoring.expectations import Rule, rule_of, rule_problems
 from assay.solvers.code import Code, CodeRunner, Language, javascript_problem, language_problem
 from assay.solvers.steps.aggregate_step import SETTINGS, AggregateSettings, AggregateStep, settings_problems

@@ -12,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.expressions import Expression, ExpressionProblem
 from assay.core.file_check import (
     NOT_RUN,
     CheckOptions,
@@ -26,6 +25,7 @@ from assay.files.records import FileRecord
 from assay.files.schema import ValueSource
 from assay.files.write import path_from_here
 from assay.files.yaml_files import YAML_SUFFIXES
+from assay.language.conditions import Expression, ExpressionProblem
 from assay.solvers.code import ProcessRunner, entry_problem
 from assay.solvers.steps.batch import BATCH_ITEMS
 from assay.solvers.steps.pipeline import AGGREGATE, Pipeline

@@ -10,9 +10,9 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.hashing import fingerprint
-from assay.core.patterns import apart
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Record, Score, ScoreStatus
+from assay.language.patterns import apart
 from assay.scoring.expectations import verdict
 from assay.scoring.judges.rubric import RubricJudge
 from assay.suites.pipeline.evaluation import (

@@ -7,11 +7,11 @@ from typing import Any
 
 from assay.core.errors import UsageError
 from assay.core.judges import JudgeInfo
-from assay.core.patterns import apart
 from assay.core.protocols import Context, Scorer, View
 from assay.core.spec import RunSpec
 from assay.core.types import Case, Score
 from assay.core.user_code_errors import is_failure
+from assay.language.patterns import apart
 from assay.scoring.panel import (
     Panel,
     answer_data,

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from assay.core import registry
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError, similar
-from assay.core.patterns import PatternStopped
 from assay.core.registry import unknown
 from assay.files.yaml_files import FunctionRef
+from assay.language.patterns import PatternStopped
 from assay.scoring import statistics
 from assay.scoring.metrics import DEFAULT_METRICS, Measure
 from assay.suites.task.catalog import GroupMetric

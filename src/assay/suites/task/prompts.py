@@ -19,11 +19,11 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.errors import InputError, Problem
-from assay.core.templates import Template, TemplateProblem
 from assay.core.user_code import call_here
 from assay.core.user_code_errors import UserCodeError
 from assay.files.excerpt import cut_end
 from assay.files.yaml_files import FunctionRef
+from assay.language.templates import Template, TemplateProblem
 from assay.suites.task.config import CHOICE, TaskConfig, import_function
 
 Document = dict[str, Any]

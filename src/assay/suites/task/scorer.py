@@ -9,10 +9,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core.patterns import PatternStopped, apart, at_once
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score, ScoreStatus
 from assay.core.user_code_errors import is_failure, message_of, place_note, raised_as, traceback_of
+from assay.language.patterns import PatternStopped, apart, at_once
 from assay.scoring.statistics import OF_NUMBERS, first_votes
 from assay.suites.task.config import GENERATE, ROLLING
 from assay.suites.task.filters import NO_FILTER, FilterChain, FilterResult

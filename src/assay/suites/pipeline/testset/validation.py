@@ -14,8 +14,8 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta, Struct, field
 
 from assay.core.errors import Problem, similar
-from assay.core.expressions import Expression, ExpressionProblem
 from assay.files.schema import JSON_WORDING, KeyPath, ValueSource, Wording, convert, json_path, kind_of
+from assay.language.conditions import Expression, ExpressionProblem
 
 FIELDS = (
     "id",

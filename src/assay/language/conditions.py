@@ -25,8 +25,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from assay.core.errors import AssayError
-from assay.core.json_compare import NUMBERS, TESTS, Test, bounded, is_number, negative
 from assay.files.excerpt import cut_end
+from assay.language.json_compare import NUMBERS, TESTS, Test, bounded, is_number, negative
 
 # Conditions come from data files of others. These limits keep Python's parser and our recursion safe.
 MAX_SOURCE = 2_000

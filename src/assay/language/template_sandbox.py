@@ -32,8 +32,8 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
-from assay.core.patterns import compile_pattern
 from assay.files.bounds import MAX_TEXT_CHARS, TEXT_TOO_LARGE
+from assay.language.patterns import compile_pattern
 
 # Loop turns and calls of one rendering.
 MAX_STEPS = 50_000

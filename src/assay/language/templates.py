@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import AssayError, UsageError
-from assay.core.patterns import PatternStopped
 from assay.files.bounds import MAX_TEXT_CHARS, TEXT_TOO_LARGE
+from assay.language.patterns import PatternStopped
 
 if TYPE_CHECKING:
     import jinja2
@@ -57,7 +57,7 @@ class Template:
         if self._parts is None:
             from jinja2 import TemplateError
 
-            from assay.core import template_sandbox
+            from assay.language import template_sandbox
 
             try:
                 compiled = template_sandbox.compile_template(source)
@@ -78,7 +78,7 @@ class Template:
             elif self._template is None:
                 text = "".join([str(values[text]) if is_name else text for text, is_name in self._parts or ()])
             else:
-                from assay.core import template_sandbox
+                from assay.language import template_sandbox
 
                 text = template_sandbox.render(self._template, values)
         except Exception as error:  # noqa: BLE001 - a template may fail in any way, as user code may
@@ -96,7 +96,7 @@ class Template:
         if self._template is not None:
             from jinja2 import TemplateError
 
-            from assay.core.template_sandbox import undefined_name
+            from assay.language.template_sandbox import undefined_name
 
             # Jinja's sandbox limits range() and raises OverflowError("Range too big …").
             if isinstance(error, OverflowError) and "Range" in str(error):
@@ -175,7 +175,7 @@ def check_template(source: str) -> None:
         return
     from jinja2 import TemplateError
 
-    from assay.core.template_sandbox import unknown_word
+    from assay.language.template_sandbox import unknown_word
 
     try:
         unknown = unknown_word(source)
@@ -192,7 +192,7 @@ def names_in(source: str) -> set[str]:
         return {name for name, is_name in parts if is_name}
     from jinja2 import TemplateError
 
-    from assay.core import template_sandbox
+    from assay.language import template_sandbox
 
     try:
         return template_sandbox.names_in(source)

@@ -33,9 +33,9 @@ from threading import get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from assay.core import pattern_worker
 from assay.core.errors import AssayError, UsageError
 from assay.core.threads import DaemonPool
+from assay.language import pattern_worker
 
 if TYPE_CHECKING:
     from subprocess import Popen
