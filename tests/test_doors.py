@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import assay
-from assay.core import code_files, registry
+from assay.core import registry
+from assay.usercode import opened_files
 
 PACKAGE = Path(assay.__file__).parent
 # A module of these names belongs to an installed package or to nobody: a group of entry points, a logger.
@@ -87,4 +88,4 @@ def test_every_path_of_the_package_that_a_module_has_exists() -> None:
 
 def test_the_modules_that_only_call_user_code_exist() -> None:
     """What is opened right below them, the user's code opens."""
-    assert [path for path in code_files._CALLERS if not Path(path).is_file()] == []
+    assert [path for path in opened_files._CALLERS if not Path(path).is_file()] == []

@@ -23,7 +23,6 @@ from assay.core.connect import About, describe_provider
 from assay.core.errors import AssayError, Problem, UsageError
 from assay.core.events import Notify
 from assay.core.file_check import PRICES, REPLIES, RESULTS, CheckOptions
-from assay.core.named_code import CodeNotNamed, only_named_code
 from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, build
 from assay.core.suite import Overview, Section, Suite
@@ -41,6 +40,7 @@ from assay.run_loop import run_blocking
 from assay.run_setup import open_run
 from assay.store.runs import find_run, state_of
 from assay.suites import BUILT_IN, SuiteCommand, command_table, find_options, find_suite, is_path, suite_names
+from assay.usercode.named_code import CodeNotNamed, only_named_code
 
 if TYPE_CHECKING:
     from assay.doctor import Diagnosis

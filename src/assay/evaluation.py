@@ -20,12 +20,10 @@ from typing import Any
 import msgspec
 
 from assay import progress
-from assay.core import user_code
 from assay.core.arguments import with_options_of_arguments
 from assay.core.connect import SEVERAL, split_urls
 from assay.core.errors import UsageError
 from assay.core.events import observed
-from assay.core.function_source import describe_callable, parameters_of
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
 from assay.core.run_end import INTERRUPTED
@@ -40,6 +38,8 @@ from assay.suites.evaluate.options import EvaluateOptions
 from assay.suites.evaluate.rows import RowSource, read_rows
 from assay.suites.evaluate.scorers import AnswerJudge, NamedMetric, OwnScorer, Rubric, ScorerLike
 from assay.suites.evaluate.suite import EvaluateSuite, SubjectParts
+from assay.usercode import user_function
+from assay.usercode.source import describe_callable, parameters_of
 
 AnswerFunction = Callable[..., Any]
 ModelLike = str | Callable[..., Any]
@@ -338,7 +338,7 @@ def _prompt_function(function: Callable[..., Any]) -> Callable[..., Any]:
             prompt = prompt[0]["content"]
         return (prompt, params) if takes_params else (prompt,)
 
-    if user_code.is_async(function):
+    if user_function.is_async(function):
 
         async def call_async(prompt: Any, params: dict[str, Any]) -> Any:
             return await function(*arguments(prompt, params))

@@ -33,7 +33,6 @@ from uuid import uuid4
 
 import msgspec
 
-from assay.core import user_code
 from assay.core.errors import AssayError, InputError, Problem, UsageError, unreadable
 from assay.core.events import Ended, Event
 from assay.core.hop_records import (
@@ -48,7 +47,6 @@ from assay.core.hop_records import (
     without_results,
 )
 from assay.core.hop_result import FAIL, LACK_OF_INFO, OK, UNCERTAIN, BadResult, read_result
-from assay.core.user_code_errors import UserCodeError
 from assay.files import jsonl
 from assay.solvers.hop.trace import HopletObserver
 from assay.store.hop import BaseDataStore, ViewConfig
@@ -56,6 +54,8 @@ from assay.store.hop.audit import read_json
 from assay.suites.hop.history import RecordCount, count_records
 from assay.suites.hop.target import CODE
 from assay.suites.hop.task_folder import read_task
+from assay.usercode import user_function
+from assay.usercode.errors import UserCodeError
 
 if TYPE_CHECKING:
     from assay.hop_round import HopRounds, RoundResult
@@ -470,9 +470,9 @@ class BaseService:
         try:
             row = without_results(unwrap(record, inputs, self._normalize_input), inputs)
             fields = deepcopy(function_fields(row, inputs))  # the function may change its copy; `row` is written
-            value = user_code.call_here(function, (fields,))
+            value = user_function.call_here(function, (fields,))
             if inspect.isawaitable(value):
-                value = runner.run(user_code.call(_await, (value,)))
+                value = runner.run(user_function.call(_await, (value,)))
             done = view_record(row, result=read_result(value).file_text)
         except Exception as error:  # noqa: BLE001 - one bad row must not stop a batch
             self.state["errors"] += 1

@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.code_files import CODE_FILES, outdated_files
 from assay.core.diff import differences
 from assay.core.events import Notify
 from assay.core.spec import RunSpec
@@ -20,6 +19,7 @@ from assay.files.write import path_from_here
 from assay.journal.folder import read_info, usable_summary
 from assay.run_setup import open_run
 from assay.runner import Runner
+from assay.usercode.opened_files import CODE_FILES, outdated_files
 
 # So many places in which a run differs are named. A changed prompt differs in hundreds.
 _MAX_DIFFERENCES = 3

@@ -11,7 +11,6 @@ import msgspec
 from assay.core.diff import differences
 from assay.core.errors import DamagedRun, InputError, Problem, UsageError
 from assay.core.events import Notify
-from assay.core.named_code import CodeNotNamed
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec, build
 from assay.core.suite import Suite
@@ -21,6 +20,7 @@ from assay.models.calling.connect import ReplayOnlyModel
 from assay.runner import Runner
 from assay.store.runs import find_run, started_in
 from assay.suites import find_suite
+from assay.usercode.named_code import CodeNotNamed
 
 # The error message lists this many differences. A changed prompt differs in hundreds of places.
 _MAX_DIFFERENCES = 5

@@ -3,7 +3,7 @@
     run = run_blocking(lambda: open_run(spec, observers))
 
 A suite that computes (`Suite.computes`) has two loops: the run's own in a thread, and one for coroutines of user code
-in the main thread. core/user_loop.py says why.
+in the main thread. usercode/loop.py says why.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from functools import partial
 from typing import Any, cast
 
 from assay.core.signal_wakeup import SignalWakeup
-from assay.core.user_code import hide_task
-from assay.core.user_loop import user_loop
-from assay.core.watchdog import end_step
 from assay.results import Run
 from assay.runner import Runner
+from assay.usercode.loop import user_loop
+from assay.usercode.user_function import hide_task
+from assay.usercode.watchdog import end_step
 
 # How often a thread that waits for a run looks whether its own task was cancelled.
 _POLL_SECONDS = 0.1

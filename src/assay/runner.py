@@ -25,8 +25,6 @@ import msgspec
 
 import assay
 from assay.core.arguments import argument_notices, ask_arguments
-from assay.core.code import code_sha256
-from assay.core.code_files import CODE_FILES, MAX_FILES, CodeFiles, outdated_files
 from assay.core.connect import lacks
 from assay.core.diff import differences
 from assay.core.error_counts import ErrorCounts
@@ -44,7 +42,6 @@ from assay.core.errors import (
 from assay.core.events import Event, Noted, Notify, halt, notify
 from assay.core.hashing import fingerprint
 from assay.core.no_answer import leave_out_unanswered
-from assay.core.process_end import refuse_exits
 from assay.core.protocols import Model, Upstream, View
 from assay.core.report import CaseCounts, Report
 from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
@@ -52,8 +49,6 @@ from assay.core.shard import Shard
 from assay.core.spec import values_marked
 from assay.core.suite import Outcome, RunFacts, Suite
 from assay.core.types import BAD_CASE
-from assay.core.user_code import hide_task
-from assay.core.user_modules import files_read_on_import
 from assay.engine.cases import Cases
 from assay.engine.context import SharedEndpoint
 from assay.engine.loop import Loop, Setup
@@ -80,6 +75,11 @@ from assay.results import Run
 from assay.stop_request import StopRequest
 from assay.store.runs import find_run
 from assay.suites import BUILT_IN
+from assay.usercode.code_hash import code_sha256
+from assay.usercode.modules import files_read_on_import
+from assay.usercode.opened_files import CODE_FILES, MAX_FILES, CodeFiles, outdated_files
+from assay.usercode.process_end import refuse_exits
+from assay.usercode.user_function import hide_task
 
 if TYPE_CHECKING:
     from assay.executors.ray_executor import RayExecutor

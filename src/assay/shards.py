@@ -15,11 +15,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from assay.core.code_files import CODE_FILES, CodeFile, listed_files
 from assay.core.diff import differences
 from assay.core.errors import InputError, UsageError, cannot_write
 from assay.core.events import Notify
-from assay.core.named_code import CodeNotNamed
 from assay.core.shard import Shard
 from assay.files.write import close_to_others
 from assay.journal import folder as folders
@@ -30,6 +28,8 @@ from assay.rescore import changed_places, refuse_incomplete, replay_suite, spec_
 from assay.runner import Runner
 from assay.store.runs import find_run, run_folders, started_in, state_of
 from assay.suites import find_suite
+from assay.usercode.named_code import CodeNotNamed
+from assay.usercode.opened_files import CODE_FILES, CodeFile, listed_files
 
 # So many shards, files and differences are named in a message.
 _MAX_NAMES = 10

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import assay
-from assay.core.child_process import spawned_safely
+from assay.usercode.child_process import spawned_safely
 from assay.view.compare_process import ComparisonProcess, FlippedQuestion
 from assay.view.index_process import IndexProcess
 from assay.view.search_process import SearchProcess, SearchQuery

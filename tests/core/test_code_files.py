@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.code_files import CodeFiles, note_read, note_written, outdated_files, watch_opens
-from assay.core.user_modules import load_module
+from assay.usercode.modules import load_module
+from assay.usercode.opened_files import CodeFiles, note_read, note_written, outdated_files, watch_opens
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_a_module_is_imported_anew_if_a_file_changed_that_it_reads_on_import(her
 PROGRAM = """\
 import sys
 from pathlib import Path
-from assay.core.code_files import CodeFiles, watch_opens
+from assay.usercode.opened_files import CodeFiles, watch_opens
 opened = []
 sys.addaudithook(lambda event, words: opened.append(words[0]) if event == "open" else None)
 watch_opens()

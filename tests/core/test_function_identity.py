@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.function_identity import identify
-from assay.core.function_source import definition_of
+from assay.usercode.identity import identify
+from assay.usercode.source import definition_of
 
 
 def load(folder: Path, source: str, name: str = "app") -> types.ModuleType:
@@ -268,7 +268,7 @@ def test_the_identity_is_the_same_in_every_process(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
     (tmp_path / "app.py").write_text(SOURCE)
     program = (
-        "import app; from assay.core.function_identity import identify as i; "
+        "import app; from assay.usercode.identity import identify as i; "
         "print(*(i(x).digest for x in (app.f, app.grader, app.part, app.cached, app.second)))"
     )
     digests = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assay.core.function_source import syntax_of
+from assay.usercode.source import syntax_of
 
 CODE = """
 def area(width, *, height=2.5):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import UsageError
-from assay.core.named_code import CodeNotNamed, name_code, only_named_code, only_named_code_in_process
-from assay.core.user_modules import installed, load_module
+from assay.usercode.modules import installed, load_module
+from assay.usercode.named_code import CodeNotNamed, name_code, only_named_code, only_named_code_in_process
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import InputError
-from assay.core.process_end import refuse_exits
-from assay.core.user_modules import load_module
+from assay.usercode.modules import load_module
+from assay.usercode.process_end import refuse_exits
 
 
 def test_exits_are_refused_until_the_last_context_ends() -> None:

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from assay.core.blocked_calls import BlockedCall, CaseCalls
-from assay.core.thread_alarm import ThreadAlarm
-from assay.core.user_code_errors import UserCodeError
-from assay.core.watchdog import Blocked, StepOwner, can_watch, watched
+from assay.usercode.blocked_calls import BlockedCall, CaseCalls
+from assay.usercode.errors import UserCodeError
+from assay.usercode.thread_alarm import ThreadAlarm
+from assay.usercode.watchdog import Blocked, StepOwner, can_watch, watched
 
 OWNER = StepOwner(7, "hop#1")
 
 
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.core.thread_alarm._EVERY_SECONDS", 0.001)
-    monkeypatch.setattr("assay.core.watchdog._thread_alarms", {})  # threads of other tests may get the same number
-    monkeypatch.setattr("assay.core.thread_alarm._STUCK_SECONDS", 0.05)
+    monkeypatch.setattr("assay.usercode.thread_alarm._EVERY_SECONDS", 0.001)
+    monkeypatch.setattr("assay.usercode.watchdog._thread_alarms", {})  # threads of other tests may get the same number
+    monkeypatch.setattr("assay.usercode.thread_alarm._STUCK_SECONDS", 0.05)
 
 
 def in_thread(work: Callable[[], Any], on_stuck: Callable[[StepOwner, Blocked], object]) -> Any:

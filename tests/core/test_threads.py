@@ -180,7 +180,7 @@ def test_a_forked_process_starts_threads_of_its_own() -> None:
         import asyncio, os, signal, threading
         from assay.language.patterns import apart, compile_pattern
         from assay.core.threads import DaemonPool
-        from assay.core.user_loop import compute
+        from assay.usercode.loop import compute
 
         pool, gate = DaemonPool(2, "t"), threading.Event()
         async def use():

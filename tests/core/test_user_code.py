@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from assay.core import user_code
 from assay.core.errors import InputError, ModelError, StopRun
 from assay.core.types import Failure
-from assay.core.user_code import call_here, items_of
-from assay.core.user_code_errors import UserCodeError, failure_of, raised_as
-from assay.core.user_modules import load_module
+from assay.usercode import user_function
+from assay.usercode.errors import UserCodeError, failure_of, raised_as
+from assay.usercode.modules import load_module
+from assay.usercode.user_function import call_here, items_of
 
 
 def failing(code: str) -> UserCodeError:
@@ -46,7 +46,7 @@ def test_user_code_never_ends_the_program(tmp_path: Path, kind: str, body: str, 
     function = load_module(path).f
     for own_task in (True, False):
         with pytest.raises(UserCodeError) as caught:
-            asyncio.run(user_code.call(function, timeout=20, own_task=own_task))
+            asyncio.run(user_function.call(function, timeout=20, own_task=own_task))
         assert (caught.value.kind, caught.value.message) == failure
         assert caught.value.where == f"own.py:5: {body}"
         assert f'own.py", line 5, in f\n    {body}\n' in caught.value.traceback
@@ -92,7 +92,7 @@ def test_endless_recursion_gives_a_short_traceback() -> None:
 INTERRUPTED = """
 import os, signal, threading, time
 from assay.core import user_code
-from assay.core.user_code_errors import UserCodeError
+from assay.usercode.errors import UserCodeError
 
 def waits():
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -127,7 +127,7 @@ def test_an_async_function_has_the_same_time_limit() -> None:
 
     for function, own_task in ((hangs, True), (hangs, False), (sleeps, True)):
         with pytest.raises(UserCodeError, match=r"^it took longer than 0\.02 s$") as caught:
-            asyncio.run(user_code.call(function, timeout=0.02, own_task=own_task))
+            asyncio.run(user_function.call(function, timeout=0.02, own_task=own_task))
         assert caught.value.kind == "timeout"
 
 
@@ -141,7 +141,7 @@ def test_errors_that_concern_the_whole_run_pass_through(error: Exception) -> Non
 
     for function in (now, later):
         with pytest.raises(type(error)):
-            asyncio.run(user_code.call(function))
+            asyncio.run(user_function.call(function))
     with pytest.raises(type(error)):
         call_here(now)
 
@@ -157,7 +157,7 @@ def test_a_task_that_exits_does_not_end_the_loop() -> None:
 
     for own_task in (True, False):
         with pytest.raises(UserCodeError) as caught:
-            asyncio.run(user_code.call(starts, own_task=own_task))
+            asyncio.run(user_function.call(starts, own_task=own_task))
         assert caught.value.message == "[SystemExit] 3"
 
 
@@ -174,7 +174,7 @@ def test_a_cancelled_wait_is_no_failure(own_task: bool) -> None:
             raise
 
     async def main() -> None:
-        waiting = asyncio.create_task(user_code.call(hangs, own_task=own_task))
+        waiting = asyncio.create_task(user_function.call(hangs, own_task=own_task))
         await asyncio.sleep(0.01)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):

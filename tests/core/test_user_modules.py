@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.code import code_sha256
 from assay.core.errors import InputError
-from assay.core.user_modules import installed, load_module
+from assay.usercode.code_hash import code_sha256
+from assay.usercode.modules import installed, load_module
 
 
 def folder(root: Path, name: str, **files: str) -> Path:

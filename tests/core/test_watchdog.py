@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from assay.core.threads import DetachedThreads
-from assay.core.user_code_errors import UserCodeError
-from assay.core.watchdog import Blocked, can_watch, watched
+from assay.usercode.errors import UserCodeError
+from assay.usercode.watchdog import Blocked, can_watch, watched
 
 from support.hop_lab import HopLab, Telling, result
 
@@ -25,8 +25,8 @@ from support.hop_lab import HopLab, Telling, result
 def _alarm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody has the signal yet, and the timer rings often; afterwards all is as before."""
     before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    monkeypatch.setattr("assay.core.watchdog._EVERY_SECONDS", 0.01)
-    monkeypatch.setattr("assay.core.user_code._SLACK_SECONDS", 0.0)
+    monkeypatch.setattr("assay.usercode.watchdog._EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("assay.usercode.user_function._SLACK_SECONDS", 0.0)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
@@ -128,7 +128,7 @@ def test_threads_of_asyncio_give_and_raise() -> None:
 
 SLOW_END = """
 import sys, time
-from assay.core.watchdog import can_watch, watched
+from assay.usercode.watchdog import can_watch, watched
 
 class Slow:
     def __init__(self):

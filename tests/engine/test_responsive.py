@@ -11,9 +11,9 @@ from typing import cast
 import pytest
 
 from assay.core.protocols import Context
-from assay.core.user_loop import LoopTurn, run_here, run_there, user_loop
 from assay.scoring.panel import Panel
 from assay.scoring.questions import AnswerQuestion, RecallQuestion
+from assay.usercode.loop import LoopTurn, run_here, run_there, user_loop
 
 from servers.fake_openai import FakeOpenAI
 from support.commands import Job

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, cast
 
-from assay.core.blocked_calls import BlockedCall
 from assay.core.errors import StopRun, WorkerLost
 from assay.core.suite import Suite
 from assay.core.types import ASK, Case, Record
@@ -14,6 +13,7 @@ from assay.engine.context import RunContext, TryContext
 from assay.executors.links import WorkerLink
 from assay.executors.messages import Abandon, CaseBlocked, MessageGroup, StartCase, Told, ToWorker
 from assay.executors.remote_solver import RemoteSolver
+from assay.usercode.blocked_calls import BlockedCall
 
 
 class HeldWorker:

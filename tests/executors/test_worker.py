@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import assay
-from assay.core import code_files
 from assay.core.protocols import Context, Solver
 from assay.core.suite import WorkerParts
 from assay.executors.messages import Opened
 from assay.executors.plan import WorkerPlan
 from assay.executors.worker import CaseWorker
+from assay.usercode import opened_files
 
 from support.commands import environment
 
@@ -78,7 +78,7 @@ def _build() -> WorkerParts:
 def test_a_driver_that_connects_again_learns_of_all_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message about them may have been lost with the connection, and code that kept them opens them no more."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(code_files, "_open_lists", [])
+    monkeypatch.setattr(opened_files, "_open_lists", [])
     read, written = str(tmp_path / "prompt.txt"), str(tmp_path / "cache.txt")
     plan = WorkerPlan(
         folder=str(tmp_path),
@@ -95,8 +95,8 @@ def test_a_driver_that_connects_again_learns_of_all_files(tmp_path: Path, monkey
     async def connect_twice() -> list[tuple[str, bool]]:
         worker = CaseWorker(plan)
         await worker.hello(1)
-        code_files.note_read(read, 3, 7)
-        code_files.note_written(written)
+        opened_files.note_read(read, 3, 7)
+        opened_files.note_written(written)
         await worker.hello(2)
         group = await worker.exchange(2, 1, [])
         await worker.close()

@@ -18,8 +18,8 @@ from aiohttp.test_utils import TestClient
 from yarl import URL
 
 from assay import api
-from assay.core.named_code import only_named_code
 from assay.core.suite import Suite
+from assay.usercode.named_code import only_named_code
 from assay.view.guard import HEADERS, MAX_BODY, Guard
 from assay.view.server import ROUTES
 from view.hostile import STRINGS

@@ -8,7 +8,7 @@ from typing import TypeVar
 import click
 
 from assay.cli.completion import complete_files
-from assay.core.named_code import name_code
+from assay.usercode.named_code import name_code
 
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
 

@@ -18,13 +18,13 @@ from assay.cli.completion import COMPLETE_VARIABLE, answer_shell
 from assay.cli.suite_command import SETTINGS, suite_command
 from assay.core.errors import AssayError, StopRun, UsageError
 from assay.core.events import on_read, on_slow
-from assay.core.named_code import only_named_code_in_process
-from assay.core.process_end import leave_threads, refuse_exits
 from assay.core.registry import unknown
 from assay.files.excerpt import cut_end
 from assay.files.write import MAX_NAME_BYTES
 from assay.screen import protect_terminal, tell
 from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
+from assay.usercode.named_code import only_named_code_in_process
+from assay.usercode.process_end import leave_threads, refuse_exits
 
 COMMANDS = {
     "init": "Write a small project to start from: task, pipeline, hop or memory.",

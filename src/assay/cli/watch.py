@@ -20,11 +20,11 @@ import click
 from msgspec.structs import replace
 
 from assay.cli.suite_command import SuiteCommandLine, run_and_print, suite_command
-from assay.core.child_process import restore_safe_path, safe_path_variable, spawned_safely
 from assay.core.errors import AssayError
 from assay.files.write import path_from_here
 from assay.screen import block, heading, rule, safe, tell
-from assay.watched_files import FilesRead, FileStates, changed_files, file_states
+from assay.usercode.child_process import restore_safe_path, safe_path_variable, spawned_safely
+from assay.usercode.watched_files import FilesRead, FileStates, changed_files, file_states
 
 if TYPE_CHECKING:
     from assay.results import Run

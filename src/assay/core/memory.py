@@ -207,7 +207,7 @@ class MemoryPlugin(NamedTuple):
 
 def find_memory(name: str) -> MemoryPlugin:
     """Find a memory by its name or by `path/to/file.py:make`."""
-    from assay.core.user_code import signature_problem  # imports asyncio, which `--help` does not need
+    from assay.usercode.user_function import signature_problem
 
     plugin = registry.find("memory", name)
     module = sys.modules.get(getattr(plugin, "__module__", ""))
@@ -267,8 +267,8 @@ def load_embedder(name: str) -> Embedder:
 
     `load` is a function or a class. A class with a method `load` is loaded by it, any other class is called.
     """
-    from assay.core.user_code import call_here, signature_problem  # as in `find_memory`
-    from assay.core.user_code_errors import UserCodeError
+    from assay.usercode.errors import UserCodeError
+    from assay.usercode.user_function import call_here, signature_problem
 
     plugin = registry.find("embedder", name)
     load = getattr(plugin, "load", plugin)

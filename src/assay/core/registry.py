@@ -102,7 +102,7 @@ def identity(name: str) -> str:
 
     Raises UsageError if there is no such file.
     """
-    from assay.core.code import code_sha256
+    from assay.usercode.code_hash import code_sha256
 
     stem, by_path, attribute = name.partition(".py:")
     if not by_path:
@@ -121,7 +121,7 @@ def unknown(kind: str, name: str, choices: list[str]) -> str:
 
 def load_from_file(reference: str) -> Any:
     """Import a user's file and return the object that `path/to/file.py:Name` names."""
-    from assay.core.user_modules import load_module  # imports asyncio, which `--help` does not need
+    from assay.usercode.modules import load_module
 
     path, _, attribute = reference.rpartition(":")
     module = load_module(Path(path))

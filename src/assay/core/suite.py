@@ -378,7 +378,7 @@ class Suite(ABC, Generic[OptionsT, DataT]):
 
     computes: ClassVar[bool] = False
     """Whether coroutines of user code may compute for long, as those of memories. They then get a loop of their own,
-    so that replies are logged in the meantime (core/user_loop.py)."""
+    so that replies are logged in the meantime (usercode/loop.py)."""
     logs: ClassVar[Sequence[str]] = ()
     """Names of files in the output folder to which cases append while they run. `assay merge` joins those of shards."""
     dimensions: ClassVar[Sequence[str]] = ()

@@ -12,8 +12,8 @@ from typing import Any
 from assay.core.errors import CaseFailed, ModelError, WorkerLost
 from assay.core.protocols import Solver
 from assay.core.types import Failure
-from assay.core.user_code_errors import is_failure
 from assay.engine.context import TryContext
+from assay.usercode.errors import is_failure
 
 CANCELLED = "its code cancelled a task of the run"
 

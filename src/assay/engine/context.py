@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from assay.core.errors import AssayError, UsageError
 from assay.core.protocols import Asker
 from assay.core.types import Call, Case, Failure, Record, Request, Usage
-from assay.core.user_code_errors import failure_of
+from assay.usercode.errors import failure_of
 
 # Key of the shared endpoint in TryContext._endpoints. The other keys are names of roles, in lower case.
 _SHARED = "OPENAI_BASE_URL"

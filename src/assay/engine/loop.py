@@ -18,8 +18,6 @@ from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun, Wor
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
 from assay.core.protocols import Scorer, Solver, View
 from assay.core.types import ASK, Case, End, Failure
-from assay.core.user_code import hide_task
-from assay.core.user_code_errors import failure_of, is_failure
 from assay.engine.attempt import CANCELLED, attempt
 from assay.engine.cases import CaseSource, check_key
 from assay.engine.context import (
@@ -33,6 +31,8 @@ from assay.engine.context import (
 )
 from assay.journal.journal import Journal, Replies
 from assay.language.patterns import reason_to_stop
+from assay.usercode.errors import failure_of, is_failure
+from assay.usercode.user_function import hide_task
 
 # At most this many cases that could not be scored are named. The summary has their count.
 _MAX_NOTED = 10

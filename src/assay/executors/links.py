@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import Any, Protocol
 
-from assay.core.blocked_calls import BlockedCall
 from assay.core.errors import AssayError, StopRun, WorkerLost
 from assay.core.types import Case, Request
 from assay.executors.messages import (
@@ -35,6 +34,7 @@ from assay.executors.messages import (
     Told,
     ToWorker,
 )
+from assay.usercode.blocked_calls import BlockedCall
 
 # Numbers of attempts are unique in the process, so that a late message of a lost worker reaches nobody.
 _numbers = count(1)

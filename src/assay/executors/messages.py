@@ -16,9 +16,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from assay.core.blocked_calls import BlockedCall
-from assay.core.code_files import CodeFile
 from assay.core.types import Call, Case, Failure, Record, Request, Response
+from assay.usercode.blocked_calls import BlockedCall
+from assay.usercode.opened_files import CodeFile
 
 # Messages that come up within this time travel together: a message of its own costs Ray about a millisecond of CPU.
 GROUP_SECONDS = 0.002

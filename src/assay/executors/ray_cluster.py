@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import Struct
 
 from assay.core.errors import ExecutorRefused, MissingExtra
-from assay.core.process_end import leave_threads
 from assay.core.threads import DaemonPool
 from assay.executors.ray_actor import WorkerActor
+from assay.usercode.process_end import leave_threads
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -18,7 +18,6 @@ from itertools import count
 from math import ceil
 from typing import Any
 
-from assay.core.code_files import note_read, note_written
 from assay.core.errors import AssayError, ExecutorRefused, StopRun
 from assay.core.events import Noted, Notify
 from assay.executors.links import WorkerLink, last_line
@@ -26,6 +25,7 @@ from assay.executors.messages import Hello, MessageGroup, Opened, Told, ToWorker
 from assay.executors.plan import WorkerPlan
 from assay.executors.ray_cluster import RayCluster
 from assay.files.excerpt import cut_end
+from assay.usercode.opened_files import note_read, note_written
 
 # Until the first worker answers. Starting an actor takes about a second, importing assay another one. On a cluster
 # other jobs may have to end first.

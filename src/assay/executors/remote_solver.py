@@ -14,7 +14,6 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from assay.core.blocked_calls import BlockedCall
 from assay.core.errors import CaseFailed, ModelError, StopRun, UsageError, WorkerLost
 from assay.core.protocols import Context, Model, Solver
 from assay.core.suite import RemoteCase, Suite
@@ -22,6 +21,7 @@ from assay.core.types import Failure, Record, Request, Response
 from assay.engine.context import TryContext
 from assay.executors.links import WorkerLink
 from assay.executors.messages import Ask, CaseBlocked, EndCase, PartVerdict, Passed, Reply, Stopped
+from assay.usercode.blocked_calls import BlockedCall
 
 # A call of a model inside a worker is given up when so many workers were lost with it.
 _MAX_LOSSES = 3

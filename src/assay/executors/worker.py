@@ -25,16 +25,12 @@ import msgspec
 
 import assay
 from assay.core import events
-from assay.core.blocked_calls import BlockedCall, CaseCalls, case_calls
-from assay.core.code_files import ForwardedFiles
 from assay.core.diff import differences
 from assay.core.errors import AssayError, ModelError
 from assay.core.events import Event, Noted
 from assay.core.protocols import Model, Upstream
 from assay.core.suite import WorkerParts
-from assay.core.thread_alarm import ThreadAlarm
 from assay.core.types import ASK, Call, Case, Failure, Record, Request
-from assay.core.watchdog import StepOwner
 from assay.engine.attempt import attempt
 from assay.engine.context import RunContext, TryContext
 from assay.executors.messages import (
@@ -61,6 +57,10 @@ from assay.executors.plan import WorkerPlan
 from assay.executors.remote_asker import DriversModel, RemoteBinder
 from assay.files.excerpt import cut_end
 from assay.models.calling.gateway import Gateway
+from assay.usercode.blocked_calls import BlockedCall, CaseCalls, case_calls
+from assay.usercode.opened_files import ForwardedFiles
+from assay.usercode.thread_alarm import ThreadAlarm
+from assay.usercode.watchdog import StepOwner
 
 T = TypeVar("T")
 # The loop of the cases notes the time this often. It is blocked if it did not for the time limit and this much longer.

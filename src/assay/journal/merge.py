@@ -18,7 +18,6 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.code_files import CODE_FILES, CodeFile, CodeFiles
 from assay.core.errors import DamagedRun, Problem, cannot_write
 from assay.files import write
 from assay.files.plain_files import is_plain
@@ -26,6 +25,7 @@ from assay.journal.folder import FILES, ROWS, RunInfo, free_start, run_name, wri
 from assay.journal.index import CALLS
 from assay.journal.lines import JournalFile, advice, line_content, read_blocks
 from assay.journal.repair import LINES_PER_WRITE, with_new_places
+from assay.usercode.opened_files import CODE_FILES, CodeFile, CodeFiles
 
 # The folder in which a merged run is made.
 _WORK = ".merge"

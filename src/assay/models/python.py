@@ -18,14 +18,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assay.core import user_code
-from assay.core.code import code_sha256
 from assay.core.connect import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.errors import ModelError, UsageError
 from assay.core.registry import load_from_file
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response, Usage
-from assay.core.user_code_errors import UserCodeError
+from assay.usercode import user_function
+from assay.usercode.code_hash import code_sha256
+from assay.usercode.errors import UserCodeError
 
 ABOUT = About(
     summary="your Python function, sync or async; an object may also have `loglikelihood`",
@@ -70,7 +70,9 @@ class PythonModel:
         try:
             # Without a task for each call, an async function that blocks the loop is not interrupted, but the
             # call takes 20 µs less. Models are called often enough for that to matter.
-            value = await user_code.call(function, arguments, timeout=self._timeout, pool=self._pool, own_task=False)
+            value = await user_function.call(
+                function, arguments, timeout=self._timeout, pool=self._pool, own_task=False
+            )
         except UserCodeError as error:
             if error.kind == "timeout":
                 raise ModelError(Failure("timeout", f"the function took longer than {self._timeout:g} s")) from None
@@ -117,7 +119,7 @@ def connect(connection: Connection) -> PythonModel:
     if ".py:" not in connection.name:
         raise UsageError(f"python/{connection.name} names no function: write python/FILE.py:function")
     function = load_from_file(connection.name)
-    if problem := user_code.signature_problem(function, ("prompt", "params")):
+    if problem := user_function.signature_problem(function, ("prompt", "params")):
         raise UsageError(f"python/{connection.name} cannot be used as a model: {problem}")
     # The file's content is the model's identity: after an edit it is another model.
     path = Path(connection.name.rpartition(":")[0])

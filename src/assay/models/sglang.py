@@ -11,7 +11,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from assay.core.child_process import python_command
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, SCHEMA, TEXT, About, Connection
 from assay.models.servers.arguments import (
     OWN_ARGS,
@@ -23,6 +22,7 @@ from assay.models.servers.arguments import (
 from assay.models.servers.model import ManagedModel, ServerApi
 from assay.models.servers.process import LOOPBACK
 from assay.models.servers.server import Launch, find_program, server_key
+from assay.usercode.child_process import python_command
 
 ABOUT = About(
     summary="a model in an SGLang server that assay starts and stops",

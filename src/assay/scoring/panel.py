@@ -25,7 +25,6 @@ from assay.core.hashing import file_sha256, fingerprint
 from assay.core.protocols import Asker, Context
 from assay.core.spec import RunSpec
 from assay.core.types import JUDGE, Request, Response, ScoreStatus
-from assay.core.user_loop import LoopTurn, compute
 from assay.scoring import prompt_budget
 from assay.scoring.judge_prompt import JudgePrompt, refusal_reason, unreadable_reply
 from assay.scoring.judge_setup import JudgeSetup, OwnAnswerPrompt, setup_of
@@ -38,6 +37,7 @@ from assay.scoring.questions import (
     invalid,
     trivial_verdict,
 )
+from assay.usercode.loop import LoopTurn, compute
 
 OFFLINE = "offline"
 # Name of the judge's role among the models of a run.

@@ -17,10 +17,10 @@ from typing import BinaryIO, Self, TypeVar
 import msgspec
 from msgspec import Struct
 
-from assay.core.child_process import python_command
 from assay.core.errors import AssayError, UsageError
 from assay.store.comparison.case_pages import OpenComparison, PairSelection
 from assay.store.comparison.case_table import TableSelection
+from assay.usercode.child_process import python_command
 
 T = TypeVar("T")
 

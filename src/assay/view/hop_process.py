@@ -22,8 +22,8 @@ from typing import IO, Self
 
 import msgspec
 
-from assay.core.child_process import python_command
 from assay.hop_round import ERROR, HopRounds, RoundRequest, RoundResult
+from assay.usercode.child_process import python_command
 
 # Bytes of a line. A result has at most 8 MB, and JSON in JSON may double it.
 _MAX_LINE = 1 << 25

@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from assay.core.child_process import python_command
 from assay.core.errors import AssayError
 from assay.core.events import on_read
 from assay.store.row_table import RowTable
+from assay.usercode.child_process import python_command
 
 # Seconds between two lines of the process.
 _TELL_SECONDS = 0.2

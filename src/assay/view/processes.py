@@ -27,11 +27,11 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
-from assay.core.child_process import python_command
 from assay.core.errors import DamagedRun, UsageError
 from assay.files.plain_files import open_plain_file
 from assay.own_command import continue_command
 from assay.store.runs import is_locked, is_run_folder, last_owner, run_folders
+from assay.usercode.child_process import python_command
 
 LOG = "output.log"
 """The file in a run folder with everything that the newest start from a page printed."""

@@ -21,9 +21,9 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
-from assay.core.child_process import python_command
 from assay.core.errors import AssayError
 from assay.store.search import Hit, search
+from assay.usercode.child_process import python_command
 
 # Seconds between two steps that are told.
 _TELL_SECONDS = 0.2

@@ -16,10 +16,10 @@ from assay.core.errors import ModelError, StopRun
 from assay.core.protocols import Context
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure
-from assay.core.user_code_errors import UserCodeError
 from assay.solvers.hop.session import Session
 from assay.solvers.hop.solver import call_function
 from assay.solvers.hop.sync_session import SyncSession
+from assay.usercode.errors import UserCodeError
 
 from support.hop_lab import RUN, VERIFY, HopLab, Telling, result
 
@@ -46,7 +46,7 @@ def test_an_async_function_that_takes_too_long_is_cancelled(tmp_path: Path) -> N
 def test_asyncio_logs_nothing_about_a_function_that_ignores_its_cancellation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("assay.core.user_code._GRACE_SECONDS", 0.02)
+    monkeypatch.setattr("assay.usercode.user_function._GRACE_SECONDS", 0.02)
 
     async def stubborn(session: Session, row: Any) -> Any:
         while True:
@@ -63,7 +63,7 @@ def test_an_async_function_that_will_not_end_is_left_and_asks_nothing_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its calls are no longer made, and its steps are not kept."""
-    monkeypatch.setattr("assay.core.user_code._GRACE_SECONDS", 0.02)
+    monkeypatch.setattr("assay.usercode.user_function._GRACE_SECONDS", 0.02)
     after: list[Any] = []
 
     async def stubborn(session: Session, row: Any) -> Any:

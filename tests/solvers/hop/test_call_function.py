@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.user_code_errors import UserCodeError
+from assay.usercode.errors import UserCodeError
 
 from support.hop_lab import HopLab, Telling, result
 

@@ -14,13 +14,13 @@ import pytest
 from assay.core.memory import AboutMemory, Memory, Query, SearchHit
 from assay.core.threads import DaemonPool
 from assay.core.types import CallTime
-from assay.core.user_loop import LoopTurn
 from assay.solvers.memory.operation_time import (
     ThreadTime,
     call_correction,
     timed,
 )
 from assay.solvers.memory.timed_memory import TimedMemory
+from assay.usercode.loop import LoopTurn
 
 
 def test_the_time_of_a_thread_is_that_of_the_function() -> None:

@@ -22,10 +22,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.core.child_process import python_code_command
 from assay.core.errors import MissingExtra, ModelError, UsageError
 from assay.core.types import Failure, Response, Usage
 from assay.models.llama.gguf import part_files
+from assay.usercode.child_process import python_code_command
 
 # Prompt tokens between two checks of the stop flag. SmolLM2 takes a second or two for them on two cores.
 PROMPT_BATCH_TOKENS = 256

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.child_process import python_command
 from assay.core.errors import ModelError
 from assay.core.events import notice
 from assay.core.types import Failure
@@ -41,6 +40,7 @@ from assay.models.transformers.protocol import (
     decode_numbers,
     encode,
 )
+from assay.usercode.child_process import python_command
 
 # -P keeps the current folder out of the search path: a file torch.py there would hide the package.
 COMMAND = tuple(python_command("assay.models.transformers.worker"))

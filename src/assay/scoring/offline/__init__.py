@@ -15,11 +15,11 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from assay.core.function_source import syntax_of
 from assay.scoring import questions, text_overlap
 from assay.scoring.offline.answer import judge_answer
 from assay.scoring.offline.memories import judge_correctness, judge_coverage, judge_interference, judge_update
 from assay.scoring.offline.words import abstains, plain_text
+from assay.usercode.source import syntax_of
 
 
 def verdict(question: questions.JudgeQuestion) -> questions.Verdict:

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from assay.core.code_files import note_read, note_written
 from assay.files.excerpt import cut_end
 from assay.solvers.code import worker
 from assay.solvers.code.runner import KINDS, Code, CodeError, Kind, Language, decode_result
+from assay.usercode.opened_files import note_read, note_written
 
 # Limit for starting a worker process. It takes a fraction of a second, more on a machine under load.
 _START_SECONDS = 60

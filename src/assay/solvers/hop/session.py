@@ -18,14 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from assay.core import user_code
 from assay.core.connect import SCHEMA, response_format
 from assay.core.errors import ModelError
 from assay.core.events import notice
 from assay.core.hop_result import FAIL, OK
 from assay.core.protocols import Context
 from assay.core.types import Failure, Request
-from assay.core.user_code_errors import UserCodeError
 from assay.solvers.hop.formats import (
     Tool,
     Tools,
@@ -48,6 +46,8 @@ from assay.solvers.hop.messages import (
 from assay.solvers.hop.operators import Operation, OperatorOutcome, run_operation
 from assay.solvers.hop.trace import OpenStep, Tracer, TraceStep
 from assay.solvers.hop.verifiers import find_verifier, tool_choice
+from assay.usercode import user_function
+from assay.usercode.errors import UserCodeError
 
 DEFAULT: Any = "default"
 """The default verifier of the operator: `tool_use` for hop_tool_use, `reverse` for the others."""
@@ -206,7 +206,7 @@ class Session:
             if outcome.status == OK:
                 tool, arguments = chosen_tool(offered, outcome)
                 try:
-                    outcome = outcome._replace(result=await user_code.call(tool.function, (), arguments))
+                    outcome = outcome._replace(result=await user_function.call(tool.function, (), arguments))
                 except (UserCodeError, ModelError) as error:
                     outcome = tool_failure(outcome, error)
             return self.end_step(step, outcome)

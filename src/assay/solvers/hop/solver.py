@@ -21,16 +21,16 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from assay.core import user_code
 from assay.core.errors import CaseFailed, ModelError
 from assay.core.hop_result import FAIL, BadResult, HopResult, read_result
 from assay.core.protocols import Context, Solver
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure
-from assay.core.user_code_errors import UserCodeError, place_note
 from assay.solvers.hop.session import ModelSide, Session
 from assay.solvers.hop.sync_session import SyncSession
 from assay.solvers.hop.trace import HopletObserver
+from assay.usercode import user_function
+from assay.usercode.errors import UserCodeError, place_note
 
 SESSION = "session"
 ROW_NAMES = ("row", "record", "input_data")
@@ -164,7 +164,7 @@ async def call_function(
         if form.takes_session:
             kwargs[SESSION] = function_session
     try:
-        value = await user_code.call(function, args, kwargs, timeout=timeout, pool=pool, close=session.close)
+        value = await user_function.call(function, args, kwargs, timeout=timeout, pool=pool, close=session.close)
         return read_result(value)
     except UserCodeError as error:
         if error.type_name != "TypeError" or error.where:
@@ -202,7 +202,7 @@ def call_form(function: Callable[..., Any], fields: tuple[str, ...]) -> CallForm
 
 
 def _call_form(function: Callable[..., Any], fields: tuple[str, ...]) -> CallForm:
-    is_async = user_code.is_async(function)
+    is_async = user_function.is_async(function)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # a callable that Python cannot inspect

@@ -7,14 +7,14 @@ from collections.abc import Coroutine
 from functools import cached_property
 from typing import Any, TypeVar
 
-from assay.core import user_code
 from assay.core.errors import ModelError
 from assay.core.hop_result import OK
 from assay.core.types import Failure
-from assay.core.user_code_errors import UserCodeError
 from assay.solvers.hop.formats import Tools, tools_by_name
 from assay.solvers.hop.messages import Messages
 from assay.solvers.hop.session import DEFAULT, Session, chosen_tool, tool_failure
+from assay.usercode import user_function
+from assay.usercode.errors import UserCodeError
 
 T = TypeVar("T")
 
@@ -93,10 +93,10 @@ class SyncSession:
             if outcome.status == OK:
                 tool, arguments = chosen_tool(offered, outcome)
                 try:
-                    if user_code.is_async(tool.function):
-                        result = self.wait(user_code.call(tool.function, (), arguments))
+                    if user_function.is_async(tool.function):
+                        result = self.wait(user_function.call(tool.function, (), arguments))
                     else:
-                        result = user_code.call_here(tool.function, (), arguments)
+                        result = user_function.call_here(tool.function, (), arguments)
                     outcome = outcome._replace(result=result)
                 except (UserCodeError, ModelError) as error:
                     outcome = tool_failure(outcome, error)

@@ -20,10 +20,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.core import user_code
 from assay.core.errors import ModelError
 from assay.core.hop_result import FAIL, OK, UNCERTAIN, known_status
-from assay.core.user_code_errors import UserCodeError
 from assay.files.excerpt import cut_end
 from assay.solvers.hop.formats import VERDICT_SCHEMA, Tool, choice_problem, vote_schema
 from assay.solvers.hop.messages import (
@@ -34,6 +32,8 @@ from assay.solvers.hop.messages import (
     build_messages,
     read_object,
 )
+from assay.usercode import user_function
+from assay.usercode.errors import UserCodeError
 
 VOTES = 3
 # Smallest share of agreeing votes for OK and for UNCERTAIN; below both a result is FAIL. With three votes:
@@ -155,7 +155,7 @@ def from_function(function: Callable[..., Any]) -> Verifier:
 
     async def verify(claim: Claim, _: Ask) -> Verification:
         try:
-            value = await user_code.call(function, (claim.task, claim.context, claim.result))
+            value = await user_function.call(function, (claim.task, claim.context, claim.result))
         except (UserCodeError, ModelError) as error:
             failure = UserCodeError.of(error)
             return Verification(FAIL, failure.message, failure.type_name)

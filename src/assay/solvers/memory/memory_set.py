@@ -15,7 +15,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.core import user_code
 from assay.core.errors import CaseFailed, ModelError, UsageError
 from assay.core.memory import Memory, MemoryContext, load_embedder
 from assay.core.params import merge_body
@@ -23,12 +22,13 @@ from assay.core.protocols import Asker, Context
 from assay.core.spec import DEFAULT_SEED
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request
-from assay.core.user_code_errors import UserCodeError
-from assay.core.user_loop import LoopTurn, run_here, run_there
 from assay.files.excerpt import cut_end
 from assay.solvers.memory.roles import BUILD_ROLE, EMBEDDER_ROLE, is_endpoint
 from assay.solvers.memory.settings import MemorySetting
 from assay.solvers.memory.timed_memory import TimedMemory
+from assay.usercode import user_function
+from assay.usercode.errors import UserCodeError
+from assay.usercode.loop import LoopTurn, run_here, run_there
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -124,7 +124,7 @@ class MemorySet:
             )
             try:
                 if setting.about.quick:
-                    memory.memory = user_code.call_here(setting.make, (context,))
+                    memory.memory = user_function.call_here(setting.make, (context,))
                 else:
                     # The memory may need the running loop, or load files for long.
                     memory.memory = await run_there(partial(_make, setting, context))
@@ -171,7 +171,7 @@ class MemorySet:
 
 
 async def _make(setting: MemorySetting, context: MemoryContext) -> Memory:
-    return user_code.call_here(setting.make, (context,))
+    return user_function.call_here(setting.make, (context,))
 
 
 async def _embed_at_endpoint(

@@ -15,18 +15,18 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from assay.core import user_code
 from assay.core.errors import CaseFailed
 from assay.core.memory import AboutMemory, Memory, MemoryItem, Message, Query, SearchHit, resolve
 from assay.core.protocols import Asker
 from assay.core.stage_usage import BUILD, RETRIEVE, StageUsage, add_usage
 from assay.core.threads import DaemonPool
 from assay.core.types import CallTime, Failure
-from assay.core.user_code_errors import UserCodeError, place_note
-from assay.core.user_loop import LoopTurn, run_there
 from assay.files.excerpt import cut_end
 from assay.solvers.memory.json_values import check_json
 from assay.solvers.memory.operation_time import call_correction, timed, timed_coroutine
+from assay.usercode import user_function
+from assay.usercode.errors import UserCodeError, place_note
+from assay.usercode.loop import LoopTurn, run_there
 
 T = TypeVar("T")
 
@@ -123,9 +123,9 @@ class TimedMemory:
             # A quick memory of ours cannot hang, so it needs no thread and no timeout. It only computes.
             if self._quick:
                 await self._turn.give_way()
-                value, took = user_code.call_here(timed, (work,))
+                value, took = user_function.call_here(timed, (work,))
                 seconds = took.cpu
-            elif user_code.is_async(function):
+            elif user_function.is_async(function):
                 value, seconds = await self._await(partial(function, *args), read, self._timeout)
             else:
                 value, seconds = await self._call_in_thread(work, read)
@@ -137,7 +137,7 @@ class TimedMemory:
     async def _call_in_thread(self, work: Callable[[], Any], read: Callable[[Any], T]) -> tuple[T, float]:
         """Call a plain method in a thread, and read its result."""
         threads = self._pool.busy
-        value, took = await user_code.call(partial(timed, work), timeout=self._timeout, pool=self._pool)
+        value, took = await user_function.call(partial(timed, work), timeout=self._timeout, pool=self._pool)
         # The others of the pool, and the thread of the run.
         threads = max(threads, self._pool.busy) + 1
         # A method without `async` may still return a coroutine, for example of another method.
@@ -153,8 +153,8 @@ class TimedMemory:
         """Await a coroutine of the memory, in the loop for user code, and read its result."""
 
         async def run() -> tuple[T, float]:
-            result, seconds = await user_code.call(partial(timed_coroutine, function), timeout=limit)
-            return user_code.call_here(read, (result,)), seconds
+            result, seconds = await user_function.call(partial(timed_coroutine, function), timeout=limit)
+            return user_function.call_here(read, (result,)), seconds
 
         return await run_there(run)
 

@@ -13,10 +13,10 @@ from assay.core.hop_result import FAIL, OK, HopResult
 from assay.core.protocols import Asker, Context
 from assay.core.threads import DaemonPool
 from assay.core.types import Call, Request, Response
-from assay.core.user_code_errors import UserCodeError
 from assay.solvers.hop.session import ModelSide, Session
 from assay.solvers.hop.solver import call_form, call_function
 from assay.solvers.steps.runner import Meter, StepContext, StepError, StepRunner
+from assay.usercode.errors import UserCodeError
 
 DEFAULT_TIMEOUT = 300.0  # in seconds, for one call of the function
 # A function that is not async occupies a thread while it waits for the model, so many threads are needed.

@@ -26,7 +26,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
 
-from assay.core.child_process import python_code_command
 from assay.core.errors import AssayError, UsageError
 from assay.core.events import on_read
 from assay.store.sql.database import (
@@ -37,6 +36,7 @@ from assay.store.sql.database import (
     needs_memory,
     was_stopped,
 )
+from assay.usercode.child_process import python_code_command
 
 _MAX_ADDRESSES = 6 << 30
 """Bytes of address space of the process: DuckDB's memory, and room for Python, threads and mapped files."""

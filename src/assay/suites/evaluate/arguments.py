@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from assay.core.errors import UsageError
-from assay.core.function_source import describe_callable, parameters_of
+from assay.usercode.source import describe_callable, parameters_of
 
 ROW, CONTEXT = "row", "ctx"
 SCORER_NAMES = ("answer", "target", "row", "ctx", "records")

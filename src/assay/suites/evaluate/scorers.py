@@ -30,15 +30,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from assay.core import registry, user_code
+from assay.core import registry
 from assay.core.errors import UsageError
-from assay.core.function_identity import FunctionIdentity, identify
-from assay.core.function_source import definition_of
 from assay.core.hashing import fingerprint
 from assay.core.judges import JudgeInfo
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Record, Score, ScoreStatus
-from assay.core.user_code_errors import UserCodeError
 from assay.files.excerpt import cut_end
 from assay.language.patterns import PatternStopped, apart
 from assay.scoring.judges.rubric import RubricJudge
@@ -48,6 +45,10 @@ from assay.store.judges import panel_judge, rubric_judge, with_calibration
 from assay.suites.evaluate.arguments import Arguments, scorer_arguments
 from assay.suites.evaluate.rows import EvaluateRows
 from assay.suites.evaluate.subjects import make_function_context
+from assay.usercode import user_function
+from assay.usercode.errors import UserCodeError
+from assay.usercode.identity import FunctionIdentity, identify
+from assay.usercode.source import definition_of
 
 NO_ANSWER = "no answer"
 PAIRS = "pairs"
@@ -324,7 +325,7 @@ class MetricScorer(EvaluateScorer):
         return {self.name: Scored(data={PAIRS: [values[0]]})}
 
     def _measure_all(self, targets: list[Any], answer: Any) -> list[Any]:
-        return [user_code.call_here(self._measure, (each, _like(each, answer))) for each in targets]
+        return [user_function.call_here(self._measure, (each, _like(each, answer))) for each in targets]
 
     def without_answer(self) -> Mapping[str, Scored]:
         """Score 0 if the metric tells right from wrong. Other metrics leave the case out."""
@@ -385,7 +386,7 @@ class FunctionScorer(EvaluateScorer):
         }
         args, kwargs = self._arguments.choose(values, {})
         try:
-            result = await user_code.call(self._function, args, kwargs, timeout=self._timeout, close=context.close)
+            result = await user_function.call(self._function, args, kwargs, timeout=self._timeout, close=context.close)
         except UserCodeError as error:
             data = {"traceback": error.traceback} if error.traceback else None
             return {self.name: Scored(None, "invalid", str(error), data)}

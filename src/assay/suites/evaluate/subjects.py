@@ -15,17 +15,17 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from assay.core import user_code
 from assay.core.connect import CHAT
 from assay.core.errors import CaseFailed, UsageError
 from assay.core.protocols import Context, Solver
 from assay.core.suite import MAIN
 from assay.core.types import Failure, Request
-from assay.core.user_code_errors import UserCodeError
 from assay.language.patterns import apart
 from assay.language.templates import Template, TemplateProblem
 from assay.suites.evaluate.arguments import CONTEXT, ROW, Arguments
 from assay.suites.evaluate.rows import encode_json
+from assay.usercode import user_function
+from assay.usercode.errors import UserCodeError
 
 T = TypeVar("T")
 Prompt = str | list[dict[str, Any]]
@@ -81,7 +81,7 @@ class FunctionSubject(Subject):
         copy = msgspec.json.decode(msgspec.json.encode(row))
         args, kwargs = self._arguments.choose({ROW: copy, CONTEXT: context}, copy)
         try:
-            value = await user_code.call(self._function, args, kwargs, timeout=self._timeout, close=context.close)
+            value = await user_function.call(self._function, args, kwargs, timeout=self._timeout, close=context.close)
         except UserCodeError as error:
             raise CaseFailed(error.failure()) from error
         try:
@@ -168,7 +168,7 @@ def function_prompt(function: Callable[..., Any], arguments: Arguments) -> Calla
         # A copy, so that a repeat sees the row unchanged.
         copy = msgspec.json.decode(msgspec.json.encode(row))
         args, kwargs = arguments.choose({ROW: copy}, copy)
-        prompt = user_code.call_here(function, args, kwargs)
+        prompt = user_function.call_here(function, args, kwargs)
         if isinstance(prompt, str) or (isinstance(prompt, list) and all(isinstance(item, dict) for item in prompt)):
             return prompt
         raise UserCodeError(
@@ -258,4 +258,4 @@ def make_function_context(
     function: Callable[..., Any], ctx: Context, role: str = MAIN
 ) -> FunctionContext | SyncFunctionContext:
     """Return the `ctx` for a function: async methods for an async function, else blocking methods."""
-    return FunctionContext(ctx, role) if user_code.is_async(function) else SyncFunctionContext(ctx, role)
+    return FunctionContext(ctx, role) if user_function.is_async(function) else SyncFunctionContext(ctx, role)

@@ -16,11 +16,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core.code_files import watch_opens
 from assay.core.connect import Role
 from assay.core.errors import UsageError, cannot_write
-from assay.core.function_identity import FunctionIdentity, identify
-from assay.core.function_source import describe_callable
 from assay.core.hashing import fingerprint
 from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit
@@ -73,6 +70,9 @@ from assay.suites.evaluate.subjects import (
     template_prompt,
 )
 from assay.suites.evaluate.tally import make_entry
+from assay.usercode.identity import FunctionIdentity, identify
+from assay.usercode.opened_files import watch_opens
+from assay.usercode.source import describe_callable
 
 ROWS_FILE = "rows.jsonl"
 _FROM_PYTHON = "an evaluation has functions in it: run the Python program that called assay.evaluate again"

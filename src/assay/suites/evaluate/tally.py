@@ -11,11 +11,11 @@ from assay.core.judges import JudgeInfo
 from assay.core.report import AnswerCount, Curve, Difference, Entry, Example, Examples, Metric, Point, Slice
 from assay.core.suite import CaseResult
 from assay.core.types import Score
-from assay.core.user_code_errors import raised_as
 from assay.scoring import statistics
 from assay.scoring.intervals import Bounds, statistic_interval
 from assay.scoring.metric_builders import mean_metric, ratio_metric, undeclared_warning
 from assay.suites.evaluate.scorers import NO_ANSWER, PAIRS, RIGHT_WRONG, MetricAbout
+from assay.usercode.errors import raised_as
 
 # Number of failed cases in the report. `run.cases(failed=True)` returns all of them.
 _SHOWN = 10

@@ -51,7 +51,6 @@ from assay.core.suite import (
     score_sections,
 )
 from assay.core.types import Record
-from assay.core.user_modules import USER_MODULE
 from assay.files.json_schema import FileSchema
 from assay.files.redact import Redactor, secrets_of
 from assay.scoring.expectations import MISSING, Check
@@ -78,6 +77,7 @@ from assay.suites.hop.settings import (
     load_settings,
 )
 from assay.suites.hop.target import Target, find_data, find_target, find_task
+from assay.usercode.modules import USER_MODULE
 
 # The log of HOP, in the output folder.
 _OBSERVER = "observer.jsonl"

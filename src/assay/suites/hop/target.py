@@ -8,16 +8,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError, similar_file
 from assay.core.file_check import python_problem
 from assay.core.hashing import file_sha256, fingerprint
-from assay.core.named_code import refuse_unnamed_module
 from assay.core.registry import unknown
-from assay.core.user_code import call_here
-from assay.core.user_code_errors import UserCodeError
-from assay.core.user_modules import installed, load_module
 from assay.suites.hop.contract import Contract, find_contract
+from assay.usercode.code_hash import code_sha256
+from assay.usercode.errors import UserCodeError
+from assay.usercode.modules import installed, load_module
+from assay.usercode.named_code import refuse_unnamed_module
+from assay.usercode.user_function import call_here
 
 HOPLET, CODE, TEST_CASES, TASKS = "Hoplet", "Hop.py", "TestCases", "Tasks"
 _INSTALLED = "site-packages"

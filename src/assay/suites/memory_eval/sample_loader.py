@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.registry import load_from_file
-from assay.core.user_code import items_of, signature_problem
-from assay.core.user_code_errors import place_note
 from assay.suites.memory_eval.sample import Checkpoint, MemoryPoint, Sample, SampleSession
 from assay.suites.memory_eval.sample_schema import SESSIONS_PROBLEM
+from assay.usercode.errors import place_note
+from assay.usercode.user_function import items_of, signature_problem
 
 # msgspec ends its messages with the place of the wrong value.
 _PLACE = re.compile(r" - at `\$(?P<path>.*)`$")

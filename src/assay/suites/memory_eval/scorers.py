@@ -15,7 +15,6 @@ from msgspec import Struct
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Score, ScoreStatus
-from assay.core.user_loop import compute
 from assay.scoring.questions import (
     BOTH,
     CORRECT,
@@ -49,6 +48,7 @@ from assay.suites.memory_eval.rows import (
     session_parts,
     written_texts,
 )
+from assay.usercode.loop import compute
 
 RECALL, UPDATE_RECALL, CORRECTNESS, HALLUCINATION = "recall", "update_recall", "correctness", "hallucination"
 UPDATE, INTERFERENCE, ANSWER = "update", "interference", "answer"

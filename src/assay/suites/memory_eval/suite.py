@@ -46,7 +46,6 @@ from assay.core.suite import (
     graded_answers,
 )
 from assay.core.types import Record
-from assay.core.user_loop import compute
 from assay.files.json_schema import FileSchema
 from assay.scoring.judge_setup import setup_of
 from assay.scoring.memory_costs import memory_costs, memory_tables
@@ -84,6 +83,7 @@ from assay.suites.memory_eval.scorers import (
 )
 from assay.suites.memory_eval.tally import DIMENSIONS, BaselineTally, answered_questions
 from assay.suites.memory_eval.views import question_sections, row_text, sample_sections
+from assay.usercode.loop import compute
 
 NOT_JUDGED = "No judge: the report has only token F1 and BLEU-1."
 ONE_WRONG_LABEL = (

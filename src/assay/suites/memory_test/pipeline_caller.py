@@ -17,12 +17,12 @@ from typing import Any
 
 import msgspec
 
-from assay.core import user_code
 from assay.core.errors import InputError, Problem
-from assay.core.user_code_errors import UserCodeError
 from assay.solvers.memory.conversation import ConversationInputs, ConversationTest, QuestionInput
 from assay.suites.memory_test.conversation import Conversation, ConversationQuestion
 from assay.suites.memory_test.schedule import ScheduleOptions, ordered_questions, plan_tests
+from assay.usercode import user_function
+from assay.usercode.errors import UserCodeError
 
 
 class PipelineCaller:
@@ -79,7 +79,7 @@ class PipelineCaller:
         """The result of `_get_dataset_stats`. Raises InputError if user code in a subclass fails."""
         name = type(self).__name__
         try:
-            statistics: Any = user_code.call_here(self._get_dataset_stats)
+            statistics: Any = user_function.call_here(self._get_dataset_stats)
         except UserCodeError as error:
             raise InputError(Problem(f"{name}._get_dataset_stats", str(error))) from error
         if not isinstance(statistics, dict):

@@ -13,7 +13,6 @@ from msgspec import Struct, to_builtins
 
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Record, Score
-from assay.core.user_loop import compute
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.questions import AnswerQuestion, Verdict
 from assay.scoring.text_overlap import abstains, exact_match, list_f1, recall, token_f1
@@ -28,6 +27,7 @@ from assay.suites.memory_test.retrieval import (
     retrieval_values,
     session_recall,
 )
+from assay.usercode.loop import compute
 
 JUDGED, F1, EXACT, RECALL, ABSTENTION = "judged", "f1", "exact_match", "evidence_recall", "abstention"
 # Metrics with their labels, in the order of the tables. The first metric that a run has is its headline.

@@ -13,7 +13,6 @@ from statistics import fmean
 
 from assay.core.errors import AssayError
 from assay.core.hashing import file_sha256
-from assay.core.named_code import CodeNotNamed, only_named_code, refuse_unnamed_file
 from assay.core.report import Cell, Table
 from assay.core.suite import CaseView, RunOrigin, Section
 from assay.core.types import Record, Score
@@ -22,6 +21,7 @@ from assay.solvers.memory.conversation import AnswerRecord, read_answers
 from assay.suites.memory_test.loaders import dataset_names, find_loader
 from assay.suites.memory_test.retrieval import retrieval_metrics
 from assay.suites.memory_test.scorers import JUDGED, METRICS, RECALL, metric_label, retrieved_places
+from assay.usercode.named_code import CodeNotNamed, only_named_code, refuse_unnamed_file
 
 # Limits, so that a row fits on a screen: ids of retrieved items, characters of a text.
 _MOST_HITS, _MOST_TEXT = 4, 60

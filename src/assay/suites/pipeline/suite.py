@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from assay.core.case_details import CaseDetails
-from assay.core.code import imported_sha256
 from assay.core.connect import CHAT, Role
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
@@ -82,6 +81,7 @@ from assay.suites.pipeline.tally import VariantTally, build_report
 from assay.suites.pipeline.testset.scan import is_testset
 from assay.suites.pipeline.testset.testsets import CaseGroup, CaseSelection, LoadedTests, Testsets
 from assay.suites.pipeline.views import test_sections
+from assay.usercode.code_hash import imported_sha256
 
 # Worker processes for the code steps of the pipeline.
 _CODE_WORKERS = 4

@@ -21,16 +21,16 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.params import secret_problem
 from assay.core.registry import unknown
-from assay.core.user_code_errors import UserCodeError
-from assay.core.user_modules import installed, load_module
 from assay.files.excerpt import cut_end
 from assay.files.write import can_exist
 from assay.files.yaml_files import FunctionRef, YamlFile, load_yaml
 from assay.suites.task.dataset.process_docs import datasets_stand_in
+from assay.usercode.code_hash import code_sha256
+from assay.usercode.errors import UserCodeError
+from assay.usercode.modules import installed, load_module
 
 GENERATE, CHOICE, LIKELIHOOD, ROLLING = (
     "generate_until",

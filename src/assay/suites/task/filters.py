@@ -21,13 +21,13 @@ from msgspec import Struct
 
 from assay.core import registry
 from assay.core.errors import InputError, Problem, UsageError, similar_names
-from assay.core.user_code import call_here
-from assay.core.user_code_errors import UserCodeError
 from assay.files.bounds import read_file
 from assay.files.yaml_files import FunctionRef
 from assay.language.patterns import PatternStopped
 from assay.scoring.filters import takes_doc
 from assay.suites.task.config import TaskConfig, find_functions, function_file, import_function
+from assay.usercode.errors import UserCodeError
+from assay.usercode.user_function import call_here
 
 NO_FILTER = "none"
 """The harness's name for its default chain."""

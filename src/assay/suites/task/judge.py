@@ -10,7 +10,6 @@ from assay.core.judges import JudgeInfo
 from assay.core.protocols import Context, Scorer, View
 from assay.core.spec import RunSpec
 from assay.core.types import Case, Score
-from assay.core.user_code_errors import is_failure
 from assay.language.patterns import apart
 from assay.scoring.panel import (
     Panel,
@@ -26,6 +25,7 @@ from assay.suites.task.filters import FilterChain
 from assay.suites.task.options import TaskOptions
 from assay.suites.task.scorer import JUDGE_METRIC, NO_ANSWER, plain
 from assay.suites.task.task import Task
+from assay.usercode.errors import is_failure
 
 # Part of the scorer's identity. Increase it when the judge gets other input, so that stored verdicts of
 # earlier versions are not reused.

@@ -19,12 +19,12 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.errors import InputError, Problem
-from assay.core.user_code import call_here
-from assay.core.user_code_errors import UserCodeError
 from assay.files.excerpt import cut_end
 from assay.files.yaml_files import FunctionRef
 from assay.language.templates import Template, TemplateProblem
 from assay.suites.task.config import CHOICE, TaskConfig, import_function
+from assay.usercode.errors import UserCodeError
+from assay.usercode.user_function import call_here
 
 Document = dict[str, Any]
 FieldFunction = Callable[[Document], Any]

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score, ScoreStatus
-from assay.core.user_code_errors import is_failure, message_of, place_note, raised_as, traceback_of
 from assay.language.patterns import PatternStopped, apart, at_once
 from assay.scoring.statistics import OF_NUMBERS, first_votes
 from assay.suites.task.config import GENERATE, ROLLING
 from assay.suites.task.filters import NO_FILTER, FilterChain, FilterResult
 from assay.suites.task.metrics import TaskMetric, measure_likelihoods
 from assay.suites.task.outputs import TaskGold
+from assay.usercode.errors import is_failure, message_of, place_note, raised_as, traceback_of
 
 NO_ANSWER = "no answer"
 JUDGE_METRIC = TaskMetric("judge", higher_is_better=True, right_wrong=True)

@@ -16,10 +16,8 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.errors import AssayError
-from assay.core.function_source import place_of
 from assay.core.report import Interval, Metric
 from assay.core.types import BAD_CASE, End, Score
-from assay.core.user_code_errors import is_failure, last_line, raised_as
 from assay.files.excerpt import cut_end
 from assay.scoring.intervals import statistic_interval, t_interval, wilson
 from assay.scoring.metric_builders import undeclared_warning
@@ -28,6 +26,8 @@ from assay.suites.task.catalog import GroupMetric, TaskGroup
 from assay.suites.task.metrics import TaskMetric, no_group_value
 from assay.suites.task.samples import sample_value
 from assay.suites.task.scorer import TaskScoring
+from assay.usercode.errors import is_failure, last_line, raised_as
+from assay.usercode.source import place_of
 
 # Why a document that has an answer is left out: there is no score of it.
 _NOT_SCORED = "not scored"

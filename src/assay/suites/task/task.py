@@ -23,8 +23,6 @@ from assay.core.arguments import takes_do_sample
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.spec import DEFAULT_SEED, RunSpec, apply_limit
 from assay.core.types import BAD_CASE, Failure
-from assay.core.user_code import call_here
-from assay.core.user_code_errors import UserCodeError
 from assay.solvers.prompt import PromptInputs
 from assay.suites.task.config import (
     GENERATE,
@@ -51,6 +49,8 @@ from assay.suites.task.prompts import (
     question_of,
 )
 from assay.suites.task.scorer import TaskScoring
+from assay.usercode.errors import UserCodeError
+from assay.usercode.user_function import call_here
 
 # Settings that change scores but no request. Changing one scores the stored replies again.
 _SCORE_KEYS = ("doc_to_target", "doc_to_choice", "process_results", "filter_list", "metric_list", "metadata")

@@ -23,7 +23,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.core import user_code
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.file_check import FileCheck, contents
 from assay.core.registry import load_from_file, short, unknown
@@ -31,6 +30,7 @@ from assay.files.records import FileRecord, first_record, read_records
 from assay.files.schema import refuse, shorten
 from assay.suites.memory_test.conversation import NO_EVIDENCE, UNPARSABLE, Conversation
 from assay.suites.memory_test.pipeline_caller import PipelineCaller
+from assay.usercode import user_function
 
 # Keys by which `assay check` recognises the data set of a file. The first conversation must have two of them, because
 # data of other suites may have one of them too, such as `id`.
@@ -104,7 +104,7 @@ def _find_user_loader(name: str) -> ConversationLoader:
         caller = target
 
     def read(path: Path) -> Iterable[Conversation]:
-        return user_code.items_of(load, (path,), Conversation, name)
+        return user_function.items_of(load, (path,), Conversation, name)
 
     # A generator is started again for each pass. A list is in memory anyway, so its function is called once.
     conversations = read if inspect.isgeneratorfunction(load) else cache(lambda path: list(read(path)))

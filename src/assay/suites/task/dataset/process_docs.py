@@ -17,11 +17,11 @@ from typing import Any
 
 from assay.core.errors import AssayError, InputError, MissingExtra, Problem
 from assay.core.events import tell_if_slow
-from assay.core.user_code import call_here
-from assay.core.user_code_errors import UserCodeError
 from assay.suites.task.dataset import source
 from assay.suites.task.dataset.documents import Documents, spool_rows
 from assay.suites.task.dataset.hf_dataset import Dataset, DatasetDict, concatenate_datasets
+from assay.usercode.errors import UserCodeError
+from assay.usercode.user_function import call_here
 
 # How messages name a document, after the path of its data file.
 _UNIT = " document {} after process_docs"

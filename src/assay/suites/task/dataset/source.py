@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.core.errors import InputError, MissingExtra, Problem, similar_file
-from assay.core.named_code import runs_only_named_code
 from assay.files.bounds import read_file
 from assay.files.foreign_yaml import MAX_YAML_BYTES, decode_yaml
 from assay.files.write import can_exist
 from assay.suites.task.dataset.documents import Documents, spool_rows
 from assay.suites.task.dataset.formats import FORMATS, CsvOptions, find_files, glob_files
+from assay.usercode.named_code import runs_only_named_code
 
 # Options of `load_dataset` about downloads and caches. They have no effect on local files.
 _DOWNLOAD_OPTIONS = frozenset(

@@ -14,9 +14,9 @@ import types
 from pathlib import Path
 from typing import Any
 
-from assay.core.function_source import parse_source
 from assay.core.hashing import file_sha256
-from assay.core.user_files import is_users_file
+from assay.usercode.source import parse_source
+from assay.usercode.user_files import is_users_file
 
 
 def is_users_module(module: types.ModuleType) -> bool:

@@ -18,8 +18,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.core.user_code_errors import UserCodeError
-from assay.core.watchdog import StepOwner
+from assay.usercode.errors import UserCodeError
+from assay.usercode.watchdog import StepOwner
 
 
 class BlockedCall(Struct, frozen=True):

@@ -5,8 +5,8 @@ that the code raises itself, code that hangs and code that blocks the event loop
 ends the process, with an exit code that is not 0; the same command then continues the run.
 
     from assay.core import user_code
-    from assay.core.user_code_errors import UserCodeError
-    from assay.core.user_modules import load_module
+    from assay.usercode.errors import UserCodeError
+    from assay.usercode.modules import load_module
 
     function = load_module(Path("hop.py")).hop
     try:
@@ -39,12 +39,12 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
-from assay.core import forks
-from assay.core.blocked_calls import case_calls
 from assay.core.errors import InputError, Problem
 from assay.core.threads import DaemonPool, DetachedThreads
-from assay.core.user_code_errors import PASSED_THROUGH, UserCodeError, is_ctrl_c
-from assay.core.watchdog import Blocked, StepOwner, can_watch, watched
+from assay.usercode import forks
+from assay.usercode.blocked_calls import case_calls
+from assay.usercode.errors import PASSED_THROUGH, UserCodeError, is_ctrl_c
+from assay.usercode.watchdog import Blocked, StepOwner, can_watch, watched
 
 T = TypeVar("T")
 

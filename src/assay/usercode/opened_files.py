@@ -29,9 +29,9 @@ from typing import Any, Self
 import msgspec
 
 from assay.core.hashing import file_sha256
-from assay.core.user_files import PACKAGE, installed_folders, is_users_file
 from assay.files.plain_files import open_plain, read_plain
 from assay.files.write import sync_data
+from assay.usercode.user_files import PACKAGE, installed_folders, is_users_file
 
 CODE_FILES = "code_files.jsonl"
 """The name of the list in a run folder."""
@@ -43,7 +43,8 @@ _MAX_HASHED = 64 << 20
 # These modules of assay only call the user's code. What is opened right below them, the user's code opens: an
 # `asyncio.to_thread(path.read_text)` has no other frame.
 _CALLERS = tuple(
-    f"{PACKAGE}core{os.sep}{name}.py" for name in ("threads", "user_code", "user_loop", "watchdog", "forks")
+    f"{PACKAGE}{name.replace('/', os.sep)}.py"
+    for name in ("core/threads", "usercode/user_function", "usercode/loop", "usercode/watchdog", "usercode/forks")
 )
 # Python reads modules and the lines of tracebacks by these. Modules have their own place in a run's identity.
 _SOURCE_READERS = ("<frozen importlib", str(Path(os.__file__).with_name("linecache.py")))

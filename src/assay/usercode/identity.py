@@ -14,7 +14,7 @@ file was edited after its import.
 These changes are not detected; the user passes another `version=` for them:
 
 - environment variables that the function reads, and files that it does not open with Python's `open`: those that it
-  opens are noted while it runs (core/code_files.py), and a call such as `read_csv` is listed in `unknown`;
+  opens are noted while it runs (usercode/opened_files.py), and a call such as `read_csv` is listed in `unknown`;
 - remote services;
 - a new version of an installed package, or a patch of its classes;
 - an attribute that the program sets on a module, if the function reaches the module only through a local variable.
@@ -54,7 +54,9 @@ from uuid import UUID
 
 import msgspec
 
-from assay.core.function_source import (
+from assay.core.hashing import fingerprint
+from assay.usercode.ownership import files_of, is_users_class, is_users_module, is_users_value
+from assay.usercode.source import (
     assignments,
     class_definitions,
     describe_callable,
@@ -64,9 +66,7 @@ from assay.core.function_source import (
     names_used,
     source_of,
 )
-from assay.core.hashing import fingerprint
-from assay.core.user_files import is_users_file
-from assay.core.user_ownership import files_of, is_users_class, is_users_module, is_users_value
+from assay.usercode.user_files import is_users_file
 
 # Longer parts are stored as a hash, so that run.json stays readable.
 _MAX_PART = 2_000

@@ -18,13 +18,13 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
-from assay.core.code import code_sha256
-from assay.core.code_files import CodeFile, CodeFiles, outdated, watch_opens
 from assay.core.errors import InputError, Problem, UsageError, similar_file
-from assay.core.named_code import refuse_unnamed_file, refuse_unnamed_module
-from assay.core.process_end import refuse_exits
-from assay.core.user_code import call_here
-from assay.core.user_code_errors import UserCodeError
+from assay.usercode.code_hash import code_sha256
+from assay.usercode.errors import UserCodeError
+from assay.usercode.named_code import refuse_unnamed_file, refuse_unnamed_module
+from assay.usercode.opened_files import CodeFile, CodeFiles, outdated, watch_opens
+from assay.usercode.process_end import refuse_exits
+from assay.usercode.user_function import call_here
 
 USER_MODULE = "assay_user_"
 """Prefix of the names of the user's files in `sys.modules`."""

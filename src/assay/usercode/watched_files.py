@@ -33,7 +33,7 @@ class FilesRead:
     """Notes every file that this process opens for reading from now on, and every folder whose files it lists.
 
     It uses Python's audit events, so that the prompt which a user's function reads counts as well as the pipeline file.
-    Files that the code of a pipeline reads in its own processes count too: core/code_files.py hashes them in this one.
+    Files that the code of a pipeline reads in its own processes count too: opened_files.py hashes them in this one.
     A hook cannot be removed again: use it in a process of its own.
     """
 

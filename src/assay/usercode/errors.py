@@ -21,10 +21,10 @@ from typing import Any, Literal
 
 from assay.core.errors import CaseFailed, ModelError, ModelRefused, StopRun, UsageError
 from assay.core.types import Failure
-from assay.core.user_files import is_users_file
-from assay.core.watchdog import Blocked
 from assay.files.excerpt import cut_end, cut_start
 from assay.language.patterns import SlowPattern
+from assay.usercode.user_files import is_users_file
+from assay.usercode.watchdog import Blocked
 
 Kind = Literal["exception", "exit", "interrupt", "timeout", "bad_result"]
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
-from assay.core.watchdog import Blocked, StepOwner, watch_thread
+from assay.usercode.watchdog import Blocked, StepOwner, watch_thread
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ A coroutine that calls `time.sleep(3600)` stops every other case, and no timeout
 part of a coroutine between two awaits. A timer sends SIGALRM once a second to the main thread. If the current step
 is over its time limit, the signal handler raises `Blocked` inside it.
 
-Only the main thread runs signal handlers. A loop in another thread has a ThreadAlarm instead (core/thread_alarm.py).
+Only the main thread runs signal handlers. A loop in another thread has a ThreadAlarm instead (thread_alarm.py).
 """
 
 from __future__ import annotations
