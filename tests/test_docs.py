@@ -108,7 +108,7 @@ def test_every_command_and_option_is_explained() -> None:
 
 def test_every_example_is_sound() -> None:
     """Files in examples/ pass `assay check`."""
-    from assay import api
+    from assay.runner import api
 
     files = sorted((ROOT / "examples").rglob("*.yaml"))
     assert files

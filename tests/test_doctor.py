@@ -15,7 +15,7 @@ from assay.core import registry
 from assay.core.connect import About
 from assay.core.errors import UsageError
 from assay.core.spec import SuiteOptions, build
-from assay.doctor import MAX_CALLS, Diagnosis, Finding, examine
+from assay.runner.doctor import MAX_CALLS, Diagnosis, Finding, examine
 
 from servers.endpoint import Endpoint
 from servers.fake_openai import FakeOpenAI

@@ -16,8 +16,8 @@ from assay.core.connect import CHAT, Role
 from assay.core.errors import StopRun, UsageError
 from assay.core.types import Request, Response
 from assay.journal.folder import write_summary
-from assay.rescore import Rescore
-from assay.runner import Runner
+from assay.runner.rescore import Rescore
+from assay.runner.runner import Runner
 from assay.suites import find_suite
 
 from suites import shared
@@ -52,7 +52,7 @@ def share(run: assay.Run) -> float | None:
 
 
 def rescore(name: str) -> assay.Run:
-    from assay import api
+    from assay.runner import api
 
     return api.rescore(name, code=["quiz.py"])
 

@@ -18,19 +18,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from msgspec import Struct as Struct
 
-    from assay.api import (
-        Run as Run,
-        RunCase as RunCase,
-        arun as arun,
-        compare as compare,
-        export as export,
-        gate as gate,
-        import_results as import_results,
-        load as load,
-        merge as merge,
-        run as run,
-        spec as spec,
-    )
     from assay.core.connect import CHAT as CHAT, TEXT as TEXT, About as About, Role as Role
     from assay.core.errors import (
         CaseFailed as CaseFailed,
@@ -82,9 +69,22 @@ if TYPE_CHECKING:
         Response as Response,
         Score as Score,
     )
-    from assay.evaluation import aevaluate as aevaluate, evaluate as evaluate
     from assay.files.records import read_structs as read_structs
     from assay.files.schema import refuse as refuse
+    from assay.runner.api import (
+        Run as Run,
+        RunCase as RunCase,
+        arun as arun,
+        compare as compare,
+        export as export,
+        gate as gate,
+        import_results as import_results,
+        load as load,
+        merge as merge,
+        run as run,
+        spec as spec,
+    )
+    from assay.runner.evaluate import aevaluate as aevaluate, evaluate as evaluate
     from assay.scoring.judge_prompt import OneLabelPrompt as OneLabelPrompt
     from assay.scoring.metric_builders import (
         ClusteredValues as ClusteredValues,
@@ -133,7 +133,7 @@ __version__ = "0.1.0"
 
 # The module of each public name. `__getattr__` imports a name on first use, so that `assay --help` starts fast.
 _MODULES = {
-    "assay.api": "Run RunCase arun compare export gate import_results load merge run spec",
+    "assay.runner.api": "Run RunCase arun compare export gate import_results load merge run spec",
     "assay.core.connect": "CHAT TEXT About Role",
     "assay.core.errors": "CaseFailed CheckFailed InputError ModelError Problem UsageError",
     "assay.core.memory": "AboutMemory MemoryItem Message Query SearchHit options_of",
@@ -145,7 +145,7 @@ _MODULES = {
     "assay.core.suite": "CaseContent CaseView ListedRows Match Outcome Overview PlannedCalls Results Row Rows RunFacts "
     "Section Suite",
     "assay.core.types": "Call Case Failure Record Request Response Score",
-    "assay.evaluation": "aevaluate evaluate",
+    "assay.runner.evaluate": "aevaluate evaluate",
     "assay.scoring.judge_prompt": "OneLabelPrompt",
     "assay.scoring.metric_builders": "ClusteredValues mean_metric proportion_metric",
     "assay.scoring.panel": "ModelJudge",

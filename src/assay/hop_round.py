@@ -21,11 +21,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from assay import api
 from assay.core.errors import AssayError
 from assay.core.protocols import Model
-from assay.run_setup import open_run
-from assay.runner import Runner
+from assay.runner import api
+from assay.runner.opening import open_run
+from assay.runner.runner import Runner
 from assay.solvers.hop.trace import HopletObserver
 from assay.suites.hop.suite import HopSuite
 from assay.suites.hop.target import TEST_CASES

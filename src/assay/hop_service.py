@@ -59,7 +59,7 @@ from assay.usercode.errors import UserCodeError
 
 if TYPE_CHECKING:
     from assay.hop_round import HopRounds, RoundResult
-    from assay.runner import Runner
+    from assay.runner.runner import Runner
 
 _TEST_CASES = "TestCases"
 _BUSY = "a batch is already running. Wait until it ends"
@@ -270,8 +270,8 @@ class BaseService:
 
         Returns `{"status": "started", "total": …}`, or `{"error": …}`.
         """
-        from assay import api
-        from assay.run_setup import open_run
+        from assay.runner import api
+        from assay.runner.opening import open_run
 
         if self.state["running"]:
             return {"error": _BUSY}

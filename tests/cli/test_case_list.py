@@ -9,7 +9,7 @@ import pytest
 from assay.cli.case_list import CaseLine, case_lines, error_lines, line_cells
 from assay.core.suite import CaseView, RunOrigin
 from assay.core.types import ASK, Call, End, Failure, Record, Score
-from assay.screen import columns_of, cut_cell
+from assay.store.render.screen import columns_of, cut_cell
 from assay.suites.hop.suite import HopSuite
 from assay.suites.task.suite import TaskSuite
 

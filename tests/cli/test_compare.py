@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import assay
-from assay import api
 from assay.cli.main import main
 from assay.core.report import Entry, Report
+from assay.runner import api
 
 from conftest import DOCS, write_docs
 from servers.loopback import LoopbackServer, chat

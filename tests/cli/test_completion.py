@@ -16,7 +16,7 @@ import pytest
 from support.commands import environment
 
 # The modules that take long to import. Completion is called at every press of Tab.
-HEAVY = {"aiohttp", "asyncio", "duckdb", "jinja2", "numpy", "rich", "yaml", "assay.api", "assay.runner"}
+HEAVY = {"aiohttp", "asyncio", "duckdb", "jinja2", "numpy", "rich", "yaml", "assay.runner.api", "assay.runner.runner"}
 NEWER, OLDER = "2026-02-02T10-00-00-task-bbbb", "2026-01-01T10-00-00-task-aaaa"
 
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import assay
-from assay import api
 from assay.core.dollars import dollars
 from assay.core.errors import UsageError
+from assay.runner import api
 from assay.store.open_run import OpenRun
 
 from conftest import Assay, write_docs

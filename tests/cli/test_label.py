@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from assay import api
+from assay.runner import api
 
 from support.memory_talks import Talks, talk
 from support.pipelines import typed

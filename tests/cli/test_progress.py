@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from assay import progress
 from assay.core.events import Called, Computing, Started, Waiting
 from assay.core.types import Usage
-from assay.progress import Progress, ReadingBar
+from assay.runner import progress
+from assay.runner.progress import Progress, ReadingBar
 
 from servers.fake_openai import FakeOpenAI
 from support.commands import task_job

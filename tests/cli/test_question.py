@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from assay import api
+from assay.runner import api
 
 from support.commands import typed
 from support.memory_samples import Samples, sample

@@ -10,7 +10,7 @@ import pytest
 
 from assay.cli.runs import parse_since
 from assay.core.errors import UsageError
-from assay.screen import columns_of
+from assay.store.render.screen import columns_of
 
 from conftest import Assay
 from support.hop_batch import Batch

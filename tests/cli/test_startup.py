@@ -22,8 +22,8 @@ HEAVY = (
     "rich",
     "ssl",
     "yaml",
-    "assay.api",
-    "assay.runner",
+    "assay.runner.api",
+    "assay.runner.runner",
 )
 CODE = """
 import sys
@@ -67,8 +67,8 @@ def test_the_list_of_commands_imports_no_suite() -> None:
 
 def test_a_run_imports_no_other_suite_and_no_xml_before_its_first_request() -> None:
     """A tenth of the time until the first request was spent on modules that most runs never use."""
-    code = "import sys, assay.api, assay.suites.task.suite; print(*sys.modules)"
+    code = "import sys, assay.runner.api, assay.suites.task.suite; print(*sys.modules)"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
-    unused = {"assay.evaluation", "assay.suites.evaluate", "assay.cli.printer", "http.client", "xml.sax"}
+    unused = {"assay.runner.evaluate", "assay.suites.evaluate", "assay.cli.printer", "http.client", "xml.sax"}
     assert unused.isdisjoint(done.stdout.split())

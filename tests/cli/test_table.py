@@ -12,9 +12,9 @@ from termios import TIOCSWINSZ
 
 import pytest
 
-from assay.screen import columns_of, parts, table
+from assay.store.render.screen import columns_of, parts, table
 
-TABLE = 'from assay.screen import table; table(["step", "one", "two"], [["a" * 20, "b" * 15, "c" * 15]])'
+TABLE = 'from assay.store.render.screen import table; table(["step", "one", "two"], [["a" * 20, "b" * 15, "c" * 15]])'
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.progress import Bar
-from assay.screen import SafeTerminal
+from assay.runner.progress import Bar
+from assay.store.render.screen import SafeTerminal
 
 from support.runs import run_of
 from support.terminal import Terminal

@@ -9,7 +9,7 @@ from support.commands import TIMEOUT, environment
 
 TWICE = """if True:
     import signal, threading, time
-    from assay.core.signal_wakeup import SignalWakeup
+    from assay.runner.signal_wakeup import SignalWakeup
 
     class Heard(Exception):
         pass
@@ -52,7 +52,7 @@ def test_a_signal_that_another_thread_receives_interrupts_the_main_thread() -> N
 
 ELSEWHERE = """if True:
     import signal, threading
-    from assay.core.signal_wakeup import SignalWakeup
+    from assay.runner.signal_wakeup import SignalWakeup
 
     def enter():
         with SignalWakeup():

@@ -16,7 +16,7 @@ import pytest
 import assay
 from assay.core.report import CaseCounts, Entry, Metric, Report
 from assay.core.run_end import end_of_report
-from assay.results import Run
+from assay.runner.results import Run
 
 from conftest import write_docs
 from support.commands import environment, run_here

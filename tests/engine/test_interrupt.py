@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.stop_request import UNHEARD_SECONDS
+from assay.runner.stop_request import UNHEARD_SECONDS
 
 from servers.fake_openai import FakeOpenAI
 from support.commands import Finished, Job, Started, chain_job, environment, task_job
@@ -310,7 +310,7 @@ def test_interrupt_spoils_no_case_of_careless_code(tmp_path: Path) -> None:
 AFTERWARDS = """if True:
     import asyncio, os, signal, sys, threading
     from assay.engine.loop import Loop
-    from assay.stop_request import StopRequest
+    from assay.runner.stop_request import StopRequest
 
     async def run():
         # The signal comes with the end of the run: the event loop does not hear it any more.

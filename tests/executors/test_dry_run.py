@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import assay
-from assay import api
 from assay.core.errors import ExecutorRefused, MissingExtra
+from assay.runner import api
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from assay.core.spec import RunSpec
 from assay.executors.ray_cluster import RayCluster, RaySettings
 from assay.executors.ray_executor import RayExecutor
 from assay.executors.ray_pool import RayPool
-from assay.run_setup import open_run
+from assay.runner.opening import open_run
 
 
 def spec_on_ray() -> RunSpec:

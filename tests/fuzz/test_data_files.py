@@ -17,10 +17,10 @@ import pytest
 from pyarrow import ipc, parquet
 
 import assay
-from assay import api
 from assay.cli.suite_command import read_config
 from assay.core.errors import InputError
 from assay.core.spec import build, parse_pairs
+from assay.runner import api
 from assay.suites import BUILT_IN, find_options
 from assay.suites.evaluate.rows import read_rows
 from assay.suites.memory_eval.sample_files import load_samples

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import pytest
 
 import assay
-from assay import api
-from assay.checks import check_path
 from assay.core.envfile import keys_in
 from assay.core.file_check import CheckOptions
+from assay.runner import api
+from assay.runner.check import check_path
 from assay.suites import BUILT_IN, suite_names
 from assay.suites.memory_test.loaders import dataset_names
 

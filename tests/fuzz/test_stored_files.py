@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 import assay
-from assay import api
 from assay.core.errors import InputError
-from assay.imports import FORMATS
 from assay.models.llama.gguf import read_header
+from assay.runner import api
+from assay.runner.imports import FORMATS
 from assay.store.calibrations import calibration_folder, list_calibrations
 from assay.store.check import check_run
 from assay.store.labels import FILE as LABELS, AnswerLabel, read_labels

@@ -11,10 +11,10 @@ import duckdb
 import pytest
 
 import assay
-from assay import api
 from assay.core.errors import UsageError
 from assay.core.report import Metric
-from assay.results import Run
+from assay.runner import api
+from assay.runner.results import Run
 
 from support.commands import typed
 from support.stored import run_stored

@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 import assay
-from assay import api
 from assay.core.errors import InputError, UsageError
 from assay.core.report import Entry, Report, Table
+from assay.runner import api
 from assay.store.cases import RunCases
 
 from support.hop_batch import Batch, as_lines

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from assay import api
 from assay.core.errors import InputError, UsageError
+from assay.runner import api
 
 DEEP = b"[" * 1_000_000
 HEADER = {

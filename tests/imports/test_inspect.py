@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from assay import api
 from assay.core.errors import UsageError
 from assay.files.foreign_json import decode_json
 from assay.files.foreign_zip import ForeignZip
-from assay.results import Run
+from assay.runner import api
+from assay.runner.results import Run
 from assay.suites.evaluate.inspect_results import value_to_float
 
 from support.commands import typed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assay import api
+from assay.runner import api
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "lm_eval" / "out"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from assay import api
+from assay.runner import api
 from assay.store.cases import RunCases
 
 from support.commands import typed

@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 import assay
-from assay import api
 from assay.core.suite import CaseView
+from assay.runner import api
 from assay.store.cases import RunCases
 
 from support.commands import typed

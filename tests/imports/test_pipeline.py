@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from assay import api
 from assay.core.errors import InputError, UsageError
+from assay.runner import api
 from assay.store.cases import RunCases
 
 from support.pipelines import PipelineLab, case, orders, says

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from assay import api
-from assay.results import Run
+from assay.runner import api
+from assay.runner.results import Run
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "promptfoo"
 FILES = sorted(path.name for path in GOLDEN.iterdir())

@@ -12,7 +12,7 @@ import assay
 from assay.core.connect import Role
 from assay.core.errors import UsageError
 from assay.models.calling.connect import connect
-from assay.run_setup import open_run
+from assay.runner.opening import open_run
 
 from servers.dialects import KEY, DialectServer, Messages, Reply
 from servers.dialects.anthropic import Anthropic

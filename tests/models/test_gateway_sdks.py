@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from assay import api
 from assay.core.errors import StopRun
 from assay.core.protocols import Context
 from assay.core.spec import build
+from assay.runner import api
 from assay.suites import find_options
 
 from servers.endpoint import VECTOR, Endpoint
@@ -84,7 +84,7 @@ def test_what_an_embedded_model_cannot_do_is_said(tmp_path: Path) -> None:
 
 def test_a_run_without_foreign_code_loads_no_server() -> None:
     """The gateway's server is imported only when a solver asks for an address."""
-    code = "import sys, assay.api; sys.exit('aiohttp' in sys.modules)"
+    code = "import sys, assay.runner.api; sys.exit('aiohttp' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

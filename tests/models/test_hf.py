@@ -24,8 +24,8 @@ from assay.core.events import Event, Noted
 from assay.core.types import Request, Response, Usage
 from assay.models import hf
 from assay.models.hf import HfModel
-from assay.run_setup import open_run
-from assay.runner import Runner
+from assay.runner.opening import open_run
+from assay.runner.runner import Runner
 from assay.suites import find_suite
 
 from servers.wired import Run

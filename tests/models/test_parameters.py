@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import assay
-from assay import api
 from assay.core.errors import UsageError
 from assay.core.params import check_params, merge, with_params
 from assay.core.types import Request
 from assay.models.calling.adapt import OPENAI_CHANGES, find_change
 from assay.models.calling.foreign_sdk import read_chat_request, read_sdk_request
+from assay.runner import api
 
 from servers.loopback import LoopbackServer, chat
 from servers.reasoning_model import reasoning_model, rejection

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from assay import api
 from assay.core.dollars import dollars
 from assay.core.errors import InputError
 from assay.core.protocols import Context
 from assay.core.types import Response, Usage
 from assay.models.calling.openai_format import read_usage
 from assay.models.calling.prices import OWN_TABLE, read_prices, reports_prices
+from assay.runner import api
 
 from servers.endpoint import Endpoint
 from servers.gateway_lab import CHAT, lab_at, post

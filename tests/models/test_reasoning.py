@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from assay import api
 from assay.core.types import Response
 from assay.models.calling.reasoning import split_reasoning
+from assay.runner import api
 
 from support.commands import typed
 

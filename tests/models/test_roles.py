@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import assay
-from assay import api
 from assay.core.connect import Role, role_of
 from assay.core.errors import AssayError, UsageError
 from assay.models.calling.connect import connect
+from assay.runner import api
 
 from servers.endpoint import Endpoint
 from suites import shared

@@ -13,7 +13,7 @@ import assay
 from assay.core.errors import UsageError
 from assay.core.events import Event, Retrying
 from assay.core.types import Failure
-from assay.progress import Progress
+from assay.runner.progress import Progress
 
 from servers.loopback import LoopbackServer, chat
 from servers.tls import CA_FILE, server_context

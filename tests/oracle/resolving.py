@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from assay.checks import check_path
 from assay.core.file_check import CheckOptions
+from assay.runner.check import check_path
 
 
 def main() -> None:

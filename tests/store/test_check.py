@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import assay
-from assay import api
 from assay.core.errors import DamagedRun
 from assay.journal.folder import read_summary
 from assay.journal.integrity import refuse_lost_lines
+from assay.runner import api
 from assay.store.check import RunCheck, check_run
 
 from support.pipelines import COMMAND, PipelineLab, says, typed

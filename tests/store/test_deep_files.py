@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import assay
-from assay import api
 from assay.core.errors import AssayError
 from assay.journal.folder import FILES
+from assay.runner import api
 from assay.store.calibrations import calibration_folder, list_calibrations
 from assay.store.check import check_run
 from assay.store.labels import FILE as LABELS, read_labels

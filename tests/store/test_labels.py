@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import assay
-from assay import api
 from assay.core.errors import InputError, UsageError
 from assay.core.judges import JudgeInfo
 from assay.core.report import Entry, Report
+from assay.runner import api
 from assay.store.labels import FILE, Answers, RunLabels, agreement_with_scores, choose_answers
 from assay.suites import find_suite
 

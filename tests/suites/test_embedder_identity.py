@@ -9,7 +9,7 @@ import pytest
 
 import assay
 from assay.core.errors import UsageError
-from assay.run_setup import open_run
+from assay.runner.opening import open_run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SUITES: dict[str, dict[str, Any]] = {

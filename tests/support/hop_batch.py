@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 import assay
-from assay import api
 from assay.core.report import Entry, Metric, Report, Slice, Table
+from assay.runner import api
 
 from support.commands import Finished, Job
 

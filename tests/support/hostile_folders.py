@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import assay
-from assay import api
 from assay.cli.main import COMMANDS, RUN_CODE, main
 from assay.core.errors import AssayError
 from assay.core.shard import Shard
 from assay.journal.earlier import EARLIER
 from assay.journal.folder import RUN_FILES, RunInfo, read_info, write_info
+from assay.runner import api
 from assay.view.server import ROUTES
 
 from support.view_runs import memory_test_run, task_run

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from assay import api
 from assay.core.report import Entry, Metric
+from assay.runner import api
 
 # Not among them: how an interval was computed, which no result file tells.
 COMPARED = (

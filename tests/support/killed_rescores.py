@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import assay
-from assay import api
+from assay.runner import api
 from assay.store.check import check_run
 from assay.store.gate import gate
 

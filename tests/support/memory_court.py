@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from assay import api
+from assay.runner import api
 
 from servers.judging import JudgingServer
 from support.memory_samples import Samples

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import assay
-from assay import api
 from assay.core.report import Entry
+from assay.runner import api
 
 from support.commands import Job
 

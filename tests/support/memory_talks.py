@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import assay
-from assay import api
+from assay.runner import api
 
 from support.commands import Job
 

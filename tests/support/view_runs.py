@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 import assay
-from assay import api
+from assay.runner import api
 
 from support.memory_samples import Samples
 from support.memory_talks import Talks

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from assay import api
 from assay.core.case_details import UNREADABLE_VOTES
+from assay.runner import api
 
 from servers.judging import JudgingServer
 from support import view_runs

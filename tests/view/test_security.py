@@ -17,8 +17,8 @@ from aiohttp import ClientError
 from aiohttp.test_utils import TestClient
 from yarl import URL
 
-from assay import api
 from assay.core.suite import Suite
+from assay.runner import api
 from assay.usercode.named_code import only_named_code
 from assay.view.guard import HEADERS, MAX_BODY, Guard
 from assay.view.server import ROUTES

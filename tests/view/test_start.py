@@ -13,9 +13,9 @@ from urllib.parse import quote, urlencode
 import pytest
 from aiohttp.test_utils import TestClient
 
-from assay import api
 from assay.cli.suite_command import suite_command
 from assay.core.spec import RunSpec, fields
+from assay.runner import api
 from assay.store.notes import read_notes
 from assay.store.runs import is_locked, run_folders, state_of
 from assay.view.guard import Guard

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from assay.core.suite import as_text, first_prompt
-from assay.screen import block, columns_of, cut_cell, safe, table
+from assay.store.render.screen import block, columns_of, cut_cell, safe, table
 from assay.store.runs import origin_of
 
 if TYPE_CHECKING:
-    from assay.api import Run
     from assay.core.case_details import CaseDetails
     from assay.core.suite import CaseView, RunOrigin, Suite
+    from assay.runner.api import Run
     from assay.store.cases import RunCases
 
 # Columns of a terminal that are not known, as in a pipe.

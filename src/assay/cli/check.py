@@ -13,12 +13,12 @@ import msgspec
 from assay.cli.completion import complete_suites
 from assay.core.errors import Problem
 from assay.core.file_check import FOLDER, PRICES, REPLIES, RESULTS, CheckOptions
-from assay.screen import block, counted
 from assay.store.check import RunCheck, check_run, find_run_folders
+from assay.store.render.screen import block, counted
 from assay.suites import absolute
 
 if TYPE_CHECKING:
-    from assay.checks import CheckedFile
+    from assay.runner.check import CheckedFile
 
 # Levels of problems and their plurals, most urgent first.
 LEVELS = {"error": "errors", "warning": "warnings", "advice": "advice"}
@@ -65,10 +65,7 @@ def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None, r
       assay check rows.jsonl --as hop
       assay check results
     """
-    from assay.checks import (  # imported here because completion and --help do not need it
-        check_path,
-        is_output,
-    )
+    from assay.runner.check import check_path, is_output
 
     options = CheckOptions(beside=pipeline, run_code=run_code)
     documents: list[dict[str, object]] = []

@@ -11,8 +11,8 @@ import msgspec
 from assay.cli.completion import complete_runs
 from assay.cli.gate import write_document
 from assay.core.errors import UsageError
-from assay.screen import block, counted, heading, rule, table, tell
 from assay.store.render.flips import flip_facts, flip_title
+from assay.store.render.screen import block, counted, heading, rule, table, tell
 from assay.store.render.tables import (
     comparison_table,
     cost_table,
@@ -98,7 +98,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
       assay compare results-main results-this --markdown >> "$GITHUB_STEP_SUMMARY"
       assay compare results@baseline results@concise --json
     """
-    from assay import api  # imported here because completion and --help do not need it
+    from assay.runner import api
 
     if min_kappa is not None and gate is None:
         raise UsageError(f"--min-kappa needs {GATE}: it sets which judges may decide the exit code")

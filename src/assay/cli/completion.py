@@ -119,7 +119,7 @@ def complete_suites(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 def complete_schemas(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of JSON Schemas. Imports the suites, which takes a third of a second."""
-    from assay import api
+    from assay.runner import api
 
     return _starting_with(incomplete, list(api.file_schemas()))
 

@@ -22,7 +22,7 @@ def command(testset: Path, to: str, output: Path | None) -> int:
     Example:
       assay convert reviews.jsonl --to v2 --output testsets/reviews_basic_v2.jsonl
     """
-    from assay import api  # imported here because completion and --help do not need it
+    from assay.runner import api
 
     lines = api.convert(testset, to, output)
     if output is None:

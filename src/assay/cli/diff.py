@@ -9,7 +9,7 @@ import click
 
 from assay.cli.completion import complete_runs
 from assay.core.errors import UsageError
-from assay.screen import block, heading, safe, table
+from assay.store.render.screen import block, heading, safe, table
 
 if TYPE_CHECKING:
     from assay.core.suite import CaseView

@@ -11,7 +11,7 @@ import click
 
 from assay.cli.suite_command import SETTINGS, option_of
 from assay.core.spec import RunSpec, SuiteOptions, build, fields
-from assay.screen import counted, heading, safe
+from assay.store.render.screen import counted, heading, safe
 
 # Common options that matter for reaching a model.
 _FIELDS = ("model", "base_url", "model_args", "output_dir", "timeout", "ca_file", "insecure")
@@ -33,7 +33,7 @@ def _examine(as_json: bool, probe_limits: int, **flags: Any) -> int:
       assay doctor --model openai/NAME --base-url http://127.0.0.1:8000/v1
       assay doctor --model openai/NAME --probe-limits 32
     """
-    from assay import api
+    from assay.runner import api
 
     values = {name: value for name, value in flags.items() if value not in (None, ())}
     spec = build("doctor", SuiteOptions, {"timeout": _TIMEOUT, **values})

@@ -8,7 +8,7 @@ import click
 
 from assay.cli.completion import complete_runs
 from assay.core.errors import UsageError
-from assay.screen import tell
+from assay.store.render.screen import tell
 
 
 @click.command("export", context_settings={"help_option_names": ["-h", "--help"]})
@@ -42,7 +42,7 @@ def command(run: str, format_name: str, output: Path | None, as_json: bool) -> i
     """
     import msgspec
 
-    from assay import api  # imported here because completion and --help do not need it
+    from assay.runner import api
 
     if output == Path("-"):
         raise UsageError("--output -: an export is written to files; name a file or a folder")

@@ -14,10 +14,10 @@ from assay.core.dollars import dollars, known_cost
 from assay.core.error_counts import ErrorCount
 from assay.core.run_end import BAD_INPUT
 from assay.core.types import BAD_CASE, SUBJECT_KINDS
-from assay.screen import block, counted, duration, tell
+from assay.store.render.screen import block, counted, duration, tell
 
 if TYPE_CHECKING:
-    from assay.api import Run
+    from assay.runner.api import Run
 
 # If there are more files than this, only their folders are listed, with counts.
 MOST_FILES = 8

@@ -9,7 +9,7 @@ import click
 
 from assay.cli.completion import complete_runs
 from assay.core.errors import UsageError
-from assay.screen import block, counted, heading, table, tell
+from assay.store.render.screen import block, counted, heading, table, tell
 from assay.store.render.tables import gate_table, judge_lines
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
     """
     import msgspec
 
-    from assay import api  # imported here because completion and --help do not need it
+    from assay.runner import api
 
     if as_json and markdown == "-":
         raise UsageError("--json and --markdown both print to stdout. Pass a file: --markdown FILE")

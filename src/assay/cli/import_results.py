@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.core.errors import AssayError
-from assay.screen import counted, tell
+from assay.store.render.screen import counted, tell
 
 if TYPE_CHECKING:
-    from assay.api import Run
+    from assay.runner.api import Run
 
 
 @click.command("import", context_settings={"help_option_names": ["-h", "--help"]})
@@ -54,7 +54,7 @@ def command(files: tuple[Path, ...], output_dir: str, format_name: str | None, d
       assay import Tasks/Verify/TestCases/verify_20260219_103000.jsonl
       assay compare results/assay/2026-11-15T18-25-44-task.imported-0f3c my-run
     """
-    from assay import api  # imported here because completion and --help do not need it
+    from assay.runner import api
 
     code = 0
     for path in (each for file in files for each in api.result_files(file, format_name or "")):

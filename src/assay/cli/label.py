@@ -16,7 +16,7 @@ import click
 from assay.cli.code_option import code_option
 from assay.cli.completion import complete_runs
 from assay.core.errors import UsageError
-from assay.screen import block, counted, heading, rule, tell
+from assay.store.render.screen import block, counted, heading, rule, tell
 
 if TYPE_CHECKING:
     from assay.core.suite import GradedAnswer
@@ -74,7 +74,7 @@ def command(run: str, metric: str, sample: int | None, balance: bool, seed: int,
             "their file to `assay judge calibrate --labels FILE`"
         )
     # Imported here because completion and --help need none of them.
-    from assay import api
+    from assay.runner import api
     from assay.store.labels import RunLabels, choose_answers
 
     loaded = api.load(run)

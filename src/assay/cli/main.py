@@ -21,7 +21,7 @@ from assay.core.events import on_read, on_slow
 from assay.core.registry import unknown
 from assay.files.excerpt import cut_end
 from assay.files.write import MAX_NAME_BYTES
-from assay.screen import protect_terminal, tell
+from assay.store.render.screen import protect_terminal, tell
 from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
 from assay.usercode.named_code import only_named_code_in_process
 from assay.usercode.process_end import leave_threads, refuse_exits
@@ -160,7 +160,7 @@ def cli() -> None:
         context.with_resource(only_named_code_in_process())
     on_slow.set(tell)
     if sys.stderr.isatty():
-        from assay.progress import ReadingBar
+        from assay.runner.progress import ReadingBar
 
         on_read.set(ReadingBar())
 

@@ -14,11 +14,11 @@ from assay.cli.suite_command import SETTINGS, option_of
 from assay.core.memory import ACTIVE, LINEAR, MemoryItem, SearchHit
 from assay.core.spec import RunSpec, build, fields
 from assay.files.excerpt import cut_end
-from assay.screen import block, counted, heading, safe, table, tell
+from assay.store.render.screen import block, counted, heading, safe, table, tell
 
 if TYPE_CHECKING:
     from assay.core.types import Failure
-    from assay.memory_trial import EvidencePlace, ItemChange, QuestionTrial, SessionTrial, TrialPlan
+    from assay.runner.memory_trial import EvidencePlace, ItemChange, QuestionTrial, SessionTrial, TrialPlan
 
 _OWN_FIELDS = (
     *("data", "dataset", "task_id", "question", "top_k", "memory_args"),
@@ -49,14 +49,7 @@ def _try(full: bool, **flags: Any) -> int:
       assay memory try mine.py:make --data locomo10.json --task-id conv-26 --full
       assay memory try RFMemory --model local/smollm2
     """
-    from assay.memory_trial import (
-        SUITE,
-        MemoryTryOptions,
-        QuestionTrial,
-        SessionTrial,
-        plan_trial,
-        try_memory,
-    )
+    from assay.runner.memory_trial import SUITE, MemoryTryOptions, QuestionTrial, SessionTrial, plan_trial, try_memory
 
     values = {name: value for name, value in flags.items() if value not in (None, ())}
     spec = build(SUITE, MemoryTryOptions, {name: _listed(value) for name, value in values.items()})
@@ -234,7 +227,7 @@ def _seconds(seconds: float) -> str:
 
 
 def _parameters() -> list[click.Parameter]:
-    from assay.memory_trial import MemoryTryOptions
+    from assay.runner.memory_trial import MemoryTryOptions
 
     own = {each.name: option_of(each) for each in fields(MemoryTryOptions) if each.name in _OWN_FIELDS}
     common = {each.name: option_of(each) for each in fields(RunSpec) if each.name in _FIELDS}

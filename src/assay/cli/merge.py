@@ -8,8 +8,8 @@ from assay.cli.code_option import code_option
 from assay.cli.completion import complete_runs
 from assay.cli.footer import print_errors
 from assay.cli.printer import print_run
-from assay.progress import observers
-from assay.screen import tell
+from assay.runner.progress import observers
+from assay.store.render.screen import tell
 
 
 @click.command("merge", context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,7 +30,7 @@ def command(shards: tuple[str, ...], output_dir: str, quiet: bool) -> int:
       assay task t.yaml --model local/smollm2 --shard $SLURM_ARRAY_TASK_ID/16 --output-dir shards/$SLURM_ARRAY_TASK_ID
       assay merge shards/* --output-dir results
     """
-    from assay import api  # imported here because completion and --help do not need it
+    from assay.runner import api
 
     done = api.merge(shards, output_dir, observers(quiet=quiet), click.echo if not quiet else lambda _: None)
     if done.report is None and done.summary.state == "unfinished":

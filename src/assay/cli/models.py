@@ -8,7 +8,7 @@ import textwrap
 import click
 
 from assay.core.dollars import dollars
-from assay.screen import table
+from assay.store.render.screen import table
 
 # The width of the column with the providers' names.
 _NAME_WIDTH = 20
@@ -31,7 +31,7 @@ def command(ctx: click.Context) -> int | None:
     """
     if ctx.invoked_subcommand is not None:
         return None
-    from assay import api  # imported here because completion and --help do not need it
+    from assay.runner import api
 
     width = min(shutil.get_terminal_size().columns, _WIDEST)
     for name, about in api.providers().items():
@@ -77,7 +77,7 @@ def pull(source: str, name: str, sha256: str) -> int:
       assay models pull ~/Downloads/model.gguf --name mine
       assay models pull https://example.org/model.gguf --sha256 b179c952…
     """
-    from assay import api
+    from assay.runner import api
 
     api.pull_model(source, click.echo, name=name, sha256=sha256)
     return 0
@@ -98,7 +98,7 @@ def prices(file: str | None, as_yaml: bool) -> int:
       assay models prices --yaml > prices.yaml
       assay models prices --prices prices.yaml
     """
-    from assay import api
+    from assay.runner import api
 
     prices = api.price_table(file)
     if as_yaml:

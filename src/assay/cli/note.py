@@ -9,8 +9,8 @@ import click
 
 from assay.cli.completion import complete_runs
 from assay.core.errors import UsageError
-from assay.screen import block, tell
 from assay.store.notes import change_notes, read_notes
+from assay.store.render.screen import block, tell
 from assay.store.runs import find_run
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import click
 
 from assay.cli.completion import complete_runs
 from assay.core.errors import UsageError
-from assay.screen import block, table
+from assay.store.render.screen import block, table
 
 if TYPE_CHECKING:
     from assay.store.power import PowerPlan
@@ -70,7 +70,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
     """
     import msgspec
 
-    from assay import api  # imported here because completion and --help do not need it
+    from assay.runner import api
 
     if (clusters_of is None) != (icc is None):
         raise UsageError("--clusters-of M and --icc X belong together: M cases per cluster that correlate by X")

@@ -33,7 +33,7 @@ from assay.core.report import (
     Slice,
     Table,
 )
-from assay.screen import block, counted, heading, safe, table, tell
+from assay.store.render.screen import block, counted, heading, safe, table, tell
 from assay.store.render.tables import (
     NOT_MEASURED,
     PAIR_COLUMNS,
@@ -50,9 +50,9 @@ from assay.store.render.tables import (
 )
 
 if TYPE_CHECKING:
-    from assay.api import Run
     from assay.core.judges import JudgeInfo
     from assay.core.suite import Overview, Section
+    from assay.runner.api import Run
 
 # Limits for the terminal. The report itself has more.
 MAX_EXAMPLES = 10
@@ -373,7 +373,7 @@ def print_pairs(run: Run) -> None:
     subjects = list(titles)
     if len(subjects) < 2 or run.exit_code == 130:
         return
-    from assay import api
+    from assay.runner import api
 
     labels = _metric_names(_main_metrics(entry) for entry in run.report.entries)
     for entry in run.report.entries:

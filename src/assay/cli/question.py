@@ -10,12 +10,12 @@ import click
 from assay.cli.printer import print_sections
 from assay.core.errors import UsageError
 from assay.core.suite import CaseView, Section
-from assay.screen import rule
+from assay.store.render.screen import rule
 from assay.store.runs import origin_of
 from assay.suites import find_suite
 
 if TYPE_CHECKING:
-    from assay.api import Run
+    from assay.runner.api import Run
     from assay.store.cases import RunCases
 
 # Conversations that a message lists.

@@ -6,7 +6,7 @@ import click
 
 from assay.cli.completion import complete_runs
 from assay.cli.gate import write_document
-from assay.screen import tell
+from assay.store.render.screen import tell
 
 
 @click.command("report", context_settings={"help_option_names": ["-h", "--help"]})

@@ -12,8 +12,8 @@ from assay.cli.footer import print_errors
 from assay.cli.printer import print_run
 from assay.cli.suite_command import suite_command
 from assay.core.errors import UsageError
-from assay.own_command import continue_command
-from assay.progress import observers
+from assay.runner.progress import observers
+from assay.store.own_command import continue_command
 from assay.store.runs import find_run
 
 
@@ -40,7 +40,7 @@ def command(run: str, failed: bool, quiet: bool) -> int:
       assay rerun results --failed
       assay rerun 2026-11-17T10-20-30
     """
-    from assay import api  # imported here because completion and --help do not need it
+    from assay.runner import api
 
     folder = find_run(run).resolve()
     own = continue_command(folder)

@@ -8,7 +8,7 @@ from assay.cli.code_option import code_option
 from assay.cli.completion import complete_files, complete_runs
 from assay.cli.footer import print_errors
 from assay.cli.printer import print_run
-from assay.progress import observers
+from assay.runner.progress import observers
 
 
 @click.command("rescore", context_settings={"help_option_names": ["-h", "--help"]})
@@ -35,7 +35,7 @@ def command(run: str, tasks: tuple[str, ...], quiet: bool) -> int:
       assay rescore results
       assay rescore results --task tasks/gsm8k_strict.yaml
     """
-    from assay import api  # imported here because completion and --help do not need it
+    from assay.runner import api
 
     done = api.rescore(run, tasks, observers(quiet=quiet), click.echo if not quiet else lambda _: None)
     if not quiet:

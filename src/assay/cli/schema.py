@@ -7,7 +7,7 @@ import json
 import click
 
 from assay.cli.completion import complete_schemas
-from assay.screen import table
+from assay.store.render.screen import table
 
 
 @click.command("schema", context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,7 +30,7 @@ def command(name: str | None) -> int:
       assay schema task > task.schema.json
       assay schema conversations > conversations.schema.json
     """
-    from assay import api  # imported here because completion and --help do not need it
+    from assay.runner import api
 
     if name is None:
         table(["name", "file"], [[schema.name, schema.summary] for schema in api.file_schemas().values()])

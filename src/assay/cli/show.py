@@ -17,13 +17,13 @@ from assay.cli.sql import print_where
 from assay.core.dollars import dollars
 from assay.core.errors import UsageError
 from assay.files.excerpt import cut_end
-from assay.screen import block, counted, heading, rule, table, tell
 from assay.store.notes import notes_or_warning
+from assay.store.render.screen import block, counted, heading, rule, table, tell
 
 if TYPE_CHECKING:
-    from assay.api import Run
     from assay.core.suite import CaseView, Suite
     from assay.core.types import Call, Request
+    from assay.runner.api import Run
     from assay.store.cases import RunCases
 
 # Longer prompts and replies are cut. The journal has them in full.
@@ -101,8 +101,8 @@ def command(  # noqa: PLR0913 - one argument per option
     reason, error, seconds, calls; a tag topic:law is a column topic. docs/sql.md has more.
     """
     # Imported here because completion and --help need neither.
-    from assay import api
     from assay.cli.case_list import print_cases
+    from assay.runner import api
     from assay.store.cases import RunCases
 
     if where is not None or search is not None:

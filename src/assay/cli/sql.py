@@ -17,7 +17,7 @@ from assay.cli.completion import complete_runs
 from assay.core.errors import UsageError
 from assay.files.csv_cell import csv_cell
 from assay.files.write import can_exist
-from assay.screen import block, counted, table, tell
+from assay.store.render.screen import block, counted, table, tell
 
 if TYPE_CHECKING:
     from assay.store.sql import QueryResult, SqlProcess
@@ -73,7 +73,7 @@ def command(
       assay sql "select prompt, reply from calls where error is null" my-run --output calls.csv
       assay sql "select metric, value, low, high from metrics" out/results_2026-11-15T18-25-44.json
     """
-    from assay import api  # imported here because completion and --help do not need it
+    from assay.runner import api
 
     if query is not None and not query.strip():
         raise UsageError("the query is empty. Leave it out to open the prompt")
@@ -205,7 +205,7 @@ def _csv_value(value: Any) -> Any:
 
 def print_where(run: str, where: str, limit: int, as_json: bool) -> int:
     """Print the rows of a run for which a condition holds, and how many there are: `assay show --where`."""
-    from assay import api
+    from assay.runner import api
     from assay.store.runs import find_run
 
     if not where.strip():
@@ -245,8 +245,8 @@ def _print_questions(folder: Path, where: str, columns: Sequence[str], rows: Seq
 
     The columns that the condition names follow. Returns False if nothing was printed.
     """
-    from assay import api
     from assay.cli.case_list import print_cases
+    from assay.runner import api
     from assay.store.cases import RunCases
 
     run = api.load(folder)

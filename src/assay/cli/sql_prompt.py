@@ -14,7 +14,7 @@ import click
 from assay.cli.sql import FORMATS, print_result
 from assay.core.errors import AssayError, UsageError
 from assay.core.registry import unknown
-from assay.screen import table, tell
+from assay.store.render.screen import table, tell
 
 if TYPE_CHECKING:
     from assay.store.sql import SqlProcess

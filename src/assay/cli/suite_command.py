@@ -22,13 +22,13 @@ from assay.cli.completion import complete_files, completer_for
 from assay.core.errors import StopRun, UsageError
 from assay.core.events import on_slow
 from assay.core.spec import Field, RunSpec, SuiteOptions, build, fields
-from assay.screen import tell
+from assay.store.render.screen import tell
 from assay.suites import find_options
 
 if TYPE_CHECKING:
     from msgspec import Struct
 
-    from assay.results import Run
+    from assay.runner.results import Run
 
 SETTINGS: dict[str, Any] = {
     # lm-evaluation-harness writes flags with `_`; both spellings work everywhere.
@@ -141,8 +141,8 @@ class SuiteCommandLine(click.Command):
                 tell(f"{flag.partition(' ')[0]} is ignored: {reason}")
         if not watch:
             return run_suite(self.spec(flags, config), dry_run=dry_run)
-        from assay import api
         from assay.cli.watch import watch_suite
+        from assay.runner import api
 
         if dry_run:
             raise click.UsageError("--watch and --dry-run exclude each other: nothing is read again without a run")
@@ -167,7 +167,7 @@ def suite_command(suite: str, words: str = "") -> SuiteCommandLine:
 
 def run_suite(spec: RunSpec, *, dry_run: bool = False) -> int:
     """Run a spec, and print progress and report. Returns the exit code. With --quiet only errors are printed."""
-    from assay import api
+    from assay.runner import api
 
     if spec.quiet:
         on_slow.set(None)
@@ -196,8 +196,8 @@ def run_suite(spec: RunSpec, *, dry_run: bool = False) -> int:
 
 def run_and_print(spec: RunSpec) -> Run:
     """Run a spec, and print its progress and report. With --quiet only errors are printed."""
-    from assay import api
-    from assay.progress import observers
+    from assay.runner import api
+    from assay.runner.progress import observers
 
     run = api.run(spec, observers(quiet=spec.quiet))
     # After the run, so that the first request does not wait for them.

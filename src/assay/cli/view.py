@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from assay.cli.code_option import code_option
-from assay.screen import tell
+from assay.store.render.screen import tell
 
 
 @click.command("view", context_settings={"help_option_names": ["-h", "--help"]})

@@ -22,12 +22,12 @@ from msgspec.structs import replace
 from assay.cli.suite_command import SuiteCommandLine, run_and_print, suite_command
 from assay.core.errors import AssayError
 from assay.files.write import path_from_here
-from assay.screen import block, heading, rule, safe, tell
+from assay.store.render.screen import block, heading, rule, safe, tell
 from assay.usercode.child_process import restore_safe_path, safe_path_variable, spawned_safely
 from assay.usercode.watched_files import FilesRead, FileStates, changed_files, file_states
 
 if TYPE_CHECKING:
-    from assay.results import Run
+    from assay.runner.results import Run
 
 # Seconds between two looks at the files, and how long they must stay as they are: editors write in several steps.
 _POLL_SECONDS = 0.3
@@ -185,7 +185,7 @@ def _names(files: Iterable[str]) -> str:
 
 def _print_changes(earlier: str, run: str) -> None:
     """Print which cases became right or wrong since the round before."""
-    from assay import api
+    from assay.runner import api
 
     try:
         result = api.compare(earlier, run, flips=_MAX_NAMES)

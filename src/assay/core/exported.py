@@ -1,7 +1,7 @@
 """A run on its way into a file format of another program, for `assay export RUN --to FORMAT`.
 
-An Exporter writes one format. A suite returns the exporter of its own format from `Suite.exporter`; `assay.exports`
-lists all formats, finds the run and prints what the format cannot hold.
+An Exporter writes one format. A suite returns the exporter of its own format from `Suite.exporter`;
+`assay.runner.exports` lists all formats, finds the run and prints what the format cannot hold.
 
     class QuizExporter(Exporter):
         suffix = ".json"

@@ -1,7 +1,7 @@
 """Results that another program wrote, on their way into a run folder.
 
-A suite's `read_results` returns an ImportedRun for a file of its format. `assay.imports` writes its cases and its
-report through the journal, so that every other command reads the run like one of assay's own.
+A suite's `read_results` returns an ImportedRun for a file of its format. `assay.runner.imports` writes its cases and
+its report through the journal, so that every other command reads the run like one of assay's own.
 
     class QuizResults(ImportedRun):
         def __init__(self, path):

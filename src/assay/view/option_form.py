@@ -17,9 +17,9 @@ from typing import Any, Literal, Self, get_args, get_origin
 
 from msgspec import Struct
 
-from assay import api
 from assay.core.errors import UsageError
 from assay.core.spec import Field, RunSpec, SuiteOptions, build, fields
+from assay.runner import api
 
 # `list` has one value a line; `names` is a list in one line with suggestions, in which the suite allows commas.
 Kind = Literal["text", "long", "number", "choice", "check", "list", "names", "pairs"]

@@ -21,12 +21,12 @@ from markupsafe import Markup
 from msgspec import Struct
 
 import assay
-from assay import api
 from assay.core.errors import AssayError
 from assay.core.types import CLOSING_KINDS, Call, Failure, Record, Score
-from assay.screen import counted
+from assay.runner import api
 from assay.store.open_run import OpenRun, RowSelection
 from assay.store.render.html import comparison_body
+from assay.store.render.screen import counted
 from assay.store.row_table import TableRow
 from assay.store.runs import find_run
 from assay.view.pages.run import RowsReader, RunPage, read_page

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from assay.core.dollars import dollars, known_cost
 from assay.core.report import Metric
-from assay.screen import counted, duration
+from assay.store.render.screen import counted, duration
 from assay.store.runs import is_run_folder
 from assay.view import charts, curves, hop_charts, plots, text
 from assay.view.guard import Guard

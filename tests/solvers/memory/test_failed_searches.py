@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assay import api
+from assay.runner import api
 
 from servers.loopback import LoopbackServer, chat
 from support.memory_samples import Samples, entry_of, lines

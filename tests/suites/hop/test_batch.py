@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 import assay
-from assay import api
 from assay.core.errors import InputError, UsageError
 from assay.core.report import PairedRow
 from assay.journal.folder import write_summary
+from assay.runner import api
 from assay.store.run_list import RunFilter, list_runs
 
 from support.hop_batch import COUNTING, NONE, Batch, lines_of, numbered, numbers, results_of, stable

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from assay import api
 from assay.cli.main import main
+from assay.runner import api
 
 from support.hop_batch import as_lines, numbered
 

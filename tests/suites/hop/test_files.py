@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import assay.hop
-from assay import api
 from assay.core.errors import UsageError
+from assay.runner import api
 
 from servers.fake_openai import FakeOpenAI
 from support.hop_batch import Batch, as_lines, numbered, numbers, results_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assay import api
+from assay.runner import api
 from assay.scoring.questions import KINDS, AnswerQuestion, JudgeQuestion, RecallQuestion, Verdict
 
 from servers.judging import FORGIVEN, SPOILED, JudgingServer

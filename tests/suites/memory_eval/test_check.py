@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from assay import api
 from assay.core.errors import Problem
+from assay.runner import api
 from assay.suites.memory_eval import halumem, sample_schema
 from assay.suites.memory_eval.sample_files import has_samples, load_samples
 from assay.suites.memory_eval.sample_schema import CHECKPOINTS, MAIN, POINTS

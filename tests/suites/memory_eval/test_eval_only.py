@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay import api
 from assay.core.errors import InputError, ModelRefused, UsageError
+from assay.runner import api
 from assay.scoring import offline
 from assay.scoring.questions import JudgeQuestion, Verdict
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from assay import api
+from assay.runner import api
 from assay.suites.memory_eval.sample import MemoryPoint, Sample, SampleQuestion, SampleSession
 from assay.suites.memory_eval.sample_files import load_samples
 

@@ -7,7 +7,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from assay import api
+from assay.runner import api
 from assay.suites.memory_eval.sample import Sample, SampleTurn
 from assay.suites.memory_eval.sample_files import has_samples, load_samples
 

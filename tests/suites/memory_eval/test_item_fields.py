@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay import api
+from assay.runner import api
 
 from servers.loopback import LoopbackServer, chat
 from support.commands import typed

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from assay import api
 from assay.core.errors import UsageError
+from assay.runner import api
 from assay.store.render.tables import stage_table
 
 from servers.fake_openai import FakeOpenAI

@@ -12,7 +12,7 @@ from benchmarks.longmemeval_file import write_file
 
 import assay
 from assay.core.errors import InputError
-from assay.run_setup import open_run
+from assay.runner.opening import open_run
 from assay.suites.memory_test.conversation import Conversation, ConversationQuestion, ConversationSession
 from assay.suites.memory_test.conversation_rows import ConversationRows
 from assay.suites.memory_test.loaders import find_loader

@@ -11,8 +11,8 @@ import pytest
 from aiohttp import web
 
 import assay
-from assay import api
 from assay.core.errors import UsageError
+from assay.runner import api
 
 from servers.running import RunningServer
 from support.memory_talks import Talks, numbers_of, talk

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from assay import api
 from assay.core.errors import UsageError
+from assay.runner import api
 from assay.scoring.questions import AnswerQuestion, Verdict
 from assay.suites.memory_test.conversation import ConversationQuestion
 from assay.suites.memory_test.scorers import FIRST_PART, ConversationGold

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 import assay
-from assay import api
 from assay.core.memory import Turn
+from assay.runner import api
 from assay.solvers.memory.conversation import ConversationTest
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.loaders import find_loader

@@ -9,10 +9,10 @@ from typing import Any, get_args
 import pytest
 
 import assay
-from assay import api
 from assay.core.errors import UsageError
 from assay.core.memory import MemoryItem, Message, Query, SearchHit
 from assay.core.spec import fields
+from assay.runner import api
 from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.protocols import find_protocol, protocol_names
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay import api
+from assay.runner import api
 from assay.suites.memory_test.loaders import check_file, recognise_dataset
 
 from suites.memory_test.files import EXAMPLES

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import assay
-from assay import api
 from assay.core.errors import UsageError
+from assay.runner import api
 from assay.store.cases import RunCases
 from assay.store.category_curves import BY_AGE, category_curve
 from assay.suites.memory_test.retention import age_bins

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay import api
+from assay.runner import api
 from assay.suites.memory_test.conversation import MessagePlace
 from assay.suites.memory_test.retrieval import retrieval_metrics, retrieval_values, session_recall
 

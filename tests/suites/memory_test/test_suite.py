@@ -10,7 +10,7 @@ import pytest
 import assay
 from assay.core.errors import InputError
 from assay.engine.cases import Cases
-from assay.run_setup import open_run
+from assay.runner.opening import open_run
 from assay.solvers.memory.answer_prompt import plain_prompt
 from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.sink import Sink, output_folders

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from assay.api import check, instead_of_run, spec
 from assay.core.errors import InputError, UsageError
 from assay.core.file_check import CheckOptions
+from assay.runner.api import check, instead_of_run, spec
 from assay.suites.task.catalog import TaskFolder
 from assay.suites.task.suite import TaskSuite
 

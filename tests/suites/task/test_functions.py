@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import assay
-from assay import api
 from assay.core.errors import InputError, UsageError
+from assay.runner import api
 
 from support.lab import FOUR, Fn, Lab, docs_of
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from assay import api
 from assay.core.errors import InputError, UsageError
+from assay.runner import api
 from assay.suites.task.suite import TaskSuite
 
 from support.lab import Fn, Lab, TaskResult, docs_of

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 import assay
-from assay import api
 from assay.core.errors import UsageError
+from assay.runner import api
 from assay.scoring.questions import AnswerQuestion, Verdict
 from assay.store.cases import RunCases
 from assay.suites.task.filters import FilterChain

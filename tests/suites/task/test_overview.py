@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import assay
-from assay import api
 from assay.core.errors import InputError, UsageError
 from assay.core.suite import Overview
+from assay.runner import api
 
 from support.lab import FOUR, Lab, has_requests
 

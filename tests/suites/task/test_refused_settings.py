@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from assay import api
 from assay.core.errors import InputError
+from assay.runner import api
 from assay.suites.task.suite import TaskSuite
 
 from conftest import Assay

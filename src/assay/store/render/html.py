@@ -16,8 +16,8 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from assay.core.report import PairedRow
-from assay.screen import safe
 from assay.store.render.flips import Change, cut, flip_texts, word_changes
+from assay.store.render.screen import safe
 from assay.store.render.tables import (
     TextTable,
     comparison_table,

@@ -1,7 +1,7 @@
 """The suite behind `assay.evaluate`: rows x subjects, where a subject is a function, a prompt or a model.
 
 Other suites are built from a `RunSpec` alone. This one is not, because a spec cannot contain functions:
-`assay/evaluation.py` builds it from the arguments of `assay.evaluate`.
+`assay/runner/evaluate.py` builds it from the arguments of `assay.evaluate`.
 """
 
 from __future__ import annotations

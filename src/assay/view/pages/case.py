@@ -13,11 +13,11 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from assay import api
 from assay.core.case_details import QuestionDetail, QuestionLine, VerdictDetail, verdict_details
 from assay.core.errors import UsageError
 from assay.core.suite import CaseView
 from assay.core.types import Failure, Score
+from assay.runner import api
 from assay.store.comparison.case_pages import FlippedRows
 from assay.store.open_run import OpenRun
 from assay.store.render.case_diff import prompt_text

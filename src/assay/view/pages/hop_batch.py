@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from assay.core.errors import AssayError, UsageError
 from assay.hop import HopTask
-from assay.own_command import continue_command
 from assay.store.open_run import OpenRun, RunProgress
+from assay.store.own_command import continue_command
 from assay.store.runs import is_locked, run_folders
 from assay.view.hop_site import TaskFile, TaskHead, may_write, open_task, task_files, task_head
 from assay.view.live import send_fragments

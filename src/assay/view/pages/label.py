@@ -20,10 +20,10 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay import api
 from assay.core.errors import UsageError
 from assay.core.judges import Agreement
 from assay.core.suite import GradedAnswer
+from assay.runner import api
 from assay.store.labels import (
     AnswerKey,
     AnswerPlace,

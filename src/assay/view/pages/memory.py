@@ -10,11 +10,11 @@ from aiohttp import web
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay import api
 from assay.core.case_details import CurveValue, HeldItem, HeldSession
 from assay.core.errors import UsageError
 from assay.core.registry import unknown
 from assay.core.report import Entry, Metric, Point, Report, Table
+from assay.runner import api
 from assay.store.category_curves import category_curve
 from assay.store.open_run import OpenRun
 from assay.store.render.flips import Change, word_changes

@@ -11,11 +11,11 @@ from typing import Any
 from aiohttp import web
 from msgspec import Struct
 
-from assay import api
 from assay.core.error_counts import ErrorCount
 from assay.core.errors import UsageError
 from assay.core.report import Report
 from assay.core.suite import Suite
+from assay.runner import api
 from assay.store.comparison.case_pages import FlippedRows
 from assay.store.notes import RunNotes, notes_or_warning
 from assay.store.open_run import Distribution, OpenRun, RunProgress

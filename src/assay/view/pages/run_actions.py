@@ -8,12 +8,12 @@ from pathlib import Path
 from aiohttp import web
 from msgspec import Struct
 
-from assay import api
 from assay.core.errors import AssayError, UsageError
 from assay.core.run_end import BAD_INPUT
-from assay.own_command import continue_command
+from assay.runner import api
 from assay.store.notes import change_notes
 from assay.store.open_run import OpenRun
+from assay.store.own_command import continue_command
 from assay.view.pages.start import go_to_run
 from assay.view.processes import LOG, may_write, read_end
 from assay.view.site import SITE, Site

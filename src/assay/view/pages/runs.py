@@ -10,9 +10,9 @@ from pathlib import Path
 from aiohttp import web
 from msgspec import Struct
 
-from assay import api
 from assay.core.errors import AssayError, UsageError
 from assay.core.registry import unknown
+from assay.runner import api
 from assay.store.open_run import OpenRun
 from assay.store.run_list import ListedRun, RunFilter, list_runs
 from assay.view.address import read_address, write_address

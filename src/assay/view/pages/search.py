@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from assay.core.errors import AssayError, UsageError
 from assay.core.registry import unknown
-from assay.screen import counted
+from assay.store.render.screen import counted
 from assay.store.search import PLACES, Hit
 from assay.view.address import read_address, write_address
 from assay.view.open_runs import RunIsRead

@@ -17,9 +17,9 @@ from typing import Any
 from aiohttp import web
 from msgspec import Struct
 
-from assay import api
 from assay.core import registry
 from assay.core.errors import UsageError
+from assay.runner import api
 from assay.store.open_run import OpenRun
 from assay.store.runs import started_in
 from assay.view.option_form import OptionForm

@@ -17,8 +17,8 @@ from assay.core.events import Notify
 from assay.core.spec import RunSpec
 from assay.files.write import path_from_here
 from assay.journal.folder import read_info, usable_summary
-from assay.run_setup import open_run
-from assay.runner import Runner
+from assay.runner.opening import open_run
+from assay.runner.runner import Runner
 from assay.usercode.opened_files import CODE_FILES, outdated_files
 
 # So many places in which a run differs are named. A changed prompt differs in hundreds.

@@ -17,9 +17,9 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, cast
 
-from assay.core.signal_wakeup import SignalWakeup
-from assay.results import Run
-from assay.runner import Runner
+from assay.runner.results import Run
+from assay.runner.runner import Runner
+from assay.runner.signal_wakeup import SignalWakeup
 from assay.usercode.loop import user_loop
 from assay.usercode.user_function import hide_task
 from assay.usercode.watchdog import end_step

@@ -22,7 +22,7 @@ from assay.core.suite import MAIN
 from assay.journal import folder as folders
 from assay.journal.folder import RunInfo
 from assay.models.calling.connect import Connections, ReplayOnlyModel
-from assay.runner import Runner
+from assay.runner.runner import Runner
 from assay.suites import find_suite
 
 

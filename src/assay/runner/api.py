@@ -35,17 +35,17 @@ from assay.models.calling.prices import (
     prices_schema,
     read_prices,
 )
-from assay.results import Run, RunCase
-from assay.run_loop import run_blocking
-from assay.run_setup import open_run
+from assay.runner.loops import run_blocking
+from assay.runner.opening import open_run
+from assay.runner.results import Run, RunCase
 from assay.store.runs import find_run, state_of
 from assay.suites import BUILT_IN, SuiteCommand, command_table, find_options, find_suite, is_path, suite_names
 from assay.usercode.named_code import CodeNotNamed, only_named_code
 
 if TYPE_CHECKING:
-    from assay.doctor import Diagnosis
-    from assay.exports import Export
     from assay.models.llama.pulled import LocalWeights
+    from assay.runner.doctor import Diagnosis
+    from assay.runner.exports import Export
     from assay.store.comparison import ComparisonResult
     from assay.store.gate import GateResult
     from assay.store.hop import BaseDataStore
@@ -117,7 +117,7 @@ def rescore(
     Sends no requests. `say` receives a text that tells which replies are reused and what is scored again. Of the code
     that the run names, only the files, folders and modules of `code` are run; a run that needs other code is refused.
     """
-    from assay.rescore import Rescore
+    from assay.runner.rescore import Rescore
 
     with only_named_code(code):
         again = Rescore(name, tasks, observers)
@@ -137,7 +137,7 @@ def rerun(
 
     `say` receives a sentence about what is asked.
     """
-    from assay.rerun import Rerun
+    from assay.runner.rerun import Rerun
 
     again = Rerun(folder, spec, failed=failed)
     return run_blocking(lambda: again.open(observers, say))
@@ -165,7 +165,7 @@ def _merge(
     observers: Sequence[Notify],
     say: Callable[[str], object],
 ) -> Run:
-    from assay.shards import ShardMerge
+    from assay.runner.merge import ShardMerge
 
     all_shards = ShardMerge([_run_name(each) for each in shards], output_dir, observers)
     count = len(all_shards.shards)
@@ -344,7 +344,7 @@ def _run_name(run: str | Path | Run) -> str:
 
 def result_files(path: str | Path, format_name: str = "") -> list[Path]:
     """Return the paths to import one by one: all logs of a folder of Inspect logs, else the path itself."""
-    from assay import imports
+    from assay.runner import imports
 
     return imports.result_files(Path(path), format_name)
 
@@ -357,7 +357,7 @@ def import_results(
     `asked` of the returned run is False if the same file was imported before. Raises UsageError or InputError for a
     file that cannot be read; nothing is written then.
     """
-    from assay import imports
+    from assay.runner import imports
 
     return imports.import_results(
         Path(path),
@@ -372,7 +372,7 @@ def export(run: str | Path | Run, format_name: str, output: str | Path | None = 
 
     The result has the paths of the files and what the format could not hold. Raises UsageError if `output` exists.
     """
-    from assay import exports
+    from assay.runner import exports
 
     return exports.export_run(_run_name(run), format_name, Path(output) if output is not None else None)
 
@@ -421,7 +421,7 @@ def doctor(spec: RunSpec, probe_limits: int = 0) -> Diagnosis:
 
     Raises UsageError for an unknown provider.
     """
-    from assay.doctor import examine
+    from assay.runner.doctor import examine
 
     return asyncio.run(examine(spec, probe_limits))
 
@@ -439,7 +439,7 @@ def check(path: Path, beside: Path | None = None, suite: str = "", *, run_code: 
     `suite` is guessed from the file if it is empty. `beside` is a second file that the first one belongs to: the
     pipeline of a testset. Python of the file, such as `!function`, is run only with `run_code`.
     """
-    from assay.checks import check_path  # not needed to run an evaluation
+    from assay.runner.check import check_path
 
     options = CheckOptions(beside=beside, run_code=run_code)
     return [problem for each in check_path(path, options, suite) for problem in each.check.problems]
@@ -450,7 +450,7 @@ def recognise(path: Path, beside: Path | None = None) -> str:
 
     Raises UsageError if no suite reads it, or two match equally.
     """
-    from assay.checks import recognise as recognise_file
+    from assay.runner.check import recognise as recognise_file
 
     match = recognise_file(path, CheckOptions(beside=beside))
     if match is None:

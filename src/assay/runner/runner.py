@@ -71,8 +71,8 @@ from assay.models.calling.permits import Permits
 from assay.models.calling.prices import read_prices, reports_prices
 from assay.models.calling.shared_calls import SharedCalls
 from assay.models.calling.waiting import waiting_reports
-from assay.results import Run
-from assay.stop_request import StopRequest
+from assay.runner.results import Run
+from assay.runner.stop_request import StopRequest
 from assay.store.runs import find_run
 from assay.suites import BUILT_IN
 from assay.usercode.code_hash import code_sha256

@@ -19,8 +19,8 @@ from assay.core.run_end import FAILED
 from assay.core.spec import RunSpec
 from assay.core.types import Failure
 from assay.models.calling.connect import Connections
-from assay.run_loop import run_blocking
-from assay.runner import Runner
+from assay.runner.loops import run_blocking
+from assay.runner.runner import Runner
 from assay.solvers.memory.snapshots import ItemChange
 from assay.solvers.memory.trial import EvidencePlace, QuestionTrial, SessionTrial, Show
 from assay.suites.memory_test.trial import SUITE, MemoryTryOptions, TrialPlan, TrialSuite, plan_trial

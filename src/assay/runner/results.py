@@ -6,7 +6,7 @@
         case.inputs, case.answer, case.scores, case.error
     run.check()
 
-`assay.run`, `assay.load` and `assay.rescore` return the same Run for every suite.
+`assay.run`, `assay.load` and `assay.runner.rescore` return the same Run for every suite.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ from typing import Any
 
 import msgspec
 
-from assay import progress
 from assay.core.arguments import with_options_of_arguments
 from assay.core.connect import SEVERAL, split_urls
 from assay.core.errors import UsageError
@@ -31,9 +30,10 @@ from assay.core.spec import DEFAULT_SEED, RunSpec, build
 from assay.files.excerpt import cut_end
 from assay.models.calling.connect import Connections
 from assay.models.python import PythonModel
-from assay.results import Run
-from assay.run_loop import run_blocking
-from assay.runner import Runner
+from assay.runner import progress
+from assay.runner.loops import run_blocking
+from assay.runner.results import Run
+from assay.runner.runner import Runner
 from assay.suites.evaluate.options import EvaluateOptions
 from assay.suites.evaluate.rows import RowSource, read_rows
 from assay.suites.evaluate.scorers import AnswerJudge, NamedMetric, OwnScorer, Rubric, ScorerLike

@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Protocol
 
-from assay.core.signal_wakeup import SignalWakeup
+from assay.runner.signal_wakeup import SignalWakeup
 
 # After Ctrl-C, requests in flight have this long to finish: they are paid for.
 GRACE_SECONDS = 10.0

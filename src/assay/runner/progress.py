@@ -23,7 +23,7 @@ from assay.core.events import (
     Stopping,
     Waiting,
 )
-from assay.screen import counted, duration, safe, stderr_for_bars, tell
+from assay.store.render.screen import counted, duration, safe, stderr_for_bars, tell
 
 # Seconds between two lines in a log.
 LINE_SECONDS = 5.0

@@ -34,7 +34,7 @@ from assay.files.write import close_to_others
 from assay.journal import folder as folders
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
 from assay.journal.journal import Journal
-from assay.results import Run
+from assay.runner.results import Run
 from assay.suites import find_suite
 
 DEFAULT_OUTPUT = "results"

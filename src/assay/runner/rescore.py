@@ -17,7 +17,7 @@ from assay.core.suite import Suite
 from assay.journal import folder as folders
 from assay.journal.folder import RunInfo
 from assay.models.calling.connect import ReplayOnlyModel
-from assay.runner import Runner
+from assay.runner.runner import Runner
 from assay.store.runs import find_run, started_in
 from assay.suites import find_suite
 from assay.usercode.named_code import CodeNotNamed
