@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from assay.core.errors import UsageError
-from assay.models.llama.weights import pull_weights
+from assay.models.weights.wheel import pull_weights
 
 from support.commands import run_here
 

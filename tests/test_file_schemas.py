@@ -19,11 +19,11 @@ from assay.cli.suite_command import read_config
 from assay.core.connect import Connection
 from assay.core.errors import AssayError, InputError, Problem
 from assay.core.spec import build
+from assay.engine.prices import OWN_TABLE
 from assay.files.json_schema import DIALECT
 from assay.files.records import read_records
 from assay.files.yaml_files import FunctionRef, load_yaml
 from assay.models import script
-from assay.models.calling.prices import OWN_TABLE
 from assay.runner import api
 from assay.suites import BUILT_IN, find_options
 from assay.suites.calibration.labels import read_labels

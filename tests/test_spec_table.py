@@ -10,7 +10,7 @@ import pytest
 
 import assay
 from assay.core.spec import RunSpec, SuiteOptions, fields, values_marked
-from assay.models.calling.prices import OWN_TABLE
+from assay.engine.prices import OWN_TABLE
 from assay.suites.task.options import TaskOptions
 
 from servers.loopback import LoopbackServer, chat

@@ -57,9 +57,9 @@ LEFT, MIDDLE, RIGHT = 20, 335, 650
 HEADINGS = ((LEFT, "one case"), (MIDDLE, "the run folder"), (RIGHT, "the way to the model"))
 BOXES = (
     Box(LEFT, 40, "Solver", "asks models, emits records", "solvers/"),
-    Box(RIGHT, 40, "CaseAsker", "looks in the log first", "models/calling/caller.py"),
+    Box(RIGHT, 40, "CaseAsker", "looks in the log first", "engine/caller.py"),
     Box(MIDDLE, 176, "calls.jsonl", "every request and reply", "journal/", "file"),
-    Box(RIGHT, 176, "Caller", "permit, budget, retries", "models/calling/caller.py"),
+    Box(RIGHT, 176, "Caller", "permit, budget, retries", "engine/caller.py"),
     Box(LEFT, 312, "Scorer", "metrics, checks, judges", "scoring/"),
     Box(MIDDLE, 312, "records.jsonl", "the output of every case", "journal/", "file"),
     Box(RIGHT, 312, "Provider", "openai, local, script, …", "models/"),

@@ -25,8 +25,9 @@ from typing import Any, Literal, Self
 
 import msgspec
 
+from assay.engine import caller
 from assay.journal import journal, sidecar
-from assay.models.calling import caller, http_wire
+from assay.models.http import wire
 
 from chaos.configuration import CONFIGURATIONS, OUTPUT, Configuration, How
 from chaos.oracle import Whole, check_readable, check_same, check_text, read_logged, read_run, run_folders
@@ -193,7 +194,7 @@ class Stage:
         def prepare() -> None:
             caller.FIRST_WAIT_SECONDS = _FIRST_WAIT_SECONDS
             caller.LONGEST_WAIT_SECONDS = _LONGEST_WAIT_SECONDS
-            http_wire.MAX_BODY_BYTES = _MAX_BODY_BYTES
+            wire.MAX_BODY_BYTES = _MAX_BODY_BYTES
             if self.large:
                 sidecar.MIN_LINES = 1
                 vars(journal)["MIN_LINES"] = 1

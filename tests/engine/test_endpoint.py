@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.models.calling.http_errors import status_error
-from assay.models.calling.http_wire import HttpResponse
+from assay.models.http.errors import status_error
+from assay.models.http.wire import HttpResponse
 
 from servers.fake_openai import FakeOpenAI
 from support.commands import task_job

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay.models.calling.caller import MAX_SAME_FAILURES
+from assay.engine.caller import MAX_SAME_FAILURES
 
 from servers.loopback import LoopbackServer, chat
 from support.commands import run_here

@@ -15,9 +15,9 @@ from assay.core.errors import AssayError, ModelError
 from assay.core.protocols import Model
 from assay.core.registry import built_in, find
 from assay.core.types import Request
-from assay.models.calling.foreign_sdk import EMBEDDINGS_PATH
-from assay.models.calling.http_client import HttpEndpoint, bearer
-from assay.models.servers.llama_likelihood import LlamaServerLikelihood
+from assay.engine.sdk_requests import EMBEDDINGS_PATH
+from assay.models.http.client import HttpEndpoint, bearer
+from assay.models.likelihood.llama_server import LlamaServerLikelihood
 from memories.test_http import lived, make
 
 from servers.wired import Wire, Wired

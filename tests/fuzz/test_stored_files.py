@@ -14,7 +14,7 @@ import pytest
 
 import assay
 from assay.core.errors import InputError
-from assay.models.llama.gguf import read_header
+from assay.models.weights.gguf import read_header
 from assay.runner import api
 from assay.runner.imports import FORMATS
 from assay.store.calibrations import calibration_folder, list_calibrations

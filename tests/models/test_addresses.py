@@ -11,7 +11,7 @@ import pytest
 import assay
 from assay.core.connect import Role
 from assay.core.errors import UsageError
-from assay.models.calling.connect import connect
+from assay.engine.connect import connect
 from assay.runner.opening import open_run
 
 from servers.dialects import KEY, DialectServer, Messages, Reply

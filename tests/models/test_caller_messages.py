@@ -10,9 +10,9 @@ from assay.core.errors import ModelError
 from assay.core.events import Event, Noted, Retrying
 from assay.core.protocols import Upstream
 from assay.core.types import Call, Failure, Request, Response
+from assay.engine.caller import Caller, CallLedger
+from assay.engine.permits import Permits
 from assay.files.redact import Redactor
-from assay.models.calling.caller import Caller, CallLedger
-from assay.models.calling.permits import Permits
 
 SECRET = "sk-other-1234567890abcdef"
 

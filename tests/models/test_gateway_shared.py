@@ -17,7 +17,7 @@ from assay.core.connect import Connection
 from assay.core.protocols import Upstream
 from assay.core.stage_usage import StageUsage
 from assay.core.types import CallTime, Request, Response
-from assay.models.calling.gateway import Gateway
+from assay.engine.gateway import Gateway
 from assay.models.openai import OpenAIModel
 from assay.store.cases import RunCases
 

@@ -15,8 +15,8 @@ from assay.core.connect import Connection
 from assay.core.errors import ModelError, UsageError
 from assay.core.types import Request, Response
 from assay.models import local
-from assay.models.llama.gguf import part_names, read_header
-from assay.models.llama.pulled import list_local
+from assay.models.weights.gguf import part_names, read_header
+from assay.models.weights.pulled import list_local
 
 from support.gguf import rewrite_gguf, split_gguf, tiny_field, tiny_header
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from assay.core.errors import UsageError
-from assay.models.calling.http_client import ConnectionPool, HttpConnection, HttpEndpoint, bearer
-from assay.models.calling.http_dialer import Dialer
-from assay.models.calling.http_wire import ServerDisconnected
+from assay.models.http.client import ConnectionPool, HttpConnection, HttpEndpoint, bearer
+from assay.models.http.dialer import Dialer
+from assay.models.http.wire import ServerDisconnected
 
 from servers.wired import OK, Run, Wire, Wired, failure, says
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import ModelError
-from assay.models.calling import http_dialer
-from assay.models.calling.http_client import ConnectionPool, HttpEndpoint, bearer
-from assay.models.calling.http_dialer import ConnectError, Dialer
+from assay.models.http import dialer as http_dialer
+from assay.models.http.client import ConnectionPool, HttpEndpoint, bearer
+from assay.models.http.dialer import ConnectError, Dialer
 
 from servers.wired import OK, Run, Wired, failure, says
 

@@ -12,9 +12,9 @@ import pytest
 from aiohttp import web
 
 from assay.core.errors import ModelError
-from assay.models.calling.http_errors import decode_json, status_error
-from assay.models.calling.http_wire import HttpResponse
-from assay.models.calling.openai_format import read_completion
+from assay.models.http.errors import decode_json, status_error
+from assay.models.http.openai_format import read_completion
+from assay.models.http.wire import HttpResponse
 from assay.runner import api
 
 from support.commands import Job

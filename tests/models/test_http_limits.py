@@ -11,8 +11,8 @@ import zlib
 import pytest
 
 from assay.core.errors import ModelError
-from assay.models.calling.http_client import HttpConnection, HttpEndpoint, bearer
-from assay.models.calling.http_wire import MAX_BODY_BYTES, MAX_GZIP_MEMBERS
+from assay.models.http.client import HttpConnection, HttpEndpoint, bearer
+from assay.models.http.wire import MAX_BODY_BYTES, MAX_GZIP_MEMBERS
 
 from servers.wired import OK, Run, Script, Wire, Wired, says
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from assay.core.errors import ModelError
-from assay.models.calling.http_client import HttpEndpoint, bearer
-from assay.models.calling.http_wire import (
+from assay.models.http.client import HttpEndpoint, bearer
+from assay.models.http.wire import (
     MAX_HEAD_BYTES,
     MAX_KEPT_HEADS,
     Headers,

@@ -19,8 +19,8 @@ from assay.core.connect import Connection
 from assay.core.errors import ModelError
 from assay.core.types import Request, Usage
 from assay.models import local, openai_completions
+from assay.models.likelihood.llama import LlamaLikelihood, SpanTokens, tokenize
 from assay.models.likelihood.spans import Ids, TokenSpan, sum_in_order
-from assay.models.llama.likelihood import LlamaLikelihood, SpanTokens, tokenize
 from assay.models.llama.server import StopFlag
 
 pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")

@@ -14,9 +14,9 @@ from assay.core.connect import LIKELIHOOD, Connection
 from assay.core.errors import InputError, ModelError, ModelRefused
 from assay.core.protocols import Model, Upstream
 from assay.core.types import Call, Case, Request, Response, Usage
+from assay.engine.caller import Caller, CallLedger
+from assay.engine.permits import Permits
 from assay.models import openai, openai_completions, python, script
-from assay.models.calling.caller import Caller, CallLedger
-from assay.models.calling.permits import Permits
 
 from servers.echoing import EchoServer
 

@@ -22,10 +22,10 @@ from assay.core.errors import MissingExtra, ModelError, UsageError
 from assay.core.events import Computing, Event, notify
 from assay.core.protocols import Upstream
 from assay.core.types import Call, Case, Request, Response
+from assay.engine.caller import Caller, CallLedger
+from assay.engine.connect import connect
+from assay.engine.permits import Permits
 from assay.models import local
-from assay.models.calling.caller import Caller, CallLedger
-from assay.models.calling.connect import connect
-from assay.models.calling.permits import Permits
 from assay.models.llama.server import default_threads, physical_cores
 
 pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")

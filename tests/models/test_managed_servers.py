@@ -21,8 +21,8 @@ from assay.core.events import Event, Noted, notify, observed
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec
 from assay.core.types import Request, Response
+from assay.engine.connect import connect
 from assay.models import llama_server, sglang, vllm
-from assay.models.calling.connect import connect
 from assay.models.servers import supervisor
 from assay.models.servers.arguments import server_flags
 from assay.models.servers.process import ReservedPort, ServerProcess, read_tail

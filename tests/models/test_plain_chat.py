@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import ModelError
-from assay.models.calling.openai_format import read_chat, read_plain_chat
+from assay.models.http.openai_format import read_chat, read_plain_chat
 
 URL = "http://127.0.0.1:1/v1"
 USAGE = {"prompt_tokens": 24, "completion_tokens": 2, "total_tokens": 26}

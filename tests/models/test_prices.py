@@ -12,8 +12,8 @@ from assay.core.dollars import dollars
 from assay.core.errors import InputError
 from assay.core.protocols import Context
 from assay.core.types import Response, Usage
-from assay.models.calling.openai_format import read_usage
-from assay.models.calling.prices import OWN_TABLE, read_prices, reports_prices
+from assay.engine.prices import OWN_TABLE, read_prices, reports_prices
+from assay.models.http.openai_format import read_usage
 from assay.runner import api
 
 from servers.endpoint import Endpoint

@@ -17,10 +17,10 @@ from assay.core.errors import ModelError, UsageError
 from assay.core.protocols import Context
 from assay.core.spec import RunSpec
 from assay.core.types import Request, Response, Usage
+from assay.engine.connect import connect
+from assay.engine.prices import read_prices
+from assay.engine.sdk_requests import build_reply
 from assay.models import gemini, openai_responses
-from assay.models.calling.connect import connect
-from assay.models.calling.foreign_sdk import build_reply
-from assay.models.calling.prices import read_prices
 
 from servers.dialects import (
     BROKEN,

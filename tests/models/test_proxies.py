@@ -13,9 +13,9 @@ import pytest
 from assay.core.connect import Network
 from assay.core.errors import ModelError, UsageError
 from assay.files.redact import secrets_from_environment
-from assay.models.calling.http_client import HttpEndpoint, bearer
-from assay.models.calling.http_wire import MAX_BODY_BYTES
-from assay.models.calling.proxies import Proxy, proxy_for
+from assay.models.http.client import HttpEndpoint, bearer
+from assay.models.http.proxies import Proxy, proxy_for
+from assay.models.http.wire import MAX_BODY_BYTES
 
 from servers.lasting_tunnel import LastingTunnel
 from servers.loopback import LoopbackServer, chat

@@ -16,7 +16,7 @@ import pytest
 from assay.core.connect import Connection
 from assay.core.errors import UsageError
 from assay.models import local
-from assay.models.llama.pulled import find_pulled, list_local, pull_model
+from assay.models.weights.pulled import find_pulled, list_local, pull_model
 
 from servers.files import FileServer
 from support.commands import environment, run_here

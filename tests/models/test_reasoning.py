@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.types import Response
-from assay.models.calling.reasoning import split_reasoning
+from assay.engine.reasoning import split_reasoning
 from assay.runner import api
 
 from support.commands import typed

@@ -12,7 +12,7 @@ import pytest
 import assay
 from assay.core.connect import Role, role_of
 from assay.core.errors import AssayError, UsageError
-from assay.models.calling.connect import connect
+from assay.engine.connect import connect
 from assay.runner import api
 
 from servers.endpoint import Endpoint

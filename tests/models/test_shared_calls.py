@@ -8,7 +8,7 @@ import pytest
 
 from assay.core.errors import ModelError
 from assay.core.types import Call, Failure, Response
-from assay.models.calling.shared_calls import SharedCalls
+from assay.engine.shared_calls import SharedCalls
 
 KEY = ("case", "ask", "hash", 0)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import UsageError
-from assay.models.llama import weights
+from assay.models.weights import wheel as weights
 
 CONTENT = b"GGUF" + bytes(range(256)) * 5000
 TINY = weights.Weights(

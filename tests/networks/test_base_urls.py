@@ -9,7 +9,7 @@ import pytest
 import assay
 from assay.core.connect import Role, check_url, lacks, split_urls
 from assay.core.errors import UsageError
-from assay.models.calling.connect import connect as connect_role
+from assay.engine.connect import connect as connect_role
 
 from servers.loopback import LoopbackServer, chat
 from support.commands import run_here

@@ -11,7 +11,7 @@ import uvloop
 
 from assay.core.events import Event, Noted, notify
 from assay.core.types import Failure
-from assay.models.calling.several import MAX_FAILURES, SharedPermits
+from assay.engine.several import MAX_FAILURES, SharedPermits
 
 REFUSED = Failure("unreachable", "http://a cannot be reached")
 BROKEN = Failure("server_error", "http://a answered 500")

@@ -14,12 +14,12 @@ from assay.core.errors import AssayError
 from assay.core.protocols import Context, Model, Upstream
 from assay.core.registry import find
 from assay.core.types import Case, End
+from assay.engine.caller import Caller, CallLedger
+from assay.engine.gateway import Gateway
 from assay.engine.loop import Loop, Setup
+from assay.engine.permits import Permits
+from assay.engine.prices import PriceTable
 from assay.journal.journal import Journal
-from assay.models.calling.caller import Caller, CallLedger
-from assay.models.calling.gateway import Gateway
-from assay.models.calling.permits import Permits
-from assay.models.calling.prices import PriceTable
 
 from servers.endpoint import Endpoint
 

@@ -14,11 +14,11 @@ from assay.core.hop_result import HopResult
 from assay.core.protocols import Context, Model, Upstream
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response
+from assay.engine.caller import Caller, CallLedger
+from assay.engine.gateway import Gateway
 from assay.engine.loop import Loop, Setup
+from assay.engine.permits import Permits
 from assay.journal.journal import Journal
-from assay.models.calling.caller import Caller, CallLedger
-from assay.models.calling.gateway import Gateway
-from assay.models.calling.permits import Permits
 from assay.solvers.hop.session import ModelSide, Session
 from assay.solvers.hop.solver import call_function
 

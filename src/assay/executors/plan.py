@@ -19,7 +19,7 @@ from assay.core.connect import Role, describe_provider
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec, SuiteOptions
 from assay.core.suite import Suite, WorkerParts
-from assay.models.calling.connect import Connections
+from assay.engine.connect import Connections
 from assay.models.python import PythonModel
 from assay.suites import find_suite
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from assay.core.errors import StopRun
 from assay.core.types import Call, Case, Request, Response
+from assay.engine.asker import NumberedAsker
 from assay.executors.plan import RoleFacts
-from assay.models.calling.numbered_asker import NumberedAsker
 
 AskDriver = Callable[[str, Request, str, int, str], Awaitable[tuple[Call, bool]]]
 """Role, request, hash, number and purpose → the call as it is logged, and whether its reply comes from a log."""

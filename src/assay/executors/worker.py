@@ -33,6 +33,7 @@ from assay.core.suite import WorkerParts
 from assay.core.types import ASK, Call, Case, Failure, Record, Request
 from assay.engine.attempt import attempt
 from assay.engine.context import RunContext, TryContext
+from assay.engine.gateway import Gateway
 from assay.executors.messages import (
     GROUP_SECONDS,
     Abandon,
@@ -56,7 +57,6 @@ from assay.executors.outbox import Outbox
 from assay.executors.plan import WorkerPlan
 from assay.executors.remote_asker import DriversModel, RemoteBinder
 from assay.files.excerpt import cut_end
-from assay.models.calling.gateway import Gateway
 from assay.usercode.blocked_calls import BlockedCall, CaseCalls, case_calls
 from assay.usercode.opened_files import ForwardedFiles
 from assay.usercode.thread_alarm import ThreadAlarm

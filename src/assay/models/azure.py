@@ -11,7 +11,7 @@ import re
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from assay.core.connect import CHAT, EMBEDDINGS, About, Connection
-from assay.models.calling.vendor import Vendor, key_headers, vendor_url
+from assay.models.http.vendor import Vendor, key_headers, vendor_url
 from assay.models.openai import OpenAIModel
 
 VENDOR = Vendor(

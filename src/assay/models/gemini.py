@@ -13,13 +13,13 @@ from typing import Any
 from assay.core.connect import CHAT, EMBEDDINGS, About, Connection
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
-from assay.models.calling.adapt import AdaptedEndpoint, Body, RequestChange
-from assay.models.calling.dialect import DialectParams, parts_of, split_system
-from assay.models.calling.foreign_sdk import EMBEDDINGS_PATH, is_sdk_request, pack_reply
-from assay.models.calling.http_client import HttpEndpoint
-from assay.models.calling.http_errors import bad_reply, refusal
-from assay.models.calling.openai_format import request_headers
-from assay.models.calling.vendor import Vendor, key_headers, vendor_url
+from assay.engine.sdk_requests import EMBEDDINGS_PATH, is_sdk_request, pack_reply
+from assay.models.http.adapt import AdaptedEndpoint, Body, RequestChange
+from assay.models.http.client import HttpEndpoint
+from assay.models.http.dialect import DialectParams, parts_of, split_system
+from assay.models.http.errors import bad_reply, refusal
+from assay.models.http.openai_format import request_headers
+from assay.models.http.vendor import Vendor, key_headers, vendor_url
 
 VENDOR = Vendor(
     "Gemini",

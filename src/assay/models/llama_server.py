@@ -15,18 +15,18 @@ from msgspec.structs import replace
 
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, SCHEMA, TEXT, About, Connection
 from assay.core.errors import UsageError
-from assay.models.calling.model_files import hash_model
-from assay.models.llama.weights import KNOWN, find_weights
+from assay.models.likelihood.llama_server import LlamaServerLikelihood
 from assay.models.servers.arguments import (
     START_TIMEOUT,
     identify_server,
     read_start_seconds,
     server_flags,
 )
-from assay.models.servers.llama_likelihood import LlamaServerLikelihood
 from assay.models.servers.model import ManagedModel, ServerApi
 from assay.models.servers.process import LOOPBACK
 from assay.models.servers.server import Launch
+from assay.models.weights.files import hash_model
+from assay.models.weights.wheel import KNOWN, find_weights
 
 ABOUT = About(
     summary="a GGUF file in llama.cpp's server, which assay starts and stops",

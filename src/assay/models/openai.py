@@ -16,12 +16,12 @@ from assay.core.connect import CHAT, EMBEDDINGS, FORWARD, LIKELIHOOD, About, Con
 from assay.core.envfile import COMMON_KEY
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
-from assay.models.calling.adapt import AdaptedEndpoint
-from assay.models.calling.foreign_sdk import CHAT_PATH, EMBEDDINGS_PATH, forward, is_sdk_request
-from assay.models.calling.http_client import HttpEndpoint
-from assay.models.calling.http_errors import decode_json
-from assay.models.calling.openai_format import read_chat, read_plain_chat, request_headers, request_params
-from assay.models.calling.vendor import OPENAI, Vendor, key_headers, vendor_url
+from assay.engine.sdk_requests import CHAT_PATH, EMBEDDINGS_PATH, forward, is_sdk_request
+from assay.models.http.adapt import AdaptedEndpoint
+from assay.models.http.client import HttpEndpoint
+from assay.models.http.errors import decode_json
+from assay.models.http.openai_format import read_chat, read_plain_chat, request_headers, request_params
+from assay.models.http.vendor import OPENAI, Vendor, key_headers, vendor_url
 
 ABOUT = About(
     summary="chat models behind an OpenAI-compatible endpoint",

@@ -10,12 +10,12 @@ from typing import Any
 from assay.core.connect import CHAT, About, Connection
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response
-from assay.models.calling.adapt import AdaptedEndpoint, Body, without
-from assay.models.calling.dialect import DialectParams, is_plain, parts_of, split_system
-from assay.models.calling.http_client import HttpEndpoint
-from assay.models.calling.http_errors import bad_reply, error_kind, refusal
-from assay.models.calling.openai_format import read_cost, read_usage, request_headers
-from assay.models.calling.vendor import OPENAI, key_headers, vendor_url
+from assay.models.http.adapt import AdaptedEndpoint, Body, without
+from assay.models.http.client import HttpEndpoint
+from assay.models.http.dialect import DialectParams, is_plain, parts_of, split_system
+from assay.models.http.errors import bad_reply, error_kind, refusal
+from assay.models.http.openai_format import read_cost, read_usage, request_headers
+from assay.models.http.vendor import OPENAI, key_headers, vendor_url
 
 ABOUT = About(
     summary="models behind OpenAI's Responses API",

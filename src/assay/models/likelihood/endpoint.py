@@ -19,9 +19,9 @@ import msgspec
 
 from assay.core.errors import ModelError, UsageError
 from assay.core.types import Failure, Request, Response
-from assay.models.calling.http_client import HttpEndpoint
-from assay.models.calling.http_errors import bad_reply, decode_json
-from assay.models.calling.openai_format import first_choice, read_cost, read_usage
+from assay.models.http.client import HttpEndpoint
+from assay.models.http.errors import bad_reply, decode_json
+from assay.models.http.openai_format import first_choice, read_cost, read_usage
 from assay.models.likelihood import spans
 from assay.models.likelihood.spans import Ids, Likelihood, MeasuredSpan, TokenSpan
 

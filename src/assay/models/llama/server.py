@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from assay.core.errors import MissingExtra, ModelError, UsageError
 from assay.core.types import Failure, Response, Usage
-from assay.models.llama.gguf import part_files
+from assay.models.weights.gguf import part_files
 from assay.usercode.child_process import python_code_command
 
 # Prompt tokens between two checks of the stop flag. SmolLM2 takes a second or two for them on two cores.

@@ -20,9 +20,9 @@ import msgspec
 
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint
-from assay.models.calling.model_files import find_snapshot, hash_model
 from assay.models.likelihood.endpoint import LIKELIHOOD_ARGUMENTS
 from assay.models.servers.server import START_SECONDS
+from assay.models.weights.files import find_snapshot, hash_model
 
 START_TIMEOUT = "start_timeout"
 """Seconds that the server may take until it is ready."""

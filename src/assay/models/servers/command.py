@@ -15,12 +15,12 @@ from pathlib import Path
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint
-from assay.models.calling.model_files import hash_model
 from assay.models.openai import OpenAIModel
 from assay.models.openai_completions import CompletionsModel
 from assay.models.servers.arguments import identify_server, read_start_seconds
 from assay.models.servers.model import ManagedModel, ServerApi
 from assay.models.servers.server import Launch, server_key
+from assay.models.weights.files import hash_model
 
 _PLACE = re.compile(r"\{(model|port|key)\}")
 _APIS = {

@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 from assay.core.connect import Network
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
 from assay.core.events import halt, notice
-from assay.models.calling.http_client import HttpEndpoint, bearer
-from assay.models.calling.http_errors import decode_json
-from assay.models.calling.request_limit import leave_request_limit
+from assay.models.http.client import HttpEndpoint, bearer
+from assay.models.http.errors import decode_json
+from assay.models.http.request_limit import leave_request_limit
 from assay.models.servers.process import LOOPBACK, ReservedPort, ServerProcess, new_log, read_tail
 
 # Loading the weights of a large model, compiling its kernels and capturing graphs take many minutes.

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import UsageError
-from assay.models.calling.model_files import find_snapshot, hash_files, hub_cache
+from assay.models.weights.files import find_snapshot, hash_files, hub_cache
 
 # Files that transformers may read: configuration, tokenizer, chat template, weights, and the model's own code.
 _READ_SUFFIXES = frozenset({".json", ".jinja", ".model", ".txt", ".tiktoken", ".py", ".safetensors"})

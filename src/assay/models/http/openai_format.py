@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from assay.core.params import fill_variables
 from assay.core.types import Response, Usage
-from assay.models.calling.http_errors import bad_reply, refusal, reply_error
+from assay.models.http.errors import bad_reply, refusal, reply_error
 
 # OpenAI refuses requests with more than four stop strings. `solvers/prompt.py` cuts replies at all.
 MAX_STOPS = 4

@@ -3,7 +3,7 @@
     client = LlamaServerLikelihood(connection)
     response = await client.send(request, seed)
 
-llama.cpp's server has no `echo` as vLLM has. `models/llama/likelihood.py` forces the wanted tokens by a grammar and
+llama.cpp's server has no `echo` as vLLM has. `models/likelihood/llama.py` forces the wanted tokens by a grammar and
 tokenizes over HTTP already. Here its completions go over HTTP too.
 """
 
@@ -19,9 +19,9 @@ import msgspec
 from assay.core.connect import Connection
 from assay.core.threads import DaemonPool
 from assay.core.types import Request, Response
-from assay.models.calling.http_errors import bad_reply
+from assay.models.http.errors import bad_reply
 from assay.models.likelihood import spans
-from assay.models.llama.likelihood import LlamaLikelihood, read_properties, tokenize_request
+from assay.models.likelihood.llama import LlamaLikelihood, read_properties, tokenize_request
 from assay.models.llama.server import AddChunk, StopFlag
 from assay.models.servers.server import server_key
 

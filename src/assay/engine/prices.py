@@ -1,6 +1,6 @@
 """The price table: what a million tokens of a model cost, in US dollars.
 
-    table = read_prices("")                          # $ASSAY_PRICES, else assay's own table, models/prices.yaml
+    table = read_prices("")                          # $ASSAY_PRICES, else assay's own table, engine/prices.yaml
     pricer = table.pricer("openai/gpt-4o-mini")      # None if the table has no price for it
     pricer.apply(response).cost                      # the endpoint's own price if it reported one
 
@@ -28,7 +28,7 @@ from assay.files.json_schema import JsonSchema, derive
 from assay.files.schema import convert, refuse
 from assay.files.yaml_files import load_yaml
 
-OWN_TABLE = Path(__file__).parents[1] / "prices.yaml"
+OWN_TABLE = Path(__file__).with_name("prices.yaml")
 VARIABLE = "ASSAY_PRICES"
 TOKENS = 1_000_000
 """Prices are for this many tokens."""

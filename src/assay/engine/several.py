@@ -20,7 +20,7 @@ from assay.core.connect import SEVERAL
 from assay.core.events import notice
 from assay.core.protocols import Model
 from assay.core.types import Failure, Request, Response
-from assay.models.calling.permits import NO_LANES, Permits
+from assay.engine.permits import NO_LANES, Permits
 
 # An endpoint is left out after this many calls in a row without an answer. One alone may be the fault of its request. A
 # port that refuses connections is left out at once.

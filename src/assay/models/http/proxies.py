@@ -15,7 +15,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from assay.core.errors import UsageError
-from assay.models.calling.http_wire import HttpUrl, parse_url
+from assay.models.http.wire import HttpUrl, parse_url
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 

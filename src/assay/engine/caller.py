@@ -28,14 +28,14 @@ from assay.core.events import Called, Noted, Notify, Retrying
 from assay.core.protocols import Upstream
 from assay.core.stage_usage import BUILD, RETRIEVE
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
+from assay.engine.asker import NumberedAsker
+from assay.engine.permits import NO_LANES, Permits
+from assay.engine.prices import Pricer, PriceTable
+from assay.engine.reasoning import split_reasoning
+from assay.engine.sdk_requests import is_sdk_request
+from assay.engine.several import SeveralEndpoints
+from assay.engine.shared_calls import SharedCalls
 from assay.files.redact import Redactor
-from assay.models.calling.foreign_sdk import is_sdk_request
-from assay.models.calling.numbered_asker import NumberedAsker
-from assay.models.calling.permits import NO_LANES, Permits
-from assay.models.calling.prices import Pricer, PriceTable
-from assay.models.calling.reasoning import split_reasoning
-from assay.models.calling.several import SeveralEndpoints
-from assay.models.calling.shared_calls import SharedCalls
 
 # Without a Retry-After header the wait doubles with each attempt, from the first value up to the longest. The
 # five waits of the default --max-retries take 8 to 16 seconds together.

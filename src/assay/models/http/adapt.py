@@ -22,9 +22,9 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.envfile import COMMON_KEY
-from assay.models.calling.http_client import HttpEndpoint
-from assay.models.calling.http_errors import decode_json, status_error
-from assay.models.calling.http_wire import HttpResponse
+from assay.models.http.client import HttpEndpoint
+from assay.models.http.errors import decode_json, status_error
+from assay.models.http.wire import HttpResponse
 
 # Words with which an endpoint says that it does not take a parameter or its value, as opposed to a value that is only
 # out of range ("temperature must be at most 2"), which is the user's mistake.

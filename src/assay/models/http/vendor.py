@@ -18,7 +18,7 @@ from msgspec import Struct
 from assay.core.connect import Connection, check_url
 from assay.core.envfile import COMMON_KEY, keys_in
 from assay.core.errors import UsageError
-from assay.models.calling.http_client import bearer
+from assay.models.http.client import bearer
 
 
 class Vendor(Struct, frozen=True):

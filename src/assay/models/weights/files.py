@@ -21,8 +21,8 @@ import msgspec
 from assay.core.events import notice
 from assay.core.hashing import file_sha256
 from assay.files.write import write_whole
-from assay.models.llama.gguf import part_files
-from assay.models.llama.weights import cache_folder
+from assay.models.weights.gguf import part_files
+from assay.models.weights.wheel import cache_folder
 
 # Files from this size on have their hash cached: a model of 16 GB takes ten seconds or more to hash.
 _CACHED_BYTES = 64_000_000

@@ -32,9 +32,9 @@ from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
 from assay.core.spec import RunSpec
 from assay.core.types import Request, Response
-from assay.models.calling.http_dialer import tls_context
-from assay.models.calling.permits import Permits
-from assay.models.calling.several import SeveralEndpoints, SharedPermits
+from assay.engine.permits import Permits
+from assay.engine.several import SeveralEndpoints, SharedPermits
+from assay.models.http.dialer import tls_context
 
 # How the names of a vendor's models begin, for the advice about a name without a provider.
 _VENDORS = {

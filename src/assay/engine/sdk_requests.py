@@ -28,10 +28,9 @@ from assay.core.errors import ModelError
 from assay.core.hashing import fingerprint
 from assay.core.params import merge
 from assay.core.types import Failure, Request, Response
-from assay.models.calling.adapt import AdaptedEndpoint
-from assay.models.calling.http_errors import bad_reply, decode_json, reply_error
-from assay.models.calling.http_wire import HttpResponse
-from assay.models.calling.openai_format import (
+from assay.models.http.adapt import AdaptedEndpoint
+from assay.models.http.errors import bad_reply, decode_json, reply_error
+from assay.models.http.openai_format import (
     FAILED,
     read_cost,
     read_finish,
@@ -40,6 +39,7 @@ from assay.models.calling.openai_format import (
     request_headers,
     request_params,
 )
+from assay.models.http.wire import HttpResponse
 
 CHAT_PATH = "/chat/completions"
 TEXT_PATH = "/completions"

@@ -21,7 +21,7 @@ from assay.core.envfile import COMMON_KEY
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Response
 from assay.files.excerpt import cut_end
-from assay.models.calling.http_wire import HttpResponse
+from assay.models.http.wire import HttpResponse
 
 # One decoder for all replies: msgspec.json.decode would create one for each.
 _decode = msgspec.json.Decoder().decode

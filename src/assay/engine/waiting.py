@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from assay.core.events import Waiting
-from assay.models.calling.caller import CallLedger
-from assay.models.calling.permits import Permits
+from assay.engine.caller import CallLedger
+from assay.engine.permits import Permits
 
 REPORT_SECONDS = 1.0
 

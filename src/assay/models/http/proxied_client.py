@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 from assay.core.connect import Network
 from assay.core.errors import ModelError
 from assay.core.types import Failure
-from assay.models.calling.http_dialer import CONNECT_SECONDS, ConnectError, tls_context, tls_error
-from assay.models.calling.http_wire import (
+from assay.models.http.dialer import CONNECT_SECONDS, ConnectError, tls_context, tls_error
+from assay.models.http.proxies import Proxy
+from assay.models.http.wire import (
     MAX_BODY_BYTES,
     MAX_HEAD_BYTES,
     HttpResponse,
@@ -32,7 +33,6 @@ from assay.models.calling.http_wire import (
     decompress,
     parse_content_encoding,
 )
-from assay.models.calling.proxies import Proxy
 
 if TYPE_CHECKING:
     import aiohttp

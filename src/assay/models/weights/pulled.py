@@ -23,9 +23,9 @@ import msgspec
 
 from assay.core.errors import UsageError
 from assay.core.hashing import file_sha256
-from assay.models.llama.download import Download
-from assay.models.llama.gguf import MAGIC, part_files, part_names, read_header
-from assay.models.llama.weights import KNOWN, cache_folder
+from assay.models.weights.download import Download
+from assay.models.weights.gguf import MAGIC, part_files, part_names, read_header
+from assay.models.weights.wheel import KNOWN, cache_folder
 
 Say = Callable[[str], None]
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)

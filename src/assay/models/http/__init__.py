@@ -1,0 +1,1 @@
+"""Requests over HTTP: the client, dialects of vendors, and requests that are adapted to an endpoint."""

@@ -1,0 +1,1 @@
+"""Weights of local models: downloaded, kept in a cache, checked."""
