@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from assay.core import registry
-from assay.core.connect import About
 from assay.core.errors import UsageError
+from assay.core.roles import About
 from assay.core.spec import SuiteOptions, build
 from assay.runner.doctor import MAX_CALLS, Diagnosis, Finding, examine
 

@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 from assay.cli.suite_command import read_config
-from assay.core.connect import Connection
 from assay.core.errors import AssayError, InputError, Problem
+from assay.core.roles import Connection
 from assay.core.spec import build
 from assay.engine.prices import OWN_TABLE
 from assay.files.json_schema import DIALECT

@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 import assay
-from assay.core.connect import CHAT, Role
 from assay.core.errors import StopRun, UsageError
+from assay.core.roles import CHAT, Role
 from assay.core.types import Request, Response
 from assay.journal.folder import write_summary
 from assay.runner.rescore import Rescore

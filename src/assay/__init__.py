@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from msgspec import Struct as Struct
 
-    from assay.core.connect import CHAT as CHAT, TEXT as TEXT, About as About, Role as Role
     from assay.core.errors import (
         CaseFailed as CaseFailed,
         CheckFailed as CheckFailed,
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
         Slice as Slice,
         Table as Table,
     )
+    from assay.core.roles import CHAT as CHAT, TEXT as TEXT, About as About, Role as Role
     from assay.core.spec import RunSpec as RunSpec, SuiteOptions as SuiteOptions, ask as ask, how as how, score as score
     from assay.core.suite import (
         CaseContent as CaseContent,
@@ -134,7 +134,7 @@ __version__ = "0.1.0"
 # The module of each public name. `__getattr__` imports a name on first use, so that `assay --help` starts fast.
 _MODULES = {
     "assay.runner.api": "Run RunCase arun compare export gate import_results load merge run spec",
-    "assay.core.connect": "CHAT TEXT About Role",
+    "assay.core.roles": "CHAT TEXT About Role",
     "assay.core.errors": "CaseFailed CheckFailed InputError ModelError Problem UsageError",
     "assay.core.memory": "AboutMemory MemoryItem Message Query SearchHit options_of",
     "assay.core.protocols": "Context Scorer Solver View",

@@ -10,9 +10,9 @@ import pytest
 
 import assay
 from assay.core import registry
-from assay.core.arguments import arguments_for, check_arguments, with_options_of_arguments
-from assay.core.connect import Role
 from assay.core.errors import UsageError
+from assay.core.model_args import arguments_for, check_arguments, with_options_of_arguments
+from assay.core.roles import Role
 
 from conftest import Assay
 from servers.loopback import LoopbackServer, chat
@@ -144,7 +144,7 @@ def test_a_key_among_the_arguments_is_refused_with_the_variable_for_it(model: st
 
 def test_every_provider_can_be_asked_for_its_arguments() -> None:
     """None of them takes an argument that sets an option of assay: it would be set twice."""
-    from assay.core.arguments import OPTIONS
+    from assay.core.model_args import OPTIONS
 
     for name in registry.names("model"):
         about = registry.find("model", name).ABOUT
@@ -173,7 +173,7 @@ def test_flags_and_arguments_without_effect_are_told_and_start_no_other_run(
 
 
 PROVIDER = """\
-from assay.core.connect import About
+from assay.core.roles import About
 from assay.core.types import Response
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from assay.core import registry
-from assay.core.connect import CHAT, TEXT, About
 from assay.core.errors import MissingExtra, UsageError
+from assay.core.roles import CHAT, TEXT, About
 from assay.core.spec import SuiteOptions, fields
 from assay.core.types import Request, Response
 from assay.scoring.filters import takes_doc

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from assay.core.connect import Connection
 from assay.core.errors import AssayError, ModelError
 from assay.core.protocols import Model
 from assay.core.registry import built_in, find
+from assay.core.roles import Connection
 from assay.core.types import Request
 from assay.engine.sdk_requests import EMBEDDINGS_PATH
 from assay.models.http.client import HttpEndpoint, bearer

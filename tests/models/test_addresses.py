@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import assay
-from assay.core.connect import Role
 from assay.core.errors import UsageError
+from assay.core.roles import Role
 from assay.engine.connect import connect
 from assay.runner.opening import open_run
 

@@ -13,10 +13,10 @@ import msgspec
 import pytest
 
 import assay
-from assay.core.connect import Connection
 from assay.core.protocols import Upstream
-from assay.core.stage_usage import StageUsage
+from assay.core.roles import Connection
 from assay.core.types import CallTime, Request, Response
+from assay.core.usage import StageUsage
 from assay.engine.gateway import Gateway
 from assay.models.openai import OpenAIModel
 from assay.store.cases import RunCases

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.connect import Connection
 from assay.core.errors import ModelError, UsageError
+from assay.core.roles import Connection
 from assay.core.types import Request, Response
 from assay.models import local
 from assay.models.weights.gguf import part_names, read_header

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.connect import Connection
+from assay.core.roles import Connection
 from assay.core.types import Request, Response
 from assay.models import openai_completions
 

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 import assay
-from assay.core.arguments import takes_do_sample
-from assay.core.connect import CHAT, LIKELIHOOD, TEXT, Connection
 from assay.core.errors import MissingExtra, ModelError, UsageError
 from assay.core.events import Event, Noted
+from assay.core.model_args import takes_do_sample
+from assay.core.roles import CHAT, LIKELIHOOD, TEXT, Connection
 from assay.core.types import Request, Response, Usage
 from assay.models import hf
 from assay.models.hf import HfModel
@@ -300,7 +300,7 @@ def test_the_child_ends_when_assay_is_killed_in_the_middle_of_a_computation(fold
     mark = tmp_path / "begun"
     program = f"""
 import asyncio
-from assay.core.connect import Connection
+from assay.core.roles import Connection
 from assay.core.types import Request
 from assay.models.hf import HfModel
 

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.core.connect import Connection
 from assay.core.errors import ModelError, UsageError
+from assay.core.roles import Connection
 from assay.core.types import Request, Response, Usage
 from assay.models import openai_completions
 from assay.models.likelihood import spans

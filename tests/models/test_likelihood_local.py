@@ -15,8 +15,8 @@ import pytest
 from msgspec.structs import replace
 
 import assay
-from assay.core.connect import Connection
 from assay.core.errors import ModelError
+from assay.core.roles import Connection
 from assay.core.types import Request, Usage
 from assay.models import local, openai_completions
 from assay.models.likelihood.llama import LlamaLikelihood, SpanTokens, tokenize
@@ -195,7 +195,7 @@ def test_a_long_text_rolls(weights: Path) -> None:
 
 SCRIPT = """
 import asyncio
-from assay.core.connect import Connection
+from assay.core.roles import Connection
 from assay.core.errors import ModelError
 from assay.core.types import Request
 from assay.models import local

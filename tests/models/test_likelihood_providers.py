@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.core.connect import LIKELIHOOD, Connection
 from assay.core.errors import InputError, ModelError, ModelRefused
 from assay.core.protocols import Model, Upstream
+from assay.core.roles import LIKELIHOOD, Connection
 from assay.core.types import Call, Case, Request, Response, Usage
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.permits import Permits

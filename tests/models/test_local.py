@@ -17,10 +17,10 @@ import pytest
 
 import assay
 from assay.core import registry
-from assay.core.connect import Connection
 from assay.core.errors import MissingExtra, ModelError, UsageError
 from assay.core.events import Computing, Event, notify
 from assay.core.protocols import Upstream
+from assay.core.roles import Connection
 from assay.core.types import Call, Case, Request, Response
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.connect import connect
@@ -303,7 +303,7 @@ def python(code: str, *options: str, path: str = SOURCE) -> subprocess.Completed
 
 SCRIPT = """
 import asyncio
-from assay.core.connect import Connection
+from assay.core.roles import Connection
 from assay.core.errors import ModelError
 from assay.core.types import Request
 from assay.models import local
@@ -337,7 +337,7 @@ def test_a_missing_extra_is_named(tmp_path: Path) -> None:
     assert msgspec.__file__ is not None
     (tmp_path / "msgspec").symlink_to(Path(msgspec.__file__).parent)
     code = (
-        "from assay.core.connect import Connection; from assay.core.errors import MissingExtra\n"
+        "from assay.core.roles import Connection; from assay.core.errors import MissingExtra\n"
         "from assay.models import local\n"
         "try: local.connect(Connection(name='smollm2'))\n"
         "except MissingExtra as error: print(error)"

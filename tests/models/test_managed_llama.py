@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.connect import Connection
 from assay.core.errors import ModelError
+from assay.core.roles import Connection
 from assay.core.types import Request, Response
 from assay.models import llama_server, local
 from assay.models.servers.model import ManagedModel

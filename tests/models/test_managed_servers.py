@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from assay.core.connect import LIKELIHOOD, Connection, Role
 from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError
 from assay.core.events import Event, Noted, notify, observed
 from assay.core.protocols import Model
+from assay.core.roles import LIKELIHOOD, Connection, Role
 from assay.core.spec import RunSpec
 from assay.core.types import Request, Response
 from assay.engine.connect import connect

@@ -12,9 +12,9 @@ import pytest
 
 import assay
 from assay.core import registry
-from assay.core.connect import Connection, Role, with_provider
 from assay.core.errors import ModelError, UsageError
 from assay.core.protocols import Context
+from assay.core.roles import Connection, Role, with_provider
 from assay.core.spec import RunSpec
 from assay.core.types import Request, Response, Usage
 from assay.engine.connect import connect

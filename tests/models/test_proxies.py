@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import pytest
 
-from assay.core.connect import Network
 from assay.core.errors import ModelError, UsageError
+from assay.core.roles import Network
 from assay.files.redact import secrets_from_environment
 from assay.models.http.client import HttpEndpoint, bearer
 from assay.models.http.proxies import Proxy, proxy_for

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.connect import Connection
 from assay.core.errors import UsageError
+from assay.core.roles import Connection
 from assay.models import local
 from assay.models.weights.pulled import find_pulled, list_local, pull_model
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.connect import Connection
 from assay.core.errors import ModelError
+from assay.core.roles import Connection
 from assay.core.types import Failure, Request
 from assay.models import python
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from assay.core.connect import Connection
 from assay.core.errors import StopRun
 from assay.core.protocols import Context
+from assay.core.roles import Connection
 from assay.core.types import Request, Response
 from assay.models import openai_completions, script
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import assay
-from assay.core.connect import Role, role_of
 from assay.core.errors import AssayError, UsageError
+from assay.core.roles import Role, role_of
 from assay.engine.connect import connect
 from assay.runner import api
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from assay.core import registry
-from assay.core.connect import Connection, response_format
+from assay.core.roles import Connection, response_format
 from assay.core.types import Request, Response
 
 from servers.dialects import (

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import assay
-from assay.core.connect import Role, check_url, lacks, split_urls
 from assay.core.errors import UsageError
+from assay.core.roles import Role, check_url, lacks, split_urls
 from assay.engine.connect import connect as connect_role
 
 from servers.loopback import LoopbackServer, chat
@@ -172,7 +172,7 @@ def test_a_model_that_lacks_an_ability_is_answered_with_one_that_has_it(model: s
     ],
 )
 def test_ollama_is_where_its_own_variable_says(monkeypatch: pytest.MonkeyPatch, host: str, endpoint: str) -> None:
-    from assay.core.connect import Connection
+    from assay.core.roles import Connection
     from assay.models.ollama import connect
 
     monkeypatch.setenv("OLLAMA_HOST", host)

@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 import assay
-from assay.core.connect import SEVERAL, split_urls
 from assay.core.errors import UsageError
+from assay.core.roles import SEVERAL, split_urls
 
 from servers.fake_openai import FakeOpenAI, answer_of
 from servers.loopback import LoopbackServer, chat

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from assay.core.report import Entry, Metric, Report
-from assay.core.stage_usage import StageUsage, add_usage
 from assay.core.types import Call, Failure, Response, Usage
+from assay.core.usage import StageUsage, add_usage
 from assay.scoring.memory_costs import memory_costs, memory_tables
 from assay.scoring.stage_table import StageNumbers, stage_numbers, stage_numbers_of, stage_tables
 

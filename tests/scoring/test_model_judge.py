@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from assay.core import registry
-from assay.core.connect import CHAT, SCHEMA
 from assay.core.errors import ModelError
 from assay.core.protocols import Context
+from assay.core.roles import CHAT, SCHEMA
 from assay.core.types import Failure, Request, Response
 from assay.scoring.judge_prompt import JudgePrompt
 from assay.scoring.judge_setup import JudgeSetup, OwnAnswerPrompt

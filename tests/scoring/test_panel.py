@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.connect import CHAT, Role
 from assay.core.protocols import Context
+from assay.core.roles import CHAT, Role
 from assay.scoring import prompt_budget
 from assay.scoring.panel import ROLE, Panel, judge_name
 from assay.scoring.questions import CORRECT, KINDS, Verdict

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from assay.core.connect import Connection
 from assay.core.errors import AssayError
 from assay.core.protocols import Context, Model, Upstream
 from assay.core.registry import find
+from assay.core.roles import Connection
 from assay.core.types import Case, End
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.gateway import Gateway

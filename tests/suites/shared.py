@@ -18,9 +18,9 @@ from typing import Annotated, Any
 import aiohttp
 
 import assay
-from assay.core.connect import Role
 from assay.core.protocols import Context, Solver
 from assay.core.report import Report
+from assay.core.roles import Role
 from assay.core.spec import RunSpec, SuiteOptions, ask, how
 from assay.core.suite import CaseContent, Outcome, Results, Row, Rows, RunFacts, Suite
 from assay.core.types import Request

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assay.core.connect import CHAT
 from assay.core.errors import AssayError, ModelError
 from assay.core.hop_result import HopResult
 from assay.core.protocols import Context, Model, Upstream
+from assay.core.roles import CHAT
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response
 from assay.engine.caller import Caller, CallLedger

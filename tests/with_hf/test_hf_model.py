@@ -16,8 +16,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, T5Config, T5ForConditionalGeneration
 
-from assay.core.connect import Connection
 from assay.core.errors import ModelError
+from assay.core.roles import Connection
 from assay.core.types import Request, Response
 from assay.models import hf
 
@@ -236,7 +236,7 @@ def is_running(pid: int) -> bool:
 def test_assay_imports_neither_torch_nor_transformers(models: dict[str, Path]) -> None:
     program = (
         "import asyncio, sys\n"
-        "from assay.core.connect import Connection\nfrom assay.core.types import Request\nfrom assay.models import hf\n"
+        "from assay.core.roles import Connection\nfrom assay.core.types import Request\nfrom assay.models import hf\n"
         "async def main():\n"
         f"    model = hf.connect(Connection(name={str(models['gpt2'])!r}))\n"
         "    await model.send(Request(model='hf', prompt='Once', params={'max_tokens': 2}), 1)\n"

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from assay.core import registry
-from assay.core.connect import SEVERAL, Role, describe_provider
 from assay.core.errors import UsageError
+from assay.core.roles import SEVERAL, Role, describe_provider
 
 OPENAI = "openai"
 

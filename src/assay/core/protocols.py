@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
-from assay.core.stage_usage import StageUsage
 from assay.core.types import Call, CallTime, Case, End, Record, Request, Response, Score
+from assay.core.usage import StageUsage
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -27,9 +27,9 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_arg
 import msgspec
 from msgspec import UNSET, Meta, Struct, field
 
-from assay.core.connect import EMPTY_URL
 from assay.core.errors import UsageError
 from assay.core.registry import unknown
+from assay.core.roles import EMPTY_URL
 
 Mark = Literal["ask", "score", "how"]
 # How msgspec says that a number is out of its bounds, and how people say it.

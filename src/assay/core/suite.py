@@ -53,11 +53,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, P
 import msgspec
 from msgspec import Struct, field
 
-from assay.core.connect import Role
 from assay.core.errors import Problem, UsageError
 from assay.core.hashing import RepeatFinder, Twins, row_key
 from assay.core.protocols import Scorer, Solver, View
 from assay.core.report import Report, Table
+from assay.core.roles import Role
 from assay.core.spec import RunSpec, SuiteOptions, apply_limit
 from assay.core.types import ASK, CLOSING_KINDS, Call, Case, End, Failure, Record, Request, Score
 

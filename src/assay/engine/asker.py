@@ -17,8 +17,8 @@ from typing import Any
 from assay.core.errors import AssayError, ModelError
 from assay.core.hashing import request_hash
 from assay.core.params import with_params
-from assay.core.stage_usage import StageUsage
 from assay.core.types import Call, CallTime, Request, Response
+from assay.core.usage import StageUsage
 
 
 class NumberedAsker(ABC):

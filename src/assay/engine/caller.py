@@ -21,13 +21,13 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from assay.core.connect import LIKELIHOOD
 from assay.core.dollars import dollars
 from assay.core.errors import AssayError, DiskFull, ModelError, ModelRefused, StopRun
 from assay.core.events import Called, Noted, Notify, Retrying
 from assay.core.protocols import Upstream
-from assay.core.stage_usage import BUILD, RETRIEVE
+from assay.core.roles import LIKELIHOOD
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
+from assay.core.usage import BUILD, RETRIEVE
 from assay.engine.asker import NumberedAsker
 from assay.engine.permits import NO_LANES, Permits
 from assay.engine.prices import Pricer, PriceTable

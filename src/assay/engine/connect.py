@@ -12,8 +12,12 @@ from msgspec.structs import replace
 
 from assay.core import registry
 from assay.core.addresses import base_url_of
-from assay.core.arguments import arguments_for, check_arguments
-from assay.core.connect import (
+from assay.core.errors import StopRun, UsageError
+from assay.core.file_check import model_path
+from assay.core.hashing import fingerprint
+from assay.core.model_args import arguments_for, check_arguments
+from assay.core.protocols import Model
+from assay.core.roles import (
     CHAT,
     EMBEDDINGS,
     FORWARD,
@@ -26,10 +30,6 @@ from assay.core.connect import (
     role_of,
     split_urls,
 )
-from assay.core.errors import StopRun, UsageError
-from assay.core.file_check import model_path
-from assay.core.hashing import fingerprint
-from assay.core.protocols import Model
 from assay.core.spec import RunSpec
 from assay.core.types import Request, Response
 from assay.engine.permits import Permits

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from assay.core.connect import CHAT, EMBEDDINGS, FORWARD
 from assay.core.errors import AssayError, ModelError, UsageError
 from assay.core.protocols import Asker, Upstream
+from assay.core.roles import CHAT, EMBEDDINGS, FORWARD
 from assay.core.types import Failure, Request, Response
 from assay.engine.sdk_requests import (
     CHAT_PATH,
@@ -69,7 +69,7 @@ class Gateway:
     def __init__(
         self, upstreams: Mapping[str, Upstream], sdk_params: Mapping[str, dict[str, Any] | None] | None = None
     ) -> None:
-        """`sdk_params` are those of the roles (`core/connect.py`). A role without them passes requests as they are."""
+        """`sdk_params` are those of the roles (`core/roles.py`). A role without them passes requests as they are."""
         self._upstreams = upstreams
         self._sdk_params = sdk_params or {}
         self._endpoints: dict[str, CaseEndpoint] = {}  # by token, the random part of the URL

@@ -16,9 +16,9 @@ import asyncio
 from collections.abc import Collection, Sequence
 from heapq import heappop, heappush
 
-from assay.core.connect import SEVERAL
 from assay.core.events import notice
 from assay.core.protocols import Model
+from assay.core.roles import SEVERAL
 from assay.core.types import Failure, Request, Response
 from assay.engine.permits import NO_LANES, Permits
 

@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 
 import assay
-from assay.core.connect import Role, describe_provider
 from assay.core.protocols import Model
+from assay.core.roles import Role, describe_provider
 from assay.core.spec import RunSpec, SuiteOptions
 from assay.core.suite import Suite, WorkerParts
 from assay.engine.connect import Connections

@@ -26,9 +26,9 @@ from urllib.parse import quote, quote_plus, unquote
 
 import msgspec
 
-from assay.core.connect import Role
 from assay.core.envfile import keys_in
 from assay.core.params import header_variables
+from assay.core.roles import Role
 from assay.files.excerpt import CUT
 
 MARK = "[redacted]"

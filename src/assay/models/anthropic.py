@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.core.connect import CHAT, About, Connection
+from assay.core.roles import CHAT, About, Connection
 from assay.core.types import Request, Response, Usage
 from assay.models.http.adapt import AdaptedEndpoint, Body, RequestChange, without
 from assay.models.http.client import HttpEndpoint

@@ -10,7 +10,7 @@ import os
 import re
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from assay.core.connect import CHAT, EMBEDDINGS, About, Connection
+from assay.core.roles import CHAT, EMBEDDINGS, About, Connection
 from assay.models.http.vendor import Vendor, key_headers, vendor_url
 from assay.models.openai import OpenAIModel
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.core.connect import CHAT, About, Connection
+from assay.core.roles import CHAT, About, Connection
 from assay.models.http.vendor import Vendor
 from assay.models.openai import OpenAIModel
 

@@ -10,8 +10,8 @@ import os
 import re
 from typing import Any
 
-from assay.core.connect import CHAT, EMBEDDINGS, About, Connection
 from assay.core.errors import ModelError
+from assay.core.roles import CHAT, EMBEDDINGS, About, Connection
 from assay.core.types import Failure, Request, Response, Usage
 from assay.engine.sdk_requests import EMBEDDINGS_PATH, is_sdk_request, pack_reply
 from assay.models.http.adapt import AdaptedEndpoint, Body, RequestChange

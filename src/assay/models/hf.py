@@ -18,10 +18,10 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from assay.core.connect import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.errors import MissingExtra, ModelError, UsageError
 from assay.core.events import notice
 from assay.core.hashing import fingerprint
+from assay.core.roles import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.types import Failure, Request, Response, Usage
 from assay.models.likelihood import spans
 from assay.models.transformers.files import find_folder, has_chat_template, hash_folders, read_config

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, SCHEMA, TEXT, About, Connection
 from assay.core.errors import UsageError
+from assay.core.roles import CHAT, FORWARD, LIKELIHOOD, SCHEMA, TEXT, About, Connection
 from assay.models.likelihood.llama_server import LlamaServerLikelihood
 from assay.models.servers.arguments import (
     START_TIMEOUT,

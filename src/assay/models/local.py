@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from assay.core.connect import CHAT, LIKELIHOOD, SCHEMA, TEXT, About, Connection
 from assay.core.errors import ModelError, UsageError
 from assay.core.events import Computing, notice, notify
 from assay.core.registry import unknown
+from assay.core.roles import CHAT, LIKELIHOOD, SCHEMA, TEXT, About, Connection
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response
 from assay.models.likelihood import spans

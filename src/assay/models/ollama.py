@@ -7,7 +7,7 @@ import re
 
 from msgspec.structs import replace
 
-from assay.core.connect import CHAT, EMBEDDINGS, About, Connection
+from assay.core.roles import CHAT, EMBEDDINGS, About, Connection
 from assay.models.http.vendor import Vendor
 from assay.models.openai import OpenAIModel
 

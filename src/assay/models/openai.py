@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from assay.core.connect import CHAT, EMBEDDINGS, FORWARD, LIKELIHOOD, About, Connection
 from assay.core.envfile import COMMON_KEY
 from assay.core.errors import ModelError
+from assay.core.roles import CHAT, EMBEDDINGS, FORWARD, LIKELIHOOD, About, Connection
 from assay.core.types import Failure, Request, Response, Usage
 from assay.engine.sdk_requests import CHAT_PATH, EMBEDDINGS_PATH, forward, is_sdk_request
 from assay.models.http.adapt import AdaptedEndpoint

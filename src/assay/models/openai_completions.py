@@ -6,8 +6,8 @@ echoes the prompt with the log-probability of each token. See `likelihood/endpoi
 
 from __future__ import annotations
 
-from assay.core.connect import EMBEDDINGS, FORWARD, LIKELIHOOD, TEXT, About, Connection
 from assay.core.envfile import COMMON_KEY
+from assay.core.roles import EMBEDDINGS, FORWARD, LIKELIHOOD, TEXT, About, Connection
 from assay.core.types import Request, Response
 from assay.engine.sdk_requests import forward, is_sdk_request
 from assay.models.http.adapt import AdaptedEndpoint

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from assay.core.connect import CHAT, About, Connection
 from assay.core.errors import ModelError
+from assay.core.roles import CHAT, About, Connection
 from assay.core.types import Failure, Request, Response
 from assay.models.http.adapt import AdaptedEndpoint, Body, without
 from assay.models.http.client import HttpEndpoint

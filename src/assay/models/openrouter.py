@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.core.connect import CHAT, EMBEDDINGS, About, Connection
+from assay.core.roles import CHAT, EMBEDDINGS, About, Connection
 from assay.models.http.vendor import Vendor
 from assay.models.openai import OpenAIModel
 

@@ -18,9 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assay.core.connect import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.errors import ModelError, UsageError
 from assay.core.registry import load_from_file
+from assay.core.roles import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response, Usage
 from assay.usercode import user_function

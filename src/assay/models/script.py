@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.core.connect import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.errors import InputError, ModelError, Problem, UsageError, similar_file
 from assay.core.file_check import did_you_mean
 from assay.core.hashing import file_sha256
+from assay.core.roles import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.types import Failure, Request, Response, Usage
 from assay.files import jsonl
 from assay.files.excerpt import cut_start

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, SCHEMA, TEXT, About, Connection
+from assay.core.roles import CHAT, FORWARD, LIKELIHOOD, SCHEMA, TEXT, About, Connection
 from assay.models.servers.arguments import (
     OWN_ARGS,
     find_model,

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 from msgspec.structs import replace
 
 from assay.core import registry
-from assay.core.connect import About, describe_provider
 from assay.core.errors import AssayError, Problem, UsageError
 from assay.core.events import Notify
 from assay.core.file_check import PRICES, REPLIES, RESULTS, CheckOptions
 from assay.core.report import Report
+from assay.core.roles import About, describe_provider
 from assay.core.spec import RunSpec, SuiteOptions, build
 from assay.core.suite import Overview, Section, Suite
 from assay.engine.cases import Cases

@@ -29,10 +29,10 @@ from msgspec import Struct
 
 import assay
 from assay.core import registry
-from assay.core.arguments import check_arguments, with_options_of_arguments
-from assay.core.connect import CHAT, EMBEDDINGS, FORWARD, LIKELIHOOD, SCHEMA, About, Role, response_format
 from assay.core.errors import AssayError, ModelError, UsageError, write_advice
+from assay.core.model_args import check_arguments, with_options_of_arguments
 from assay.core.protocols import Model
+from assay.core.roles import CHAT, EMBEDDINGS, FORWARD, LIKELIHOOD, SCHEMA, About, Role, response_format
 from assay.core.spec import RunSpec
 from assay.core.types import Failure, Request, Response
 from assay.engine.connect import connect

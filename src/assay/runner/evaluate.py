@@ -19,12 +19,12 @@ from typing import Any
 
 import msgspec
 
-from assay.core.arguments import with_options_of_arguments
-from assay.core.connect import SEVERAL, split_urls
 from assay.core.errors import UsageError
 from assay.core.events import observed
 from assay.core.hashing import fingerprint
+from assay.core.model_args import with_options_of_arguments
 from assay.core.protocols import Model
+from assay.core.roles import SEVERAL, split_urls
 from assay.core.run_end import INTERRUPTED
 from assay.core.spec import DEFAULT_SEED, RunSpec, build
 from assay.engine.connect import Connections

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from assay.core.arguments import with_options_of_arguments
+from assay.core.model_args import with_options_of_arguments
 from assay.core.protocols import Model
 from assay.core.run_end import FAILED
 from assay.core.spec import RunSpec

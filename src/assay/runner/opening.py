@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.arguments import argument_notices, with_options_of_arguments
-from assay.core.connect import SEVERAL
 from assay.core.errors import UsageError
 from assay.core.events import Notify, observed
+from assay.core.model_args import argument_notices, with_options_of_arguments
 from assay.core.protocols import Model
+from assay.core.roles import SEVERAL
 from assay.core.spec import RunSpec, fields
 from assay.core.suite import MAIN
 from assay.engine.connect import Connections, ReplayOnlyModel

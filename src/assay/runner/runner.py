@@ -24,8 +24,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 import assay
-from assay.core.arguments import argument_notices, ask_arguments
-from assay.core.connect import lacks
 from assay.core.diff import differences
 from assay.core.error_counts import ErrorCounts
 from assay.core.errors import (
@@ -41,9 +39,11 @@ from assay.core.errors import (
 )
 from assay.core.events import Event, Noted, Notify, halt, notify
 from assay.core.hashing import fingerprint
+from assay.core.model_args import argument_notices, ask_arguments
 from assay.core.no_answer import leave_out_unanswered
 from assay.core.protocols import Model, Upstream, View
 from assay.core.report import CaseCounts, Report
+from assay.core.roles import lacks
 from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
 from assay.core.shard import Shard
 from assay.core.spec import values_marked

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from assay.core.no_answer import is_measured
 from assay.core.report import Cell, Metric, Report, Table
-from assay.core.stage_usage import ANSWER, BUILD, RETRIEVE, STAGES
+from assay.core.usage import ANSWER, BUILD, RETRIEVE, STAGES
 from assay.scoring.stage_table import StageNumbers
 
 

@@ -19,10 +19,10 @@ from typing import Any
 
 from assay.core import registry
 from assay.core.addresses import OPENAI, same_vendor
-from assay.core.connect import CHAT, SCHEMA, Role, response_format, with_provider
 from assay.core.errors import ModelError, UsageError, similar_names
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.protocols import Asker, Context
+from assay.core.roles import CHAT, SCHEMA, Role, response_format, with_provider
 from assay.core.spec import RunSpec
 from assay.core.types import JUDGE, Request, Response, ScoreStatus
 from assay.scoring import prompt_budget

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, convert
 
 from assay.core.report import Cell, Table
-from assay.core.stage_usage import STAGES, StageUsage
+from assay.core.usage import STAGES, StageUsage
 from assay.scoring.statistics import percentiles
 
 NAME = "usage"

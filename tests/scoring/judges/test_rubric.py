@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from assay.core import registry
-from assay.core.connect import Connection
 from assay.core.errors import ModelError
+from assay.core.roles import Connection
 from assay.core.types import Failure, Request, Response
 from assay.models.script import ScriptModel
 from assay.scoring.judges import JudgeVerdict, rubric

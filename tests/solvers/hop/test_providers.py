@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from assay.core.connect import Connection
 from assay.core.errors import StopRun
 from assay.core.hop_result import HopResult
 from assay.core.protocols import Context, Model
 from assay.core.registry import find
+from assay.core.roles import Connection
 from assay.core.threads import DaemonPool
 from assay.solvers.hop import messages
 from assay.solvers.hop.session import Session

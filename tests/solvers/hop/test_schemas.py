@@ -11,9 +11,9 @@ import msgspec
 import pydantic
 import pytest
 
-from assay.core.connect import CHAT, SCHEMA, Connection
 from assay.core.protocols import Context
 from assay.core.registry import find
+from assay.core.roles import CHAT, SCHEMA, Connection
 from assay.solvers.hop import formats
 from assay.solvers.hop.formats import tools_by_name
 from assay.solvers.hop.session import ModelSide, Session

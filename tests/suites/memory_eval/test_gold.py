@@ -15,8 +15,8 @@ import assay
 from assay.core.errors import ModelError
 from assay.core.memory import Message, find_memory
 from assay.core.protocols import Context
-from assay.core.stage_usage import StageUsage
 from assay.core.types import Call, Failure, Request
+from assay.core.usage import StageUsage
 from assay.solvers.memory.memory_set import MemorySet
 from assay.solvers.memory.sessions import SampleInputs, SessionInputs, SessionQuestion, SessionsSolver
 from assay.solvers.memory.settings import MemorySetting

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from assay.core.report import Entry, Metric
-from assay.core.stage_usage import StageUsage
 from assay.core.types import Record, Score
+from assay.core.usage import StageUsage
 from assay.scoring.questions import AnswerQuestion, JudgeQuestion, Verdict, invalid
 from assay.suites.memory_eval.eval_columns import Aggregate, sample_evals
 from assay.suites.memory_eval.rows import QaRow, SampleRows, SessionRow, answer_rows

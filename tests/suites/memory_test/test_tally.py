@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.stage_usage import StageUsage
 from assay.core.types import Record, Score
+from assay.core.usage import StageUsage
 from assay.suites.memory_test.tally import MemoryTally
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from assay.core.connect import LIKELIHOOD
 from assay.core.errors import ModelError
+from assay.core.roles import LIKELIHOOD
 from assay.core.types import Failure, Request
 
 # Spellings of the reasoning effort, from none to most.

@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assay.core.connect import Network
 from assay.core.errors import UsageError
+from assay.core.roles import Network
 
 # Limit for TCP connect and TLS handshake. A model's answer may take minutes, a handshake may not.
 CONNECT_SECONDS = 30.0

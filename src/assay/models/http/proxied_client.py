@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from assay.core.connect import Network
 from assay.core.errors import ModelError
+from assay.core.roles import Network
 from assay.core.types import Failure
 from assay.models.http.dialer import CONNECT_SECONDS, ConnectError, tls_context, tls_error
 from assay.models.http.proxies import Proxy

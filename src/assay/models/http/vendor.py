@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from assay.core.connect import Connection, check_url
 from assay.core.envfile import COMMON_KEY, keys_in
 from assay.core.errors import UsageError
+from assay.core.roles import Connection, check_url
 from assay.models.http.client import bearer
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from assay.core.connect import Connection
+from assay.core.roles import Connection
 from assay.core.threads import DaemonPool
 from assay.core.types import Request, Response
 from assay.models.http.errors import bad_reply

@@ -12,9 +12,9 @@ import re
 import shlex
 from pathlib import Path
 
-from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint
+from assay.core.roles import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection
 from assay.models.openai import OpenAIModel
 from assay.models.openai_completions import CompletionsModel
 from assay.models.servers.arguments import identify_server, read_start_seconds

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from assay.core.connect import Connection
 from assay.core.protocols import Model
+from assay.core.roles import Connection
 from assay.core.types import Request, Response
 from assay.engine.sdk_requests import is_sdk_request
 from assay.models.likelihood.endpoint import LIKELIHOOD_ARGUMENTS

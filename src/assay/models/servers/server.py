@@ -21,9 +21,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.core.connect import Network
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
 from assay.core.events import halt, notice
+from assay.core.roles import Network
 from assay.models.http.client import HttpEndpoint, bearer
 from assay.models.http.errors import decode_json
 from assay.models.http.request_limit import leave_request_limit

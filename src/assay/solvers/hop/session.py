@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from assay.core.connect import SCHEMA, response_format
 from assay.core.errors import ModelError
 from assay.core.events import notice
 from assay.core.hop_result import FAIL, OK
 from assay.core.protocols import Context
+from assay.core.roles import SCHEMA, response_format
 from assay.core.types import Failure, Request
 from assay.solvers.hop.formats import (
     Tool,

@@ -14,12 +14,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core.connect import SCHEMA
 from assay.core.errors import ModelError
 from assay.core.memory import Message, Query, SearchHit
 from assay.core.protocols import Asker
-from assay.core.stage_usage import ANSWER
+from assay.core.roles import SCHEMA
 from assay.core.types import Failure, Request, Usage
+from assay.core.usage import ANSWER
 from assay.solvers.json_reply import NoJsonError, find_json
 from assay.solvers.memory.answer_prompt import MemoryPrompt, dated_text, numbered_line
 

@@ -15,8 +15,8 @@ from assay.core.error_counts import with_place
 from assay.core.errors import CaseFailed
 from assay.core.memory import Message, Query
 from assay.core.protocols import Context, Solver
-from assay.core.stage_usage import StageUsage, add_usage
 from assay.core.types import Record
+from assay.core.usage import StageUsage, add_usage
 from assay.solvers.memory.answer_prompt import MemoryPrompt, plain_prompt
 from assay.solvers.memory.answers import MemoryAnswer, PendingAnswers, answer_question
 from assay.solvers.memory.memory_set import MemorySet

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from assay.core.connect import CHAT, EMBEDDINGS, Role
 from assay.core.errors import UsageError
+from assay.core.roles import CHAT, EMBEDDINGS, Role
 from assay.core.spec import RunSpec
 from assay.solvers.memory.options import MemoryOptions
 

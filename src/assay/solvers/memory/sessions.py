@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from assay.core.error_counts import with_place
 from assay.core.memory import MemoryItem, Message, Query, SearchHit
 from assay.core.protocols import Context, Solver
-from assay.core.stage_usage import add_usage
+from assay.core.usage import add_usage
 from assay.solvers.memory.answer_prompt import MemoryPrompt, cited_prompt
 from assay.solvers.memory.answers import CitedAnswer, PendingAnswers, answer_with_citations
 from assay.solvers.memory.memory_set import MemorySet

@@ -16,9 +16,9 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core import registry
-from assay.core.connect import Role
 from assay.core.errors import UsageError
 from assay.core.memory import AboutMemory, Memory, MemoryContext, MemoryPlugin, find_memory, options_of
+from assay.core.roles import Role
 from assay.core.spec import parse_pairs, split_pairs
 from assay.solvers.memory.roles import BUILD_ROLE, EMBEDDER_ROLE
 

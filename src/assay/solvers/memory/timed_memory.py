@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 from assay.core.errors import CaseFailed
 from assay.core.memory import AboutMemory, Memory, MemoryItem, Message, Query, SearchHit, resolve
 from assay.core.protocols import Asker
-from assay.core.stage_usage import BUILD, RETRIEVE, StageUsage, add_usage
 from assay.core.threads import DaemonPool
 from assay.core.types import CallTime, Failure
+from assay.core.usage import BUILD, RETRIEVE, StageUsage, add_usage
 from assay.files.excerpt import cut_end
 from assay.solvers.memory.json_values import check_json
 from assay.solvers.memory.operation_time import call_correction, timed, timed_coroutine

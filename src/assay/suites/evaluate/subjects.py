@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from assay.core.connect import CHAT
 from assay.core.errors import CaseFailed, UsageError
 from assay.core.protocols import Context, Solver
+from assay.core.roles import CHAT
 from assay.core.suite import MAIN
 from assay.core.types import Failure, Request
 from assay.language.patterns import apart

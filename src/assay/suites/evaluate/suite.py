@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core.connect import Role
 from assay.core.errors import UsageError, cannot_write
 from assay.core.hashing import fingerprint
 from assay.core.report import Report
+from assay.core.roles import Role
 from assay.core.spec import RunSpec, apply_limit
 from assay.core.suite import (
     MAIN,

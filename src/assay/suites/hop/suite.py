@@ -18,7 +18,6 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.case_details import CaseDetails, CheckDetail, StepDetail, TestDetail
-from assay.core.connect import Role
 from assay.core.envfile import keys_in
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
@@ -30,6 +29,7 @@ from assay.core.imported import ImportedRun
 from assay.core.params import merge
 from assay.core.protocols import Scorer
 from assay.core.report import Report
+from assay.core.roles import Role
 from assay.core.spec import RunSpec, apply_limit, split_names
 from assay.core.suite import (
     CaseContent,

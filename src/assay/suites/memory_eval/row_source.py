@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay.core.connect import Role
 from assay.core.protocols import Solver
+from assay.core.roles import Role
 from assay.core.suite import CaseContent, PlannedCalls, Row, Rows
 from assay.core.types import End, Record
 from assay.suites.memory_eval.rows import AnswerRow, SampleRows

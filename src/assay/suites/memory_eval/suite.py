@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from assay.core.addresses import OPENAI, same_vendor
 from assay.core.case_details import CaseDetails, HeldSession, QuestionDetail
-from assay.core.connect import with_provider
 from assay.core.error_counts import ErrorCounts
 from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
@@ -26,6 +25,7 @@ from assay.core.imported import ImportedRun
 from assay.core.judges import ANSWER as ANSWER_KIND, JudgeInfo
 from assay.core.protocols import Scorer, View
 from assay.core.report import Report
+from assay.core.roles import with_provider
 from assay.core.spec import RunSpec, SuiteOptions, split_names
 from assay.core.suite import (
     CaseContent,

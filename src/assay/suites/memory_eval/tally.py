@@ -13,13 +13,13 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import convert
 from msgspec.structs import replace
 
-from assay.core import stage_usage
+from assay.core import usage
 from assay.core.error_counts import ErrorCounts
 from assay.core.judges import JudgeInfo
 from assay.core.no_answer import SEARCH_RESULT
 from assay.core.report import POOLED, AnswerCount, Cell, Entry, Example, Examples, Metric, Slice, Table
-from assay.core.stage_usage import BUILD, RETRIEVE, StageUsage, add_usage, judge_usage
 from assay.core.types import Record, Score
+from assay.core.usage import BUILD, RETRIEVE, StageUsage, add_usage, judge_usage
 from assay.scoring import questions
 from assay.scoring.metric_builders import ClusteredValues, ratio_metric
 from assay.scoring.stage_table import StageNumbers, stage_numbers, stage_tables
@@ -192,7 +192,7 @@ class BaselineTally:
         self._flaky: Counter[str] = Counter()
         self._invalid_verdicts: set[tuple[int, object]] = set()
         self._failures: list[Example] = []
-        self._seconds: dict[str, array[float]] = {stage: array("d") for stage in (BUILD, RETRIEVE, stage_usage.ANSWER)}
+        self._seconds: dict[str, array[float]] = {stage: array("d") for stage in (BUILD, RETRIEVE, usage.ANSWER)}
         self.counts = dict.fromkeys(COUNTS, 0)
         self.errors = ErrorCounts()
         """Errors of answers. Failed samples are counted by the run."""
@@ -239,7 +239,7 @@ class BaselineTally:
             self.counts["dropped_citations"] += data.get("dropped", 0)
             self.counts["replies_without_json"] += data.get("loose", False)
             if "answer_seconds" in data:
-                self._seconds[stage_usage.ANSWER].append(data["answer_seconds"])
+                self._seconds[usage.ANSWER].append(data["answer_seconds"])
         elif record.kind == USED:
             add_usage(self._usage, convert(data["usage"], dict[str, StageUsage]))
 

@@ -29,8 +29,8 @@ from assay.core.report import (
     Slice,
     Table,
 )
-from assay.core.stage_usage import ANSWER, BUILD, RETRIEVE, StageUsage, add_usage, judge_usage
 from assay.core.types import Record, Score
+from assay.core.usage import ANSWER, BUILD, RETRIEVE, StageUsage, add_usage, judge_usage
 from assay.scoring.metric_builders import ClusteredValues
 from assay.scoring.stage_table import StageNumbers, stage_numbers, stage_tables
 from assay.solvers.memory.conversation import read_answers, read_insertion

@@ -19,9 +19,9 @@ from typing import Any
 import msgspec
 
 import assay
-from assay.core.arguments import arguments_for
-from assay.core.connect import Role
 from assay.core.judges import JudgeInfo
+from assay.core.model_args import arguments_for
+from assay.core.roles import Role
 from assay.core.spec import RunSpec
 from assay.core.suite import RunFacts
 from assay.files.write import fitting_name

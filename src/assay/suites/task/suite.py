@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.connect import CHAT, LIKELIHOOD
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import fingerprint
 from assay.core.report import AnswerCount, Curve, Entry, Metric, Point, Report, Table
+from assay.core.roles import CHAT, LIKELIHOOD
 from assay.core.spec import RunSpec
 from assay.core.suite import (
     MAIN,

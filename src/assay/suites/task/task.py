@@ -19,8 +19,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.core import registry
-from assay.core.arguments import takes_do_sample
 from assay.core.errors import InputError, Problem, UsageError
+from assay.core.model_args import takes_do_sample
 from assay.core.spec import DEFAULT_SEED, RunSpec, apply_limit
 from assay.core.types import BAD_CASE, Failure
 from assay.solvers.prompt import PromptInputs

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 
 from assay.core import registry
-from assay.core.connect import About, Role, describe_provider
 from assay.core.envfile import COMMON_KEY
 from assay.core.errors import UsageError
+from assay.core.roles import About, Role, describe_provider
 from assay.core.spec import RunSpec, SuiteOptions, build
 
 # Arguments that set an option of assay, and that option.
