@@ -13,9 +13,9 @@ import pytest
 from assay.core.errors import UsageError
 from assay.files.foreign_json import decode_json
 from assay.files.foreign_zip import ForeignZip
+from assay.formats.inspect.results import value_to_float
 from assay.runner import api
 from assay.runner.results import Run
-from assay.suites.evaluate.inspect_results import value_to_float
 
 from support.commands import typed
 

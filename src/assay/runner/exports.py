@@ -21,9 +21,9 @@ from assay.core.registry import unknown
 from assay.core.report import Report
 from assay.core.suite import CaseView
 from assay.files.redact import Redactor, secrets_from_environment
+from assay.formats.tables import CsvExporter, JsonLinesExporter, ParquetExporter
 from assay.store.cases import RunCases
 from assay.store.runs import RunState, finished_run
-from assay.store.table_files import CsvExporter, JsonLinesExporter, ParquetExporter
 from assay.suites import find_suite
 
 
@@ -33,7 +33,7 @@ def _suite_exporter(name: str) -> Callable[[], Exporter | None]:
 
 
 def _inspect_exporter() -> Exporter:
-    from assay.suites.evaluate.inspect_export import InspectExporter
+    from assay.formats.inspect.export import InspectExporter
 
     return InspectExporter()
 

@@ -47,13 +47,13 @@ def _suite_reader(name: str) -> Callable[[Path], ImportedRun | None]:
 
 
 def _read_inspect(path: Path) -> ImportedRun | None:
-    from assay.suites.evaluate.inspect_results import read_inspect
+    from assay.formats.inspect.results import read_inspect
 
     return read_inspect(path)
 
 
 def _read_promptfoo(path: Path) -> ImportedRun | None:
-    from assay.suites.evaluate.promptfoo_results import read_promptfoo
+    from assay.formats.promptfoo import read_promptfoo
 
     return read_promptfoo(path)
 
@@ -103,7 +103,7 @@ def import_results(
 
 def result_files(path: Path, format_name: str = "") -> list[Path]:
     """Return the paths of which each becomes a run: all logs of a folder of Inspect logs, else the path itself."""
-    from assay.suites.evaluate.inspect_log import find_logs
+    from assay.formats.inspect.log import find_logs
 
     if not path.is_dir() or format_name not in ("", "inspect"):
         return [path]
@@ -117,7 +117,7 @@ def result_files(path: Path, format_name: str = "") -> list[Path]:
 
 def read_results(path: Path, format_name: str = "") -> ImportedRun:
     """Return the results of a file or folder. Without a format, every format is tried."""
-    from assay.suites.evaluate.inspect_log import find_logs
+    from assay.formats.inspect.log import find_logs
 
     if format_name and format_name not in FORMATS:
         raise UsageError(unknown("format", format_name, list(FORMATS)))

@@ -53,6 +53,8 @@ from assay.core.suite import (
 from assay.core.types import Record
 from assay.files.json_schema import FileSchema
 from assay.files.redact import Redactor, secrets_of
+from assay.formats.hop.export import HopExporter
+from assay.formats.hop.results import find_results
 from assay.scoring.expectations import MISSING, Check
 from assay.solvers.hop import messages
 from assay.solvers.hop.session import ModelSide
@@ -63,8 +65,6 @@ from assay.suites.hop.analysis import Analysis, case_result
 from assay.suites.hop.file_report import report_on_files
 from assay.suites.hop.file_schema import file_schemas
 from assay.suites.hop.files import PartialFile, ResultFile, meta_record
-from assay.suites.hop.hop_export import HopExporter
-from assay.suites.hop.hop_results import find_results
 from assay.suites.hop.options import HopOptions
 from assay.suites.hop.remote_log import write_case
 from assay.suites.hop.rows import HopRow, HopRows, RowFile, read_rows

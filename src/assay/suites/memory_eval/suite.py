@@ -47,6 +47,8 @@ from assay.core.suite import (
 )
 from assay.core.types import Record
 from assay.files.json_schema import FileSchema
+from assay.formats.eval_framework.export import EvalExporter
+from assay.formats.eval_framework.results import find_results
 from assay.scoring.judge_setup import setup_of
 from assay.scoring.memory_costs import memory_costs, memory_tables
 from assay.scoring.panel import OFFLINE, Panel, judge_name
@@ -55,8 +57,6 @@ from assay.store.judges import panel_judge, require_kappa, with_calibration
 from assay.suites.memory_eval.case_page import held_sessions, sample_details, sample_question
 from assay.suites.memory_eval.checkpoint_files import CheckpointFiles
 from assay.suites.memory_eval.eval_columns import sample_evals
-from assay.suites.memory_eval.eval_export import EvalExporter
-from assay.suites.memory_eval.eval_results import find_results
 from assay.suites.memory_eval.file_schema import file_schemas
 from assay.suites.memory_eval.live import LiveSource
 from assay.suites.memory_eval.options import MemoryEvalOptions

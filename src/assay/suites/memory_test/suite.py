@@ -45,6 +45,8 @@ from assay.core.suite import (
 from assay.core.types import Case, Record, Score
 from assay.files.json_schema import FileSchema
 from assay.files.write import write_json, write_whole
+from assay.formats.sage.export import SageExporter
+from assay.formats.sage.results import find_results
 from assay.scoring import text_overlap
 from assay.scoring.memory_costs import memory_costs, memory_tables
 from assay.scoring.panel import OFFLINE, panel_from_spec
@@ -77,8 +79,6 @@ from assay.suites.memory_test.plan import DataPlan
 from assay.suites.memory_test.protocols import find_protocol
 from assay.suites.memory_test.retention import RetentionCheck
 from assay.suites.memory_test.retrieval import retrieval_metrics
-from assay.suites.memory_test.sage_export import SageExporter
-from assay.suites.memory_test.sage_results import find_results
 from assay.suites.memory_test.schedule import BOTH, WHEN_VISIBLE, ScheduleOptions
 from assay.suites.memory_test.scorers import (
     F1,

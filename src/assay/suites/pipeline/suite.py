@@ -42,6 +42,9 @@ from assay.core.suite import (
 from assay.core.types import Case, Record
 from assay.files.json_schema import FileSchema
 from assay.files.schema import refuse
+from assay.formats.prompt_lab.export import PipelineExporter
+from assay.formats.prompt_lab.lab_results import find_prompt_lab_results
+from assay.formats.prompt_lab.results import find_results, has_results
 from assay.scoring.judges.rubric import RubricJudge
 from assay.solvers.code import (
     JavaScriptRunner,
@@ -60,13 +63,10 @@ from assay.suites.pipeline.check import examine, is_default_testset, is_pipeline
 from assay.suites.pipeline.evaluation import Evaluation, read_output, records_by_test
 from assay.suites.pipeline.file_schema import file_schemas
 from assay.suites.pipeline.options import PipelineOptions, split_names
-from assay.suites.pipeline.pipeline_export import PipelineExporter
 from assay.suites.pipeline.pipeline_file import ALL, BASELINE, PipelineFile, default_testset, output_key
-from assay.suites.pipeline.pipeline_results import find_results, has_results
 from assay.suites.pipeline.planned_calls import planned_calls
 from assay.suites.pipeline.preflight import Preflight, judge_agent_notices
 from assay.suites.pipeline.project import agent_pipeline, find_pipeline, find_testset, is_agent, is_flow
-from assay.suites.pipeline.prompt_lab_results import find_prompt_lab_results
 from assay.suites.pipeline.result_files import (
     JUDGE,
     JunitFile,

@@ -448,14 +448,14 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     @classmethod
     def read_results(cls, path: Path) -> ImportedRun | None:
         """Return the results of the harness in `results_*.json` and `samples_*.jsonl`, or in a folder of them."""
-        from assay.suites.task.lm_eval_results import find_results  # not needed to run a task
+        from assay.formats.lm_eval.results import find_results
 
         return find_results(path)
 
     @classmethod
     def exporter(cls) -> Exporter:
         """Return the exporter of the harness's results and samples files."""
-        from assay.suites.task.lm_eval_export import LmEvalExporter
+        from assay.formats.lm_eval.export import LmEvalExporter
 
         return LmEvalExporter()
 

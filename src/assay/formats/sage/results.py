@@ -23,18 +23,13 @@ from assay.core.registry import unknown
 from assay.core.report import Report
 from assay.core.types import Case, Failure, Record, Score
 from assay.files.foreign_json import without_nan
+from assay.formats.sage.file import ImportedConversation, ImportedQuestion, SageFile, looks_like_results
+from assay.formats.sage.summary import SummaryFile, read_summary, with_summary
 from assay.solvers.memory.conversation import ANSWER, AnswerRecord, ConversationTest
 from assay.suites.memory_test.conversation import Conversation, MessagePlace
 from assay.suites.memory_test.loaders import dataset_names, find_loader, recognise_dataset
 from assay.suites.memory_test.pipeline_caller import row_bytes
 from assay.suites.memory_test.retrieval import retrieval_metrics
-from assay.suites.memory_test.sage_file import (
-    ImportedConversation,
-    ImportedQuestion,
-    SageFile,
-    looks_like_results,
-)
-from assay.suites.memory_test.sage_summary import SummaryFile, read_summary, with_summary
 from assay.suites.memory_test.schedule import ordered_questions
 from assay.suites.memory_test.scorers import METRICS, RECALL, ConversationGold, word_scores
 from assay.suites.memory_test.sink import SUMMARY

@@ -16,10 +16,10 @@ import msgspec
 from assay.core.exported import ExportedRun, Exporter
 from assay.core.report import Entry
 from assay.files.write import write_json
+from assay.formats.eval_framework.results import IMPORTED
 from assay.store.runs import changed_file_message
 from assay.suites.memory_eval.aggregate_file import fill_aggregate
 from assay.suites.memory_eval.eval_columns import Aggregate
-from assay.suites.memory_eval.eval_results import IMPORTED
 from assay.suites.memory_eval.output_files import AGGREGATE, QA_RECORDS, SESSION_RECORDS, OutputLines
 from assay.suites.memory_eval.recorded import QUESTIONS, SESSIONS
 from assay.suites.memory_eval.rows import QaEval, SessionEval, encode

@@ -17,13 +17,13 @@ from assay.core.report import Entry, Metric, Point
 from assay.core.suite import CaseView
 from assay.core.types import Failure
 from assay.files.write import write_json
+from assay.formats.sage.file import ImportedConversation
+from assay.formats.sage.results import IMPORTED
 from assay.scoring.stage_table import NAME as STAGES_TABLE, stage_numbers_of
 from assay.solvers.memory.conversation import AnswerRecord, read_answers
 from assay.store.category_curves import BY_AGE, OF_TESTS
 from assay.store.runs import changed_file_message
 from assay.suites.memory_test.conversation import ConversationQuestion
-from assay.suites.memory_test.sage_file import ImportedConversation
-from assay.suites.memory_test.sage_results import IMPORTED
 from assay.suites.memory_test.scorers import JUDGED
 from assay.suites.memory_test.sink import SUMMARY, QuestionResult, time_stamp
 

@@ -29,7 +29,7 @@ from assay.core.report import Entry, Report
 from assay.core.types import ASK, Call, Failure, Record, Request, Response, Score, Usage
 from assay.files.foreign_json import MAX_LINE_BYTES, convert_json, decode_json, json_lines, read_json
 from assay.files.foreign_yaml import read_yaml
-from assay.suites.evaluate.imported_rows import CaseValues, ImportedRows, RowCase
+from assay.formats.imported_rows import CaseValues, ImportedRows, RowCase
 from assay.suites.evaluate.scorers import RIGHT_WRONG
 
 FORMAT = "promptfoo"

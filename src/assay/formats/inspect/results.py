@@ -20,15 +20,8 @@ from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan,
 from assay.core.report import Entry, Metric, Report, Slice
 from assay.core.types import ASK, Call, Failure, Record, Request, Response, Score, ScoreStatus, Usage
 from assay.files.excerpt import cut_end
-from assay.suites.evaluate.imported_rows import CaseValues, ImportedRows, RowCase
-from assay.suites.evaluate.inspect_log import (
-    InspectLog,
-    InspectMetric,
-    InspectSample,
-    InspectScore,
-    InspectScorer,
-    open_log,
-)
+from assay.formats.imported_rows import CaseValues, ImportedRows, RowCase
+from assay.formats.inspect.log import InspectLog, InspectMetric, InspectSample, InspectScore, InspectScorer, open_log
 from assay.suites.evaluate.scorers import RIGHT_WRONG
 
 FORMAT = "inspect"

@@ -23,7 +23,7 @@ from assay.core.hashing import fingerprint
 from assay.core.report import Entry, Metric
 from assay.core.suite import CaseView
 from assay.core.types import ASK, Call, Record, Request, Score
-from assay.suites.evaluate.inspect_results import SAMPLE_ERROR
+from assay.formats.inspect.results import SAMPLE_ERROR
 from assay.suites.evaluate.scorers import RIGHT_WRONG
 
 _encode = msgspec.json.Encoder().encode

@@ -17,10 +17,10 @@ from assay.core.memory import ACTIVE, find_memory
 from assay.core.registry import names as plugin_names
 from assay.core.report import Report
 from assay.core.types import Record, Score
+from assay.formats.eval_framework.scores import EvalReader
 from assay.solvers.memory.sessions import ANSWER, SESSION
 from assay.solvers.memory.snapshots import ItemChange
 from assay.suites.memory_eval.aggregate_file import AggregateFile, read_aggregate, with_aggregate
-from assay.suites.memory_eval.eval_scores import EvalReader
 from assay.suites.memory_eval.output_files import AGGREGATE, QA_RECORDS, SESSION_RECORDS
 from assay.suites.memory_eval.record_files import (
     RecordFile,

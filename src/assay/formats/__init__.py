@@ -1,0 +1,1 @@
+"""Results of other programs, read and written: one file or folder for a format."""
