@@ -69,7 +69,7 @@ def _row(number: int) -> str:
 
 def main() -> None:
     """What each question used, as a line of JSON."""
-    from assay.store.hop import BaseDataStore, FieldAggregation, ViewConfig
+    from assay.suites.hop.store import BaseDataStore, FieldAggregation, ViewConfig
 
     fields = [
         FieldAggregation("score", "int", "mean"),

@@ -19,17 +19,17 @@ import pytest
 from assay.cli.main import COMMANDS, cli
 from assay.core import registry
 from assay.core.errors import Problem
-from assay.core.hop_result import STATUSES
 from assay.core.memory import AboutMemory, MemoryContext, find_memory
 from assay.core.spec import RunSpec, fields
 from assay.scoring.expectations import PREFIXES, rule_problems
-from assay.solvers.code import worker
-from assay.solvers.hop.session import TOOL_VERIFIERS, Session
-from assay.solvers.hop.verifiers import VERIFIERS
-from assay.solvers.steps import aggregate_step, prompt_step
 from assay.suites import find_suite, suite_names
 from assay.suites.hop import contract, field_types, rows, settings
+from assay.suites.hop.result import STATUSES
+from assay.suites.hop.session import TOOL_VERIFIERS, Session
+from assay.suites.hop.verifiers import VERIFIERS
 from assay.suites.pipeline import pipeline_file, scorer, step_keys, tally
+from assay.suites.pipeline.code import worker
+from assay.suites.pipeline.steps import aggregate_step, prompt_step
 from assay.suites.pipeline.testset import validation
 
 from conftest import Assay

@@ -31,9 +31,9 @@ from assay.suites.hop.contract import read_contract
 from assay.suites.hop.metainfo import markdown_contract
 from assay.suites.hop.rows import read_rows
 from assay.suites.hop.settings import settings_problems
-from assay.suites.memory_eval.sample_files import check_samples
-from assay.suites.memory_eval.sample_schema import CHECKPOINTS, MAIN, POINTS
-from assay.suites.memory_test.loaders import find_loader
+from assay.suites.memory.eval.sample_files import check_samples
+from assay.suites.memory.eval.sample_schema import CHECKPOINTS, MAIN, POINTS
+from assay.suites.memory.test.loaders import find_loader
 from assay.suites.pipeline.pipeline_file import read_flow
 from assay.suites.pipeline.testset.scan import check_testset
 

@@ -106,7 +106,7 @@ if TYPE_CHECKING:
         FunctionContext as FunctionContext,
         SyncFunctionContext as SyncFunctionContext,
     )
-    from assay.suites.memory_eval.sample import (
+    from assay.suites.memory.eval.sample import (
         Checkpoint as Checkpoint,
         MemoryPoint as MemoryPoint,
         Sample as Sample,
@@ -114,12 +114,12 @@ if TYPE_CHECKING:
         SampleSession as SampleSession,
         SampleTurn as SampleTurn,
     )
-    from assay.suites.memory_test.conversation import (
+    from assay.suites.memory.test.conversation import (
         Conversation as Conversation,
         ConversationQuestion as ConversationQuestion,
         ConversationSession as ConversationSession,
     )
-    from assay.suites.memory_test.pipeline_caller import PipelineCaller as PipelineCaller
+    from assay.suites.memory.test.pipeline_caller import PipelineCaller as PipelineCaller
     from assay.suites.pipeline.testset.case import TestCase as TestCase
     from assay.suites.pipeline.testset.loader import (
         TestsetLoader as TestsetLoader,
@@ -153,9 +153,9 @@ _MODULES = {
     "assay.store.gate": "GateResult",
     "assay.suites.evaluate.scorers": "ScorerLike exact_match judge metric rubric scorer",
     "assay.suites.evaluate.subjects": "FunctionContext SyncFunctionContext",
-    "assay.suites.memory_eval.sample": "Checkpoint MemoryPoint Sample SampleQuestion SampleSession SampleTurn",
-    "assay.suites.memory_test.conversation": "Conversation ConversationQuestion ConversationSession",
-    "assay.suites.memory_test.pipeline_caller": "PipelineCaller",
+    "assay.suites.memory.eval.sample": "Checkpoint MemoryPoint Sample SampleQuestion SampleSession SampleTurn",
+    "assay.suites.memory.test.conversation": "Conversation ConversationQuestion ConversationSession",
+    "assay.suites.memory.test.pipeline_caller": "PipelineCaller",
     "assay.suites.pipeline.testset.case": "TestCase",
     "assay.suites.pipeline.testset.loader": "TestsetLoader filter_by_tags load_testset load_testset_dict "
     "validate_testset",

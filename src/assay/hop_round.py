@@ -26,9 +26,9 @@ from assay.core.protocols import Model
 from assay.runner import api
 from assay.runner.opening import open_run
 from assay.runner.runner import Runner
-from assay.solvers.hop.trace import HopletObserver
 from assay.suites.hop.suite import HopSuite
 from assay.suites.hop.target import TEST_CASES
+from assay.suites.hop.trace import HopletObserver
 
 ERROR = "ERROR"
 """The status of a round without a result: the function raised, or an endpoint did not answer."""

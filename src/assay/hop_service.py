@@ -35,7 +35,9 @@ import msgspec
 
 from assay.core.errors import AssayError, InputError, Problem, UsageError, unreadable
 from assay.core.events import Ended, Event
-from assay.core.hop_records import (
+from assay.files import jsonl
+from assay.suites.hop.history import RecordCount, count_records
+from assay.suites.hop.records import (
     function_fields,
     is_meta,
     is_observer_line,
@@ -46,14 +48,12 @@ from assay.core.hop_records import (
     view_record,
     without_results,
 )
-from assay.core.hop_result import FAIL, LACK_OF_INFO, OK, UNCERTAIN, BadResult, read_result
-from assay.files import jsonl
-from assay.solvers.hop.trace import HopletObserver
-from assay.store.hop import BaseDataStore, ViewConfig
-from assay.store.hop.audit import read_json
-from assay.suites.hop.history import RecordCount, count_records
+from assay.suites.hop.result import FAIL, LACK_OF_INFO, OK, UNCERTAIN, BadResult, read_result
+from assay.suites.hop.store import BaseDataStore, ViewConfig
+from assay.suites.hop.store.audit import read_json
 from assay.suites.hop.target import CODE
 from assay.suites.hop.task_folder import read_task
+from assay.suites.hop.trace import HopletObserver
 from assay.usercode import user_function
 from assay.usercode.errors import UserCodeError
 

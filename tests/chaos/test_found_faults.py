@@ -26,7 +26,7 @@ from assay.journal.journal import Journal
 from assay.journal.room import Room
 from assay.store.calibrations import SHIPPED, write_calibrations
 from assay.store.cases import counted_scorers
-from assay.suites.memory_test.sink import output_folders
+from assay.suites.memory.test.sink import output_folders
 
 from chaos.process import Ended, Job, start
 from chaos.write_points import Disturbance

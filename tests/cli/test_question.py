@@ -61,7 +61,7 @@ def test_the_own_loader_of_a_run_is_found_from_another_folder(
     project.mkdir()
     talks = Talks(project)
     (project / "letters.py").write_text(
-        "from assay.suites.memory_test.loaders import find_loader\n"
+        "from assay.suites.memory.test.loaders import find_loader\n"
         "def read(path):\n"
         "    return list(find_loader('plain').conversations(path))\n"
     )

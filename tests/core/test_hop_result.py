@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from assay.core.hop_result import MAX_BYTES, BadResult, HopResult, HopStatus, read_result
+from assay.suites.hop.result import MAX_BYTES, BadResult, HopResult, HopStatus, read_result
 
 
 class Theirs(enum.Enum):

@@ -32,7 +32,7 @@ from assay.language.patterns import (
 )
 from assay.scoring.json_text import read_reply
 from assay.scoring.offline.memories import find_contradiction
-from assay.solvers.json_reply import NoJsonError, find_json
+from assay.suites.toolkit.json_reply import NoJsonError, find_json
 
 from support.commands import environment
 

@@ -9,10 +9,10 @@ from random import Random
 import msgspec
 import pytest
 
-from assay.solvers.code.javascript import JavaScriptRunner, javascript_problem
-from assay.solvers.code.process_runner import ProcessRunner
-from assay.solvers.code.runner import KINDS, Code, CodeError, CodeRunner, Kind, Language, entry_problem
-from assay.solvers.code.sandbox import Sandbox
+from assay.suites.pipeline.code.javascript import JavaScriptRunner, javascript_problem
+from assay.suites.pipeline.code.process_runner import ProcessRunner
+from assay.suites.pipeline.code.runner import KINDS, Code, CodeError, CodeRunner, Kind, Language, entry_problem
+from assay.suites.pipeline.code.sandbox import Sandbox
 
 from support.fuzz import HANG_SECONDS, bounded, expect_printable, fuzzed
 from support.mutation import mutated_text

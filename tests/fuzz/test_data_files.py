@@ -23,7 +23,7 @@ from assay.core.spec import build, parse_pairs
 from assay.runner import api
 from assay.suites import BUILT_IN, find_options
 from assay.suites.evaluate.rows import read_rows
-from assay.suites.memory_eval.sample_files import load_samples
+from assay.suites.memory.eval.sample_files import load_samples
 from assay.suites.task.dataset.formats import FORMATS
 
 from suites.memory_eval.test_worldmemarena import sample

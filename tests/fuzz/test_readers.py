@@ -17,7 +17,7 @@ from assay.core.file_check import CheckOptions
 from assay.runner import api
 from assay.runner.check import check_path
 from assay.suites import BUILT_IN, suite_names
-from assay.suites.memory_test.loaders import dataset_names
+from assay.suites.memory.test.loaders import dataset_names
 
 from support.fuzz import accept, expect_printable, fuzzed
 from support.mutation import change_member, mutated

@@ -22,8 +22,8 @@ from assay.scoring.questions import (
     RecallQuestion,
     UpdateQuestion,
 )
-from assay.solvers.hop import messages
-from assay.solvers.json_reply import NoJsonError, find_json
+from assay.suites.hop import messages
+from assay.suites.toolkit.json_reply import NoJsonError, find_json
 
 from support.fuzz import bounded, expect_printable, fuzzed
 from support.mutation import mutated, put_odd_value

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.suites.memory_test.conversation import Conversation
-from assay.suites.memory_test.loaders import find_loader
+from assay.suites.memory.test.conversation import Conversation
+from assay.suites.memory.test.loaders import find_loader
 
 
 @pytest.fixture(scope="session")

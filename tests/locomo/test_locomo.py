@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import assay
-from assay.solvers.memory.conversation import ConversationTest
-from assay.suites.memory_test.conversation import Conversation
-from assay.suites.memory_test.pipeline_caller import PipelineCaller
-from assay.suites.memory_test.schedule import ScheduleOptions, plan_tests
+from assay.suites.memory.conversation import ConversationTest
+from assay.suites.memory.test.conversation import Conversation
+from assay.suites.memory.test.pipeline_caller import PipelineCaller
+from assay.suites.memory.test.schedule import ScheduleOptions, plan_tests
 
 Conversations = dict[str, Conversation]
 

@@ -17,7 +17,7 @@ from assay.language.templates import Template, TemplateProblem
 from assay.scoring.expectations import Matching, Rule, apply_rules, compare
 from assay.scoring.filters import multi_choice_regex, regex
 from assay.scoring.metrics import exact_match
-from assay.solvers.steps.prompt_step import parser
+from assay.suites.pipeline.steps.prompt_step import parser
 
 from support.commands import run_here
 from support.exploding import EXPLODING

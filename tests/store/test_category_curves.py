@@ -8,7 +8,7 @@ from assay.core.case_details import CurveValue
 from assay.core.report import Curve
 from assay.core.types import Score
 from assay.store.category_curves import OF_TESTS, category_curve
-from assay.suites.memory_test.tally import MemoryTally
+from assay.suites.memory.test.tally import MemoryTally
 
 METRIC = "evidence_recall"
 # By conversation: the messages before each of its tests, and by test the values of its questions with their categories.

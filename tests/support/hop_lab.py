@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from assay.core.errors import AssayError, ModelError
-from assay.core.hop_result import HopResult
 from assay.core.protocols import Context, Model, Upstream
 from assay.core.roles import CHAT
 from assay.core.threads import DaemonPool
@@ -19,8 +18,9 @@ from assay.engine.gateway import Gateway
 from assay.engine.loop import Loop, Setup
 from assay.engine.permits import Permits
 from assay.journal.journal import Journal
-from assay.solvers.hop.session import ModelSide, Session
-from assay.solvers.hop.solver import call_function
+from assay.suites.hop.result import HopResult
+from assay.suites.hop.session import ModelSide, Session
+from assay.suites.hop.solver import call_function
 
 from servers.gateway_lab import Plan
 

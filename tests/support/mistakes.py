@@ -433,7 +433,7 @@ MISTAKES: dict[str, list[Mistake]] = {
         wrong(
             "a loader whose conversations share a number",
             TEST.replace("--dataset plain", "--dataset loader.py:load"),
-            loader__py="""from assay.suites.memory_test.conversation import Conversation
+            loader__py="""from assay.suites.memory.test.conversation import Conversation
 
 def load(path):
     return [Conversation.of(0, name, [], []) for name in "ab"]
@@ -443,7 +443,7 @@ def load(path):
         wrong(
             "a loader of samples with a wrong value",
             EVAL.replace("sample.json", "loader.py:load"),
-            loader__py="""from assay.suites.memory_eval.sample import Sample, SampleSession, SampleTurn
+            loader__py="""from assay.suites.memory.eval.sample import Sample, SampleSession, SampleTurn
 
 def load():
     yield Sample("ada", "ada", (SampleSession("S1", (SampleTurn("user", 7),)),), ())

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.hop_records import normalize_input
 from assay.store.runs import is_locked, run_folders
+from assay.suites.hop.records import normalize_input
 from view.test_hop_pages import Client, post, text_of, visit
 
 from support.hop_task import row, write_lines, write_task

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from assay.runner.exports import Export
     from assay.store.comparison import ComparisonResult
     from assay.store.gate import GateResult
-    from assay.store.hop import BaseDataStore
     from assay.store.power import PowerAssumptions, PowerPlan
     from assay.store.sql import SqlProcess
+    from assay.suites.hop.store import BaseDataStore
 
 __all__ = [
     "PRICES",

@@ -21,9 +21,9 @@ from assay.core.types import Failure
 from assay.engine.connect import Connections
 from assay.runner.loops import run_blocking
 from assay.runner.runner import Runner
-from assay.solvers.memory.snapshots import ItemChange
-from assay.solvers.memory.trial import EvidencePlace, QuestionTrial, SessionTrial, Show
-from assay.suites.memory_test.trial import SUITE, MemoryTryOptions, TrialPlan, TrialSuite, plan_trial
+from assay.suites.memory.snapshots import ItemChange
+from assay.suites.memory.test.trial import SUITE, MemoryTryOptions, TrialPlan, TrialSuite, plan_trial
+from assay.suites.memory.try_memory import EvidencePlace, QuestionTrial, SessionTrial, Show
 
 __all__ = [
     "SUITE",

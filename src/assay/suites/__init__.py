@@ -64,8 +64,8 @@ BUILT_IN: dict[str, BuiltIn] = {
     "memory-test": BuiltIn(
         command="memory test",
         summary="Insert conversations into memories and test which questions can be answered from them.",
-        options="assay.suites.memory_test.options:MemoryTestOptions",
-        suite="assay.suites.memory_test.suite:MemoryTestSuite",
+        options="assay.suites.memory.test.options:MemoryTestOptions",
+        suite="assay.suites.memory.test.suite:MemoryTestSuite",
     ),
     "calibration": BuiltIn(
         command="judge calibrate",
@@ -76,8 +76,8 @@ BUILT_IN: dict[str, BuiltIn] = {
     "memory-eval": BuiltIn(
         command="memory eval",
         summary="Insert samples into memories session by session and score six dimensions with a judge.",
-        options="assay.suites.memory_eval.options:MemoryEvalOptions",
-        suite="assay.suites.memory_eval.suite:MemoryEvalSuite",
+        options="assay.suites.memory.eval.options:MemoryEvalOptions",
+        suite="assay.suites.memory.eval.suite:MemoryEvalSuite",
     ),
     "evaluate": BuiltIn(
         command="",

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from assay.core.errors import UsageError
-from assay.core.hop_result import FAIL, LACK_OF_INFO, OK, UNCERTAIN
 from assay.hop import HopTask
 from assay.hop_round import ERROR, RoundRequest, RoundResult
+from assay.suites.hop.result import FAIL, LACK_OF_INFO, OK, UNCERTAIN
 from assay.view.hop_process import HopProcess
 
 MAX_TRIALS = 50

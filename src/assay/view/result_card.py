@@ -14,9 +14,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.core.hop_records import EXPECTED
-from assay.core.hop_result import FAIL, LACK_OF_INFO, OK, UNCERTAIN
 from assay.hop import HistoryRecord, OutputField, RowVerdict
+from assay.suites.hop.records import EXPECTED
+from assay.suites.hop.result import FAIL, LACK_OF_INFO, OK, UNCERTAIN
 from assay.view.text import TextBlock, as_text, preview
 
 # HOP's View looks for these fields, the first that is there.

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from assay.solvers.code import Code, CodeError, JavaScriptRunner, javascript_problem
+from assay.suites.pipeline.code import Code, CodeError, JavaScriptRunner, javascript_problem
 
 NAME = "pipeline.yaml:12 code"
 INPUTS = {"text": "a b", "numbers": [1, 2.5]}
@@ -309,7 +309,7 @@ def test_a_very_long_timeout_is_no_short_one(js: Runner) -> None:
 def test_the_engine_itself_stops_an_endless_loop() -> None:
     """Without killing the process. Run in a process of its own, with the engine's own limit only."""
     script = (
-        "from assay.solvers.code import javascript_engine as engine\n"
+        "from assay.suites.pipeline.code import javascript_engine as engine\n"
         "try: engine.run('while (1) {}', entries=['main'], argument={}, seconds=0.2)\n"
         "except engine.JavaScriptError as error: print(error.kind, error)\n"
     )
@@ -333,7 +333,7 @@ def test_the_limit_of_a_runner_is_below_the_timeout_of_a_step() -> None:
 
 PARENT = """
 import asyncio
-from assay.solvers.code import Code, JavaScriptRunner
+from assay.suites.pipeline.code import Code, JavaScriptRunner
 
 async def main():
     runner = JavaScriptRunner(1)

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import assay
-from assay.solvers.code import process_runner
-from assay.solvers.code.process_runner import ProcessRunner
-from assay.solvers.code.runner import Code, CodeError
+from assay.suites.pipeline.code import process_runner
+from assay.suites.pipeline.code.process_runner import ProcessRunner
+from assay.suites.pipeline.code.runner import Code, CodeError
 
 NAME = "pipeline.yaml:12 code"
 GOOD = "def main(x):\n    return x * 2\n"
@@ -365,9 +365,9 @@ def test_closing_while_a_process_starts_leaves_none(seconds: float) -> None:
 
 PARENT = """
 import asyncio, sys
-from assay.solvers.code import process_runner
-from assay.solvers.code.process_runner import ProcessRunner
-from assay.solvers.code.runner import Code
+from assay.suites.pipeline.code import process_runner
+from assay.suites.pipeline.code.process_runner import ProcessRunner
+from assay.suites.pipeline.code.runner import Code
 
 async def main():
     runner = ProcessRunner(1)

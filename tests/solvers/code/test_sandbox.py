@@ -14,8 +14,8 @@ import pytest
 
 import assay
 from assay.core.errors import MissingExtra
-from assay.solvers.code.runner import Code, CodeError
-from assay.solvers.code.sandbox import MAX_SOURCE, Sandbox
+from assay.suites.pipeline.code.runner import Code, CodeError
+from assay.suites.pipeline.code.sandbox import MAX_SOURCE, Sandbox
 
 NAME = "testset.jsonl:3 step_inputs.a.code"
 GOOD = "def aggregate(items):\n    return {'n': len(items), 'top': max(items)}\n"
@@ -308,8 +308,8 @@ def test_closing_stops_code_that_still_runs() -> None:
 
 ENDING = f"""
 import asyncio
-from assay.solvers.code.runner import Code
-from assay.solvers.code.sandbox import Sandbox
+from assay.suites.pipeline.code.runner import Code
+from assay.suites.pipeline.code.sandbox import Sandbox
 
 async def main():
     sandbox = Sandbox()

@@ -16,9 +16,9 @@ from assay.core.errors import ModelError, StopRun
 from assay.core.protocols import Context
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure
-from assay.solvers.hop.session import Session
-from assay.solvers.hop.solver import call_function
-from assay.solvers.hop.sync_session import SyncSession
+from assay.suites.hop.session import Session
+from assay.suites.hop.solver import call_function
+from assay.suites.hop.sync_session import SyncSession
 from assay.usercode.errors import UserCodeError
 
 from support.hop_lab import RUN, VERIFY, HopLab, Telling, result

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from assay.solvers.hop.messages import RejectedAnswer, build_messages, task_text
+from assay.suites.hop.messages import RejectedAnswer, build_messages, task_text
 
 VALUES = {
     "get": ("format",),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assay.solvers.hop.trace import HopletObserver, TraceStep
+from assay.suites.hop.trace import HopletObserver, TraceStep
 
 from support.hop_batch import Batch, numbered, results_of
 

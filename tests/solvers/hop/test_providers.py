@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from assay.core.errors import StopRun
-from assay.core.hop_result import HopResult
 from assay.core.protocols import Context, Model
 from assay.core.registry import find
 from assay.core.roles import Connection
 from assay.core.threads import DaemonPool
-from assay.solvers.hop import messages
-from assay.solvers.hop.session import Session
-from assay.solvers.hop.solver import call_function
-from assay.solvers.hop.sync_session import SyncSession
+from assay.suites.hop import messages
+from assay.suites.hop.result import HopResult
+from assay.suites.hop.session import Session
+from assay.suites.hop.solver import call_function
+from assay.suites.hop.sync_session import SyncSession
 
 from support.hop_lab import RUN, VERIFY, HopLab, Telling, result
 

@@ -14,9 +14,9 @@ import pytest
 from assay.core.protocols import Context
 from assay.core.registry import find
 from assay.core.roles import CHAT, SCHEMA, Connection
-from assay.solvers.hop import formats
-from assay.solvers.hop.formats import tools_by_name
-from assay.solvers.hop.session import ModelSide, Session
+from assay.suites.hop import reply_formats as formats
+from assay.suites.hop.reply_formats import tools_by_name
+from assay.suites.hop.session import ModelSide, Session
 
 from support.hop_lab import VERIFY, HopLab, Telling, result
 

@@ -10,12 +10,12 @@ from typing import Any, Literal
 import pytest
 
 from assay.core.errors import ModelError, StopRun
-from assay.core.hop_result import HopStatus
 from assay.core.protocols import Context
 from assay.core.types import Failure
-from assay.solvers.hop import messages
-from assay.solvers.hop.messages import TaskText
-from assay.solvers.hop.session import Session
+from assay.suites.hop import messages
+from assay.suites.hop.messages import TaskText
+from assay.suites.hop.result import HopStatus
+from assay.suites.hop.session import Session
 
 from support.hop_lab import AGREES, RUN, VERIFY, HopLab, Telling, result
 

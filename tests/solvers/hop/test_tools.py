@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from assay.core.errors import StopRun
-from assay.solvers.hop.formats import tools_by_name
-from assay.solvers.hop.session import Session
-from assay.solvers.hop.sync_session import SyncSession
+from assay.suites.hop.reply_formats import tools_by_name
+from assay.suites.hop.session import Session
+from assay.suites.hop.sync_session import SyncSession
 
 from support.hop_lab import HopLab, Telling, result
 

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.solvers.hop.session import Session
-from assay.solvers.hop.sync_session import SyncSession
-from assay.solvers.hop.trace import Tracer, TraceStep
+from assay.suites.hop.session import Session
+from assay.suites.hop.sync_session import SyncSession
+from assay.suites.hop.trace import Tracer, TraceStep
 
 from support.hop_lab import AGREES, HopLab, Telling, result
 

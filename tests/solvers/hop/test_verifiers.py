@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from assay.core.types import Failure, Request, Response
-from assay.solvers.hop.session import Session
-from assay.solvers.hop.verifiers import Vote, count_votes, verify_format
+from assay.suites.hop.session import Session
+from assay.suites.hop.verifiers import Vote, count_votes, verify_format
 
 from support.hop_lab import AGREES, Answer, HopLab, Telling, result
 

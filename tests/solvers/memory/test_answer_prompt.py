@@ -8,7 +8,7 @@ import pytest
 
 from assay.core.errors import InputError
 from assay.core.memory import MemoryItem, Query, SearchHit
-from assay.solvers.memory.answer_prompt import MemoryPrompt, cited_prompt, plain_prompt
+from assay.suites.memory.answer_prompt import MemoryPrompt, cited_prompt, plain_prompt
 
 TWO = [
     SearchHit(MemoryItem("1", "Ann: yesterday", date="5 May")),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from assay.core.memory import MemoryItem, SearchHit
-from assay.solvers.memory.answers import CitedAnswer, parse_cited_answer
+from assay.suites.memory.answers import CitedAnswer, parse_cited_answer
 
 TEXTS = ("the cat is called Tom", "a red kite", "rent is 900 euros a month")
 FOUND = [SearchHit(MemoryItem(f"m{at}", text)) for at, text in enumerate(TEXTS)]

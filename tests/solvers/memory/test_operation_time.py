@@ -14,12 +14,8 @@ import pytest
 from assay.core.memory import AboutMemory, Memory, Query, SearchHit
 from assay.core.threads import DaemonPool
 from assay.core.types import CallTime
-from assay.solvers.memory.operation_time import (
-    ThreadTime,
-    call_correction,
-    timed,
-)
-from assay.solvers.memory.timed_memory import TimedMemory
+from assay.suites.memory.operation_time import ThreadTime, call_correction, timed
+from assay.suites.memory.timed_memory import TimedMemory
 from assay.usercode.loop import LoopTurn
 
 

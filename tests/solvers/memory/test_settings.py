@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import UsageError
-from assay.solvers.memory.settings import find_settings, split_settings
+from assay.suites.memory.settings import find_settings, split_settings
 
 TWO = """
 from assay.core.memory import AboutMemory

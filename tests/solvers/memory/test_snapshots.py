@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from assay.core.memory import MemoryItem
-from assay.solvers.memory.snapshots import (
+from assay.suites.memory.snapshots import (
     ADD,
     ARCHIVE,
     KEEP,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from assay.solvers.steps.pipeline import ValuePath
-from assay.solvers.steps.runner import StepError
+from assay.suites.pipeline.steps.pipeline import ValuePath
+from assay.suites.pipeline.steps.runner import StepError
 
 VALUES: dict[str, Any] = {
     "text": "hello",

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from assay.solvers.steps.prompt_step import parser
-from assay.solvers.steps.runner import StepError
+from assay.suites.pipeline.steps.prompt_step import parser
+from assay.suites.pipeline.steps.runner import StepError
 
 FENCE = "```"
 parse_json = parser("json")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from assay.language.conditions import Expression
-from assay.solvers.steps.aggregate_step import concat, filter_items, group, stats, summary
-from assay.solvers.steps.runner import StepError
+from assay.suites.pipeline.steps.aggregate_step import concat, filter_items, group, stats, summary
+from assay.suites.pipeline.steps.runner import StepError
 
 
 def test_concat_takes_text_then_output_then_result_then_all() -> None:

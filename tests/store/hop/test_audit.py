@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assay.store.hop import BaseDataStore, ViewConfig, read_audit
+from assay.suites.hop.store import BaseDataStore, ViewConfig, read_audit
 
 from support.audits import ERRORS, FIELDS, NO_RESULTS, OPENED, TEXT, flat
 

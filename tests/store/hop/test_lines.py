@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from assay.store.hop.tables import ResultBlock, line_at, read_blocks
+from assay.suites.hop.store.tables import ResultBlock, line_at, read_blocks
 
 from support.audits import ERROR, ERRORS, NO_RESULTS, OK, OPENED, TEXT, flat
 
@@ -127,8 +127,8 @@ def test_a_line_is_found_again(tmp_path: Path) -> None:
 def test_blocks_join_at_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a block ends changes nothing."""
     lines = [json.dumps(rec).encode() for rec in SHAPES]
-    monkeypatch.setattr("assay.store.hop.tables._READ_BYTES", 2)
-    monkeypatch.setattr("assay.store.hop.tables._BLOCK_BYTES", 300)
+    monkeypatch.setattr("assay.suites.hop.store.tables._READ_BYTES", 2)
+    monkeypatch.setattr("assay.suites.hop.store.tables._BLOCK_BYTES", 300)
     rows, blocks = read(tmp_path / "all.jsonl", lines)
     assert rows == by_rules(lines)
     assert len(blocks) > 5
@@ -163,7 +163,7 @@ def test_without_names_all_else_is_the_same(tmp_path: Path) -> None:
 
 def test_files_of_both_wrappers_in_turns_are_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever shape most lines before had, the next ones may have the other."""
-    monkeypatch.setattr("assay.store.hop.tables._READ_BYTES", 200)
+    monkeypatch.setattr("assay.suites.hop.store.tables._READ_BYTES", 200)
     wrapped = {"input": {"id": 1, "tag": "t"}, "result": TEXT}
     lines = [json.dumps(rec).encode() for rec in ([flat(TEXT)] * 9 + [wrapped] * 9 + [flat(None, ERROR)]) * 3]
     assert read(tmp_path / "f.jsonl", lines)[0] == by_rules(lines)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay.store.hop import BaseDataStore
+from assay.suites.hop.store import BaseDataStore
 
 
 def observed(folder: Path, *recs: dict[str, Any]) -> dict[str, Any]:

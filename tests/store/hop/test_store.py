@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from assay.core.errors import UsageError
-from assay.store.hop import BaseDataStore, FieldAggregation, ViewConfig
+from assay.suites.hop.store import BaseDataStore, FieldAggregation, ViewConfig
 
 from support.audits import ERROR, OK, flat
 
@@ -331,7 +331,7 @@ def test_a_config_of_a_view_is_accepted_and_checked() -> None:
 
 
 def test_duckdb_is_loaded_by_the_first_question_only() -> None:
-    code = "import sys, assay.store.hop; sys.exit(bool({'duckdb', 'numpy'} & set(sys.modules)))"
+    code = "import sys, assay.suites.hop.store; sys.exit(bool({'duckdb', 'numpy'} & set(sys.modules)))"
     env = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     assert subprocess.run([sys.executable, "-c", code], check=False, env=env).returncode == 0
 

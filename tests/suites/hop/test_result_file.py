@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from assay.core.hop_records import result_file_name
 from assay.core.protocols import View
 from assay.core.types import Case, End
 from assay.files.redact import Redactor
-from assay.store.hop.audit import Audit
 from assay.suites.hop.files import PartialFile, ResultFile
+from assay.suites.hop.records import result_file_name
 from assay.suites.hop.rows import HopRow
+from assay.suites.hop.store.audit import Audit
 
 
 def test_a_file_appears_whole(tmp_path: Path) -> None:

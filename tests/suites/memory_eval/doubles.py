@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, End, Score
 from assay.scoring.questions import JudgeQuestion, Verdict, trivial_verdict
-from assay.suites.memory_eval.rows import (
+from assay.suites.memory.eval.rows import (
     GoldState,
     MemoryDelta,
     QaRow,
@@ -20,7 +20,7 @@ from assay.suites.memory_eval.rows import (
     SessionRow,
     SnapshotMemory,
 )
-from assay.suites.memory_eval.scorers import EvalScorer
+from assay.suites.memory.eval.scorers import EvalScorer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "memory_eval"
 T = TypeVar("T")

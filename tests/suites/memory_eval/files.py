@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from assay.core.errors import InputError
-from assay.suites.memory_eval.sample import Sample
-from assay.suites.memory_eval.sample_files import load_samples
+from assay.suites.memory.eval.sample import Sample
+from assay.suites.memory.eval.sample_files import load_samples
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "memory-eval"
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as some
 from msgspec.structs import replace
 
-from assay.suites.memory_eval.eval_columns import Aggregate, aggregate_records
-from assay.suites.memory_eval.rows import MemoryLabel, QaEval, SessionEval, encode
+from assay.suites.memory.eval.eval_columns import Aggregate, aggregate_records
+from assay.suites.memory.eval.rows import MemoryLabel, QaEval, SessionEval, encode
 
 from suites.memory_eval.doubles import GOLDEN, question, session
 

@@ -11,9 +11,9 @@ import pytest
 
 from assay.core.errors import Problem
 from assay.runner import api
-from assay.suites.memory_eval import halumem, sample_schema
-from assay.suites.memory_eval.sample_files import has_samples, load_samples
-from assay.suites.memory_eval.sample_schema import CHECKPOINTS, MAIN, POINTS
+from assay.suites.memory.eval import halumem, sample_schema
+from assay.suites.memory.eval.sample_files import has_samples, load_samples
+from assay.suites.memory.eval.sample_schema import CHECKPOINTS, MAIN, POINTS
 
 from suites.memory_eval.files import EXAMPLES, GOOD, Path_, changed, without, written
 

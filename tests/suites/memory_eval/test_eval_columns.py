@@ -8,17 +8,9 @@ import pytest
 from msgspec import Struct
 
 from assay.scoring.questions import JudgeQuestion, UpdateQuestion, Verdict, invalid
-from assay.suites.memory_eval.eval_columns import Aggregate, qa_eval, sample_evals, session_eval
-from assay.suites.memory_eval.rows import (
-    MemoryLabel,
-    PointLabel,
-    QaEval,
-    QaRow,
-    SampleRows,
-    SessionEval,
-    SessionRow,
-)
-from assay.suites.memory_eval.scorers import NO_POINTS
+from assay.suites.memory.eval.eval_columns import Aggregate, qa_eval, sample_evals, session_eval
+from assay.suites.memory.eval.rows import MemoryLabel, PointLabel, QaEval, QaRow, SampleRows, SessionEval, SessionRow
+from assay.suites.memory.eval.scorers import NO_POINTS
 
 from suites.memory_eval.doubles import Scripted, judge, point, question, session
 

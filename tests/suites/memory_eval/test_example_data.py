@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from assay.runner import api
-from assay.suites.memory_eval.sample import MemoryPoint, Sample, SampleQuestion, SampleSession
-from assay.suites.memory_eval.sample_files import load_samples
+from assay.suites.memory.eval.sample import MemoryPoint, Sample, SampleQuestion, SampleSession
+from assay.suites.memory.eval.sample_files import load_samples
 
 from suites.memory_eval.files import EXAMPLES
 

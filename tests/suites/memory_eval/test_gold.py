@@ -17,10 +17,10 @@ from assay.core.memory import Message, find_memory
 from assay.core.protocols import Context
 from assay.core.types import Call, Failure, Request
 from assay.core.usage import StageUsage
-from assay.solvers.memory.memory_set import MemorySet
-from assay.solvers.memory.sessions import SampleInputs, SessionInputs, SessionQuestion, SessionsSolver
-from assay.solvers.memory.settings import MemorySetting
-from assay.suites.memory_eval.suite import MemoryEvalSuite
+from assay.suites.memory.eval.suite import MemoryEvalSuite
+from assay.suites.memory.memory_set import MemorySet
+from assay.suites.memory.sessions import SampleInputs, SessionInputs, SessionQuestion, SessionsSolver
+from assay.suites.memory.settings import MemorySetting
 
 from servers.judging import JudgingServer
 from support.commands import typed

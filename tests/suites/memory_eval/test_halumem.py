@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.runner import api
-from assay.suites.memory_eval.sample import Sample, SampleTurn
-from assay.suites.memory_eval.sample_files import has_samples, load_samples
+from assay.suites.memory.eval.sample import Sample, SampleTurn
+from assay.suites.memory.eval.sample_files import has_samples, load_samples
 
 from suites.memory_eval.files import EXAMPLES, HALUMEM_USER as USER, problems, written
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.suites.memory_eval.output_files import OutputLines
+from assay.suites.memory.eval.output_files import OutputLines
 
 from support.memory_samples import Samples
 

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.suites.memory_eval.eval_columns import Aggregate
-from assay.suites.memory_eval.rows import QaEval, QaRow, SessionEval, SessionRow, encode
+from assay.suites.memory.eval.eval_columns import Aggregate
+from assay.suites.memory.eval.rows import QaEval, QaRow, SessionEval, SessionRow, encode
 
 from suites.memory_eval.doubles import GOLDEN, question, session
 

@@ -11,8 +11,8 @@ import pytest
 
 import assay
 from assay.core.errors import InputError, UsageError
-from assay.suites.memory_eval.output_files import OutputLines
-from assay.suites.memory_eval.rows import QaRow, SessionRow
+from assay.suites.memory.eval.output_files import OutputLines
+from assay.suites.memory.eval.rows import QaRow, SessionRow
 
 from servers.loopback import LoopbackServer, chat
 from support.commands import typed

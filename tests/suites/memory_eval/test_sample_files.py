@@ -12,9 +12,9 @@ import pytest
 
 from assay.core.errors import InputError
 from assay.core.memory import Turn
-from assay.suites.memory_eval.sample import SampleTurn
-from assay.suites.memory_eval.sample_files import check_samples, load_samples
-from assay.suites.memory_eval.sample_schema import CHECKPOINTS, MAIN, POINTS
+from assay.suites.memory.eval.sample import SampleTurn
+from assay.suites.memory.eval.sample_files import check_samples, load_samples
+from assay.suites.memory.eval.sample_schema import CHECKPOINTS, MAIN, POINTS
 
 from suites.memory_eval.files import GOOD, Path_, changed, loaded, problems, without, written
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import InputError, UsageError
-from assay.suites.memory_eval.sample_files import load_samples
+from assay.suites.memory.eval.sample_files import load_samples
 
 from support.commands import typed
 

@@ -20,8 +20,8 @@ from assay.scoring.questions import (
     Verdict,
     invalid,
 )
-from assay.suites.memory_eval.rows import MemoryDelta, SampleRows, SnapshotMemory, answer_rows
-from assay.suites.memory_eval.scorers import EvalScorer, LexicalScorer
+from assay.suites.memory.eval.rows import MemoryDelta, SampleRows, SnapshotMemory, answer_rows
+from assay.suites.memory.eval.scorers import EvalScorer, LexicalScorer
 
 from suites.memory_eval.doubles import Scripted, judge, point, question, scores_of, session
 

@@ -10,10 +10,10 @@ from assay.core.report import Entry, Metric
 from assay.core.types import Record, Score
 from assay.core.usage import StageUsage
 from assay.scoring.questions import AnswerQuestion, JudgeQuestion, Verdict, invalid
-from assay.suites.memory_eval.eval_columns import Aggregate, sample_evals
-from assay.suites.memory_eval.rows import QaRow, SampleRows, SessionRow, answer_rows
-from assay.suites.memory_eval.scorers import LexicalScorer
-from assay.suites.memory_eval.tally import DIMENSIONS, JUDGED, BaselineTally
+from assay.suites.memory.eval.eval_columns import Aggregate, sample_evals
+from assay.suites.memory.eval.rows import QaRow, SampleRows, SessionRow, answer_rows
+from assay.suites.memory.eval.scorers import LexicalScorer
+from assay.suites.memory.eval.tally import DIMENSIONS, JUDGED, BaselineTally
 
 from suites.memory_eval.doubles import Scripted, judge, point, question, scores_of, session
 

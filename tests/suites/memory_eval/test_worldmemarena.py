@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assay.runner import api
-from assay.suites.memory_eval.sample_files import load_samples
+from assay.suites.memory.eval.sample_files import load_samples
 
 from suites.memory_eval.files import written
 

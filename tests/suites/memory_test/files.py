@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from assay.core.errors import InputError
-from assay.suites.memory_test.conversation import Conversation
-from assay.suites.memory_test.loaders import find_loader
+from assay.suites.memory.test.conversation import Conversation
+from assay.suites.memory.test.loaders import find_loader
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "memory"
 

@@ -7,7 +7,7 @@ import pytest
 
 from assay.core.errors import InputError
 from assay.core.memory import Turn
-from assay.suites.memory_test.conversation import (
+from assay.suites.memory.test.conversation import (
     Conversation,
     ConversationQuestion,
     ConversationSession,

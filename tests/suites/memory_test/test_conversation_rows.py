@@ -13,10 +13,10 @@ from benchmarks.longmemeval_file import write_file
 import assay
 from assay.core.errors import InputError
 from assay.runner.opening import open_run
-from assay.suites.memory_test.conversation import Conversation, ConversationQuestion, ConversationSession
-from assay.suites.memory_test.conversation_rows import ConversationRows
-from assay.suites.memory_test.loaders import find_loader
-from assay.suites.memory_test.pipeline_caller import PipelineCaller
+from assay.suites.memory.test.conversation import Conversation, ConversationQuestion, ConversationSession
+from assay.suites.memory.test.conversation_rows import ConversationRows
+from assay.suites.memory.test.loaders import find_loader
+from assay.suites.memory.test.pipeline_caller import PipelineCaller
 
 from suites.memory_test.files import EXAMPLES
 from support.commands import typed
@@ -87,7 +87,7 @@ def test_equal_conversations_have_different_keys() -> None:
 
 
 LOADER = """\
-from assay.suites.memory_test.conversation import Conversation, ConversationQuestion, ConversationSession
+from assay.suites.memory.test.conversation import Conversation, ConversationQuestion, ConversationSession
 
 def listed(path):
     return list(streamed(path))

@@ -12,8 +12,8 @@ import pytest
 from assay.core.errors import UsageError
 from assay.runner import api
 from assay.scoring.questions import AnswerQuestion, Verdict
-from assay.suites.memory_test.conversation import ConversationQuestion
-from assay.suites.memory_test.scorers import FIRST_PART, ConversationGold
+from assay.suites.memory.test.conversation import ConversationQuestion
+from assay.suites.memory.test.scorers import FIRST_PART, ConversationGold
 
 from servers.judging import JudgingServer, about, always, by_words
 from support.memory_talks import Talks, numbers_of, talk

@@ -8,9 +8,9 @@ import pytest
 
 import assay
 from assay.core.errors import InputError, UsageError
-from assay.suites.memory_test.loaders import dataset_names, find_loader, locomo
-from assay.suites.memory_test.pipeline_caller import PipelineCaller
-from assay.suites.memory_test.suite import MemoryTestSuite
+from assay.suites.memory.test.loaders import dataset_names, find_loader, locomo
+from assay.suites.memory.test.pipeline_caller import PipelineCaller
+from assay.suites.memory.test.suite import MemoryTestSuite
 
 from suites.memory_test.files import EXAMPLES, problems
 from support.commands import typed

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from assay.core.memory import Message
-from assay.suites.memory_test.conversation import Conversation
-from assay.suites.memory_test.loaders import find_loader
-from assay.suites.memory_test.pipeline_caller import PipelineCaller
+from assay.suites.memory.test.conversation import Conversation
+from assay.suites.memory.test.loaders import find_loader
+from assay.suites.memory.test.pipeline_caller import PipelineCaller
 
 from suites.memory_test.files import EXAMPLES, loaded, problems
 

@@ -10,10 +10,10 @@ import msgspec
 import assay
 from assay.core.memory import Turn
 from assay.runner import api
-from assay.solvers.memory.conversation import ConversationTest
-from assay.suites.memory_test.conversation import Conversation
-from assay.suites.memory_test.loaders import find_loader
-from assay.suites.memory_test.schedule import TRIGGERS, ScheduleOptions, plan_tests
+from assay.suites.memory.conversation import ConversationTest
+from assay.suites.memory.test.conversation import Conversation
+from assay.suites.memory.test.loaders import find_loader
+from assay.suites.memory.test.schedule import TRIGGERS, ScheduleOptions, plan_tests
 
 from suites.memory_test.files import EXAMPLES, loaded, problems
 

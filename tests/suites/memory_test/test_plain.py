@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.memory import Turn
-from assay.suites.memory_test.loaders import find_loader, plain
+from assay.suites.memory.test.loaders import find_loader, plain
 
 from suites.memory_test.files import EXAMPLES, loaded, problems
 

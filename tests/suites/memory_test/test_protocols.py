@@ -13,8 +13,8 @@ from assay.core.errors import UsageError
 from assay.core.memory import MemoryItem, Message, Query, SearchHit
 from assay.core.spec import fields
 from assay.runner import api
-from assay.suites.memory_test.options import MemoryTestOptions
-from assay.suites.memory_test.protocols import find_protocol, protocol_names
+from assay.suites.memory.test.options import MemoryTestOptions
+from assay.suites.memory.test.protocols import find_protocol, protocol_names
 
 from support.memory_talks import file_of, numbers_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay.runner import api
-from assay.suites.memory_test.loaders import check_file, recognise_dataset
+from assay.suites.memory.test.loaders import check_file, recognise_dataset
 
 from suites.memory_test.files import EXAMPLES
 

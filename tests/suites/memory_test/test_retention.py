@@ -12,8 +12,8 @@ from assay.core.errors import UsageError
 from assay.runner import api
 from assay.store.cases import RunCases
 from assay.store.category_curves import BY_AGE, category_curve
-from assay.suites.memory_test.retention import age_bins
-from assay.suites.memory_test.suite import MemoryTestSuite
+from assay.suites.memory.test.retention import age_bins
+from assay.suites.memory.test.suite import MemoryTestSuite
 
 from support.memory_talks import Talks, file_of, numbers_of, talk
 

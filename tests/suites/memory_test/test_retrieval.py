@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from assay.runner import api
-from assay.suites.memory_test.conversation import MessagePlace
-from assay.suites.memory_test.retrieval import retrieval_metrics, retrieval_values, session_recall
+from assay.suites.memory.test.conversation import MessagePlace
+from assay.suites.memory.test.retrieval import retrieval_metrics, retrieval_values, session_recall
 
 from support.memory_talks import Talks, numbers_of, talk
 

@@ -155,7 +155,7 @@ def test_conversations_are_chosen_by_either_id(tmp_path: Path) -> None:
 
 def test_two_runs_of_one_minute_have_two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder of the second run gets a number. The first run finds its own folder again."""
-    monkeypatch.setattr("assay.suites.memory_test.sink.time_stamp", lambda _: "251120_1430")
+    monkeypatch.setattr("assay.suites.memory.test.sink.time_stamp", lambda _: "251120_1430")
     talks = Talks(tmp_path)
     folders = [{path.parent.name for path in talks.run(segments=segments).files} for segments in (1, 2, 1)]
     assert folders == [{"251120_1430"}, {"251120_1430_2"}, {"251120_1430"}]

@@ -13,10 +13,10 @@ from hypothesis import given, strategies as st
 
 from assay.core.errors import UsageError
 from assay.core.memory import Message
-from assay.solvers.memory.conversation import ConversationTest, split_packets
-from assay.suites.memory_test.conversation import Conversation, ConversationQuestion, ConversationSession
-from assay.suites.memory_test.loaders import find_loader
-from assay.suites.memory_test.schedule import (
+from assay.suites.memory.conversation import ConversationTest, split_packets
+from assay.suites.memory.test.conversation import Conversation, ConversationQuestion, ConversationSession
+from assay.suites.memory.test.loaders import find_loader
+from assay.suites.memory.test.schedule import (
     TRIGGERS,
     ScheduleOptions,
     ordered_questions,

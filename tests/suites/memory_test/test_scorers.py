@@ -11,10 +11,10 @@ import pytest
 from assay.core.protocols import Context, View
 from assay.core.spec import RunSpec
 from assay.core.types import Case, End, Record
-from assay.suites.memory_test.conversation import ConversationQuestion, MessagePlace
-from assay.suites.memory_test.options import MemoryTestOptions
-from assay.suites.memory_test.scorers import FIRST_PART, LIST_PARTS, ConversationGold, WordScorer
-from assay.suites.memory_test.suite import MemoryTestSuite
+from assay.suites.memory.test.conversation import ConversationQuestion, MessagePlace
+from assay.suites.memory.test.options import MemoryTestOptions
+from assay.suites.memory.test.scorers import FIRST_PART, LIST_PARTS, ConversationGold, WordScorer
+from assay.suites.memory.test.suite import MemoryTestSuite
 
 from suites.memory_test.files import EXAMPLES
 

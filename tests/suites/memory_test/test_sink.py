@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from assay.solvers.memory.conversation import ConversationTest
-from assay.suites.memory_test.conversation import Conversation, ConversationQuestion, ConversationSession
-from assay.suites.memory_test.pipeline_caller import PipelineCaller
-from assay.suites.memory_test.schedule import ScheduleOptions
-from assay.suites.memory_test.sink import ExperimentInfo, QuestionResult, Sink
+from assay.suites.memory.conversation import ConversationTest
+from assay.suites.memory.test.conversation import Conversation, ConversationQuestion, ConversationSession
+from assay.suites.memory.test.pipeline_caller import PipelineCaller
+from assay.suites.memory.test.schedule import ScheduleOptions
+from assay.suites.memory.test.sink import ExperimentInfo, QuestionResult, Sink
 
 INFO = ExperimentInfo(dataset="locomo", task_id="0000")
 TOPIC = ConversationQuestion.of(

@@ -11,10 +11,10 @@ import assay
 from assay.core.errors import InputError
 from assay.engine.cases import Cases
 from assay.runner.opening import open_run
-from assay.solvers.memory.answer_prompt import plain_prompt
-from assay.suites.memory_test.options import MemoryTestOptions
-from assay.suites.memory_test.sink import Sink, output_folders
-from assay.suites.memory_test.suite import REFERENCES, MemoryTestSuite
+from assay.suites.memory.answer_prompt import plain_prompt
+from assay.suites.memory.test.options import MemoryTestOptions
+from assay.suites.memory.test.sink import Sink, output_folders
+from assay.suites.memory.test.suite import REFERENCES, MemoryTestSuite
 
 from support.memory_talks import Talks, talk
 

@@ -8,7 +8,7 @@ import pytest
 
 from assay.core.types import Record, Score
 from assay.core.usage import StageUsage
-from assay.suites.memory_test.tally import MemoryTally
+from assay.suites.memory.test.tally import MemoryTally
 
 
 def tally_of(name: str = "m", *, reference: bool = False) -> MemoryTally:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from assay.core.types import End, Record, Request, Score
-from assay.solvers.prompt import PromptInputs
 from assay.suites.task.outputs import TaskGold
 from assay.suites.task.samples import SamplesWriter
+from assay.suites.toolkit.prompt import PromptInputs
 
 _HEAD = (0, "key", "quiz", "openai/m")
 

@@ -18,12 +18,12 @@ from assay.core.report import Entry
 from assay.files.write import write_json
 from assay.formats.eval_framework.results import IMPORTED
 from assay.store.runs import changed_file_message
-from assay.suites.memory_eval.aggregate_file import fill_aggregate
-from assay.suites.memory_eval.eval_columns import Aggregate
-from assay.suites.memory_eval.output_files import AGGREGATE, QA_RECORDS, SESSION_RECORDS, OutputLines
-from assay.suites.memory_eval.recorded import QUESTIONS, SESSIONS
-from assay.suites.memory_eval.rows import QaEval, SessionEval, encode
-from assay.suites.memory_eval.tally import JUDGED
+from assay.suites.memory.eval.aggregate_file import fill_aggregate
+from assay.suites.memory.eval.eval_columns import Aggregate
+from assay.suites.memory.eval.output_files import AGGREGATE, QA_RECORDS, SESSION_RECORDS, OutputLines
+from assay.suites.memory.eval.recorded import QUESTIONS, SESSIONS
+from assay.suites.memory.eval.rows import QaEval, SessionEval, encode
+from assay.suites.memory.eval.tally import JUDGED
 
 _SUITE = "memory-eval"
 # Keys of an imported record, with the pipeline file and the record file of its line.

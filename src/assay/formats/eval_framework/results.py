@@ -18,19 +18,17 @@ from assay.core.registry import names as plugin_names
 from assay.core.report import Report
 from assay.core.types import Record, Score
 from assay.formats.eval_framework.scores import EvalReader
-from assay.solvers.memory.sessions import ANSWER, SESSION
-from assay.solvers.memory.snapshots import ItemChange
-from assay.suites.memory_eval.aggregate_file import AggregateFile, read_aggregate, with_aggregate
-from assay.suites.memory_eval.output_files import AGGREGATE, QA_RECORDS, SESSION_RECORDS
-from assay.suites.memory_eval.record_files import (
+from assay.suites.memory.eval.aggregate_file import AggregateFile, read_aggregate, with_aggregate
+from assay.suites.memory.eval.output_files import AGGREGATE, QA_RECORDS, SESSION_RECORDS
+from assay.suites.memory.eval.record_files import (
     RecordFile,
     RecordLine,
     read_qa_verdicts,
     read_session_verdicts,
     sample_places,
 )
-from assay.suites.memory_eval.recorded import QUESTIONS, SESSIONS, baseline_named
-from assay.suites.memory_eval.rows import (
+from assay.suites.memory.eval.recorded import QUESTIONS, SESSIONS, baseline_named
+from assay.suites.memory.eval.rows import (
     CITES,
     FAILED,
     FILES_SET,
@@ -43,10 +41,12 @@ from assay.suites.memory_eval.rows import (
     rows_key,
     session_parts,
 )
-from assay.suites.memory_eval.sample import Sample, sample_inputs
-from assay.suites.memory_eval.sample_files import load_samples
-from assay.suites.memory_eval.scorers import lexical_scores
-from assay.suites.memory_eval.tally import BaselineTally
+from assay.suites.memory.eval.sample import Sample, sample_inputs
+from assay.suites.memory.eval.sample_files import load_samples
+from assay.suites.memory.eval.scorers import lexical_scores
+from assay.suites.memory.eval.tally import BaselineTally
+from assay.suites.memory.sessions import ANSWER, SESSION
+from assay.suites.memory.snapshots import ItemChange
 
 FORMAT = "memory-eval"
 IMPORTED = "imported"

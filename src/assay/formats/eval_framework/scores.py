@@ -19,17 +19,10 @@ from msgspec.structs import replace
 from assay.core.imported import UNPLACED
 from assay.core.types import Score
 from assay.scoring.questions import FABRICATED, TRUE, AnswerQuestion, InterferenceQuestion, UpdateQuestion
-from assay.suites.memory_eval.eval_columns import NOT_JUDGED
-from assay.suites.memory_eval.record_files import PointVerdict, QaVerdicts, SessionVerdicts
-from assay.suites.memory_eval.rows import (
-    QaRow,
-    SessionRow,
-    gold_points,
-    score_data,
-    unique_names,
-    written_texts,
-)
-from assay.suites.memory_eval.scorers import (
+from assay.suites.memory.eval.eval_columns import NOT_JUDGED
+from assay.suites.memory.eval.record_files import PointVerdict, QaVerdicts, SessionVerdicts
+from assay.suites.memory.eval.rows import QaRow, SessionRow, gold_points, score_data, unique_names, written_texts
+from assay.suites.memory.eval.scorers import (
     ANSWER,
     CORRECTNESS,
     EVIDENCE,

@@ -18,17 +18,17 @@ import msgspec
 from assay.core.errors import InputError, Problem
 from assay.core.exported import ExportedRun, Exporter
 from assay.core.hashing import file_sha256
-from assay.core.hop_records import RESULT_KEYS, is_meta, result_file_name
-from assay.core.hop_result import FAIL, OK
 from assay.core.suite import CaseView
 from assay.files.foreign_json import decode_json, json_lines
 from assay.formats.hop.results import ROW, row_number
-from assay.store.hop.audit import read_json
 from assay.suites.hop.analysis import RowResult, case_result
 from assay.suites.hop.contract import MARKDOWN, YAML_NAMES, Contract, contract_file, read_contract
 from assay.suites.hop.files import ResultFile
 from assay.suites.hop.observer_log import FILE_NAME
+from assay.suites.hop.records import RESULT_KEYS, is_meta, result_file_name
+from assay.suites.hop.result import FAIL, OK
 from assay.suites.hop.rows import HopRow, RowReader
+from assay.suites.hop.store.audit import read_json
 from assay.suites.hop.target import HOPLET, TEST_CASES
 
 _STEP_KEYS = ("timestamp", "step", "op", "task", "status", "duration", "retry_count", "metadata")

@@ -20,19 +20,19 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from assay.core.errors import InputError, Problem
-from assay.core.hop_records import file_status, is_meta, is_observer_line, is_pair
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.report import Report
 from assay.core.types import Failure, Record
 from assay.files.foreign_json import MAX_DEPTH, ForeignLine, decode_json, json_lines
 from assay.files.result_lines import ResultLines
-from assay.store.hop.audit import Audit, read_audit, read_json
 from assay.suites.hop.analysis import NO_PROFILE, Analysis, RowResult
 from assay.suites.hop.contract import Contract, read_contract
 from assay.suites.hop.files import contract_file_beside, file_result, results_folder
 from assay.suites.hop.observer_log import FILE_NAME, ObservedCall, ObserverLog
+from assay.suites.hop.records import file_status, is_meta, is_observer_line, is_pair
 from assay.suites.hop.rows import HopRow, RowReader
 from assay.suites.hop.scorer import NOT_RUN, check_row, row_score
+from assay.suites.hop.store.audit import Audit, read_audit, read_json
 
 FORMAT = "hop"
 ROW = "row"
@@ -42,7 +42,7 @@ _SCORER = imported_scorer("hop")
 _FILE_NAME = re.compile(r"(?P<data>.+)_(?P<when>\d{8}_\d{6})(_view)?\.jsonl")
 _MAX_LISTED = 5
 _MAX_DIGITS = 18
-# As `core/hop_result.py` writes results.
+# As `suites/hop/result.py` writes results.
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 

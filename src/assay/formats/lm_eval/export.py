@@ -25,11 +25,11 @@ from assay.core.suite import CaseView
 from assay.core.types import ASK, Record
 from assay.files.write import fitting_name, write_whole
 from assay.formats.lm_eval.results import DOCUMENT, FORMAT
-from assay.solvers.prompt import PromptInputs
 from assay.suites.task.catalog import sanitise, task_file_part
 from assay.suites.task.filters import NO_FILTER
 from assay.suites.task.outputs import TaskGold
 from assay.suites.task.samples import SamplesWriter
+from assay.suites.toolkit.prompt import PromptInputs
 
 
 class LmEvalExporter(Exporter):

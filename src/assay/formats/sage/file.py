@@ -23,9 +23,9 @@ from msgspec import Meta, Struct, field
 from assay.core.errors import InputError, Problem
 from assay.files.foreign_json import convert_json, read_object, without_nan
 from assay.files.schema import Scalar
-from assay.solvers.memory.conversation import AnswerRecord
-from assay.suites.memory_test.conversation import RESERVED, ConversationQuestion
-from assay.suites.memory_test.loaders import text_list
+from assay.suites.memory.conversation import AnswerRecord
+from assay.suites.memory.test.conversation import RESERVED, ConversationQuestion
+from assay.suites.memory.test.loaders import text_list
 
 MESSAGE_ID = re.compile(r"D\d{1,9}:\d{1,9}", re.ASCII)
 """The id of a message. Retrieved items with other ids are items that a memory built itself."""

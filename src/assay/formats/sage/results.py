@@ -25,15 +25,15 @@ from assay.core.types import Case, Failure, Record, Score
 from assay.files.foreign_json import without_nan
 from assay.formats.sage.file import ImportedConversation, ImportedQuestion, SageFile, looks_like_results
 from assay.formats.sage.summary import SummaryFile, read_summary, with_summary
-from assay.solvers.memory.conversation import ANSWER, AnswerRecord, ConversationTest
-from assay.suites.memory_test.conversation import Conversation, MessagePlace
-from assay.suites.memory_test.loaders import dataset_names, find_loader, recognise_dataset
-from assay.suites.memory_test.pipeline_caller import row_bytes
-from assay.suites.memory_test.retrieval import retrieval_metrics
-from assay.suites.memory_test.schedule import ordered_questions
-from assay.suites.memory_test.scorers import METRICS, RECALL, ConversationGold, word_scores
-from assay.suites.memory_test.sink import SUMMARY
-from assay.suites.memory_test.tally import MemoryTally
+from assay.suites.memory.conversation import ANSWER, AnswerRecord, ConversationTest
+from assay.suites.memory.test.conversation import Conversation, MessagePlace
+from assay.suites.memory.test.loaders import dataset_names, find_loader, recognise_dataset
+from assay.suites.memory.test.pipeline_caller import row_bytes
+from assay.suites.memory.test.retrieval import retrieval_metrics
+from assay.suites.memory.test.schedule import ordered_questions
+from assay.suites.memory.test.scorers import METRICS, RECALL, ConversationGold, word_scores
+from assay.suites.memory.test.sink import SUMMARY
+from assay.suites.memory.test.tally import MemoryTally
 
 FORMAT = "memory-test"
 IMPORTED = "imported"

@@ -45,7 +45,7 @@ class DialectParams:
         return limit if newer is None else newer
 
     def take_stops(self) -> list[str]:
-        """Return the stop strings. `solvers/prompt.py` cuts replies at those that a vendor does not take."""
+        """Return the stop strings. `suites/toolkit/prompt.py` cuts replies at those that a vendor does not take."""
         stops = self.take("stop")
         return [stops] if isinstance(stops, str) else [*(stops or ())]
 

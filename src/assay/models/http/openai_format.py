@@ -17,7 +17,7 @@ from assay.core.params import fill_variables
 from assay.core.types import Response, Usage
 from assay.models.http.errors import bad_reply, refusal, reply_error
 
-# OpenAI refuses requests with more than four stop strings. `solvers/prompt.py` cuts replies at all.
+# OpenAI refuses requests with more than four stop strings. `suites/toolkit/prompt.py` cuts replies at all.
 MAX_STOPS = 4
 # The finish reason of a reply that failed.
 FAILED = "error"

@@ -12,7 +12,6 @@ import msgspec
 
 from assay.core.errors import InputError, Problem, unreadable
 from assay.core.file_check import MAX_CODE_BYTES, FileCheck, contents, python_problem
-from assay.core.hop_records import is_meta, is_observer_line, is_pair, normalize_input
 from assay.files import jsonl
 from assay.files.bounds import read_file
 from assay.files.yaml_files import YAML_SUFFIXES, load_yaml
@@ -25,6 +24,7 @@ from assay.suites.hop.contract import (
 )
 from assay.suites.hop.files import contract_beside
 from assay.suites.hop.metainfo import read_metainfo
+from assay.suites.hop.records import is_meta, is_observer_line, is_pair, normalize_input
 from assay.suites.hop.rows import read_rows
 from assay.suites.hop.settings import NAMES, settings_problems
 from assay.suites.hop.target import CODE, HOPLET, TEST_CASES

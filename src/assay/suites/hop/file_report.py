@@ -21,18 +21,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.core.errors import UsageError
-from assay.core.hop_records import VIEW_SUFFIX, expectations, function_fields, is_meta, is_observer_line
 from assay.core.registry import unknown
 from assay.core.report import Report, Table
 from assay.files import jsonl
 from assay.scoring.statistics import percentiles
-from assay.store.hop import FieldStats
-from assay.store.hop.audit import Audit, read_audit, read_json
 from assay.suites.hop.analysis import NO_PROFILE, Analysis
 from assay.suites.hop.contract import Contract
 from assay.suites.hop.files import contract_of, file_result, results_folder, store_of
 from assay.suites.hop.observer_log import FILE_NAME, ObserverLog
+from assay.suites.hop.records import VIEW_SUFFIX, expectations, function_fields, is_meta, is_observer_line
 from assay.suites.hop.scorer import check_row
+from assay.suites.hop.store import FieldStats
+from assay.suites.hop.store.audit import Audit, read_audit, read_json
 from assay.suites.hop.target import find_task, task_names
 
 _TIME_IN_NAME = re.compile(r"_(\d{8}_\d{6})(?:_view)?$")

@@ -17,19 +17,19 @@ from typing import IO, Any, cast
 import msgspec
 from msgspec import Struct
 
-from assay.core.hop_records import PARTIAL_SUFFIX, view_record
 from assay.core.protocols import View
 from assay.core.suite import CaseResult
 from assay.files.redact import Redactor
 from assay.files.write import FILE_MODE
 from assay.files.yaml_files import YamlFile
-from assay.store.hop import BaseDataStore
-from assay.store.hop.audit import Audit
-from assay.store.hop.data_store import Aggregation, FieldAggregation, ViewConfig
 from assay.suites.hop.analysis import NO_PROFILE, RowResult, case_result, retry_count
 from assay.suites.hop.contract import Contract, contract_file, read_contract
+from assay.suites.hop.records import PARTIAL_SUFFIX, view_record
 from assay.suites.hop.rows import UNTAGGED, HopRow
 from assay.suites.hop.settings import LlmSettings
+from assay.suites.hop.store import BaseDataStore
+from assay.suites.hop.store.audit import Audit
+from assay.suites.hop.store.data_store import Aggregation, FieldAggregation, ViewConfig
 from assay.suites.hop.target import HOPLET, TEST_CASES, find_target
 
 _encode = msgspec.json.Encoder().encode

@@ -18,12 +18,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from assay.core.errors import InputError, unreadable
-from assay.core.hop_records import expectations, is_meta, is_observer_line, unwrap
-from assay.core.hop_result import OK
 from assay.files import jsonl
-from assay.store.hop.audit import Audit, read_audit, read_json
 from assay.suites.hop.contract import Contract
+from assay.suites.hop.records import expectations, is_meta, is_observer_line, unwrap
+from assay.suites.hop.result import OK
 from assay.suites.hop.scorer import RowVerdict, check_row
+from assay.suites.hop.store.audit import Audit, read_audit, read_json
 
 _NOTHING = Raw(b"")
 _OBSERVED = (b'"run_start"', b'"step"', b'"run_end"')

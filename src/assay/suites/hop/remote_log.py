@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from assay.core.suite import RemoteCase
-from assay.solvers.hop.trace import HopletObserver, ObservedTimes, TraceStep
+from assay.suites.hop.trace import HopletObserver, ObservedTimes, TraceStep
 
 
 def write_case(observer: HopletObserver, fields: dict[str, Any], profile: str, case: RemoteCase) -> None:

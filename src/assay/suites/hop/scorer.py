@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.core.hop_result import file_text
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import End, Record, Score
 from assay.scoring.expectations import MISSING, Check, Matching, compare, same_number, unequal
-from assay.store.hop.audit import Audit, read_audit
 from assay.suites.hop.contract import OutputField, parse_bool, strip_texts
 from assay.suites.hop.field_types import fits
+from assay.suites.hop.result import file_text
 from assay.suites.hop.rows import HopRow
+from assay.suites.hop.store.audit import Audit, read_audit
 
 METRIC = "correct"
 OUTSIDE = "(no band)"

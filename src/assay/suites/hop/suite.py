@@ -23,8 +23,6 @@ from assay.core.errors import Problem, UsageError
 from assay.core.exported import Exporter
 from assay.core.file_check import CheckOptions, FileCheck
 from assay.core.hashing import fingerprint
-from assay.core.hop_records import RESULT_KEYS, result_file_name
-from assay.core.hop_result import OK
 from assay.core.imported import ImportedRun
 from assay.core.params import merge
 from assay.core.protocols import Scorer
@@ -56,19 +54,18 @@ from assay.files.redact import Redactor, secrets_of
 from assay.formats.hop.export import HopExporter
 from assay.formats.hop.results import find_results
 from assay.scoring.expectations import MISSING, Check
-from assay.solvers.hop import messages
-from assay.solvers.hop.session import ModelSide
-from assay.solvers.hop.solver import HopInputs, HopSolver, ProfileModels
-from assay.solvers.hop.trace import HopletObserver
-from assay.suites.hop import check
+from assay.suites.hop import check, messages
 from assay.suites.hop.analysis import Analysis, case_result
 from assay.suites.hop.file_report import report_on_files
 from assay.suites.hop.file_schema import file_schemas
 from assay.suites.hop.files import PartialFile, ResultFile, meta_record
 from assay.suites.hop.options import HopOptions
+from assay.suites.hop.records import RESULT_KEYS, result_file_name
 from assay.suites.hop.remote_log import write_case
+from assay.suites.hop.result import OK
 from assay.suites.hop.rows import HopRow, HopRows, RowFile, read_rows
 from assay.suites.hop.scorer import HopScorer
+from assay.suites.hop.session import ModelSide
 from assay.suites.hop.settings import (
     HopSettings,
     LlmSettings,
@@ -76,7 +73,9 @@ from assay.suites.hop.settings import (
     find_settings,
     load_settings,
 )
+from assay.suites.hop.solver import HopInputs, HopSolver, ProfileModels
 from assay.suites.hop.target import Target, find_data, find_target, find_task
+from assay.suites.hop.trace import HopletObserver
 from assay.usercode.modules import USER_MODULE
 
 # The log of HOP, in the output folder.

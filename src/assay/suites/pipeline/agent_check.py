@@ -13,9 +13,9 @@ from assay.files.schema import KeyPath
 from assay.files.yaml_files import YamlFile, load_yaml
 from assay.language.templates import Template, TemplateProblem
 from assay.scoring.expectations import rule_problems
-from assay.solvers.steps.prompt_step import parser
 from assay.suites.pipeline.pipeline_file import flow_keys
 from assay.suites.pipeline.project import Agent, missing_testset
+from assay.suites.pipeline.steps.prompt_step import parser
 
 # Keys of `agent.yaml`, of its mappings, and of a flow. Projects add keys of their own, so only a key that is nearly one
 # of these is a mistake.

@@ -24,15 +24,8 @@ from assay.files.schema import KeyPath, convert
 from assay.language.conditions import Expression, ExpressionProblem
 from assay.language.templates import Template, TemplateProblem
 from assay.scoring.expectations import Rule, rule_of, rule_problems
-from assay.solvers.code import Code, CodeRunner, Language, javascript_problem, language_problem
-from assay.solvers.steps.aggregate_step import SETTINGS, AggregateSettings, AggregateStep, settings_problems
-from assay.solvers.steps.batch import BATCH_ITEMS, Batch, batch_problems
-from assay.solvers.steps.code_step import DEFAULT_TIMEOUT, CodeStep
-from assay.solvers.steps.hop_step import HopStep, hop_step
-from assay.solvers.steps.pipeline import CODE, Pipeline, PipelineOutput, Step, ValuePath
-from assay.solvers.steps.prompt_step import Parser, PromptStep, parser
-from assay.solvers.steps.runner import StepRunner
 from assay.suites.hop.target import find_target, target_problem
+from assay.suites.pipeline.code import Code, CodeRunner, Language, javascript_problem, language_problem
 from assay.suites.pipeline.pipeline_file import READER_KEYS, PipelineFile, output_key
 from assay.suites.pipeline.project import Agent, agent_home
 from assay.suites.pipeline.step_keys import (
@@ -45,6 +38,13 @@ from assay.suites.pipeline.step_keys import (
     StepKeys,
 )
 from assay.suites.pipeline.step_models import StepModels
+from assay.suites.pipeline.steps.aggregate_step import SETTINGS, AggregateSettings, AggregateStep, settings_problems
+from assay.suites.pipeline.steps.batch import BATCH_ITEMS, Batch, batch_problems
+from assay.suites.pipeline.steps.code_step import DEFAULT_TIMEOUT, CodeStep
+from assay.suites.pipeline.steps.hop_step import HopStep, hop_step
+from assay.suites.pipeline.steps.pipeline import CODE, Pipeline, PipelineOutput, Step, ValuePath
+from assay.suites.pipeline.steps.prompt_step import Parser, PromptStep, parser
+from assay.suites.pipeline.steps.runner import StepRunner
 
 _BATCH_KEYS = ("batch_size", "concurrent", "max_workers", "with_item")
 # The setting that an aggregation strategy requires in the file. `custom` is not listed, because its code may

@@ -26,11 +26,9 @@ from assay.files.schema import ValueSource
 from assay.files.write import path_from_here
 from assay.files.yaml_files import YAML_SUFFIXES
 from assay.language.conditions import Expression, ExpressionProblem
-from assay.solvers.code import ProcessRunner, entry_problem
-from assay.solvers.steps.batch import BATCH_ITEMS
-from assay.solvers.steps.pipeline import AGGREGATE, Pipeline
 from assay.suites.pipeline.agent_check import check_agent, check_flow
 from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, template_names
+from assay.suites.pipeline.code import ProcessRunner, entry_problem
 from assay.suites.pipeline.pipeline_file import PipelineFile, default_testset
 from assay.suites.pipeline.preflight import Preflight, judge_agent_notices
 from assay.suites.pipeline.project import (
@@ -42,6 +40,8 @@ from assay.suites.pipeline.project import (
     yaml_keys,
 )
 from assay.suites.pipeline.step_models import StepModels
+from assay.suites.pipeline.steps.batch import BATCH_ITEMS
+from assay.suites.pipeline.steps.pipeline import AGGREGATE, Pipeline
 from assay.suites.pipeline.template_check import unprovided_variables
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.scan import in_file_order, scan_file

@@ -24,7 +24,7 @@ from assay.scoring.expectations import (
     matching_of,
     rule_of,
 )
-from assay.solvers.steps.pipeline import Pipeline, Step
+from assay.suites.pipeline.steps.pipeline import Pipeline, Step
 from assay.suites.pipeline.testset.case import TestCase
 
 FINAL, AGGREGATION, INTERMEDIATE, PERFORMANCE, RULES = (

@@ -22,10 +22,7 @@ from assay.files.json_schema import (
     struct_properties,
 )
 from assay.scoring.expectations import RULE_KINDS
-from assay.solvers.code import LANGUAGES
-from assay.solvers.steps.aggregate_step import STRATEGIES, SUMMARY_FIELDS, AggregateSettings
-from assay.solvers.steps.batch import Batch
-from assay.solvers.steps.prompt_step import PARSERS
+from assay.suites.pipeline.code import LANGUAGES
 from assay.suites.pipeline.pipeline_file import (
     OVERRIDES,
     TYPE_ALIASES,
@@ -38,6 +35,9 @@ from assay.suites.pipeline.pipeline_file import (
     VariantShape,
 )
 from assay.suites.pipeline.step_keys import KEYS_BY_TYPE, OutputKeys
+from assay.suites.pipeline.steps.aggregate_step import STRATEGIES, SUMMARY_FIELDS, AggregateSettings
+from assay.suites.pipeline.steps.batch import Batch
+from assay.suites.pipeline.steps.prompt_step import PARSERS
 from assay.suites.pipeline.testset.validation import V2_KEYS, RecordShape
 
 _NAME: JsonSchema = {"type": "string", "pattern": r"^[\w-]+$"}

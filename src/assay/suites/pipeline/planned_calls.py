@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from assay.core.suite import PlannedCalls
-from assay.solvers.steps.batch import BATCH_ITEMS
-from assay.solvers.steps.hop_step import HopStep
-from assay.solvers.steps.pipeline import Step
-from assay.solvers.steps.prompt_step import PromptStep
+from assay.suites.pipeline.steps.batch import BATCH_ITEMS
+from assay.suites.pipeline.steps.hop_step import HopStep
+from assay.suites.pipeline.steps.pipeline import Step
+from assay.suites.pipeline.steps.prompt_step import PromptStep
 from assay.suites.pipeline.testset.case import TestCase
 
 # English text has about four characters per token.

@@ -9,9 +9,9 @@ from assay.core.errors import Problem, UsageError
 from assay.core.params import check_params
 from assay.files.schema import KeyPath, ValueSource, convert
 from assay.scoring.expectations import expectation_problems, rule_problems
-from assay.solvers.code import language_problem
-from assay.solvers.steps.pipeline import Pipeline
-from assay.solvers.steps.prompt_step import PromptSettings, PromptStep
+from assay.suites.pipeline.code import language_problem
+from assay.suites.pipeline.steps.pipeline import Pipeline
+from assay.suites.pipeline.steps.prompt_step import PromptSettings, PromptStep
 from assay.suites.pipeline.testset.case import TestCase
 
 _MODEL_KEYS = ("model", "model_override")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-from assay.solvers.steps.prompt_step import Seconds
+from assay.suites.pipeline.steps.prompt_step import Seconds
 
 _Count = Annotated[int, Meta(ge=0, description="a whole number from 0 on")]
 _Mapping = dict[Any, Any]

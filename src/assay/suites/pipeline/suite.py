@@ -46,20 +46,11 @@ from assay.formats.prompt_lab.export import PipelineExporter
 from assay.formats.prompt_lab.lab_results import find_prompt_lab_results
 from assay.formats.prompt_lab.results import find_results, has_results
 from assay.scoring.judges.rubric import RubricJudge
-from assay.solvers.code import (
-    JavaScriptRunner,
-    ProcessRunner,
-    RunnerByLanguage,
-    Sandbox,
-    require_engine,
-)
-from assay.solvers.steps.pipeline import StepsInputs, TestInputs
-from assay.solvers.steps.prompt_step import PromptStep
-from assay.solvers.steps.solver import StepsSolver
 from assay.store.judges import require_kappa, rubric_judge, with_calibration
 from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, code_folder, step_language
 from assay.suites.pipeline.case_page import test_details
 from assay.suites.pipeline.check import examine, is_default_testset, is_pipeline
+from assay.suites.pipeline.code import JavaScriptRunner, ProcessRunner, RunnerByLanguage, Sandbox, require_engine
 from assay.suites.pipeline.evaluation import Evaluation, read_output, records_by_test
 from assay.suites.pipeline.file_schema import file_schemas
 from assay.suites.pipeline.options import PipelineOptions, split_names
@@ -77,6 +68,9 @@ from assay.suites.pipeline.result_files import (
 )
 from assay.suites.pipeline.scorer import METRIC, PipelineScorer
 from assay.suites.pipeline.step_models import StepModels
+from assay.suites.pipeline.steps.pipeline import StepsInputs, TestInputs
+from assay.suites.pipeline.steps.prompt_step import PromptStep
+from assay.suites.pipeline.steps.solver import StepsSolver
 from assay.suites.pipeline.tally import VariantTally, build_report
 from assay.suites.pipeline.testset.scan import is_testset
 from assay.suites.pipeline.testset.testsets import CaseGroup, CaseSelection, LoadedTests, Testsets

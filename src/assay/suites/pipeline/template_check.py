@@ -18,9 +18,9 @@ from assay.core.file_check import nearest
 from assay.files.write import path_from_here
 from assay.files.yaml_files import YamlFile, load_yaml
 from assay.language.templates import TemplateProblem, names_in
-from assay.solvers.steps.batch import BATCH_ITEMS
 from assay.suites.pipeline.pipeline_file import PipelineFile, output_key
 from assay.suites.pipeline.project import Agent, agent_home
+from assay.suites.pipeline.steps.batch import BATCH_ITEMS
 
 # Values of the test that every step can have.
 _VALUES = frozenset({"inputs", BATCH_ITEMS, "item"})

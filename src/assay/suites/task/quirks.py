@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.core.types import Record, Score
-from assay.solvers.prompt import PromptInputs, cut
 from assay.suites.task.outputs import NO_LABEL, TaskGold
+from assay.suites.toolkit.prompt import PromptInputs, cut
 
 
 def find_quirks(

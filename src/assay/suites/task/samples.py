@@ -24,9 +24,9 @@ from typing import IO, Any, Self
 import msgspec
 
 from assay.core.types import End, Record, Request, Score
-from assay.solvers.prompt import PromptInputs
 from assay.suites.task.outputs import TaskGold
 from assay.suites.task.prompts import messages_json
+from assay.suites.toolkit.prompt import PromptInputs
 
 _encode = msgspec.json.Encoder().encode
 # Of each temporary file. Python's own buffer holds ten rows.

@@ -42,7 +42,6 @@ from assay.core.suite import (
 )
 from assay.core.types import Record, Request, Score
 from assay.files.write import fitting_name, write_whole
-from assay.solvers.prompt import PromptSolver
 from assay.suites.task.catalog import (
     MAX_PART_BYTES,
     Catalog,
@@ -62,6 +61,7 @@ from assay.suites.task.options import TaskOptions
 from assay.suites.task.prompts import BadDocument
 from assay.suites.task.scorer import JUDGE_METRIC, TaskScorer
 from assay.suites.task.task import Task, TaskRow
+from assay.suites.toolkit.prompt import PromptSolver
 
 if TYPE_CHECKING:
     from assay.core.case_details import AnswerPair, CaseDetails, PromptPiece

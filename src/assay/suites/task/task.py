@@ -23,7 +23,6 @@ from assay.core.errors import InputError, Problem, UsageError
 from assay.core.model_args import takes_do_sample
 from assay.core.spec import DEFAULT_SEED, RunSpec, apply_limit
 from assay.core.types import BAD_CASE, Failure
-from assay.solvers.prompt import PromptInputs
 from assay.suites.task.config import (
     GENERATE,
     TaskConfig,
@@ -49,6 +48,7 @@ from assay.suites.task.prompts import (
     question_of,
 )
 from assay.suites.task.scorer import TaskScoring
+from assay.suites.toolkit.prompt import PromptInputs
 from assay.usercode.errors import UserCodeError
 from assay.usercode.user_function import call_here
 

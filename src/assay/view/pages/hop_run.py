@@ -12,10 +12,10 @@ from aiohttp import web
 from msgspec import Struct
 
 from assay.core.errors import UsageError
-from assay.core.hop_result import OK
 from assay.hop import HopTask, first_input
 from assay.hop_round import ERROR, RoundStep
 from assay.store.render.screen import counted
+from assay.suites.hop.result import OK
 from assay.view.hop_form import Widget, make_widgets, read_widgets
 from assay.view.hop_site import HOP, TaskHead, open_task, task_files, task_head
 from assay.view.hop_trials import Trial, Trials

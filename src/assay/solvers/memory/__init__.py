@@ -1,1 +1,0 @@
-"""Solvers for memories: `conversation` for `assay memory test`, `sessions` for `assay memory eval`."""

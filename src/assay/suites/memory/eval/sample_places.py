@@ -1,0 +1,121 @@
+"""The parts of samples in their files. The older layout has points and checkpoints in two further files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.core.errors import Problem
+from assay.files.records import FileRecord, read_records
+from assay.files.schema import KeyPath, json_path
+from assay.suites.memory.eval.sample_schema import CHECKPOINTS, MAIN, POINTS
+
+_ID_KEYS = ("sample_id", "uuid")
+
+
+class PlacedValue(NamedTuple):
+    """A part of a sample: its raw value, the record that contains it, and its key path in that record."""
+
+    record: FileRecord
+    path: KeyPath
+    value: Any
+
+    def problem(self, path: KeyPath, message: str, level: str = "error") -> Problem:
+        """Return a problem with the value at `path` below this part."""
+        return self.record.problem((*self.path, *path), message, level)
+
+    def name(self, path: KeyPath) -> str:
+        """Return the JSON path of the value at `path` below this part, without the file name."""
+        return json_path((*self.path, *path), self.record.root)
+
+
+class SamplePlace(NamedTuple):
+    """The three parts of a sample: sessions, blocks of points, checkpoints. They may be in different files."""
+
+    sample: PlacedValue
+    points: PlacedValue
+    checkpoints: PlacedValue
+
+
+def sample_places(file: Path, records: Iterable[FileRecord], problems: list[Problem]) -> Iterator[SamplePlace]:
+    """Yield the parts of every sample. `records` are those of `file`, which has the sessions."""
+    if file.name == MAIN:
+        yield from _older_places(file, records, problems)
+        return
+    for record in records:
+        yield SamplePlace(
+            PlacedValue(record, (), record.value),
+            PlacedValue(record, ("memory_points",), _value_or_list(record.value, "memory_points")),
+            PlacedValue(record, ("qa_checkpoints",), _value_or_list(record.value, "qa_checkpoints")),
+        )
+
+
+def _value_or_list(value: dict[str, Any], key: str) -> Any:
+    """Return the value of a key; an empty list if it is absent or null."""
+    item = value.get(key)
+    return [] if item is None else item
+
+
+def _older_places(file: Path, records: Iterable[FileRecord], problems: list[Problem]) -> Iterator[SamplePlace]:
+    points = _SampleRows(file.with_name(POINTS), problems)
+    checkpoints = _SampleRows(file.with_name(CHECKPOINTS), problems)
+    for record in records:
+        points_row, checkpoints_row = points.row_of(record), checkpoints.row_of(record)
+        if points_row and checkpoints_row:
+            yield SamplePlace(
+                PlacedValue(record, (), record.value),
+                _first_key(points_row, "memory_sessions", "memory_points"),
+                _first_key(checkpoints_row, "checkpoints", "qa_checkpoints"),
+            )
+    points.warn_of_unused()
+    checkpoints.warn_of_unused()
+
+
+def _first_key(record: FileRecord, *keys: str) -> PlacedValue:
+    """Return the value of the first key that is present. If none is, the first key is reported as missing."""
+    for key in keys:
+        if record.value.get(key) is not None:
+            return PlacedValue(record, (key,), record.value[key])
+    return PlacedValue(record, (keys[0],), msgspec.UNSET)
+
+
+class _SampleRows:
+    """The rows of a file of the older layout, by `sample_id` and `uuid`."""
+
+    def __init__(self, path: Path, problems: list[Problem]) -> None:
+        self._path = path
+        self._problems = problems
+        self._rows: dict[str, FileRecord] = {}
+        self._used: set[int] = set()
+        for record in read_records(path, problems, hint=f"it must be in the same folder as {MAIN}"):
+            names = [str(record.value[key]) for key in _ID_KEYS if record.value.get(key) is not None]
+            if not names:
+                message = "is missing: it tells the sample of this row"
+                problems.append(record.problem(("sample_id",), message))
+            for name in dict.fromkeys(names):
+                first = self._rows.setdefault(name, record)
+                if first is not record:
+                    message = f"duplicate row for the sample {name!r}, first on line {first.line}"
+                    problems.append(record.problem((), message))
+
+    def row_of(self, sample: FileRecord) -> FileRecord | None:
+        """Return the row of a sample. Adds a problem and returns None if there is no such row."""
+        names = [str(sample.value[key]) for key in _ID_KEYS if sample.value.get(key) is not None]
+        for name in names:
+            if name in self._rows:
+                row = self._rows[name]
+                self._used.add(row.line)
+                return row
+        message = f"{self._path} has no row for this sample ({' or '.join(names) or 'no id'})"
+        self._problems.append(sample.problem((), message))
+        return None
+
+    def warn_of_unused(self) -> None:
+        """Add a warning for each row without a sample. A run ignores these rows."""
+        unused = {row.line: name for name, row in self._rows.items() if row.line not in self._used}
+        for line, name in unused.items():
+            message = f"{MAIN} has no sample {name!r}"
+            self._problems.append(Problem(f"{self._path}:{line}", message, "warning"))

@@ -1,0 +1,393 @@
+"""The suite `memory-eval`: evaluates memories over many sessions in six dimensions, in eval_framework's format.
+
+Stage one inserts samples into memories and asks questions; its results are the two pipeline files. Stage two judges
+them; its results are the two record files and the aggregate. `--eval-only` runs stage two alone, on existing pipeline
+files. A `RowSource` hides the difference: `LiveSource` runs the memories, `RecordedSource` reads the files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from assay.core.addresses import OPENAI, same_vendor
+from assay.core.case_details import CaseDetails, HeldSession, QuestionDetail
+from assay.core.error_counts import ErrorCounts
+from assay.core.errors import Problem, UsageError
+from assay.core.exported import Exporter
+from assay.core.file_check import CheckOptions, FileCheck
+from assay.core.imported import ImportedRun
+from assay.core.judges import ANSWER as ANSWER_KIND, JudgeInfo
+from assay.core.protocols import Scorer, View
+from assay.core.report import Report
+from assay.core.roles import with_provider
+from assay.core.spec import RunSpec, SuiteOptions, split_names
+from assay.core.suite import (
+    CaseContent,
+    CaseResult,
+    CaseView,
+    GradedAnswer,
+    Match,
+    Outcome,
+    Overview,
+    PlannedCalls,
+    Results,
+    Row,
+    Rows,
+    RunFacts,
+    RunOrigin,
+    Section,
+    Suite,
+    graded_answers,
+)
+from assay.core.types import Record
+from assay.files.json_schema import FileSchema
+from assay.formats.eval_framework.export import EvalExporter
+from assay.formats.eval_framework.results import find_results
+from assay.scoring.judge_setup import setup_of
+from assay.scoring.panel import OFFLINE, Panel, judge_name
+from assay.store.judges import panel_judge, require_kappa, with_calibration
+from assay.suites.memory.costs import memory_costs, memory_tables
+from assay.suites.memory.eval.case_page import held_sessions, sample_details, sample_question
+from assay.suites.memory.eval.checkpoint_files import CheckpointFiles
+from assay.suites.memory.eval.eval_columns import sample_evals
+from assay.suites.memory.eval.file_schema import file_schemas
+from assay.suites.memory.eval.live import LiveSource
+from assay.suites.memory.eval.options import MemoryEvalOptions
+from assay.suites.memory.eval.output_files import BaselineFiles
+from assay.suites.memory.eval.recorded import (
+    RecordedSource,
+    WrittenFiles,
+    add_written_files,
+    find_own_run,
+    forget_checkpoint,
+    pipeline_folders,
+    refuse_foreign_files,
+)
+from assay.suites.memory.eval.row_source import RowSource, SampleLines
+from assay.suites.memory.eval.rows import SampleRows
+from assay.suites.memory.eval.sample_files import check_samples, examine_samples, has_samples
+from assay.suites.memory.eval.scorers import ANSWER, EVIDENCE, F1, METRICS_BY_KIND, EvalScorer, LexicalScorer
+from assay.suites.memory.eval.tally import DIMENSIONS, BaselineTally, answered_questions
+from assay.suites.memory.eval.views import question_sections, row_text, sample_sections
+from assay.suites.memory.settings import split_settings
+from assay.usercode.loop import compute
+
+NOT_JUDGED = "No judge: the report has only token F1 and BLEU-1."
+ONE_WRONG_LABEL = (
+    "{file} has no label for omissions: Hallucination stands for every wrong answer, and only the share of correct "
+    "answers has a meaning."
+)
+# With --eval-only, the first of these variables that is set is the endpoint of a judge of OpenAI.
+_JUDGE_URLS = ("OPENAI_BASE_URL_JUDGE", "OPENAI_BASE_URL")
+
+
+class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
+    """Every sample with every baseline, which is the format's word for a memory. Writes five files per baseline."""
+
+    name = "memory-eval"
+    Options: ClassVar[type[SuiteOptions]] = MemoryEvalOptions
+    parts = "rows"
+    case_word = "sample"
+    has_questions = True
+    computes = True
+    dimensions = tuple(DIMENSIONS)
+
+    @classmethod
+    def resolve(cls, spec: RunSpec) -> RunSpec:
+        """Split option values of the form `a,b`, and fill model, judge and endpoints from the environment."""
+        options = spec.options
+        assert isinstance(options, MemoryEvalOptions)
+        if options.no_judge and options.min_kappa is not None:
+            raise UsageError("--min-kappa is about the judge, but --no-judge skips it. Remove one of them.")
+        if options.no_judge and spec.judge:
+            raise UsageError(f"--no-judge and --judge {spec.judge} exclude each other. Remove one of them.")
+        if options.eval_only and spec.shard:
+            raise UsageError(
+                "--shard takes rows of the data, but --eval-only judges the files in --output-dir. Remove --shard"
+            )
+        options = replace(options, baseline=split_settings(options.baseline), sample_id=split_names(options.sample_id))
+        model, base_url = spec.model, spec.base_url
+        judge = None if options.no_judge else judge_name(spec.judge)
+        if options.eval_only:
+            # Only the judge is called, so --base-url means the judge's endpoint.
+            env_url = None
+            if judge and same_vendor(judge, OPENAI):
+                env_url = next((os.environ[name] for name in _JUDGE_URLS if os.environ.get(name)), None)
+            options = replace(options, judge_base_url=options.judge_base_url or base_url or env_url)
+            # The answering model is not called, so neither --model nor OPENAI_MODEL is part of the run.
+            model, base_url = "", None
+        elif not model and os.environ.get("OPENAI_MODEL"):
+            model = with_provider(os.environ["OPENAI_MODEL"], base_url or os.environ.get("OPENAI_BASE_URL"))
+        return replace(spec, model=model, base_url=base_url, judge=judge, options=options)
+
+    @classmethod
+    def adopt(cls, spec: RunSpec) -> Path | None:
+        """With `--eval-only`, return the run that wrote the files. Its cases are then scored again.
+
+        Returns None if no run wrote the files in their present content.
+        """
+        options = spec.options
+        assert isinstance(options, MemoryEvalOptions)
+        if not options.eval_only or spec.fresh:
+            return None
+        output = Path(spec.output_dir)
+        own_run = find_own_run(output, pipeline_folders(output, options.baseline))
+        return own_run.folder if own_run else None
+
+    def __init__(self, spec: RunSpec) -> None:
+        super().__init__(spec)
+        options = self.options
+        self.source: RowSource = RecordedSource(spec, options) if options.eval_only else LiveSource(spec, options)
+        if self.source.writes_pipeline:
+            refuse_foreign_files(Path(spec.output_dir), self.source.folders)
+        # The files have fixed names, so a run with other settings must not write into the same folder.
+        self.exclusive_output = self.source.writes_pipeline
+        self.checkpoints = self.source.writes_pipeline
+        self._checkpoint: CheckpointFiles | None = None
+        self.open_cases = options.open_cases
+        self.solver = self.source.solver
+        self._panel: Panel | None = None
+        setup = setup_of(options.judge_prompt, spec.judge, OFFLINE)
+        if not options.no_judge:
+            self._panel = Panel(spec.judge or "", spec.votes, options.judge_base_url, spec.judge_kwargs, setup)
+        self.roles = dict(self.source.roles)
+        if self._panel is not None:
+            self.roles |= self._panel.roles
+
+    # Identity of the run.
+
+    def ask_identity(self) -> dict[str, Any]:
+        """Return the answer prompt, and the code and prompts of the memories; nothing with `--eval-only`."""
+        return self.source.ask_identity()
+
+    def reuse_identity(self) -> Any:
+        """Return the models that build memories and the data. Runs that share both share the building."""
+        return self.source.reuse_identity()
+
+    def data_identity(self) -> Any:
+        """Return the ids and keys of the samples, or with `--eval-only` the hashes of the files."""
+        return self.source.data_identity()
+
+    @cached_property
+    def scorers(self) -> Sequence[Scorer]:  # type: ignore[override]  # reads the data, so not in __init__
+        """The word scorer, and the judge if there is one. Two scorers, so that a new judge keeps the word scores."""
+        source, gold = self.source, self.source.gold_fingerprint
+
+        def rows_of(view: View) -> SampleRows:
+            return source.sample_rows(view.case.gold, view.case.subject, view.records)
+
+        scorers: list[Scorer] = [
+            LexicalScorer(lambda view: source.answers(view.case.gold, view.case.subject, view.records), gold)
+        ]
+        if self._panel is not None:
+            if self.options.min_kappa is not None:
+                asked = source.judged_kinds()
+                require_kappa([each for each in self._judges() if each.kind in asked], self.options.min_kappa)
+            scorers.append(EvalScorer(self._panel, rows_of, gold))
+        return scorers
+
+    @property
+    def notices(self) -> Sequence[str]:  # type: ignore[override]  # reads the data, so not in __init__
+        """Warnings about the data and the judge, and the checkpoints that --max-sessions skips."""
+        return [*self.source.notices, *(self._panel.notices if self._panel else ())]
+
+    # Rows and cases.
+
+    def rows(self, facts: dict[str, Any] | None = None) -> Rows[Any]:
+        return self.source.rows()
+
+    def subjects(self) -> Sequence[str]:
+        return list(self.source.baselines)
+
+    def has(self, row: Row[Any], subject: str) -> bool:
+        """Return whether a baseline has a sample. Files of other tools may differ in their samples."""
+        return self.source.has(row, subject)
+
+    def total(self, rows: Rows[Any]) -> int:
+        """Return the number of existing pairs of a sample and a baseline."""
+        return self.source.total()
+
+    def case(self, row: Row[Any], subject: str) -> CaseContent:
+        """Return the inputs and the gold of one sample with one baseline."""
+        return self.source.case(row, subject)
+
+    def overview(self, rows: Rows[Any]) -> Overview:
+        """Return the sizes of the data, models, planned calls and output folders, for --dry-run."""
+        facts = {name: _plain(value) for name, value in self.source.facts().items() if name != "files"}
+        facts |= {"model": self.spec.model or "none", "top k": str(self.options.top_k), "judge": "none"}
+        calls = self.source.planned_calls()
+        if self._panel is not None:
+            facts["judge"] = f"{self._panel.name}, votes: {self._panel.votes}"
+            # A judge without roles, such as `offline`, calls no model. The number of calls of a model judge depends
+            # on what the memories will write, so it is unknown.
+            judge_calls = None if self._panel.roles else 0
+            calls.append(PlannedCalls(what="judge", model=self._panel.name, calls=judge_calls))
+        facts["files"] = ", ".join(str(folder) for folder in self.source.folders.values())
+        return Overview(facts=facts, calls=calls)
+
+    async def checkpoint(self, view: View, folder: Path, redact: Callable[[bytes], bytes]) -> None:
+        """Add the sample to the pipeline files, so that `--eval-only` can judge it whatever becomes of this run."""
+        await compute(partial(self._add_to_pipeline, view, folder, redact))
+
+    def _add_to_pipeline(self, view: View, folder: Path, redact: Callable[[bytes], bytes]) -> None:
+        case = view.case
+        if self._checkpoint is None:
+            self._checkpoint = CheckpointFiles(folder, self.source.gold_fingerprint, self.source.folders)
+        files = self._checkpoint
+        if files.has(case.subject, case.gold.sample_id):
+            return
+        lines = self.source.lines(case.gold, case.subject, view.end, view.records)
+        if lines is not None:
+            sessions, questions = (list(map(redact, each)) for each in (lines.sessions, lines.questions))
+            files.add(case.subject, case.gold.sample_id, sessions, questions)
+
+    # Results.
+
+    def finish(self, results: Results[Any], run: RunFacts) -> Outcome:
+        """Write the five files of each baseline and build the report."""
+        source = self.source
+        files: dict[str, BaselineFiles] = {}
+        tallies = {
+            name: BaselineTally(name, baseline.alias, reference=baseline.reference)
+            for name, baseline in source.baselines.items()
+        }
+        try:
+            for name, folder in source.folders.items():
+                files[name] = BaselineFiles(folder, name, writes_pipeline=source.writes_pipeline)
+            for result in results:
+                lines = source.lines(result.row.data, result.subject, result.end, result.records)
+                tally = tallies[result.subject]
+                if lines is None:
+                    failure = result.end.failure if result.end else None
+                    reason = failure.message if failure else "not all sessions were inserted"
+                    tally.add_failure(result.index, result.row.data.sample_id, reason)
+                else:
+                    files[result.subject].add_sample(lines, sample_evals(lines.rows, result.scores))
+                    _count_sample(tally, result, lines)
+            hashes = {name: each.close() for name, each in files.items()}
+            # The hashes must be on disk before the files get their names: see `add_written_files`.
+            if source.writes_pipeline:
+                add_written_files(run.folder, WrittenFiles(source.gold_fingerprint, hashes))
+            written = [path for each in files.values() for path in each.publish()]
+            if source.writes_pipeline:
+                forget_checkpoint(run.folder)
+        finally:
+            for each in files.values():
+                each.discard()
+        judges = self._judges()
+        errors = ErrorCounts(error for tally in tallies.values() for error in tally.errors.all())
+        report = Report(
+            answered=answered_questions(tallies.values()),
+            errors=errors.all(),
+            entries=[tally.entry(judges) for tally in tallies.values()],
+            entry_word="memory",
+            notices=self._judge_notices(),
+        )
+        groups = {name: baseline.group or name for name, baseline in source.baselines.items()}
+        stages = {name: tally.stages() for name, tally in tallies.items()}
+        headline = F1 if self._panel is None else ANSWER
+        report.tables = memory_tables(memory_costs(report, headline, groups, stages))
+        return Outcome(report, written)
+
+    def _judge_notices(self) -> list[str]:
+        if self._panel is None:
+            return [NOT_JUDGED]
+        return [ONE_WRONG_LABEL.format(file=self._panel.prompt_file)] if self._panel.binary else []
+
+    def _judges(self) -> list[JudgeInfo]:
+        """Return the judge once per kind of question, answers first.
+
+        Each kind is calibrated separately: agreement on answers says nothing about the other kinds.
+        """
+        if self._panel is None:
+            return []
+        kinds = sorted(METRICS_BY_KIND, key=lambda kind: kind != ANSWER_KIND)
+        return [with_calibration(panel_judge(self._panel, METRICS_BY_KIND[kind], kind)) for kind in kinds]
+
+    # `assay check` and `assay show`.
+
+    @classmethod
+    def recognises(cls, path: Path) -> Match:
+        """Return SURE if the first sample of the file or folder has the keys of a sample."""
+        return Match.SURE if has_samples(path) else Match.NO
+
+    @classmethod
+    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
+        """Return all problems of a file or folder of samples, also those that a run accepts."""
+        return check_samples(path)
+
+    @classmethod
+    def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
+        """Return the check of a file or folder of samples."""
+        return examine_samples(path)
+
+    @classmethod
+    def read_results(cls, path: Path) -> ImportedRun | None:
+        """Return the results in a folder with the files of a baseline, or of several in subfolders."""
+        return find_results(path)
+
+    @classmethod
+    def exporter(cls) -> Exporter:
+        """Return the exporter of the five files."""
+        return EvalExporter()
+
+    @classmethod
+    def file_schemas(cls) -> Sequence[FileSchema]:
+        return file_schemas()
+
+    @classmethod
+    def graded_answers(cls, case: CaseView) -> Sequence[GradedAnswer]:
+        """Return the answers with their evidence, which the judge reads too."""
+        evidence = {
+            score.part: tuple(score.data.get("evidence", ())) for score in case.scores if score.metric == EVIDENCE
+        }
+        return [
+            replace(answer, evidence=evidence.get(answer.part, ()))
+            for answer in graded_answers(case)
+            if answer.metric in (ANSWER, F1)
+        ]
+
+    @classmethod
+    def sections(cls, case: CaseView) -> Sequence[Section]:
+        """Return three tables: sessions with their changes, points with their labels, and questions."""
+        return sample_sections(case)
+
+    @classmethod
+    def question_sections(cls, case: CaseView, name: str, origin: RunOrigin) -> Sequence[Section]:
+        """Return one question with its verdicts, and the retrieved items beside the evidence."""
+        return question_sections(case, name)
+
+    @classmethod
+    def answer_text(cls, records: Sequence[Record]) -> str:
+        """Return the answer to one question, or how many items one session changed."""
+        return row_text(records)
+
+    @classmethod
+    def details(cls, case: CaseView) -> CaseDetails:
+        """Return the questions of a sample, and the verdicts on its sessions and points."""
+        return sample_details(case)
+
+    @classmethod
+    def question_detail(cls, case: CaseView, name: str, origin: RunOrigin) -> QuestionDetail | None:
+        """Return one question with its scores, and the retrieved items beside the evidence."""
+        return sample_question(case, name)
+
+    @classmethod
+    def held_items(cls, case: CaseView) -> Sequence[HeldSession]:
+        """Return the items of the memory after each session."""
+        return held_sessions(case)
+
+
+def _count_sample(tally: BaselineTally, result: CaseResult[Any], lines: SampleLines) -> None:
+    rows = lines.rows
+    tally.add_sample(result.index, len(rows.sessions), rows.questions, result.records, result.scores)
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
