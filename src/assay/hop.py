@@ -16,16 +16,16 @@ from collections.abc import Collection
 from pathlib import Path
 
 from assay.core.report import Report
-from assay.hop_service import BaseService, create_fastapi_app, create_pywebview_app
 from assay.suites.hop.contract import Contract, InputForm, OutputField
 from assay.suites.hop.file_report import report_on_files
 from assay.suites.hop.files import data_store
-from assay.suites.hop.history import HistoryRecord, RecordCount, ResultIndex, count_records, first_input
 from assay.suites.hop.result import HopStatus
 from assay.suites.hop.scorer import RowVerdict
 from assay.suites.hop.store import BaseDataStore, FieldAggregation, FieldStats, ViewConfig
 from assay.suites.hop.task_folder import HopTask, find_tasks, is_task, read_task
 from assay.suites.hop.trace import HopletObserver
+from assay.view.hop.history import HistoryRecord, RecordCount, ResultIndex, count_records, first_input
+from assay.view.hop.service import BaseService, create_fastapi_app, create_pywebview_app
 
 __all__ = [
     "BaseDataStore",

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from assay.core.errors import InputError, UsageError
-from assay.hop_service import BaseService
 from assay.suites.hop.records import view_record
 from assay.suites.hop.store import BaseDataStore
+from assay.view.hop.service import BaseService
 
 META = {"_type": "meta", "profile": "a"}
 OBSERVED = {"type": "run_end", "run_id": "r", "timestamp": 1.0, "duration": 1.0, "status": "OK"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from assay.suites.hop.contract import Contract, InputForm
-from assay.view.hop_form import read_widgets
+from assay.view.hop.form import read_widgets
 
 CONTRACT = Contract(
     inputs={"claim": "string", "level": "int", "mode": "string", "hint": "string", "quick": "bool"},

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
-from assay.view.hop_site import HOP
+from assay.view.hop.site import HOP
 from assay.view.site import SITE
 
 from support.commands import environment
@@ -414,7 +414,7 @@ def test_the_process_of_a_function_ends_with_its_server(tmp_path: Path) -> None:
     task = write_task(tmp_path / "Verify")
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    command = [sys.executable, "-m", "assay.view.hop_process", str(task), str(scratch), ""]
+    command = [sys.executable, "-m", "assay.view.hop.process", str(task), str(scratch), ""]
     request = {"fields": {"claim": "c", "mode": "wait", "quick": False}}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(), start_new_session=True

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from assay.view.hop_site import HOP
+from assay.view.hop.site import HOP
 from assay.view.server import ROUTES
 from assay.view.site import FRAGMENT, SITE
 from assay.view.text import visible

@@ -24,26 +24,10 @@ from msgspec import Struct
 from assay.core.errors import AssayError, UsageError
 from assay.view import live
 from assay.view.guard import MAX_BODY, Guard, Handler, add_headers
-from assay.view.hop_site import HOP, HopState, close_trials
+from assay.view.hop import batch_page, history_page, numbers_page, run_page, tasks_page
+from assay.view.hop.site import HOP, HopState, close_trials
 from assay.view.open_runs import RunIsRead
-from assay.view.pages import (
-    case,
-    compare,
-    compare_case,
-    hop_batch,
-    hop_history,
-    hop_numbers,
-    hop_run,
-    hop_tasks,
-    judges,
-    label,
-    memory,
-    run,
-    run_actions,
-    runs,
-    search,
-    start,
-)
+from assay.view.pages import case, compare, compare_case, judges, label, memory, run, run_actions, runs, search, start
 from assay.view.site import SITE, Site
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -86,16 +70,16 @@ ROUTES: list[tuple[str, str, Handler]] = [
     ("POST", "/continue/{run:.*}", run_actions.resume),
     ("POST", "/notes/{run:.*}", run_actions.note),
     ("GET", "/output/{run:.*}", run_actions.show_output),
-    ("GET", "/hop", hop_tasks.show),
-    ("GET", "/hop/run/{task:.*}", hop_run.show),
-    ("POST", "/hop/run/{task:.*}", hop_run.act),
-    ("GET", "/hop/batch/{task:.*}", hop_batch.show),
-    ("POST", "/hop/batch/{task:.*}", hop_batch.act),
-    ("GET", "/hop/history/{task:.*}", hop_history.show),
-    ("GET", "/hop/stats/{task:.*}", hop_numbers.show_stats),
-    ("GET", "/hop/perf/{task:.*}", hop_numbers.show_perf),
-    ("GET", "/hop/live/run/{task:.*}", hop_run.stream),
-    ("GET", "/hop/live/batch/{task:.*}", hop_batch.stream),
+    ("GET", "/hop", tasks_page.show),
+    ("GET", "/hop/run/{task:.*}", run_page.show),
+    ("POST", "/hop/run/{task:.*}", run_page.act),
+    ("GET", "/hop/batch/{task:.*}", batch_page.show),
+    ("POST", "/hop/batch/{task:.*}", batch_page.act),
+    ("GET", "/hop/history/{task:.*}", history_page.show),
+    ("GET", "/hop/stats/{task:.*}", numbers_page.show_stats),
+    ("GET", "/hop/perf/{task:.*}", numbers_page.show_perf),
+    ("GET", "/hop/live/run/{task:.*}", run_page.stream),
+    ("GET", "/hop/live/batch/{task:.*}", batch_page.stream),
     ("GET", "/judges", judges.show),
     ("GET", "/judges/{run:.*}", judges.show_run),
     ("GET", "/label/{run:.*}", label.show),

@@ -25,8 +25,9 @@ from assay.core.dollars import dollars, known_cost
 from assay.core.report import Metric
 from assay.store.render.screen import counted, duration
 from assay.store.runs import is_run_folder
-from assay.view import charts, curves, hop_charts, plots, text
+from assay.view import charts, curves, plots, text
 from assay.view.guard import Guard
+from assay.view.hop import charts as hop_charts
 from assay.view.open_comparisons import OpenComparisons, RunChoice
 from assay.view.open_runs import OpenRuns
 from assay.view.processes import Processes

@@ -128,7 +128,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
         return result.as_json() if options.as_json else result.report
 
     def __init__(self, spec: RunSpec, *, feedback: Sequence[str] = (), observer: HopletObserver | None = None) -> None:
-        """`feedback` and `observer` are for the View, which runs single rows: see `assay/hop_round.py`."""
+        """`feedback` and `observer` are for the View, which runs single rows: see `assay/view/hop/round.py`."""
         super().__init__(spec)
         self._feedback = tuple(feedback)
         options = self.options

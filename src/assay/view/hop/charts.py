@@ -6,7 +6,7 @@ from math import pi
 
 from markupsafe import Markup
 
-from assay.view.result_card import Gauge
+from assay.view.hop.result_card import Gauge
 from assay.view.text import plain
 
 _RADIUS = 26

@@ -13,14 +13,14 @@ from msgspec import Struct
 
 from assay.core.errors import UsageError
 from assay.hop import HopTask, first_input
-from assay.hop_round import ERROR, RoundStep
 from assay.store.render.screen import counted
 from assay.suites.hop.result import OK
-from assay.view.hop_form import Widget, make_widgets, read_widgets
-from assay.view.hop_site import HOP, TaskHead, open_task, task_files, task_head
-from assay.view.hop_trials import Trial, Trials
+from assay.view.hop.form import Widget, make_widgets, read_widgets
+from assay.view.hop.result_card import CardContent, ResultCard, make_card
+from assay.view.hop.round import ERROR, RoundStep
+from assay.view.hop.site import HOP, TaskHead, open_task, task_files, task_head
+from assay.view.hop.trials import Trial, Trials
 from assay.view.live import send_fragments
-from assay.view.result_card import CardContent, ResultCard, make_card
 from assay.view.site import SITE, Site
 from assay.view.text import TextBlock, preview
 

@@ -36,7 +36,6 @@ import msgspec
 from assay.core.errors import AssayError, InputError, Problem, UsageError, unreadable
 from assay.core.events import Ended, Event
 from assay.files import jsonl
-from assay.suites.hop.history import RecordCount, count_records
 from assay.suites.hop.records import (
     function_fields,
     is_meta,
@@ -56,10 +55,11 @@ from assay.suites.hop.task_folder import read_task
 from assay.suites.hop.trace import HopletObserver
 from assay.usercode import user_function
 from assay.usercode.errors import UserCodeError
+from assay.view.hop.history import RecordCount, count_records
 
 if TYPE_CHECKING:
-    from assay.hop_round import HopRounds, RoundResult
     from assay.runner.runner import Runner
+    from assay.view.hop.round import HopRounds, RoundResult
 
 _TEST_CASES = "TestCases"
 _BUSY = "a batch is already running. Wait until it ends"
@@ -206,7 +206,7 @@ class BaseService:
         return text.strip().lower().startswith(_CONFIRM_PREFIXES)
 
     async def _call(self, session: _Session) -> dict[str, Any]:
-        from assay.hop_round import ERROR, RoundRequest
+        from assay.view.hop.round import ERROR, RoundRequest
 
         session.iteration += 1
         session.status = ""
@@ -232,7 +232,7 @@ class BaseService:
         return session.answer
 
     def _open_rounds(self, scratch: Path) -> HopRounds:
-        from assay.hop_round import HopRounds
+        from assay.view.hop.round import HopRounds
 
         task = Path(self.hoplet_dir).parent
         return HopRounds(task, self._run_profile(), scratch, target=self._function(), observer=self.observer)

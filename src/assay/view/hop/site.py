@@ -29,7 +29,7 @@ from assay.hop import (
     is_task,
     read_task,
 )
-from assay.view.hop_trials import Trials
+from assay.view.hop.trials import Trials
 from assay.view.site import SITE, Site
 from assay.view.text import plain
 

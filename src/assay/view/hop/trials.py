@@ -22,9 +22,9 @@ from typing import Any, Literal, NamedTuple
 
 from assay.core.errors import UsageError
 from assay.hop import HopTask
-from assay.hop_round import ERROR, RoundRequest, RoundResult
 from assay.suites.hop.result import FAIL, LACK_OF_INFO, OK, UNCERTAIN
-from assay.view.hop_process import HopProcess
+from assay.view.hop.process import HopProcess
+from assay.view.hop.round import ERROR, RoundRequest, RoundResult
 
 MAX_TRIALS = 50
 """Trials that the server remembers. The oldest ones are forgotten."""

@@ -22,10 +22,10 @@ from assay.hop import HopTask
 from assay.store.open_run import OpenRun, RunProgress
 from assay.store.own_command import continue_command
 from assay.store.runs import is_locked, run_folders
-from assay.view.hop_site import TaskFile, TaskHead, may_write, open_task, task_files, task_head
+from assay.view.hop.run_page import ProfileChoice, profile_choices
+from assay.view.hop.site import TaskFile, TaskHead, may_write, open_task, task_files, task_head
 from assay.view.live import send_fragments
 from assay.view.open_runs import RunIsRead
-from assay.view.pages.hop_run import ProfileChoice, profile_choices
 from assay.view.processes import Start
 from assay.view.site import SITE, Site
 

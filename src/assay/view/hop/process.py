@@ -1,6 +1,6 @@
 """The process in which a Hoplet's function runs for the Run tab. The server itself never runs a user's code.
 
-`python -m assay.view.hop_process TASK SCRATCH PROFILE` reads a `RoundRequest` a line and writes a `RoundResult` a line,
+`python -m assay.view.hop.process TASK SCRATCH PROFILE` reads a `RoundRequest` a line and writes a `RoundResult` a line,
 both as JSON, until its input ends. It then removes the folder SCRATCH. What the function prints goes nowhere: it would
 break the lines of results.
 """
@@ -22,8 +22,8 @@ from typing import IO, Self
 
 import msgspec
 
-from assay.hop_round import ERROR, HopRounds, RoundRequest, RoundResult
 from assay.usercode.child_process import python_command
+from assay.view.hop.round import ERROR, HopRounds, RoundRequest, RoundResult
 
 # Bytes of a line. A result has at most 8 MB, and JSON in JSON may double it.
 _MAX_LINE = 1 << 25
@@ -43,7 +43,7 @@ class HopProcess:
         It has a session of its own, so that it can be killed with everything that it starts.
         """
         scratch = await asyncio.to_thread(tempfile.mkdtemp, prefix="assay-hop-")
-        command = python_command("assay.view.hop_process", str(task), scratch, profile)
+        command = python_command("assay.view.hop.process", str(task), scratch, profile)
         process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, limit=_MAX_LINE, start_new_session=True
         )

@@ -11,7 +11,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from assay.hop import FieldStats, HopTask
-from assay.view.hop_site import HOP, HopState, TaskHead, open_task, task_head
+from assay.view.hop.site import HOP, HopState, TaskHead, open_task, task_head
 from assay.view.site import SITE, Site
 from assay.view.text import as_text
 

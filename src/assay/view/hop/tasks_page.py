@@ -8,7 +8,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from assay.hop import find_tasks, read_task
-from assay.view.hop_site import TABS
+from assay.view.hop.site import TABS
 from assay.view.site import SITE, Site
 
 

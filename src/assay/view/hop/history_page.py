@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from assay.core.errors import UsageError
 from assay.hop import HistoryRecord, HopTask
-from assay.view.hop_site import HOP, HopState, TaskFile, TaskHead, open_task, task_files, task_head
-from assay.view.result_card import ResultCard, card_of_record
+from assay.view.hop.result_card import ResultCard, card_of_record
+from assay.view.hop.site import HOP, HopState, TaskFile, TaskHead, open_task, task_files, task_head
 from assay.view.site import SITE, Site
 from assay.view.text import TextBlock, as_text, preview
 
