@@ -19,7 +19,7 @@ import pytest
 from assay.cli.main import COMMANDS, cli
 from assay.core import registry
 from assay.core.errors import Problem
-from assay.core.memory import AboutMemory, MemoryContext, find_memory
+from assay.core.memory import AboutMemory, MemoryContext
 from assay.core.spec import RunSpec, fields
 from assay.scoring.expectations import PREFIXES, rule_problems
 from assay.suites import find_suite, suite_names
@@ -31,6 +31,8 @@ from assay.suites.pipeline import pipeline_file, scorer, step_keys, tally
 from assay.suites.pipeline.code import worker
 from assay.suites.pipeline.steps import aggregate_step, prompt_step
 from assay.suites.pipeline.testset import validation
+from assay.usercode import plugins
+from assay.usercode.plugins import find_memory
 
 from conftest import Assay
 from support.memories import around, find, said, tell
@@ -447,7 +449,7 @@ def test_the_filter_of_the_document_works(tmp_path: Path) -> None:
     """The filter that the page shows without a task."""
     ((name, text),) = re.findall(r"`(city_filter.py)`:\n\n```python\n(.*?)```", EXTENDING, re.DOTALL)
     (tmp_path / name).write_text(text)
-    plugin = registry.find("filter", f"{tmp_path / name}:NamesCity")
+    plugin = plugins.find("filter", f"{tmp_path / name}:NamesCity")
     assert plugin.TAKES_DOC
     assert plugin.build(column="town")(["To Oslo.", "To Bonn."], {"town": "Oslo"}) == ["To Oslo."]
 

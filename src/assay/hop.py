@@ -12,52 +12,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from assay.core.report import Report
-from assay.suites.hop.contract import Contract, InputForm, OutputField
-from assay.suites.hop.file_report import report_on_files
-from assay.suites.hop.files import data_store
-from assay.suites.hop.result import HopStatus
-from assay.suites.hop.scorer import RowVerdict
-from assay.suites.hop.store import BaseDataStore, FieldAggregation, FieldStats, ViewConfig
-from assay.suites.hop.task_folder import HopTask, find_tasks, is_task, read_task
-from assay.suites.hop.trace import HopletObserver
-from assay.view.hop.history import HistoryRecord, RecordCount, ResultIndex, count_records, first_input
-from assay.view.hop.service import BaseService, create_fastapi_app, create_pywebview_app
+if TYPE_CHECKING:
+    from assay.suites.hop.file_report import analyse as analyse
+    from assay.suites.hop.files import data_store as data_store
+    from assay.suites.hop.result import HopStatus as HopStatus
+    from assay.suites.hop.store import (
+        BaseDataStore as BaseDataStore,
+        FieldAggregation as FieldAggregation,
+        FieldStats as FieldStats,
+        ViewConfig as ViewConfig,
+    )
+    from assay.suites.hop.trace import HopletObserver as HopletObserver
+    from assay.view.hop.service import (
+        BaseService as BaseService,
+        create_fastapi_app as create_fastapi_app,
+        create_pywebview_app as create_pywebview_app,
+    )
 
-__all__ = [
-    "BaseDataStore",
-    "BaseService",
-    "Contract",
-    "FieldAggregation",
-    "FieldStats",
-    "HistoryRecord",
-    "HopStatus",
-    "HopTask",
-    "HopletObserver",
-    "InputForm",
-    "OutputField",
-    "RecordCount",
-    "ResultIndex",
-    "RowVerdict",
-    "ViewConfig",
-    "analyse",
-    "count_records",
-    "create_fastapi_app",
-    "create_pywebview_app",
-    "data_store",
-    "find_tasks",
-    "first_input",
-    "is_task",
-    "read_task",
-]
+_MODULES = {
+    "assay.suites.hop.file_report": "analyse",
+    "assay.suites.hop.files": "data_store",
+    "assay.suites.hop.result": "HopStatus",
+    "assay.suites.hop.store": "BaseDataStore FieldAggregation FieldStats ViewConfig",
+    "assay.suites.hop.trace": "HopletObserver",
+    "assay.view.hop.service": "BaseService create_fastapi_app create_pywebview_app",
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
+__all__ = sorted(_MODULE_OF)  # noqa: PLE0605 - the keys of a table
 
 
-def analyse(path: Path | str, target: str = "", profiles: Collection[str] = (), *, all_files: bool = False) -> Report:
-    """Return the report of a result file, or of the newest one of a folder or a task. Files of other tools work too.
+def __getattr__(name: str) -> Any:
+    """Import a name from its module on first use."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'assay.hop' has no attribute {name!r}")
+    from importlib import import_module
 
-    With `all_files`, every result file of the folder counts.
-    """
-    return report_on_files([Path(path)], target, profiles, all_files=all_files).report
+    return getattr(import_module(_MODULE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Return the names, for completion in a notebook: most are not imported yet."""
+    return __all__

@@ -13,8 +13,9 @@ import pytest
 
 from assay.core import registry
 from assay.core.errors import CaseFailed, ModelError
-from assay.core.memory import LINEAR, AboutMemory, Memory, MemoryItem, Message, SearchHit, find_memory
+from assay.core.memory import LINEAR, AboutMemory, Memory, MemoryItem, Message, SearchHit
 from assay.core.types import Failure
+from assay.usercode.plugins import find_memory
 
 from support.memories import Model, around, conversation, find, held, tell
 

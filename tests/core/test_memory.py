@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from assay.core.errors import UsageError
-from assay.core.memory import AboutMemory, find_memory, options_of, resolve
+from assay.core.memory import AboutMemory, options_of, resolve
 from assay.memories import st_memory
+from assay.usercode.plugins import find_memory
 
 from support.memories import around
 

@@ -9,11 +9,12 @@ import pytest
 import assay
 from assay.core import registry
 from assay.core.errors import InputError, UsageError, similar_names
+from assay.usercode import plugins
 
 
 def test_built_ins_are_found_by_file_name() -> None:
     """A file is a plugin: its name is the plugin's name."""
-    assert registry.find("filter", "take_first").build()(["a", "b"]) == "a"
+    assert plugins.find("filter", "take_first").build()(["a", "b"]) == "a"
     assert registry.find("model", "openai-completions").ABOUT.can == {"text", "loglikelihood", "embeddings"}
     assert "exact_match" in registry.names("metric")
 
@@ -21,7 +22,7 @@ def test_built_ins_are_found_by_file_name() -> None:
 def test_an_unknown_name_lists_the_nearest() -> None:
     """A typo is answered with what was meant."""
     with pytest.raises(UsageError, match="no filter named 'take_frist'; did you mean 'take_first'"):
-        registry.find("filter", "take_frist")
+        plugins.find("filter", "take_frist")
 
 
 @pytest.mark.parametrize(
@@ -54,21 +55,21 @@ def test_a_path_names_an_object_in_a_file(tmp_path: Path) -> None:
     """`path/to/file.py:Name` needs no installation."""
     (tmp_path / "mine.py").write_text("import neighbour\nclass Thing:\n    value = neighbour.VALUE\n")
     (tmp_path / "neighbour.py").write_text("VALUE = 7\n")
-    assert registry.find("metric", f"{tmp_path}/mine.py:Thing").value == 7
+    assert plugins.find("metric", f"{tmp_path}/mine.py:Thing").value == 7
     with pytest.raises(UsageError, match="has no 'Nothing'"):
-        registry.find("metric", f"{tmp_path}/mine.py:Nothing")
+        plugins.find("metric", f"{tmp_path}/mine.py:Nothing")
 
 
 def test_a_file_that_raises_is_bad_input(tmp_path: Path) -> None:
     """An import that fails says which file and why."""
     (tmp_path / "broken.py").write_text("1/0\n")
     with pytest.raises(InputError, match="broken.py: importing it raised ZeroDivisionError"):
-        registry.find("metric", f"{tmp_path}/broken.py:x")
+        plugins.find("metric", f"{tmp_path}/broken.py:x")
 
 
 def test_a_name_that_no_file_may_have_is_spelled_out() -> None:
     """`chrf++` is a file of letters."""
-    assert registry.find("metric", "chrf++").AGGREGATIONS == ("chrf++",)
+    assert plugins.find("metric", "chrf++").AGGREGATIONS == ("chrf++",)
     assert "chrf++" in registry.names("metric")
 
 
@@ -77,7 +78,7 @@ def test_installed_memories_are_found(tmp_path: Path, monkeypatch: pytest.Monkey
     install_diary(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     assert "diary" in registry.names("memory")
-    assert registry.find("memory", "diary").__module__ == "diary"
+    assert plugins.find("memory", "diary").__module__ == "diary"
 
 
 def test_a_package_is_found_when_it_comes_and_gone_when_it_goes(

@@ -15,8 +15,8 @@ from assay.core.protocols import Model
 from assay.core.registry import built_in, find
 from assay.core.roles import Connection
 from assay.core.types import Request
-from assay.engine.sdk_requests import EMBEDDINGS_PATH
 from assay.models.http.client import HttpEndpoint, bearer
+from assay.models.http.sdk_requests import EMBEDDINGS_PATH
 from assay.models.likelihood.llama_server import LlamaServerLikelihood
 from memories.test_http import lived, make
 

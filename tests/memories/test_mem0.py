@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from assay.core.errors import MissingExtra, UsageError
-from assay.core.memory import find_memory, options_of
+from assay.core.memory import options_of
 from assay.memories.helpers.foreign import CallMonitor
 from assay.memories.mem0 import Mem0Llm, replace_dates
+from assay.usercode.plugins import find_memory
 
 from support.memories import around
 

@@ -13,8 +13,8 @@ import assay
 from assay.core.errors import UsageError
 from assay.core.params import check_params, merge, with_params
 from assay.core.types import Request
-from assay.engine.sdk_requests import read_chat_request, read_sdk_request
 from assay.models.http.adapt import OPENAI_CHANGES, find_change
+from assay.models.http.sdk_requests import read_chat_request, read_sdk_request
 from assay.runner import api
 
 from servers.loopback import LoopbackServer, chat

@@ -19,8 +19,8 @@ from assay.core.spec import RunSpec
 from assay.core.types import Request, Response, Usage
 from assay.engine.connect import connect
 from assay.engine.prices import read_prices
-from assay.engine.sdk_requests import build_reply
 from assay.models import gemini, openai_responses
+from assay.models.http.sdk_requests import build_reply
 
 from servers.dialects import (
     BROKEN,

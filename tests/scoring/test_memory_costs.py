@@ -5,8 +5,8 @@ from __future__ import annotations
 from assay.core.report import Entry, Metric, Report
 from assay.core.types import Call, Failure, Response, Usage
 from assay.core.usage import StageUsage, add_usage
+from assay.scoring.stage_table import StageNumbers, stage_numbers, stage_numbers_of, stage_tables
 from assay.suites.memory.costs import memory_costs, memory_tables
-from assay.suites.memory.stage_table import StageNumbers, stage_numbers, stage_numbers_of, stage_tables
 
 
 def call(response: Response | None, *, attempts: int = 1, failure: Failure | None = None) -> Call:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import UsageError
-from assay.store.own_command import continue_command
+from assay.runner.own_command import continue_command
 from assay.store.runs import is_locked, last_owner, run_folders, state_of
 from assay.view.processes import LOG, STATE, Processes
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from assay.core.memory import Memory, MemoryContext, find_memory
+from assay.core.memory import Memory, MemoryContext
+from assay.usercode.plugins import find_memory
 
 from servers.loopback import LoopbackServer
 from support.commands import Job

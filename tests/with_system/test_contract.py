@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from assay.core.errors import ModelError
-from assay.core.memory import Memory, Message, Turn, find_memory, resolve
+from assay.core.memory import Memory, Message, Turn, resolve
+from assay.usercode.plugins import find_memory
 
 from contracts.test_memories import ODD, QUESTIONS, every
 from servers.loopback import LoopbackServer

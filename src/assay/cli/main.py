@@ -16,9 +16,8 @@ import click
 import assay
 from assay.cli.completion import COMPLETE_VARIABLE, answer_shell
 from assay.cli.suite_command import SETTINGS, suite_command
-from assay.core.errors import AssayError, StopRun, UsageError
+from assay.core.errors import AssayError, StopRun, UsageError, unknown
 from assay.core.events import on_read, on_slow
-from assay.core.registry import unknown
 from assay.files.excerpt import cut_end
 from assay.files.write import MAX_NAME_BYTES
 from assay.store.render.screen import protect_terminal, tell

@@ -12,8 +12,8 @@ from assay.cli.footer import print_errors
 from assay.cli.printer import print_run
 from assay.cli.suite_command import suite_command
 from assay.core.errors import UsageError
+from assay.runner.own_command import continue_command
 from assay.runner.progress import observers
-from assay.store.own_command import continue_command
 from assay.store.runs import find_run
 
 

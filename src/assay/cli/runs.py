@@ -13,8 +13,8 @@ import click
 import msgspec
 
 from assay.core.dollars import known_cost
-from assay.core.errors import UsageError
-from assay.core.registry import short, unknown
+from assay.core.errors import UsageError, unknown
+from assay.core.registry import short
 from assay.store.render.screen import columns_of, safe, table, tell
 from assay.store.run_list import ListedRun, RunFilter, list_runs, unique_starts
 from assay.suites import BUILT_IN, suite_names

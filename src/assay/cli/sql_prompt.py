@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli.sql import FORMATS, print_result
-from assay.core.errors import AssayError, UsageError
-from assay.core.registry import unknown
+from assay.core.errors import AssayError, UsageError, unknown
 from assay.store.render.screen import table, tell
 
 if TYPE_CHECKING:

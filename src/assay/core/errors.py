@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.core.types import Failure, Response
-from assay.files.write import can_exist
 
 
 class AssayError(Exception):
@@ -89,6 +88,12 @@ def _is_swapped(name: str, other: str) -> bool:
     return second == first + 1 and name[first : second + 1] == other[second] + other[first]
 
 
+def unknown(kind: str, name: str, choices: list[str]) -> str:
+    """Return the message for an unknown name, with similar names or with all choices."""
+    hint = similar(name, choices) or (f"; known: {', '.join(choices)}" if choices else "")
+    return f"there is no {kind} named {name!r}{hint}"
+
+
 def _did_you_mean(names: list[str]) -> str:
     return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
 
@@ -98,12 +103,15 @@ def similar_file(path: Path) -> str:
 
     Of a path that exists and is no file it says so, instead of suggesting its own name.
     """
-    if not can_exist(path):
+    if "\0" in str(path):
         return ""
-    if path.is_dir():
-        return "; it is a folder"
-    if path.exists():
-        return "; it is a pipe, a device or a socket"
+    try:
+        if path.is_dir():
+            return "; it is a folder"
+        if path.exists():
+            return "; it is a pipe, a device or a socket"
+    except OSError:  # a name that is too long for a file
+        return ""
     try:
         stems = sorted(entry.stem for entry in path.parent.iterdir() if entry.suffix == path.suffix)
     except OSError:

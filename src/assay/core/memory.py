@@ -17,14 +17,12 @@ from __future__ import annotations
 
 import inspect
 import random
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from msgspec import Struct, field
 
-from assay.core import registry
 from assay.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -192,36 +190,6 @@ class AboutMemory(Struct, frozen=True, kw_only=True):
     """Version and hash of its prompts. Changed prompts start another run."""
 
 
-class MemoryPlugin(NamedTuple):
-    """A memory plugin: its description, and the function that creates a memory."""
-
-    about: AboutMemory
-    make: Callable[[MemoryContext], Memory]
-    name: str = ""
-
-    @property
-    def title(self) -> str:
-        """The name in tables and charts. It marks a reference, so that it is not mistaken for a real memory."""
-        return f"{self.name} (reference)" if self.about.reference else self.name
-
-
-def find_memory(name: str) -> MemoryPlugin:
-    """Find a memory by its name or by `path/to/file.py:make`."""
-    from assay.usercode.user_function import signature_problem
-
-    plugin = registry.find("memory", name)
-    module = sys.modules.get(getattr(plugin, "__module__", ""))
-    about = getattr(plugin, "ABOUT", None) or getattr(module, "ABOUT", AboutMemory(summary=name))
-    make = getattr(plugin, "make", plugin)
-    if not isinstance(about, AboutMemory) or not callable(make):
-        raise UsageError(
-            f"{name!r} is no memory: it needs make(context), and ABOUT, if any, is an AboutMemory; see docs/memories.md"
-        )
-    if problem := signature_problem(make, ("context",)):
-        raise UsageError(f"{name!r} is no memory: {problem}; see docs/memories.md")
-    return MemoryPlugin(about, make, registry.short(name))
-
-
 def options_of(about: AboutMemory, values: Mapping[str, Any]) -> dict[str, Any]:
     """Merge `values` over the default options. Raises UsageError for an unknown name or a wrong type."""
     problems: list[str] = []
@@ -260,27 +228,3 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
         """Return a row of float32 with length 1 for each text. The row of a text without words is zero."""
         ...
-
-
-def load_embedder(name: str) -> Embedder:
-    """Load an embedder by its name or by `path/to/file.py:load`.
-
-    `load` is a function or a class. A class with a method `load` is loaded by it, any other class is called.
-    """
-    from assay.usercode.errors import UserCodeError
-    from assay.usercode.user_function import call_here, signature_problem
-
-    plugin = registry.find("embedder", name)
-    load = getattr(plugin, "load", plugin)
-    if not callable(load):
-        raise UsageError(f"{name!r} is no embedder: it needs load(); see docs/extending.md")
-    if problem := signature_problem(load, ()):
-        raise UsageError(f"{name!r} is no embedder: {problem}; see docs/extending.md")
-    try:
-        embedder: Any = call_here(load)
-    except UserCodeError as error:
-        raise UsageError(f"the embedder {name!r} cannot be loaded: it raised {error.raised}") from error
-    if not callable(getattr(embedder, "embed", None)):
-        kind = type(embedder).__name__
-        raise UsageError(f"{name!r} is no embedder: {kind} has no method embed(texts); see docs/extending.md")
-    return cast("Embedder", embedder)

@@ -17,7 +17,7 @@ import msgspec
 
 from assay.core import registry
 from assay.core.envfile import COMMON_KEY
-from assay.core.errors import UsageError
+from assay.core.errors import UsageError, unknown
 from assay.core.roles import About, Role, describe_provider
 from assay.core.spec import RunSpec, SuiteOptions, build
 
@@ -135,7 +135,7 @@ def check_arguments(spec: RunSpec, role: Role) -> list[str]:
             notices.append(f"{flag} is ignored: {_NO_EFFECT[key]}")
         elif key not in OPTIONS:
             known = sorted(about.args | OPTIONS.keys())
-            raise UsageError(f"--model-args: {registry.unknown(f'argument of {provider}', key, known)}")
+            raise UsageError(f"--model-args: {unknown(f'argument of {provider}', key, known)}")
     return notices
 
 

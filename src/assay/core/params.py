@@ -147,7 +147,7 @@ def merge(own: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 def with_params(request: Request, params: dict[str, Any]) -> Request:
     """Return the request with the role's parameters. A likelihood has none.
 
-    A request of another SDK (`{"path": …, "body": …}`, see `engine/sdk_requests.py`) gets them in its body.
+    A request of another SDK (`{"path": …, "body": …}`, see `models/http/sdk_requests.py`) gets them in its body.
     """
     if request.continuation is not None:
         return request

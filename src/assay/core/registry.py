@@ -1,9 +1,9 @@
-"""Finds a plugin by name: `path/to/file.py:Name`, a built-in module, or an installed entry point.
+"""Finds a plugin by name: a built-in module, or an installed entry point.
 
     find("metric", "exact_match")               # the module assay.scoring.metrics.exact_match
-    find("memory", "my_memory.py:make")         # the function `make` of a user's file
 
-A built-in plugin is a file in the package of its kind. It needs no registration.
+A built-in plugin is a file in the package of its kind. It needs no registration. `usercode/plugins.py` also finds
+plugins in files of the user.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.core.errors import UsageError, similar, similar_file
+from assay.core.errors import UsageError, unknown
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -28,8 +28,6 @@ KINDS = {
     "memory": "assay.memories",
     "embedder": "assay.embedders",
 }
-# What the examples of the documentation call the plugin in a user's file.
-_USUAL_NAMES = {"memory": "make", "embedder": "load"}
 
 
 def names(kind: str) -> list[str]:
@@ -71,13 +69,7 @@ def _file_name(name: str) -> str:
 
 
 def find(kind: str, name: str) -> Any:
-    """Return a plugin: a module if it is built in, else the object that the file or entry point names."""
-    if ".py:" in name:
-        return load_from_file(name)
-    if name.endswith(".py"):
-        raise UsageError(
-            f"{name!r} is a file. Name the function or class in it too, such as {name}:{_USUAL_NAMES.get(kind, 'NAME')}"
-        )
+    """Return a plugin: a module if it is built in, else the object that the entry point names."""
     module = f"{KINDS[kind]}.{_file_name(name)}"
     if name in built_in(kind):
         return importlib.import_module(module)
@@ -95,42 +87,6 @@ def _group(kind: str) -> str:
 def short(name: str) -> str:
     """Return a plugin's name for use in file names: `file` for `path/to/file.py:Name`."""
     return Path(name.partition(".py:")[0]).name
-
-
-def identity(name: str) -> str:
-    """Return a plugin's part of a fingerprint: its name, or for a user's file a hash of the code.
-
-    Raises UsageError if there is no such file.
-    """
-    from assay.usercode.code_hash import code_sha256
-
-    stem, by_path, attribute = name.partition(".py:")
-    if not by_path:
-        return name
-    path = Path(f"{stem}.py")
-    if not path.is_file():
-        raise UsageError(f"there is no file {str(path)!r}{similar_file(path)}")
-    return f"{code_sha256(path)}:{attribute}"
-
-
-def unknown(kind: str, name: str, choices: list[str]) -> str:
-    """Return the message for an unknown name, with similar names or with all choices."""
-    hint = similar(name, choices) or (f"; known: {', '.join(choices)}" if choices else "")
-    return f"there is no {kind} named {name!r}{hint}"
-
-
-def load_from_file(reference: str) -> Any:
-    """Import a user's file and return the object that `path/to/file.py:Name` names."""
-    from assay.usercode.modules import load_module
-
-    path, _, attribute = reference.rpartition(":")
-    module = load_module(Path(path))
-    try:
-        return getattr(module, attribute)
-    except AttributeError:
-        names = [name for name, value in vars(module).items() if name[0] != "_" and callable(value)]
-        hint = similar(attribute, names) or (f"; it has {', '.join(names)}" if names else "")
-        raise UsageError(f"{path} has no {attribute!r}{hint}") from None
 
 
 def entry_points_of(group: str) -> EntryPoints:

@@ -27,8 +27,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Union, get_arg
 import msgspec
 from msgspec import UNSET, Meta, Struct, field
 
-from assay.core.errors import UsageError
-from assay.core.registry import unknown
+from assay.core.errors import UsageError, unknown
 from assay.core.roles import EMPTY_URL
 
 Mark = Literal["ask", "score", "how"]

@@ -32,10 +32,10 @@ from assay.engine.asker import NumberedAsker
 from assay.engine.permits import NO_LANES, Permits
 from assay.engine.prices import Pricer, PriceTable
 from assay.engine.reasoning import split_reasoning
-from assay.engine.sdk_requests import is_sdk_request
 from assay.engine.several import SeveralEndpoints
 from assay.engine.shared_calls import SharedCalls
 from assay.files.redact import Redactor
+from assay.models.http.sdk_requests import is_sdk_request
 
 # Without a Retry-After header the wait doubles with each attempt, from the first value up to the longest. The
 # five waits of the default --max-retries take 8 to 16 seconds together.

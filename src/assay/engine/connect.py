@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from assay.core import registry
 from assay.core.addresses import base_url_of
 from assay.core.errors import StopRun, UsageError
-from assay.core.file_check import model_path
 from assay.core.hashing import fingerprint
 from assay.core.model_args import arguments_for, check_arguments
 from assay.core.protocols import Model
@@ -35,6 +34,7 @@ from assay.core.types import Request, Response
 from assay.engine.permits import Permits
 from assay.engine.several import SeveralEndpoints, SharedPermits
 from assay.models.http.dialer import tls_context
+from assay.usercode.definitions import model_path
 
 # How the names of a vendor's models begin, for the advice about a name without a provider.
 _VENDORS = {

@@ -30,7 +30,7 @@ from assay.core.errors import AssayError, ModelError, UsageError
 from assay.core.protocols import Asker, Upstream
 from assay.core.roles import CHAT, EMBEDDINGS, FORWARD
 from assay.core.types import Failure, Request, Response
-from assay.engine.sdk_requests import (
+from assay.models.http.sdk_requests import (
     CHAT_PATH,
     EMBEDDINGS_PATH,
     SdkReply,

@@ -35,8 +35,7 @@ from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 import msgspec
 from msgspec import Meta, Struct, inspect
 
-from assay.core.errors import InputError, Problem
-from assay.core.registry import unknown
+from assay.core.errors import InputError, Problem, unknown
 
 T = TypeVar("T")
 KeyPath = tuple[str | int, ...]

@@ -13,12 +13,12 @@ from typing import Any
 from assay.core.errors import ModelError
 from assay.core.roles import CHAT, EMBEDDINGS, About, Connection
 from assay.core.types import Failure, Request, Response, Usage
-from assay.engine.sdk_requests import EMBEDDINGS_PATH, is_sdk_request, pack_reply
 from assay.models.http.adapt import AdaptedEndpoint, Body, RequestChange
 from assay.models.http.client import HttpEndpoint
 from assay.models.http.dialect import DialectParams, parts_of, split_system
 from assay.models.http.errors import bad_reply, refusal
 from assay.models.http.openai_format import request_headers
+from assay.models.http.sdk_requests import EMBEDDINGS_PATH, is_sdk_request, pack_reply
 from assay.models.http.vendor import Vendor, key_headers, vendor_url
 
 VENDOR = Vendor(

@@ -21,9 +21,8 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from assay.core.errors import ModelError, UsageError
+from assay.core.errors import ModelError, UsageError, unknown
 from assay.core.events import Computing, notice, notify
-from assay.core.registry import unknown
 from assay.core.roles import CHAT, LIKELIHOOD, SCHEMA, TEXT, About, Connection
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response

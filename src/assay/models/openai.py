@@ -16,11 +16,11 @@ from assay.core.envfile import COMMON_KEY
 from assay.core.errors import ModelError
 from assay.core.roles import CHAT, EMBEDDINGS, FORWARD, LIKELIHOOD, About, Connection
 from assay.core.types import Failure, Request, Response, Usage
-from assay.engine.sdk_requests import CHAT_PATH, EMBEDDINGS_PATH, forward, is_sdk_request
 from assay.models.http.adapt import AdaptedEndpoint
 from assay.models.http.client import HttpEndpoint
 from assay.models.http.errors import decode_json
 from assay.models.http.openai_format import read_chat, read_plain_chat, request_headers, request_params
+from assay.models.http.sdk_requests import CHAT_PATH, EMBEDDINGS_PATH, forward, is_sdk_request
 from assay.models.http.vendor import OPENAI, Vendor, key_headers, vendor_url
 
 ABOUT = About(

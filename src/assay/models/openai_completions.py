@@ -9,10 +9,10 @@ from __future__ import annotations
 from assay.core.envfile import COMMON_KEY
 from assay.core.roles import EMBEDDINGS, FORWARD, LIKELIHOOD, TEXT, About, Connection
 from assay.core.types import Request, Response
-from assay.engine.sdk_requests import forward, is_sdk_request
 from assay.models.http.adapt import AdaptedEndpoint
 from assay.models.http.client import HttpEndpoint
 from assay.models.http.openai_format import read_completion, request_headers, request_params
+from assay.models.http.sdk_requests import forward, is_sdk_request
 from assay.models.http.vendor import OPENAI, key_headers, vendor_url
 from assay.models.likelihood.endpoint import (
     LIKELIHOOD_ARGUMENTS,

@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import ModelError, UsageError
-from assay.core.registry import load_from_file
 from assay.core.roles import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response, Usage
 from assay.usercode import user_function
 from assay.usercode.code_hash import code_sha256
 from assay.usercode.errors import UserCodeError
+from assay.usercode.plugins import load_from_file
 
 ABOUT = About(
     summary="your Python function, sync or async; an object may also have `loglikelihood`",

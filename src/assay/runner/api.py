@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from msgspec.structs import replace
 
 from assay.core import registry
-from assay.core.errors import AssayError, Problem, UsageError
+from assay.core.errors import AssayError, Problem, UsageError, unknown
 from assay.core.events import Notify
 from assay.core.file_check import PRICES, REPLIES, RESULTS, CheckOptions
 from assay.core.report import Report
@@ -486,7 +486,7 @@ def json_schema(name: str) -> JsonSchema:
     """Return the JSON Schema of a file format. Raises UsageError for an unknown name."""
     schemas = file_schemas()
     if name not in schemas:
-        raise UsageError(registry.unknown("schema", name, list(schemas)))
+        raise UsageError(unknown("schema", name, list(schemas)))
     return schemas[name].build()
 
 

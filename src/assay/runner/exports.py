@@ -15,9 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from assay.core.errors import UsageError
+from assay.core.errors import UsageError, unknown
 from assay.core.exported import ExportedRun, Exporter, RunAbout
-from assay.core.registry import unknown
 from assay.core.report import Report
 from assay.core.suite import CaseView
 from assay.files.redact import Redactor, secrets_from_environment

@@ -20,11 +20,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 import assay
-from assay.core.errors import InputError, Problem, UsageError, cannot_write, unreadable
+from assay.core.errors import InputError, Problem, UsageError, cannot_write, unknown, unreadable
 from assay.core.hashing import file_sha256, fingerprint, request_hash
 from assay.core.imported import ImportedCase, ImportedFile, ImportedRun, ImportOrigin
 from assay.core.no_answer import leave_out_unanswered
-from assay.core.registry import unknown
 from assay.core.report import CaseCounts, Report
 from assay.core.run_end import end_of_report
 from assay.core.types import ASK, Call, End, Score

@@ -19,9 +19,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from assay.core.errors import CheckFailed, UsageError
+from assay.core.errors import CheckFailed, UsageError, unknown
 from assay.core.judges import JudgeInfo
-from assay.core.registry import unknown
 from assay.core.report import Metric, Report
 from assay.core.suite import CaseView
 from assay.core.types import Call, Failure, Record, Score

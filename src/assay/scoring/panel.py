@@ -37,6 +37,7 @@ from assay.scoring.questions import (
     invalid,
     trivial_verdict,
 )
+from assay.usercode import plugins
 from assay.usercode.loop import LoopTurn, compute
 
 OFFLINE = "offline"
@@ -191,7 +192,7 @@ def judge_file_hash(name: str) -> str:
     path = Path(file.rpartition(":")[0] if provider == "python" else file)
     if provider not in {"python", "script"} or not path.is_file():
         return ""
-    return registry.identity(file) if provider == "python" else file_sha256(path)
+    return plugins.identity(file) if provider == "python" else file_sha256(path)
 
 
 class ModelJudge:

@@ -20,10 +20,10 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct, field
 
-from assay.core.errors import UsageError
+from assay.core.errors import UsageError, unknown
 from assay.core.judges import JudgeInfo
 from assay.core.no_answer import has_no_answer
-from assay.core.registry import short, unknown
+from assay.core.registry import short
 from assay.core.report import CaseCounts, Entry, Interval, Metric, PairedRow, Report
 from assay.journal.integrity import intact_index
 from assay.store.comparison import Comparison, compare

@@ -23,9 +23,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from assay.core.errors import DamagedRun, InputError, Problem, UsageError
+from assay.core.errors import DamagedRun, InputError, Problem, UsageError, unknown
 from assay.core.judges import ANSWER, RUBRIC, Agreement
-from assay.core.registry import unknown
 from assay.core.suite import CaseView, GradedAnswer, graded_answers
 from assay.files.plain_files import open_plain, read_plain
 from assay.files.write import sync_data

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from assay.core.errors import UsageError, similar_names
-from assay.core.registry import unknown
+from assay.core.errors import UsageError, similar_names, unknown
 from assay.core.report import Entry, Metric, Report
 
 

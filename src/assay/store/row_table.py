@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from assay.core.errors import UsageError
-from assay.core.registry import unknown
+from assay.core.errors import UsageError, unknown
 from assay.core.types import End, Record, Score
 from assay.journal.columns import (
     INVALID,

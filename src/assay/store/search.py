@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.core.errors import UsageError
-from assay.core.registry import unknown
+from assay.core.errors import UsageError, unknown
 from assay.files.plain_files import open_plain_file, plain_size
 from assay.journal.index import CALLS, RECORDS, SCORES
 from assay.journal.lines import is_intact, read_header, seed

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
-from assay.core.errors import AssayError, UsageError
-from assay.core.registry import entry_points_of, load_from_file, unknown
+from assay.core.errors import AssayError, UsageError, unknown
+from assay.core.registry import entry_points_of
+from assay.usercode.plugins import load_from_file
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -29,7 +29,7 @@ from threading import Thread
 
 from assay.core.errors import DamagedRun, UsageError
 from assay.files.plain_files import open_plain_file
-from assay.store.own_command import continue_command
+from assay.runner.own_command import continue_command
 from assay.store.runs import is_locked, is_run_folder, last_owner, run_folders
 from assay.usercode.child_process import python_command
 

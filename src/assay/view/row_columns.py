@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from assay.core.errors import UsageError
-from assay.core.registry import unknown
+from assay.core.errors import UsageError, unknown
 from assay.core.suite import Suite
 from assay.store.cases import answer_preview
 from assay.store.open_run import OpenRun

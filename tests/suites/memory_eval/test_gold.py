@@ -13,7 +13,7 @@ import pytest
 
 import assay
 from assay.core.errors import ModelError
-from assay.core.memory import Message, find_memory
+from assay.core.memory import Message
 from assay.core.protocols import Context
 from assay.core.types import Call, Failure, Request
 from assay.core.usage import StageUsage
@@ -21,6 +21,7 @@ from assay.suites.memory.eval.suite import MemoryEvalSuite
 from assay.suites.memory.memory_set import MemorySet
 from assay.suites.memory.sessions import SampleInputs, SessionInputs, SessionQuestion, SessionsSolver
 from assay.suites.memory.settings import MemorySetting
+from assay.usercode.plugins import find_memory
 
 from servers.judging import JudgingServer
 from support.commands import typed

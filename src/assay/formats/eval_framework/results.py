@@ -13,7 +13,7 @@ from typing import Any
 from assay.core.errors import InputError, Problem
 from assay.core.hashing import row_key
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
-from assay.core.memory import ACTIVE, find_memory
+from assay.core.memory import ACTIVE
 from assay.core.registry import names as plugin_names
 from assay.core.report import Report
 from assay.core.types import Record, Score
@@ -47,6 +47,7 @@ from assay.suites.memory.eval.scorers import lexical_scores
 from assay.suites.memory.eval.tally import BaselineTally
 from assay.suites.memory.sessions import ANSWER, SESSION
 from assay.suites.memory.snapshots import ItemChange
+from assay.usercode.plugins import find_memory
 
 FORMAT = "memory-eval"
 IMPORTED = "imported"

@@ -38,6 +38,7 @@ from assay.suites.task.filters import NO_FILTER, FilterChain
 from assay.suites.task.metrics import TaskMetric
 from assay.suites.task.scorer import TaskScoring, scored_value
 from assay.suites.task.tally import MetricResult, TaskTally, report_metric, share_names
+from assay.usercode import plugins
 
 FORMAT = "lm-eval"
 DOCUMENT = "document"
@@ -469,7 +470,7 @@ def _declared_metric(name: str, entry: Mapping[str, Any]) -> TaskMetric:
     """Return a metric. Where its entry does not say how it is aggregated, the harness takes the metric's default."""
     default, higher = "mean", entry.get("higher_is_better")
     if name in registry.built_in("metric"):
-        module = registry.find("metric", name)
+        module = plugins.find("metric", name)
         default, higher = module.AGGREGATIONS[0], entry.get("higher_is_better", module.HIGHER_IS_BETTER)
     aggregation = entry.get("aggregation", default)
     known = isinstance(aggregation, str) and aggregation in statistics.AGGREGATIONS
@@ -484,7 +485,7 @@ def _declared_metric(name: str, entry: Mapping[str, Any]) -> TaskMetric:
 
 def _is_right_wrong(name: str) -> bool:
     """Return True for a metric of the harness whose value is 1 for right and 0 for wrong."""
-    return name in registry.built_in("metric") and registry.find("metric", name).RIGHT_WRONG is True
+    return name in registry.built_in("metric") and plugins.find("metric", name).RIGHT_WRONG is True
 
 
 def _no_number(values: Any) -> None:

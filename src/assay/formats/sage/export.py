@@ -19,10 +19,10 @@ from assay.core.types import Failure
 from assay.files.write import write_json
 from assay.formats.sage.file import ImportedConversation
 from assay.formats.sage.results import IMPORTED
+from assay.scoring.stage_table import NAME as STAGES_TABLE, stage_numbers_of
 from assay.store.category_curves import BY_AGE, OF_TESTS
 from assay.store.runs import changed_file_message
 from assay.suites.memory.conversation import AnswerRecord, read_answers
-from assay.suites.memory.stage_table import NAME as STAGES_TABLE, stage_numbers_of
 from assay.suites.memory.test.conversation import ConversationQuestion
 from assay.suites.memory.test.scorers import JUDGED
 from assay.suites.memory.test.sink import SUMMARY, QuestionResult, time_stamp

@@ -16,10 +16,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.errors import InputError, Problem, UsageError
+from assay.core.errors import InputError, Problem, UsageError, unknown
 from assay.core.hashing import file_sha256, row_key
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
-from assay.core.registry import unknown
 from assay.core.report import Report
 from assay.core.types import Case, Failure, Record, Score
 from assay.files.foreign_json import without_nan

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from assay.core.judges import JudgeInfo
 from assay.core.report import Entry, Interval, Metric, Point, Slice
 from assay.files.foreign_json import convert_json, read_json
-from assay.suites.memory.stage_table import StageNumbers, stage_tables
+from assay.scoring.stage_table import StageNumbers, stage_tables
 from assay.suites.memory.test.scorers import METRICS, metric_label, ordered_metrics
 from assay.suites.memory.test.sink import SUMMARY
 from assay.suites.memory.test.size import SizeSummary, size_tables

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from assay.core.protocols import Model
 from assay.core.roles import Connection
 from assay.core.types import Request, Response
-from assay.engine.sdk_requests import is_sdk_request
+from assay.models.http.sdk_requests import is_sdk_request
 from assay.models.likelihood.endpoint import LIKELIHOOD_ARGUMENTS
 from assay.models.openai import OpenAIModel
 from assay.models.openai_completions import CompletionsModel

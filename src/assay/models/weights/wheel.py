@@ -17,9 +17,8 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from assay.core.errors import UsageError
+from assay.core.errors import UsageError, unknown
 from assay.core.hashing import file_sha256
-from assay.core.registry import unknown
 from assay.usercode.child_process import python_command
 
 # Size of the pieces in which the weights are copied and hashed.

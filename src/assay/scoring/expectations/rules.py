@@ -18,8 +18,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.core.errors import UsageError
-from assay.core.registry import unknown
+from assay.core.errors import UsageError, unknown
 from assay.language.patterns import PatternStopped, compile_pattern
 from assay.scoring.expectations.checks import MISSING, Check, as_text, lookup, name_list, short_text
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from assay.core.dollars import dollars
 from assay.core.report import Cell, Entry, Interval, Metric, PairedRow, Report, Table
-from assay.suites.memory.stage_table import StageNumbers
+from assay.scoring.stage_table import StageNumbers
 
 if TYPE_CHECKING:
     from assay.core.judges import JudgeInfo

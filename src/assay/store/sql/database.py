@@ -18,8 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
-from assay.core.errors import DamagedRun, MissingExtra, Problem, UsageError
-from assay.core.registry import unknown
+from assay.core.errors import DamagedRun, MissingExtra, Problem, UsageError, unknown
 from assay.store.sql.guard import CheckedQuery, check_query
 from assay.store.sql.rows import ROWS, rows_view
 from assay.store.sql.sources import JournalFiles, literal, open_sources, refuse_links

@@ -17,10 +17,9 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from assay.core.errors import InputError, Problem, unreadable
+from assay.core.errors import InputError, Problem, unknown, unreadable
 from assay.core.hashing import fingerprint
 from assay.core.judges import ANSWER, RUBRIC
-from assay.core.registry import unknown
 from assay.files import jsonl
 from assay.files.bounds import MAX_DOCUMENT_BYTES, read_file
 from assay.files.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8

@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.errors import InputError, Problem, UsageError
+from assay.core.errors import InputError, Problem, UsageError, unknown
 from assay.core.file_check import CheckOptions, FileCheck, contents
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.judges import ANSWER, BUILT_IN, LIMITED, NOT_JUDGED, RUBRIC, Calibration, JudgeInfo
 from assay.core.protocols import Context, Scorer, Solver, View
-from assay.core.registry import unknown
 from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit, split_names
 from assay.core.suite import (

@@ -19,9 +19,8 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from assay.core.errors import InputError, Problem, UsageError, similar_file, unreadable
+from assay.core.errors import InputError, Problem, UsageError, similar_file, unknown, unreadable
 from assay.core.hashing import RepeatFinder, Twins, row_key
-from assay.core.registry import unknown
 from assay.core.suite import Row
 from assay.files.parquet import read_parquet
 from assay.files.records import read_records

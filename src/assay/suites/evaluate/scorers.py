@@ -30,8 +30,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from assay.core import registry
-from assay.core.errors import UsageError
+from assay.core.errors import UsageError, unknown
 from assay.core.hashing import fingerprint
 from assay.core.judges import JudgeInfo
 from assay.core.protocols import Context, Scorer, View
@@ -45,7 +44,7 @@ from assay.store.judges import panel_judge, rubric_judge, with_calibration
 from assay.suites.evaluate.arguments import Arguments, scorer_arguments
 from assay.suites.evaluate.rows import EvaluateRows
 from assay.suites.evaluate.subjects import make_function_context
-from assay.usercode import user_function
+from assay.usercode import plugins, user_function
 from assay.usercode.errors import UserCodeError
 from assay.usercode.identity import FunctionIdentity, identify
 from assay.usercode.source import definition_of
@@ -285,7 +284,7 @@ def _mean(repeats: list[Scored]) -> Scored:
 
 def find_metric(name: str) -> Any:
     """Return the module of a metric that compares texts. Raises UsageError for any other name."""
-    module = registry.find("metric", name)
+    module = plugins.find("metric", name)
     if "generate_until" not in module.OUTPUT_TYPES:
         raise UsageError(f"the metric {name!r} is computed from log-likelihoods; only `assay task` has it")
     return module
@@ -301,7 +300,7 @@ class MetricScorer(EvaluateScorer):
         parameters = inspect.signature(module.build).parameters
         for option in spec.options:
             if option not in parameters:
-                raise UsageError(registry.unknown(f"option of {spec.metric}", option, sorted(parameters)))
+                raise UsageError(unknown(f"option of {spec.metric}", option, sorted(parameters)))
         self._measure: Measure = module.build(**spec.options)
         self.about = MetricAbout(module.AGGREGATIONS[0], module.HIGHER_IS_BETTER, module.RIGHT_WRONG)
         super().__init__(spec.name, [spec.metric, spec.column, spec.options], rows, target)

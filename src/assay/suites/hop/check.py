@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.core.errors import InputError, Problem, unreadable
-from assay.core.file_check import MAX_CODE_BYTES, FileCheck, contents, python_problem
+from assay.core.file_check import FileCheck, contents
 from assay.files import jsonl
 from assay.files.bounds import read_file
 from assay.files.yaml_files import YAML_SUFFIXES, load_yaml
@@ -28,6 +28,7 @@ from assay.suites.hop.records import is_meta, is_observer_line, is_pair, normali
 from assay.suites.hop.rows import read_rows
 from assay.suites.hop.settings import NAMES, settings_problems
 from assay.suites.hop.target import CODE, HOPLET, TEST_CASES
+from assay.usercode.definitions import MAX_CODE_BYTES, python_problem
 
 _ROWS_KIND, _CONTRACT_KIND, _SETTINGS_KIND = "rows of a batch (hop)", "contract (hop)", "settings (hop)"
 _SETTINGS_KEYS = frozenset({"llms", "profiles"})

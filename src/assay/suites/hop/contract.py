@@ -19,8 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from assay.core.errors import InputError, Problem, similar_names
-from assay.core.registry import unknown
+from assay.core.errors import InputError, Problem, similar_names, unknown
 from assay.files.bounds import refuse_special_file
 from assay.files.schema import KeyPath, convert, refuse
 from assay.files.yaml_files import YamlFile, load_yaml

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.core.errors import similar_names
-from assay.core.registry import unknown
+from assay.core.errors import similar_names, unknown
 from assay.suites.hop.field_types import (
     TYPES,
     TypeText,

@@ -20,8 +20,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core.errors import UsageError
-from assay.core.registry import unknown
+from assay.core.errors import UsageError, unknown
 from assay.core.report import Report, Table
 from assay.files import jsonl
 from assay.scoring.statistics import percentiles
@@ -51,6 +50,14 @@ class FileReport(Struct, kw_only=True):
     def as_json(self) -> str:
         """Return the whole report as one JSON document."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
+
+
+def analyse(path: Path | str, target: str = "", profiles: Collection[str] = (), *, all_files: bool = False) -> Report:
+    """Return the report of a result file, or of the newest one of a folder or a task. Files of other tools work too.
+
+    With `all_files`, every result file of the folder counts.
+    """
+    return report_on_files([Path(path)], target, profiles, all_files=all_files).report
 
 
 def report_on_files(

@@ -22,12 +22,11 @@ from typing import Any
 from msgspec import Struct, field
 
 from assay.core.envfile import COMMON_KEY, NAME, OWN_KEY, normalised
-from assay.core.errors import InputError, Problem, UsageError, similar_file
-from assay.core.file_check import model_file_problem
-from assay.core.registry import unknown
+from assay.core.errors import InputError, Problem, UsageError, similar_file, unknown
 from assay.core.roles import split_urls, with_provider
 from assay.files.schema import KeyPath, convert, refuse
 from assay.files.yaml_files import load_yaml
+from assay.usercode.definitions import model_file_problem
 
 DEFAULT = "default"
 NAMES = ("settings.yaml", "settings.yml")

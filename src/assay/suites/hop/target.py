@@ -8,12 +8,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from assay.core.errors import InputError, Problem, UsageError, similar_file
-from assay.core.file_check import python_problem
+from assay.core.errors import InputError, Problem, UsageError, similar_file, unknown
 from assay.core.hashing import file_sha256, fingerprint
-from assay.core.registry import unknown
 from assay.suites.hop.contract import Contract, find_contract
 from assay.usercode.code_hash import code_sha256
+from assay.usercode.definitions import python_problem
 from assay.usercode.errors import UserCodeError
 from assay.usercode.modules import installed, load_module
 from assay.usercode.named_code import refuse_unnamed_module

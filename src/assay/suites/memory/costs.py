@@ -13,7 +13,7 @@ from msgspec import Struct
 from assay.core.no_answer import is_measured
 from assay.core.report import Cell, Metric, Report, Table
 from assay.core.usage import ANSWER, BUILD, RETRIEVE, STAGES
-from assay.suites.memory.stage_table import StageNumbers
+from assay.scoring.stage_table import StageNumbers
 
 
 class MemoryCost(Struct, frozen=True, kw_only=True):

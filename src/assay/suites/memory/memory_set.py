@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import CaseFailed, ModelError, UsageError
-from assay.core.memory import Memory, MemoryContext, load_embedder
+from assay.core.memory import Memory, MemoryContext
 from assay.core.params import merge_body
 from assay.core.protocols import Asker, Context
 from assay.core.spec import DEFAULT_SEED
@@ -29,6 +29,7 @@ from assay.suites.memory.timed_memory import TimedMemory
 from assay.usercode import user_function
 from assay.usercode.errors import UserCodeError
 from assay.usercode.loop import LoopTurn, run_here, run_there
+from assay.usercode.plugins import load_embedder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

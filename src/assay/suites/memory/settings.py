@@ -16,11 +16,13 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core import registry
-from assay.core.errors import UsageError
-from assay.core.memory import AboutMemory, Memory, MemoryContext, MemoryPlugin, find_memory, options_of
+from assay.core.errors import UsageError, unknown
+from assay.core.memory import AboutMemory, Memory, MemoryContext, options_of
 from assay.core.roles import Role
 from assay.core.spec import parse_pairs, split_pairs
 from assay.suites.memory.roles import BUILD_ROLE, EMBEDDER_ROLE
+from assay.usercode import plugins
+from assay.usercode.plugins import MemoryPlugin, find_memory
 
 _OPTION = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 # Characters of a name that file names cannot have everywhere.
@@ -142,17 +144,17 @@ def _check_common(common: Mapping[str, Any], plugins: Sequence[MemoryPlugin]) ->
     names = {name for plugin in plugins for name in plugin.about.options}
     for name in common:
         if name not in names:
-            raise UsageError(registry.unknown("option of these memories", name, sorted(names)))
+            raise UsageError(unknown("option of these memories", name, sorted(names)))
 
 
 def memories_identity(settings: Mapping[str, MemorySetting], embedder: str) -> dict[str, Any]:
     """Return the part of a run's identity that its memories are: their code, options and prompts, and the embedder."""
     return {
         "memories": {
-            name: [registry.identity(setting.reference), setting.options, setting.k, setting.about.prompts]
+            name: [plugins.identity(setting.reference), setting.options, setting.k, setting.about.prompts]
             for name, setting in settings.items()
         },
-        "embedder": registry.identity(embedder),
+        "embedder": plugins.identity(embedder),
     }
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assay.core.errors import InputError, Problem
+from assay.core.errors import InputError, Problem, unknown
 from assay.core.file_check import nearest
-from assay.core.registry import unknown
 from assay.files.schema import KeyPath
 from assay.files.yaml_files import YamlFile, load_yaml
 from assay.language.templates import Template, TemplateProblem

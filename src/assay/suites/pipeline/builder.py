@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, TemplateError, meta
 
-from assay.core.errors import InputError, MissingExtra, Problem, UsageError
+from assay.core.errors import InputError, MissingExtra, Problem, UsageError, unknown
 from assay.core.params import secret_problem
-from assay.core.registry import unknown
 from assay.core.suite import MAIN
 from assay.files.schema import KeyPath, convert
 from assay.language.conditions import Expression, ExpressionProblem

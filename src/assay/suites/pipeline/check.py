@@ -12,15 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.file_check import (
-    NOT_RUN,
-    CheckOptions,
-    FileCheck,
-    contents,
-    did_you_mean,
-    model_file_problem,
-    nearest,
-)
+from assay.core.file_check import NOT_RUN, CheckOptions, FileCheck, contents, did_you_mean, nearest
 from assay.files.records import FileRecord
 from assay.files.schema import ValueSource
 from assay.files.write import path_from_here
@@ -46,6 +38,7 @@ from assay.suites.pipeline.template_check import unprovided_variables
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.scan import in_file_order, scan_file
 from assay.suites.pipeline.testset.validation import BESIDE, FIELDS, expectation, is_gold, is_v2
+from assay.usercode.definitions import model_file_problem
 
 _PIPELINE_KIND, _TESTSET_KIND = "pipeline", "testset (pipeline)"
 _AGENT_KIND, _FLOW_KIND = "agent of Prompt Lab (pipeline)", "flow of Prompt Lab (pipeline)"

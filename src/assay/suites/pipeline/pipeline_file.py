@@ -15,8 +15,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType
 
-from assay.core.errors import InputError, Problem, UsageError
-from assay.core.registry import unknown
+from assay.core.errors import InputError, Problem, UsageError, unknown
 from assay.files.schema import KeyPath, convert
 from assay.files.write import MAX_NAME_BYTES, can_exist
 from assay.files.yaml_files import YamlFile, load_yaml

@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assay.core.errors import InputError, Problem, UsageError, similar_names
-from assay.core.registry import unknown
+from assay.core.errors import InputError, Problem, UsageError, similar_names, unknown
 from assay.files.schema import KeyPath
 from assay.files.yaml_files import YAML_SUFFIXES, YamlFile, load_yaml
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assay.core import registry
-from assay.core.registry import unknown
+from assay.core.errors import unknown
 from assay.core.suite import MAIN
 
 # Endpoints of these providers serve many models. A step may name another one without the provider.

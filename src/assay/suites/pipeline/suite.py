@@ -11,13 +11,12 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from assay.core.case_details import CaseDetails
-from assay.core.errors import Problem, UsageError
+from assay.core.errors import Problem, UsageError, unknown
 from assay.core.exported import Exporter
 from assay.core.file_check import CheckOptions, FileCheck
 from assay.core.hashing import fingerprint
 from assay.core.imported import ImportedRun
 from assay.core.judges import JudgeInfo
-from assay.core.registry import unknown
 from assay.core.roles import CHAT, Role
 from assay.core.spec import RunSpec
 from assay.core.suite import (

@@ -22,8 +22,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.core.errors import InputError, Problem, UsageError, similar_file, similar_names
-from assay.core.registry import unknown
+from assay.core.errors import InputError, Problem, UsageError, similar_file, similar_names, unknown
 from assay.files.bounds import read_file
 from assay.files.write import can_exist, fitting_name
 from assay.files.yaml_files import MAX_YAML_BYTES, YAML_SUFFIXES, FunctionRef

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError
-from assay.core.file_check import NOT_RUN, CheckOptions, FileCheck, contents, nearest, python_problem
+from assay.core.file_check import NOT_RUN, CheckOptions, FileCheck, contents, nearest
 from assay.core.spec import RunSpec, build
 from assay.files.schema import shorten
 from assay.files.write import can_exist
@@ -49,6 +49,7 @@ from assay.suites.task.metrics import (
 )
 from assay.suites.task.options import Seeds, TaskOptions, seeds_of
 from assay.suites.task.task import Task, TaskData, problem_of
+from assay.usercode.definitions import python_problem
 
 _DATA_FORMATS = {
     ".jsonl": "json",

@@ -21,9 +21,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.core.errors import InputError, Problem, UsageError
+from assay.core.errors import InputError, Problem, UsageError, unknown
 from assay.core.params import secret_problem
-from assay.core.registry import unknown
 from assay.files.excerpt import cut_end
 from assay.files.write import can_exist
 from assay.files.yaml_files import FunctionRef, YamlFile, load_yaml

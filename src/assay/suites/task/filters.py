@@ -26,6 +26,7 @@ from assay.files.yaml_files import FunctionRef
 from assay.language.patterns import PatternStopped
 from assay.scoring.filters import takes_doc
 from assay.suites.task.config import TaskConfig, find_functions, function_file, import_function
+from assay.usercode import plugins
 from assay.usercode.errors import UserCodeError
 from assay.usercode.user_function import call_here
 
@@ -139,7 +140,7 @@ def _read_step(
             return _build_class(import_function(name, where), f"!function {name.name}", options)
         if not imports and any(isinstance(value, FunctionRef) for value in options.values()):
             # Raises an error for an unknown filter.
-            registry.find("filter", name)
+            plugins.find("filter", name)
             return _not_imported
         imported = {key: import_function(value, where) for key, value in options.items()}
         return _build_step(str(name), imported, where)
@@ -157,7 +158,7 @@ def _not_imported(_replies: Any, _document: dict[str, Any]) -> Any:
 
 
 def _build_step(name: str, options: dict[str, Any], where: str) -> FilterFunction:
-    module = registry.find("filter", name)
+    module = plugins.find("filter", name)
     built = build_with_options(module.build, options)
     if takes_doc(module):
 

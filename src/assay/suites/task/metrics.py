@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from assay.core import registry
-from assay.core.errors import InputError, MissingExtra, Problem, UsageError, similar
-from assay.core.registry import unknown
+from assay.core.errors import InputError, MissingExtra, Problem, UsageError, similar, unknown
 from assay.files.yaml_files import FunctionRef
 from assay.language.patterns import PatternStopped
 from assay.scoring import statistics
@@ -26,6 +25,7 @@ from assay.suites.task.catalog import GroupMetric
 from assay.suites.task.config import CHOICE, GENERATE, LIKELIHOOD, ROLLING, TaskConfig, import_function
 from assay.suites.task.filters import NO_FILTER, FilterChain, build_with_options, parameters_of
 from assay.suites.task.outputs import NO_LABEL, TaskGold
+from assay.usercode import plugins
 
 _ENTRY_KEYS = frozenset({"metric", "aggregation", "higher_is_better", "hf_evaluate", "right_wrong"})
 # Options of exact_match. Existing task files also pass them to other metrics, where the harness ignores them.
@@ -204,11 +204,11 @@ class _MetricReader:
     def _find_module(self, name: str) -> Any:
         """Return the metric's module. With `process_results` a metric needs none: it may have any name."""
         if self._has_process_results:
-            return registry.find("metric", name) if name in registry.built_in("metric") else None
+            return plugins.find("metric", name) if name in registry.built_in("metric") else None
         if self._output != GENERATE and name not in LIKELIHOOD_METRICS[self._output]:
             names = list(LIKELIHOOD_METRICS[self._output])
             raise UsageError(unknown(f"metric for {self._output}", name, names))
-        metric = registry.find("metric", name)
+        metric = plugins.find("metric", name)
         if not hasattr(metric, "build") or not hasattr(metric, "AGGREGATIONS"):
             file, _, attribute = name.partition(".py:")
             raise UsageError(

@@ -18,7 +18,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core import registry
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.model_args import takes_do_sample
 from assay.core.spec import DEFAULT_SEED, RunSpec, apply_limit
@@ -49,6 +48,7 @@ from assay.suites.task.prompts import (
 )
 from assay.suites.task.scorer import TaskScoring
 from assay.suites.toolkit.prompt import PromptInputs
+from assay.usercode import plugins
 from assay.usercode.errors import UserCodeError
 from assay.usercode.user_function import call_here
 
@@ -379,7 +379,7 @@ def _plugin_identities(values: dict[str, Any]) -> list[str]:
     """Return the identities of filters and metrics that are given as `path/file.py:name`."""
     names = [step.get("function") for chain in values.get("filter_list") or () for step in chain["filter"]]
     names += [metric.get("metric") for metric in values.get("metric_list") or ()]
-    return [registry.identity(name) for name in names if isinstance(name, str) and ".py:" in name]
+    return [plugins.identity(name) for name in names if isinstance(name, str) and ".py:" in name]
 
 
 # The harness uses the first split that is set, in this order.

@@ -18,10 +18,10 @@ from aiohttp import web
 from msgspec import Struct
 
 from assay.core.errors import AssayError, UsageError
-from assay.hop import HopTask
+from assay.runner.own_command import continue_command
 from assay.store.open_run import OpenRun, RunProgress
-from assay.store.own_command import continue_command
 from assay.store.runs import is_locked, run_folders
+from assay.suites.hop.task_folder import HopTask
 from assay.view.hop.run_page import ProfileChoice, profile_choices
 from assay.view.hop.site import TaskFile, TaskHead, may_write, open_task, task_files, task_head
 from assay.view.live import send_fragments

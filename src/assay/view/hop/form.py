@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from assay.hop import Contract, InputForm
+from assay.suites.hop.contract import Contract, InputForm
 from assay.view.text import as_text
 
 WidgetKind = Literal["text", "number", "choice", "check", "json"]

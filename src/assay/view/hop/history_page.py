@@ -10,7 +10,8 @@ from aiohttp import web
 from msgspec import Struct
 
 from assay.core.errors import UsageError
-from assay.hop import HistoryRecord, HopTask
+from assay.suites.hop.task_folder import HopTask
+from assay.view.hop.history import HistoryRecord
 from assay.view.hop.result_card import ResultCard, card_of_record
 from assay.view.hop.site import HOP, HopState, TaskFile, TaskHead, open_task, task_files, task_head
 from assay.view.site import SITE, Site

@@ -10,7 +10,8 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from assay.hop import FieldStats, HopTask
+from assay.suites.hop.store import FieldStats
+from assay.suites.hop.task_folder import HopTask
 from assay.view.hop.site import HOP, HopState, TaskHead, open_task, task_head
 from assay.view.site import SITE, Site
 from assay.view.text import as_text

@@ -14,9 +14,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.hop import HistoryRecord, OutputField, RowVerdict
+from assay.suites.hop.contract import OutputField
 from assay.suites.hop.records import EXPECTED
 from assay.suites.hop.result import FAIL, LACK_OF_INFO, OK, UNCERTAIN
+from assay.suites.hop.scorer import RowVerdict
+from assay.view.hop.history import HistoryRecord
 from assay.view.text import TextBlock, as_text, preview
 
 # HOP's View looks for these fields, the first that is there.

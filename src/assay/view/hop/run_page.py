@@ -12,10 +12,11 @@ from aiohttp import web
 from msgspec import Struct
 
 from assay.core.errors import UsageError
-from assay.hop import HopTask, first_input
 from assay.store.render.screen import counted
 from assay.suites.hop.result import OK
+from assay.suites.hop.task_folder import HopTask
 from assay.view.hop.form import Widget, make_widgets, read_widgets
+from assay.view.hop.history import first_input
 from assay.view.hop.result_card import CardContent, ResultCard, make_card
 from assay.view.hop.round import ERROR, RoundStep
 from assay.view.hop.site import HOP, TaskHead, open_task, task_files, task_head

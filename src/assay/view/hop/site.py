@@ -18,17 +18,11 @@ from aiohttp import web
 from msgspec import Struct
 
 from assay.core.errors import InputError
-from assay.hop import (
-    BaseDataStore,
-    Contract,
-    HopTask,
-    RecordCount,
-    ResultIndex,
-    count_records,
-    data_store,
-    is_task,
-    read_task,
-)
+from assay.suites.hop.contract import Contract
+from assay.suites.hop.files import data_store
+from assay.suites.hop.store import BaseDataStore
+from assay.suites.hop.task_folder import HopTask, is_task, read_task
+from assay.view.hop.history import RecordCount, ResultIndex, count_records
 from assay.view.hop.trials import Trials
 from assay.view.site import SITE, Site
 from assay.view.text import plain

@@ -7,7 +7,7 @@ import asyncio
 from aiohttp import web
 from msgspec import Struct
 
-from assay.hop import find_tasks, read_task
+from assay.suites.hop.task_folder import find_tasks, read_task
 from assay.view.hop.site import TABS
 from assay.view.site import SITE, Site
 

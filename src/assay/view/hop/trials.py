@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from assay.core.errors import UsageError
-from assay.hop import HopTask
 from assay.suites.hop.result import FAIL, LACK_OF_INFO, OK, UNCERTAIN
+from assay.suites.hop.task_folder import HopTask
 from assay.view.hop.process import HopProcess
 from assay.view.hop.round import ERROR, RoundRequest, RoundResult
 

@@ -11,8 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.core.case_details import CurveValue, HeldItem, HeldSession
-from assay.core.errors import UsageError
-from assay.core.registry import unknown
+from assay.core.errors import UsageError, unknown
 from assay.core.report import Entry, Metric, Point, Report, Table
 from assay.runner import api
 from assay.store.category_curves import category_curve

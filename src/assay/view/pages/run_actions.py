@@ -11,9 +11,9 @@ from msgspec import Struct
 from assay.core.errors import AssayError, UsageError
 from assay.core.run_end import BAD_INPUT
 from assay.runner import api
+from assay.runner.own_command import continue_command
 from assay.store.notes import change_notes
 from assay.store.open_run import OpenRun
-from assay.store.own_command import continue_command
 from assay.view.pages.start import go_to_run
 from assay.view.processes import LOG, may_write, read_end
 from assay.view.site import SITE, Site

@@ -10,8 +10,7 @@ from pathlib import Path
 from aiohttp import web
 from msgspec import Struct
 
-from assay.core.errors import AssayError, UsageError
-from assay.core.registry import unknown
+from assay.core.errors import AssayError, UsageError, unknown
 from assay.runner import api
 from assay.store.open_run import OpenRun
 from assay.store.run_list import ListedRun, RunFilter, list_runs

@@ -14,8 +14,7 @@ from aiohttp import web
 from markupsafe import Markup
 from msgspec import Struct
 
-from assay.core.errors import AssayError, UsageError
-from assay.core.registry import unknown
+from assay.core.errors import AssayError, UsageError, unknown
 from assay.store.render.screen import counted
 from assay.store.search import PLACES, Hit
 from assay.view.address import read_address, write_address

@@ -18,7 +18,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from assay.core import registry
-from assay.core.errors import UsageError
+from assay.core.errors import UsageError, unknown
 from assay.runner import api
 from assay.store.open_run import OpenRun
 from assay.store.runs import started_in
@@ -224,7 +224,7 @@ def _form(suite: str, values: dict[str, Any]) -> OptionForm:
     names = [command.name for command in api.suite_commands().values()]
     # `FILE.py:NAME` is a suite, too. Its code would run because somebody opened an address.
     if suite not in names:
-        raise web.HTTPNotFound(text=registry.unknown("suite", plain(suite), names))
+        raise web.HTTPNotFound(text=unknown("suite", plain(suite), names))
     return OptionForm.of(suite, values)
 
 

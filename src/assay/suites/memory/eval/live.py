@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core import registry
-from assay.core.errors import InputError, UsageError
+from assay.core.errors import InputError, UsageError, unknown
 from assay.core.hashing import fingerprint, row_key
 from assay.core.memory import BUNDLE
 from assay.core.spec import RunSpec, apply_limit
@@ -136,7 +135,7 @@ class LiveSource(RowSource):
         ids = [sample.sample_id for sample in samples]
         for name in options.sample_id:
             if name not in ids:
-                raise UsageError(registry.unknown("sample", name, ids))
+                raise UsageError(unknown("sample", name, ids))
         chosen = [sample for sample in samples if not options.sample_id or sample.sample_id in options.sample_id]
         chosen = chosen[: apply_limit(self._spec.limit, len(chosen))]
         if options.smoke:

@@ -20,7 +20,6 @@ from msgspec import UNSET, Struct, field
 
 from assay.core.errors import DamagedRun, InputError, Problem, UsageError, unreadable
 from assay.core.hashing import file_sha256, fingerprint
-from assay.core.memory import find_memory
 from assay.core.protocols import Context, Solver
 from assay.core.registry import names, short
 from assay.core.spec import RunSpec
@@ -43,6 +42,7 @@ from assay.suites.memory.eval.rows import (
     rows_key,
 )
 from assay.suites.memory.eval.scorers import judge_tasks
+from assay.usercode.plugins import find_memory
 
 SESSIONS, QUESTIONS = PIPELINE_FILES = "pipeline_sessions.jsonl", "pipeline_qa.jsonl"
 T = TypeVar("T")

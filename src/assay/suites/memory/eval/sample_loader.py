@@ -16,10 +16,10 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.registry import load_from_file
 from assay.suites.memory.eval.sample import Checkpoint, MemoryPoint, Sample, SampleSession
 from assay.suites.memory.eval.sample_schema import SESSIONS_PROBLEM
 from assay.usercode.errors import place_note
+from assay.usercode.plugins import load_from_file
 from assay.usercode.user_function import items_of, signature_problem
 
 # msgspec ends its messages with the place of the wrong value.

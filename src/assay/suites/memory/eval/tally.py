@@ -22,6 +22,7 @@ from assay.core.types import Record, Score
 from assay.core.usage import BUILD, RETRIEVE, StageUsage, add_usage, judge_usage
 from assay.scoring import questions
 from assay.scoring.metric_builders import ClusteredValues, ratio_metric
+from assay.scoring.stage_table import StageNumbers, stage_numbers, stage_tables
 from assay.suites.memory.eval.rows import QaRow
 from assay.suites.memory.eval.scorers import (
     ANSWER,
@@ -39,7 +40,6 @@ from assay.suites.memory.eval.scorers import (
     UPDATE_RECALL,
 )
 from assay.suites.memory.sessions import ANSWER as ANSWER_RECORD, SESSION, USED
-from assay.suites.memory.stage_table import StageNumbers, stage_numbers, stage_tables
 
 # Metrics computed from the scores of another metric.
 EVIDENCE_MEAN, ANSWER_MADE_UP, ANSWER_OMITTED = "evidence_mean", "answer_hallucination", "answer_omission"

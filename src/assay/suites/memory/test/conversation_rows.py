@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from assay.core import registry
-from assay.core.errors import InputError, Problem, UsageError
+from assay.core.errors import InputError, Problem, UsageError, unknown
 from assay.core.hashing import RepeatFinder, Twins, fingerprint, row_key
 from assay.core.spec import apply_limit
 from assay.core.suite import Row
@@ -110,7 +109,7 @@ def _refuse_unknown(what: str, names: Iterable[str], present: set[str]) -> None:
     """Raise UsageError for a name that the data does not have: probably a typing error, and nothing would be asked."""
     for name in names:
         if name not in present:
-            raise UsageError(registry.unknown(what, name, sorted(present)))
+            raise UsageError(unknown(what, name, sorted(present)))
 
 
 def _unique(keys: Sequence[str]) -> list[str]:

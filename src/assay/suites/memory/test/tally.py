@@ -32,9 +32,9 @@ from assay.core.report import (
 from assay.core.types import Record, Score
 from assay.core.usage import ANSWER, BUILD, RETRIEVE, StageUsage, add_usage, judge_usage
 from assay.scoring.metric_builders import ClusteredValues
+from assay.scoring.stage_table import StageNumbers, stage_numbers, stage_tables
 from assay.store.category_curves import BY_AGE, OF_TESTS
 from assay.suites.memory.conversation import read_answers, read_insertion
-from assay.suites.memory.stage_table import StageNumbers, stage_numbers, stage_tables
 from assay.suites.memory.test.retention import AgeBin, age_bins
 from assay.suites.memory.test.retrieval import retrieval_metrics
 from assay.suites.memory.test.scorers import AGE, JUDGED, METRICS, RECALL, metric_label, ordered_metrics

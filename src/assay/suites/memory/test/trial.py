@@ -8,8 +8,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from msgspec import Meta, field
 
-from assay.core import registry
-from assay.core.errors import InputError, Problem, UsageError
+from assay.core.errors import InputError, Problem, UsageError, unknown
 from assay.core.report import Report
 from assay.core.spec import RunSpec, ask
 from assay.core.suite import CaseContent, ListedRows, Outcome, Results, Row, Rows, RunFacts, Suite
@@ -95,7 +94,7 @@ def _choose(conversations: Iterable[Conversation], name: str, path: Path) -> Con
         ids += [each.task_id, each.sample_id]
     if not ids:
         raise InputError(Problem(str(path), "there is no conversation in it"))
-    raise UsageError(registry.unknown("conversation", name, sorted(ids)))
+    raise UsageError(unknown("conversation", name, sorted(ids)))
 
 
 class TrialSuite(Suite[MemoryTryOptions, Conversation]):

@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import msgspec
 
-from assay.core.file_check import defined_names
-from assay.core.registry import unknown
+from assay.core.errors import unknown
 from assay.suites.pipeline.code.worker import ENTRIES, place
+from assay.usercode.definitions import defined_names
 
 Kind = Literal["syntax", "no_entry", "raised", "timeout", "memory", "bad_result", "died"]
 KINDS: tuple[str, ...] = get_args(Kind)

@@ -23,14 +23,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.core.errors import InputError, Problem, UsageError
+from assay.core.errors import InputError, Problem, UsageError, unknown
 from assay.core.file_check import FileCheck, contents
-from assay.core.registry import load_from_file, short, unknown
+from assay.core.registry import short
 from assay.files.records import FileRecord, first_record, read_records
 from assay.files.schema import refuse, shorten
 from assay.suites.memory.test.conversation import NO_EVIDENCE, UNPARSABLE, Conversation
 from assay.suites.memory.test.pipeline_caller import PipelineCaller
 from assay.usercode import user_function
+from assay.usercode.plugins import load_from_file
 
 # Keys by which `assay check` recognises the data set of a file. The first conversation must have two of them, because
 # data of other suites may have one of them too, such as `id`.
