@@ -39,10 +39,20 @@ class ExactMatch(assay.Scorer):
         return [Score(*view.case.head, self.id, "exact_match", value=float(right), expected=view.case.gold)]
 
 
+class QuizFiles(assay.SuiteFiles):
+    def recognises(self, path: Path) -> Match:
+        return Match.LIKELY if path.is_file() and b'"question"' in path.read_bytes()[:99] else Match.NO
+
+    def check(self, path: Path, beside: Path | None = None) -> list[Problem]:
+        assay.read_structs(path, Question, problems := [])
+        return problems
+
+
 class Quiz(assay.Suite[QuizOptions, Question]):
     name = "quiz"
     case_word = "question"
     Options = QuizOptions
+    files = QuizFiles
     solver = AskOnce()
     scorers = (ExactMatch(),)
 
@@ -68,12 +78,3 @@ class Quiz(assay.Suite[QuizOptions, Question]):
         # With its denominator and its interval. Without rows the value is None: not measured is not 0.
         metric = assay.proportion_metric("exact_match", sum(value for *_, value in rows), len(rows))
         return Outcome(assay.Report(entries=[assay.Entry(name=self.spec.model, metrics=[metric])]), [path])
-
-    @classmethod
-    def recognises(cls, path: Path) -> Match:
-        return Match.LIKELY if path.is_file() and b'"question"' in path.read_bytes()[:99] else Match.NO
-
-    @classmethod
-    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        assay.read_structs(path, Question, problems := [])
-        return problems

@@ -47,9 +47,7 @@ if TYPE_CHECKING:
     from assay.core.spec import RunSpec as RunSpec, SuiteOptions as SuiteOptions, ask as ask, how as how, score as score
     from assay.core.suite import (
         CaseContent as CaseContent,
-        CaseView as CaseView,
         ListedRows as ListedRows,
-        Match as Match,
         Outcome as Outcome,
         Overview as Overview,
         PlannedCalls as PlannedCalls,
@@ -57,9 +55,10 @@ if TYPE_CHECKING:
         Row as Row,
         Rows as Rows,
         RunFacts as RunFacts,
-        Section as Section,
         Suite as Suite,
     )
+    from assay.core.suite_files import Match as Match, SuiteFiles as SuiteFiles
+    from assay.core.suite_pages import CaseView as CaseView, Section as Section, SuitePages as SuitePages
     from assay.core.types import (
         Call as Call,
         Case as Case,
@@ -142,8 +141,9 @@ _MODULES = {
     "assay.core.report": "Entry Interval Metric Report Slice Table",
     "assay.files.schema": "refuse",
     "assay.core.spec": "RunSpec SuiteOptions ask how score",
-    "assay.core.suite": "CaseContent CaseView ListedRows Match Outcome Overview PlannedCalls Results Row Rows RunFacts "
-    "Section Suite",
+    "assay.core.suite": "CaseContent ListedRows Outcome Overview PlannedCalls Results Row Rows RunFacts Suite",
+    "assay.core.suite_files": "Match SuiteFiles",
+    "assay.core.suite_pages": "CaseView Section SuitePages",
     "assay.core.types": "Call Case Failure Record Request Response Score",
     "assay.runner.evaluate": "aevaluate evaluate",
     "assay.scoring.judge_prompt": "OneLabelPrompt",

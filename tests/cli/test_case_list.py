@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from assay.cli.case_list import CaseLine, case_lines, error_lines, line_cells
-from assay.core.suite import CaseView, RunOrigin
+from assay.core.suite import pages_of
+from assay.core.suite_pages import CaseView, RunOrigin
 from assay.core.types import ASK, Call, End, Failure, Record, Score
 from assay.store.render.screen import columns_of, cut_cell
 from assay.suites.hop.suite import HopSuite
@@ -92,14 +93,14 @@ RAISED = Failure("user_code", "[KeyError] 'foo' (two.py:2: raise KeyError('foo')
 )
 def test_a_row_of_a_hop_run_has_its_expected_and_found_values(case: CaseView, expected: str, found: str) -> None:
     """Also beside a row that raised."""
-    line, _ = case_lines([case, view(1, failure=RAISED)], HopSuite, ORIGIN)
+    line, _ = case_lines([case, view(1, failure=RAISED)], pages_of(HopSuite), ORIGIN)
     assert (line.expected, line.found) == (expected, found)
 
 
 def test_an_error_stands_once_and_in_full_below_the_list() -> None:
     long = Failure("server_error", "http://127.0.0.1:8000/v1: " + "the model is loading, " * 10)
     views = [view(0, failure=RAISED), view(1, failure=long), view(2, failure=RAISED)]
-    lines = case_lines(views, HopSuite, ORIGIN)
+    lines = case_lines(views, pages_of(HopSuite), ORIGIN)
     _, rows = line_cells(lines, {"set": set(), "subject": set()}, 80, {})
     assert [cells[-1] for cells in rows] == ["user_code", "server_error", "user_code"]
     assert error_lines(lines) == [
@@ -109,7 +110,7 @@ def test_an_error_stands_once_and_in_full_below_the_list() -> None:
 
 
 def test_the_positions_of_a_frequent_error_are_counted() -> None:
-    lines = case_lines([view(index, failure=RAISED) for index in range(12)], HopSuite, ORIGIN)
+    lines = case_lines([view(index, failure=RAISED) for index in range(12)], pages_of(HopSuite), ORIGIN)
     assert error_lines(lines) == [f"0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more  user_code: {RAISED.message}"]
 
 
@@ -120,7 +121,7 @@ def filtered(part: str, value: float, found: str) -> Score:
 def test_of_several_filters_the_wrong_one_is_named() -> None:
     one = view(scores=[filtered("none", 0.0, "8")])
     two = view(scores=[filtered("number", 1.0, "7"), filtered("strict", 0.0, "[invalid]")])
-    found = [line.found for line in case_lines([one, two], TaskSuite, ORIGIN)]
+    found = [line.found for line in case_lines([one, two], pages_of(TaskSuite), ORIGIN)]
     assert found == ["8", "strict: [invalid]"]
 
 

@@ -25,7 +25,8 @@ from assay.core.report import (
     Slice,
     Table,
 )
-from assay.core.suite import Overview, PlannedCalls, Section
+from assay.core.suite import Overview, PlannedCalls
+from assay.core.suite_pages import Section
 from assay.store.render.tables import metric_cell
 
 Show = Callable[..., list[list[str]]]

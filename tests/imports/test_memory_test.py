@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 import assay
-from assay.core.suite import CaseView
+from assay.core.suite_pages import CaseView
 from assay.runner import api
 from assay.store.cases import RunCases
 

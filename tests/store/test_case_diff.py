@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.core.suite import CaseView
+from assay.core.suite_pages import CaseView
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score
 from assay.store.render.case_diff import TextPair, compare_cases, line_changes
 from assay.store.render.markdown import case_diff_markdown

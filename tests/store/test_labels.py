@@ -14,6 +14,7 @@ import assay
 from assay.core.errors import InputError, UsageError
 from assay.core.judges import JudgeInfo
 from assay.core.report import Entry, Report
+from assay.core.suite import pages_of
 from assay.runner import api
 from assay.store.labels import FILE, Answers, RunLabels, agreement_with_scores, choose_answers
 from assay.suites import find_suite
@@ -152,7 +153,7 @@ def test_agreement_counts_only_answers_with_a_verdict(tmp_path: Path) -> None:
 
 def texts_of(run: api.Run, metric: str = "") -> dict[tuple[str, str], tuple[str, str, str]]:
     """Rubric or question, reference and response of each answer to label, by case and part."""
-    answers = choose_answers(run.folder, find_suite(run.info.suite).graded_answers, metric=metric)
+    answers = choose_answers(run.folder, pages_of(find_suite(run.info.suite)).graded_answers, metric=metric)
     texts = {}
     for place in answers.places:
         answer = answers.read(place)
@@ -176,7 +177,7 @@ def test_question_reference_and_answer_of_a_memory_test(tmp_path: Path) -> None:
 
 def test_question_reference_and_answer_of_a_memory_evaluation(tmp_path: Path) -> None:
     run = Samples(tmp_path).run()
-    answers = choose_answers(run.folder, find_suite("memory-eval").graded_answers)
+    answers = choose_answers(run.folder, pages_of(find_suite("memory-eval")).graded_answers)
     assert answers.metric == "answer"
     answer = answers.read(answers.places[0])
     assert answer.question.endswith("?")
@@ -187,7 +188,7 @@ def test_question_reference_and_answer_of_a_memory_evaluation(tmp_path: Path) ->
 
 def test_reference_and_answer_of_a_hop_row(tmp_path: Path) -> None:
     """Its function calls no model, so there is no prompt that could be the question."""
-    answers = choose_answers(Batch(tmp_path).run().folder, find_suite("hop").graded_answers)
+    answers = choose_answers(Batch(tmp_path).run().folder, pages_of(find_suite("hop")).graded_answers)
     answer = answers.read(next(place for place in answers.places if place.position == 1))
     assert (answer.question, answer.reference, answer.response) == ("", '{"answer":4}', '{"answer": 4}')
 
@@ -199,7 +200,7 @@ def test_question_reference_and_answer_of_a_task(tmp_path: Path, sums: Path) -> 
         model=f"python/{sums}/model.py:answer",
         output_dir=str(tmp_path),
     )
-    answers = choose_answers(assay.run(spec).folder, find_suite("task").graded_answers)
+    answers = choose_answers(assay.run(spec).folder, pages_of(find_suite("task")).graded_answers)
     answer = answers.read(next(place for place in answers.places if place.position == 3))
     assert (answer.question, answer.reference, answer.response) == ("Q: 3+3?\nA:", "6", "3")
 

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from assay.core.suite import Suite
+from assay.core.suite import pages_of
+from assay.core.suite_pages import SuitePages
 from assay.core.types import Record
 from assay.suites import find_suite
 
 
 def answer_of(suite: str, data: Any, kind: str = "answer") -> str:
     record = Record(index=0, case="k", set="s", subject="m", try_=1, kind=kind, data=data)
-    return find_suite(suite).answer_text([record])
+    return pages_of(find_suite(suite)).answer_text([record])
 
 
 @pytest.mark.parametrize(
@@ -60,4 +61,4 @@ def test_other_suites_have_the_last_record() -> None:
     assert answer_of("task", [[" 12"]]) == " 12"
     assert answer_of("pipeline", {"outputs": {"city": "Århus"}}) == '{"city": "Århus"}'
     assert answer_of("task", {"tokens": 3}, "used") == ""
-    assert Suite.answer_text([]) == ""
+    assert SuitePages().answer_text([]) == ""

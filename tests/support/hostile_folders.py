@@ -120,7 +120,7 @@ class Readers:
             ("compare", lambda: assay.compare(run, self._good)),
             ("gate", lambda: assay.gate(run, "exact_match >= 0")),
             ("rescore", lambda: api.rescore(str(run))),
-            ("suite", lambda: api.suite_class(read_info(run).suite)),
+            ("suite", lambda: api.suite_pages(read_info(run).suite)),
         ):
             try:
                 read()

@@ -17,7 +17,7 @@ from aiohttp import ClientError
 from aiohttp.test_utils import TestClient
 from yarl import URL
 
-from assay.core.suite import Suite
+from assay.core.suite_pages import SuitePages
 from assay.runner import api
 from assay.usercode.named_code import only_named_code
 from assay.view.guard import HEADERS, MAX_BODY, Guard
@@ -422,9 +422,9 @@ def test_a_suite_that_is_a_file_does_not_run_because_somebody_looks_at_its_run(t
     marker, file = tmp_path / "it-ran", tmp_path / "suite.py"
     file.write_text(f"import pathlib\npathlib.Path({str(marker)!r}).touch()\n")
     sentences: list[str] = []
-    assert api.suite_class(f"{file}:Quiz", sentences.append) is Suite
+    assert type(api.suite_pages(f"{file}:Quiz", sentences.append)) is SuitePages
     assert not marker.exists()
     assert f"add --code {file}" in sentences[0]
     with only_named_code([f"{file}:Quiz"]):
-        api.suite_class(f"{file}:Quiz")
+        api.suite_pages(f"{file}:Quiz")
     assert marker.exists()

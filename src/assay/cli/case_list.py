@@ -5,17 +5,17 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from assay.core.suite import as_text, first_prompt
+from assay.core.suite_pages import SuitePages, as_text, first_prompt
 from assay.store.render.screen import block, columns_of, cut_cell, safe, table
 from assay.store.runs import origin_of
 
 if TYPE_CHECKING:
     from assay.core.case_details import CaseDetails
-    from assay.core.suite import CaseView, RunOrigin, Suite
+    from assay.core.suite_pages import CaseView, RunOrigin
     from assay.runner.api import Run
     from assay.store.cases import RunCases
 
@@ -44,7 +44,7 @@ class CaseLine(NamedTuple):
 def print_cases(
     cases: RunCases,
     views: Sequence[CaseView],
-    suite: type[Suite[Any, Any]],
+    pages: SuitePages,
     run: Run,
     further: Mapping[str, Sequence[str]] | None = None,
 ) -> bool:
@@ -53,7 +53,7 @@ def print_cases(
     Returns False, and prints nothing, if there is no table of cases: see `case_lines`.
     """
     origin = origin_of(run.folder, run.info)
-    lines = case_lines([view._replace(calls=cases.calls(view.end.index)) for view in views], suite, origin)
+    lines = case_lines([view._replace(calls=cases.calls(view.end.index)) for view in views], pages, origin)
     if not lines:
         return False
     entries = run.report.entries if run.report else []
@@ -70,25 +70,25 @@ def print_cases(
     return True
 
 
-def case_lines(views: Sequence[CaseView], suite: type[Suite[Any, Any]], origin: RunOrigin) -> list[CaseLine]:
+def case_lines(views: Sequence[CaseView], pages: SuitePages, origin: RunOrigin) -> list[CaseLine]:
     """Return the lines of some cases.
 
     Empty if a case consists of many questions, or if there is nothing to compare: no expected value and no error.
     """
-    if suite.has_questions:
+    if pages.has_questions:
         return []
-    lines = [_line(view, suite, origin) for view in views]
+    lines = [_line(view, pages, origin) for view in views]
     is_useful = any(line.expected for line in lines) or all(line.mark == "!" for line in lines)
     return lines if is_useful else []
 
 
-def _line(view: CaseView, suite: type[Suite[Any, Any]], origin: RunOrigin) -> CaseLine:
-    question = _question(view, suite, origin)
-    expected, found = _values(view, suite.details(view))
+def _line(view: CaseView, pages: SuitePages, origin: RunOrigin) -> CaseLine:
+    question = _question(view, pages, origin)
+    expected, found = _values(view, pages.details(view))
     if failure := view.end.failure:
         error = f"{failure.kind}: {failure.message}"
         return CaseLine(view, "!", question, expected, failure.kind, error)
-    return CaseLine(view, "✗" if view.failed else "✓", question, expected, found or suite.answer_text(view.records))
+    return CaseLine(view, "✗" if view.failed else "✓", question, expected, found or pages.answer_text(view.records))
 
 
 def _values(view: CaseView, details: CaseDetails) -> tuple[str, str]:
@@ -116,12 +116,12 @@ def _joined(values: Sequence[tuple[str, str | None]]) -> str:
     return " · ".join(f"{place}: {'–' if value is None else value}" for place, value in values)
 
 
-def _question(view: CaseView, suite: type[Suite[Any, Any]], origin: RunOrigin) -> str:
+def _question(view: CaseView, pages: SuitePages, origin: RunOrigin) -> str:
     """Return the question of a case: the prompt without few-shot examples, where they can be told apart."""
     request = next((call.request for call in view.calls if call.request is not None), None)
     if request is None:
         return ""
-    for piece in suite.prompt_pieces(request, view, origin):
+    for piece in pages.prompt_pieces(request, view, origin):
         if piece.heading == "question":
             return piece.text
     return first_prompt(view)

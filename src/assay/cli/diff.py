@@ -12,7 +12,7 @@ from assay.core.errors import UsageError
 from assay.store.render.screen import block, heading, safe, table
 
 if TYPE_CHECKING:
-    from assay.core.suite import CaseView
+    from assay.core.suite_pages import CaseView
     from assay.store.render.case_diff import CaseDiff, TextPair
     from assay.store.render.flips import Change
 

@@ -19,7 +19,7 @@ from assay.core.errors import UsageError
 from assay.store.render.screen import block, counted, heading, rule, tell
 
 if TYPE_CHECKING:
-    from assay.core.suite import GradedAnswer
+    from assay.core.suite_pages import GradedAnswer
     from assay.store.labels import AnswerPlace, Answers, RunLabels
 
 # Longer texts are cut; the key m shows them in full.
@@ -80,7 +80,7 @@ def command(run: str, metric: str, sample: int | None, balance: bool, seed: int,
     loaded = api.load(run)
     answers = choose_answers(
         loaded.folder,
-        api.suite_class(loaded.info.suite, tell).graded_answers,
+        api.suite_pages(loaded.info.suite, tell).graded_answers,
         metric=metric,
         sample=sample,
         seed=seed,

@@ -51,7 +51,8 @@ from assay.store.render.tables import (
 
 if TYPE_CHECKING:
     from assay.core.judges import JudgeInfo
-    from assay.core.suite import Overview, Section
+    from assay.core.suite import Overview
+    from assay.core.suite_pages import Section
     from assay.runner.api import Run
 
 # Limits for the terminal. The report itself has more.

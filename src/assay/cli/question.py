@@ -9,7 +9,8 @@ import click
 
 from assay.cli.printer import print_sections
 from assay.core.errors import UsageError
-from assay.core.suite import CaseView, Section
+from assay.core.suite import pages_of
+from assay.core.suite_pages import CaseView, Section
 from assay.store.render.screen import rule
 from assay.store.runs import origin_of
 from assay.suites import find_suite
@@ -28,8 +29,8 @@ def print_question(run: Run, cases: RunCases, case: str | None, question: str) -
     `case` is the number, key or id of a conversation; None searches all of them. Raises UsageError if there is no such
     question, or if several conversations have one.
     """
-    suite = find_suite(run.info.suite)
-    if not suite.has_questions:
+    pages = pages_of(find_suite(run.info.suite))
+    if not pages.has_questions:
         raise UsageError(
             f"a {run.info.suite} run has no questions inside its cases; `assay show {run.folder} CASE` shows a case"
         )
@@ -38,7 +39,7 @@ def print_question(run: Run, cases: RunCases, case: str | None, question: str) -
     for view in _named_cases(cases, case):
         # CONVERSATION/NUMBER names both.
         for name in (question, question.removeprefix(f"{view.end.label}/")):
-            sections = suite.question_sections(view, name, origin)
+            sections = pages.question_sections(view, name, origin)
             if sections:
                 matches.append((view, sections))
                 break
@@ -46,13 +47,13 @@ def print_question(run: Run, cases: RunCases, case: str | None, question: str) -
         where = f"{case} of {run.folder}" if case is not None else str(run.folder)
         raise UsageError(
             f"{where} has no question {question!r}. `assay show {run.folder} CASE` lists the questions of a "
-            f"{suite.case_word}."
+            f"{pages.case_word}."
         )
     names = list(dict.fromkeys(view.end.label for view, _ in matches))
     if len(names) > 1:
         listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
         raise UsageError(
-            f"{len(names):,} {suite.case_word}s have a question {question!r}: {listed}. "
+            f"{len(names):,} {pages.case_word}s have a question {question!r}: {listed}. "
             f"Name one: assay show {run.folder} {names[0]} --question {question!r}"
         )
     for number, (_, sections) in enumerate(matches):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,12 +16,13 @@ from assay.cli.printer import print_run, print_sections
 from assay.cli.sql import print_where
 from assay.core.dollars import dollars
 from assay.core.errors import UsageError
+from assay.core.suite_pages import SuitePages
 from assay.files.excerpt import cut_end
 from assay.store.notes import notes_or_warning
 from assay.store.render.screen import block, counted, heading, rule, table, tell
 
 if TYPE_CHECKING:
-    from assay.core.suite import CaseView, Suite
+    from assay.core.suite_pages import CaseView
     from assay.core.types import Call, Request
     from assay.runner.api import Run
     from assay.store.cases import RunCases
@@ -136,9 +137,9 @@ def command(  # noqa: PLR0913 - one argument per option
         print_question(loaded, cases, one_case, question)
         return 0
     remarks: list[str] = []
-    suite_class = api.suite_class(loaded.info.suite, remarks.append)
+    pages = api.suite_pages(loaded.info.suite, remarks.append)
     if one_case is not None:
-        _print_found_case(cases, one_case, suite_class)
+        _print_found_case(cases, one_case, pages)
     else:
         print_run(loaded, hints_at_errors=not errors)
     if remarks:
@@ -156,8 +157,8 @@ def command(  # noqa: PLR0913 - one argument per option
         what = "every case has an answer" if errors else "no case failed"
         click.echo(what if failed or errors else "no case has ended yet")
         return 0
-    if not print_cases(cases, views, suite_class, loaded):
-        _print_scores(views, loaded, suite_class)
+    if not print_cases(cases, views, pages, loaded):
+        _print_scores(views, loaded, pages)
     if more := len(positions) - len(views):
         click.echo(f"… {more:,} more (--limit {len(positions)} shows all)")
     if failed and not errors and (invalid := [row for view in views for row in _invalid_rows(view)]):
@@ -168,7 +169,7 @@ def command(  # noqa: PLR0913 - one argument per option
     return 0
 
 
-def _print_found_case(cases: RunCases, name: str, suite: type[Suite[Any, Any]]) -> None:
+def _print_found_case(cases: RunCases, name: str, pages: SuitePages) -> None:
     """Print the case of this name, after a remark if the name is also the position of another one."""
     view = cases.find(name)
     if name.isdecimal() and view.end.index != int(name) and cases.case(int(name)) is not None:
@@ -176,10 +177,10 @@ def _print_found_case(cases: RunCases, name: str, suite: type[Suite[Any, Any]]) 
             f"{name} is the id of the case at position {view.end.index}. "
             f"--position {name} shows the case at position {name}."
         )
-    print_case(view._replace(calls=cases.calls(view.end.index)), suite)
+    print_case(view._replace(calls=cases.calls(view.end.index)), pages)
 
 
-def _print_scores(views: Sequence[CaseView], run: Run, suite: type[Suite[Any, Any]]) -> None:
+def _print_scores(views: Sequence[CaseView], run: Run, pages: SuitePages) -> None:
     """Print a list of cases that have no expected value to show: conversations, and cases without gold."""
     from assay.store.cases import answer_preview
 
@@ -187,8 +188,8 @@ def _print_scores(views: Sequence[CaseView], run: Run, suite: type[Suite[Any, An
     rows = []
     for view in views:
         end = view.end
-        key = " ".join(filter(None, (end.case, _name_for_people(view, suite))))
-        reply = answer_preview(suite, end.failure, view.records, MAX_PREVIEW)
+        key = " ".join(filter(None, (end.case, _name_for_people(view, pages))))
+        reply = answer_preview(pages, end.failure, view.records, MAX_PREVIEW)
         rows.append([str(end.index), end.set, key, end.outcome, _score_cell(view, in_tables), reply])
     table(["position", "set", "key", "status", "scores", "reply"], rows)
 
@@ -262,9 +263,9 @@ def print_document(run: Run, *, latex: bool) -> None:
         click.echo(f"{escape(about)}\n\n{report_markdown({'': run.report})}", nl=False)
 
 
-def _name_for_people(view: CaseView, suite: type[Suite[Any, Any]]) -> str:
+def _name_for_people(view: CaseView, pages: SuitePages) -> str:
     """Return a name such as `row 3 with fast`. Empty if the case has no label."""
-    return f"{suite.case_word} {view.end.label} with {view.end.subject}" if view.end.label else ""
+    return f"{pages.case_word} {view.end.label} with {view.end.subject}" if view.end.label else ""
 
 
 def _score_cell(view: CaseView, left_out: Collection[str]) -> str:
@@ -283,10 +284,10 @@ def _score_cell(view: CaseView, left_out: Collection[str]) -> str:
     return ", ".join(f"{name} {fmean(numbers):.3f} of {len(numbers):,}" for name, numbers in values.items())
 
 
-def print_case(view: CaseView, suite: type[Suite[Any, Any]]) -> None:
+def print_case(view: CaseView, pages: SuitePages) -> None:
     """Print how a case ended, its calls with prompts and replies, and the suite's sections."""
     end = view.end
-    names = (f"case {end.index}", end.set, end.case, _name_for_people(view, suite), end.outcome)
+    names = (f"case {end.index}", end.set, end.case, _name_for_people(view, pages), end.outcome)
     heading(" · ".join(filter(None, names)))
     if end.failure:
         block(f"{end.failure.kind}: {end.failure.message}")
@@ -294,7 +295,7 @@ def print_case(view: CaseView, suite: type[Suite[Any, Any]]) -> None:
             block(end.failure.traceback.rstrip("\n"), indent="    ")
     requests: list[Request] = []
     calls = view.calls
-    if suite.has_questions and len(calls) > MAX_CALLS:
+    if pages.has_questions and len(calls) > MAX_CALLS:
         click.echo(f"{len(calls):,} calls (not shown; --question ID shows one question)")
         calls = ()
     for call in calls:
@@ -304,7 +305,7 @@ def print_case(view: CaseView, suite: type[Suite[Any, Any]]) -> None:
             _print_request(requests)
         _print_reply(call)
     rule()
-    print_sections(suite.sections(view))
+    print_sections(pages.sections(view))
 
 
 def _print_request(requests: list[Request]) -> None:

@@ -263,4 +263,4 @@ def _print_questions(folder: Path, where: str, columns: Sequence[str], rows: Seq
         for number, column in enumerate(columns)
         if column in words
     }
-    return print_cases(cases, views, api.suite_class(run.info.suite), run, asked)
+    return print_cases(cases, views, api.suite_pages(run.info.suite), run, asked)

@@ -1,8 +1,8 @@
 """What the pages of `assay view` show of a case, in types that all suites share.
 
-A suite fills in what its format has: `Suite.details` for a whole case, `Suite.question_detail` for one question of a
-memory suite, `Suite.held_items` for what a memory stored. Texts are raw: models wrote them. The pages escape and cut
-them.
+A suite fills in what its format has: `SuitePages.details` for a whole case, `SuitePages.question_detail` for one
+question of a memory suite, `SuitePages.held_items` for what a memory stored. Texts are raw: models wrote them. The
+pages escape and cut them.
 """
 
 from __future__ import annotations

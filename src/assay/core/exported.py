@@ -1,6 +1,6 @@
 """A run on its way into a file format of another program, for `assay export RUN --to FORMAT`.
 
-An Exporter writes one format. A suite returns the exporter of its own format from `Suite.exporter`;
+An Exporter writes one format. A suite returns the exporter of its own format from `SuiteFiles.exporter`;
 `assay.runner.exports` lists all formats, finds the run and prints what the format cannot hold.
 
     class QuizExporter(Exporter):
@@ -32,8 +32,8 @@ from assay.core.report import Report
 from assay.core.types import Record, Score
 
 if TYPE_CHECKING:
-    # core/suite.py imports this module for `Suite.exporter`.
-    from assay.core.suite import CaseView
+    # core/suite.py imports this module for `SuiteFiles.exporter`.
+    from assay.core.suite_pages import CaseView
 
 
 class RunAbout(Struct, kw_only=True):

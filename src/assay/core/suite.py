@@ -42,32 +42,23 @@ The order of a run:
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-import msgspec
 from msgspec import Struct, field
 
-from assay.core.errors import Problem, UsageError
+from assay.core.errors import UsageError
 from assay.core.hashing import RepeatFinder, Twins, row_key
 from assay.core.protocols import Scorer, Solver, View
-from assay.core.report import Report, Table
+from assay.core.report import Report
 from assay.core.roles import Role
 from assay.core.spec import RunSpec, SuiteOptions, apply_limit
-from assay.core.types import ASK, CLOSING_KINDS, Call, Case, End, Failure, Record, Request, Score
-
-if TYPE_CHECKING:
-    # What pages, checks, imports and exports need. A run starts without them.
-    from assay.core.case_details import CaseDetails, CurveValue, HeldSession, PromptPiece, QuestionDetail
-    from assay.core.exported import Exporter
-    from assay.core.file_check import CheckOptions, FileCheck
-    from assay.core.imported import ImportedRun
-    from assay.files.json_schema import FileSchema
+from assay.core.suite_files import SuiteFiles, named
+from assay.core.suite_pages import Section, SuitePages
+from assay.core.types import Case, End, Failure, Record, Score
 
 OptionsT = TypeVar("OptionsT", bound=SuiteOptions)
 DataT = TypeVar("DataT")
@@ -238,95 +229,6 @@ class Outcome(NamedTuple):
     newest: Path | None = None
 
 
-class Section(Struct, kw_only=True):
-    """One part of the output of `assay show RUN CASE`: a heading, a text and a table, each optional."""
-
-    heading: str = ""
-    text: str = ""
-    table: Table | None = None
-    indent: int = 0
-    max_chars: int | None = None
-    """Longer texts are cut to this many characters."""
-
-
-class CaseView(NamedTuple):
-    """One case with everything that the journal has about it, for `assay show`."""
-
-    end: End
-    records: list[Record]
-    scores: list[Score]
-    calls: Sequence[Call] = ()
-    row: dict[str, Any] | None = None
-    """The whole row, where the run folder has it (`rows.jsonl`)."""
-    neutral: frozenset[str] = frozenset()
-    """Metrics for which a 0 is no failure, such as an error rate."""
-
-    @property
-    def name(self) -> str:
-        """The case as reports name it: `set/key`."""
-        return f"{self.end.set}/{self.end.case}"
-
-    @property
-    def id(self) -> Any:
-        """The case's id in the data, if a score contains one; else None."""
-        for score in self.scores:
-            if isinstance(score.data, dict) and "id" in score.data:
-                return score.data["id"]
-        return None
-
-    @property
-    def answer(self) -> Any:
-        """The data of the first record of the kind `answer`. None if the case has no answer."""
-        for record in self.records:
-            if record.kind == "answer":
-                return record.data
-        return None
-
-    @property
-    def failed(self) -> bool:
-        """Whether the case has no answer, or a score that is 0 or invalid."""
-        if self.end.status != "ok":
-            return True
-        for score in self.scores:
-            zero = score.value == 0 and score.metric not in self.neutral
-            if not score.interim and (score.status == "invalid" or zero):
-                return True
-        return False
-
-
-class RunOrigin(Struct, frozen=True):
-    """What run.json stores about the data of a run: its options and `Rows.facts`. The data may have changed since.
-
-    `plan` is the `ask_identity` of the suite. Relative paths of the options start at `folder`.
-    """
-
-    options: Mapping[str, Any]
-    facts: Mapping[str, Any]
-    plan: Mapping[str, Any] = {}
-    folder: Path = Path()
-
-
-class GradedAnswer(Struct, frozen=True, kw_only=True):
-    """An answer with everything that a person needs to decide whether it is right, and the decision of its score.
-
-    With a rubric, `response` is the text that the rubric is about.
-    """
-
-    metric: str
-    part: str = ""
-    response: str
-    question: str = ""
-    reference: str = ""
-    rubric: str = ""
-    category: str = ""
-    cluster: str = ""
-    """Answers that belong together, such as those about one conversation."""
-    evidence: tuple[str, ...] = ()
-    """Texts from which the reference follows, if the judge read them too."""
-    accepted: bool | None = None
-    """True for a score of 1, False for a score of 0, None for any other score."""
-
-
 class PlannedCalls(Struct, frozen=True, kw_only=True):
     """The requests that a run would send to one model for one purpose. None means that they cannot be predicted."""
 
@@ -352,15 +254,6 @@ class Overview(Struct, kw_only=True):
     """The price table of the calls' `cost`: its file and date."""
 
 
-class Match(IntEnum):
-    """How sure a suite is that a file is in one of its formats."""
-
-    NO = 0
-    MAYBE = 1
-    LIKELY = 2
-    SURE = 3
-
-
 class Suite(ABC, Generic[OptionsT, DataT]):
     """The base class of all suites. Methods that are not abstract have a default that fits most suites."""
 
@@ -373,16 +266,17 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     the case, such as a test or a question. run.json saves it, because `compare` pairs such rows, not cases."""
     case_word: ClassVar[str] = "case"
     """The word for a case of this suite in output, such as row, test or conversation."""
-    has_questions: ClassVar[bool] = False
-    """Whether a case consists of many questions, which `assay show RUN CASE --question ID` shows one by one."""
+
+    files: ClassVar[type[SuiteFiles] | str] = SuiteFiles
+    """What the suite knows about files without a run: a class, or `module:Class`, which is imported when it is used."""
+    pages: ClassVar[type[SuitePages] | str] = SuitePages
+    """How people see its cases, in the same form."""
 
     computes: ClassVar[bool] = False
     """Whether coroutines of user code may compute for long, as those of memories. They then get a loop of their own,
     so that replies are logged in the meantime (usercode/loop.py)."""
     logs: ClassVar[Sequence[str]] = ()
     """Names of files in the output folder to which cases append while they run. `assay merge` joins those of shards."""
-    dimensions: ClassVar[Sequence[str]] = ()
-    """Names of the metrics that the page of a memory run shows as its dimensions, in order."""
 
     checkpoints: bool = False
     """Whether `checkpoint` is called for every case."""
@@ -548,221 +442,14 @@ class Suite(ABC, Generic[OptionsT, DataT]):
         """Close everything that the suite opened or started."""
         await self.solver.close()
 
-    # Files without a run.
 
-    @classmethod
-    def recognises(cls, path: Path) -> Match:
-        """Return how sure the suite is that the file is in one of its formats. Used by `assay check`."""
-        return Match.NO
-
-    @classmethod
-    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        """Return every problem of a file. `beside` is a second file that it belongs to, such as a pipeline."""
-        return []
-
-    @classmethod
-    def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
-        """Return as what a file is checked, what it contains, and every problem, for `assay check`.
-
-        The default calls `check`. A suite with several formats overrides this method, to name the format.
-        """
-        from assay.core.file_check import FileCheck
-
-        return FileCheck(kind=f"file of {cls.name}", problems=cls.check(path, options.beside))
-
-    @classmethod
-    def read_results(cls, path: Path) -> ImportedRun | None:
-        """Return the results in a file or folder of the suite's format, whoever wrote it, for `assay import`.
-
-        Returns None if the path has none. Raises InputError if it has results that cannot be read.
-        """
-        return None
-
-    @classmethod
-    def exporter(cls) -> Exporter | None:
-        """Return the exporter that writes runs in the suite's own format, for `assay export`; None if there is none."""
-        return None
-
-    @classmethod
-    def file_schemas(cls) -> Sequence[FileSchema]:
-        """Return the JSON Schemas of the files that the suite reads. `assay schema` lists and prints them."""
-        return ()
-
-    @classmethod
-    def sections(cls, case: CaseView) -> Sequence[Section]:
-        """Return what `assay show RUN CASE` prints of records and scores, below prompts and replies.
-
-        A class method without a spec, because the data of an old run may no longer exist.
-        """
-        pairs = [
-            Section(
-                heading=pair.name,
-                text=f"expected {pair.expected} · found {pair.found}",
-                indent=0 if pair.name else 1,
-                max_chars=4000,
-            )
-            for pair in cls.details(case).pairs
-        ]
-        return [*record_sections(case), *score_sections(case), *pairs]
-
-    @classmethod
-    def answer_text(cls, records: Sequence[Record]) -> str:
-        """Return what a person calls the answer, for one cell of a table. Empty if there is none.
-
-        The records are those of a case, or those of one row of it if `parts` are rows.
-        """
-        return answer_text(records)
-
-    @classmethod
-    def question_of(cls, part: str) -> str:
-        """Return the question that a part asks. Parts that ask the same one, as in several tests, share its text."""
-        return part
-
-    @classmethod
-    def question_sections(cls, case: CaseView, name: str, origin: RunOrigin) -> Sequence[Section]:
-        """Return everything about one question of a case, for `assay show RUN --question NAME`.
-
-        Returns nothing if the case has no question of this name. Only called for a suite that `has_questions`.
-        """
-        return ()
-
-    # Pages of `assay view`. Class methods without a spec, as `sections`.
-
-    @classmethod
-    def details(cls, case: CaseView) -> CaseDetails:
-        """Return what the page of a case shows besides prompts, replies and scores."""
-        return case_details(case)
-
-    @classmethod
-    def prompt_pieces(cls, request: Request, case: CaseView, origin: RunOrigin) -> Sequence[PromptPiece]:
-        """Return the few-shot examples of a prompt and what stands around them; empty if that cannot be told."""
-        return ()
-
-    @classmethod
-    def question_detail(cls, case: CaseView, name: str, origin: RunOrigin) -> QuestionDetail | None:
-        """Return one question of a case with every test that asked it; None if the case has no such question."""
-        return None
-
-    @classmethod
-    def held_items(cls, case: CaseView) -> Sequence[HeldSession]:
-        """Return what a memory held after each conversation session, and what the session changed."""
-        return ()
-
-    @classmethod
-    def curve_values(cls, case: CaseView) -> Sequence[CurveValue]:
-        """Return every score of a case with its test and category, for curves by category."""
-        return ()
-
-    @classmethod
-    def graded_answers(cls, case: CaseView) -> Sequence[GradedAnswer]:
-        """Return the answers of a case that a person can label as right or wrong, for `assay label`."""
-        return graded_answers(case)
+def files_of(suite: type[Suite[Any, Any]]) -> SuiteFiles:
+    """Return what a suite knows about files."""
+    kind: type[SuiteFiles] = named(suite.files) if isinstance(suite.files, str) else suite.files
+    return kind(suite.name)
 
 
-def case_details(case: CaseView) -> CaseDetails:
-    """Return the answers of a case beside their references, and the verdicts of judges."""
-    from assay.core.case_details import AnswerPair, CaseDetails, verdict_details
-
-    pairs: dict[AnswerPair, None] = {}
-    for answer in graded_answers(case):
-        if answer.reference:
-            pairs[AnswerPair(name=answer.part, expected=answer.reference, found=answer.response)] = None
-    return CaseDetails(pairs=list(pairs), verdicts=verdict_details(case.scores))
-
-
-def graded_answers(case: CaseView) -> list[GradedAnswer]:
-    """Return an answer for each score of a case, without scores that have no answer or do not count.
-
-    The question is the label of the score where a case has several questions, else the prompt as it was sent.
-    """
-    answers = []
-    for score in case.scores:
-        data = score.data if isinstance(score.data, dict) else {}
-        response = data.get("answer", _answer_of(case, score.part))
-        if score.interim or score.status == "not_applicable" or response is None:
-            continue
-        expected = score.expected
-        if expected is None:
-            # Of several scores of one answer, only the first has the reference.
-            others = (other.expected for other in case.scores if other.part == score.part)
-            expected = next((value for value in others if value is not None), None)
-        tags = score.tags or case.end.tags
-        answers.append(
-            GradedAnswer(
-                metric=score.metric,
-                part=score.part,
-                response=as_text(response),
-                question=score.label if score.label not in ("", score.part) else first_prompt(case),
-                reference="" if expected is None else as_text(expected),
-                category=tags[0] if tags else "",
-                cluster=str(data.get("id", case.end.case)),
-                accepted=bool(score.value) if score.value in (0, 1) else None,
-            )
-        )
-    return answers
-
-
-def answer_text(records: Sequence[Record]) -> str:
-    """Return the last record as text or JSON, unless it only closes the case. Of repeated answers it has the first."""
-    if not records or records[-1].kind in CLOSING_KINDS:
-        return ""
-    data = records[-1].data
-    while isinstance(data, list) and data:
-        data = data[0]
-    if isinstance(data, dict):
-        return json.dumps(data.get("outputs", data), ensure_ascii=False)
-    return "" if data == [] else str(data)
-
-
-def as_text(value: Any) -> str:
-    """Return a text as it is, and any other value as JSON."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _answer_of(case: CaseView, part: str) -> Any:
-    """Return the answer of a part, else that of the case. None if there is none."""
-    records = [record for record in case.records if record.kind == "answer"]
-    matches = [record for record in records if record.part == part] or [record for record in records if not record.part]
-    answer = matches[0].data if matches else None
-    while isinstance(answer, list) and len(answer) > 0:
-        answer = answer[0]  # a task with repeats has a list of answers
-    if isinstance(answer, dict):
-        return next((answer[name] for name in ("answer", "outputs", "result") if name in answer), answer)
-    return answer
-
-
-def first_prompt(case: CaseView) -> str:
-    """Return the first prompt that the case sent: its last message, without the system's."""
-    for call in case.calls:
-        request = call.request
-        if request is None or call.stage != ASK:
-            continue
-        if request.prompt is not None:
-            return request.prompt
-        for message in reversed(request.messages or []):
-            if message.get("role") != "system":
-                return as_text(message.get("content") or "")
-    return ""
-
-
-def record_sections(case: CaseView) -> list[Section]:
-    """Return a section for each record, as text or JSON."""
-    return [
-        Section(
-            heading=" ".join(filter(None, (record.kind, record.part))),
-            text=record.data if isinstance(record.data, str) else msgspec.json.encode(record.data).decode(),
-            max_chars=4000,
-        )
-        for record in case.records
-    ]
-
-
-def score_sections(case: CaseView) -> list[Section]:
-    """Return a section for each score, with status and reason."""
-    sections = []
-    for score in case.scores:
-        name = " by ".join(filter(None, (score.metric, score.part)))
-        value = "–" if score.value is None else f"{score.value:g}"
-        status = "" if score.status == "scored" else f" ({score.status})"
-        sections.append(Section(heading=f"{name}: {value}{status}", text=score.reason))
-    return sections
+def pages_of(suite: type[Suite[Any, Any]]) -> SuitePages:
+    """Return how people see the cases of a suite."""
+    kind: type[SuitePages] = named(suite.pages) if isinstance(suite.pages, str) else suite.pages
+    return kind(suite.case_word)

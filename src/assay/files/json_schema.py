@@ -10,7 +10,7 @@
 
 `derive` starts from the msgspec type that reads the file, so that schema and reader cannot disagree about keys and
 types. `texts` and `schemas` add what a type does not say; they raise KeyError for a key that the type does not have.
-A suite lists its schemas in `Suite.file_schemas`.
+A suite lists its schemas in `SuiteFiles.schemas`.
 """
 
 from __future__ import annotations

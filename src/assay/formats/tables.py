@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from assay.core.exported import CasePart, ExportedRun, Exporter, case_parts, interim_loss
 from assay.core.no_answer import is_measured
-from assay.core.suite import CaseView
+from assay.core.suite_pages import CaseView
 from assay.core.types import Score
 from assay.files.csv_cell import csv_cell
 from assay.files.redact import Redactor, secrets_from_environment

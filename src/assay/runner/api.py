@@ -25,7 +25,8 @@ from assay.core.file_check import PRICES, REPLIES, RESULTS, CheckOptions
 from assay.core.report import Report
 from assay.core.roles import About, describe_provider
 from assay.core.spec import RunSpec, SuiteOptions, build
-from assay.core.suite import Overview, Section, Suite
+from assay.core.suite import Overview, files_of, pages_of
+from assay.core.suite_pages import Section, SuitePages
 from assay.engine.cases import Cases
 from assay.engine.prices import PriceTable, price_plan, prices_schema, read_prices
 from assay.files.json_schema import FileSchema, JsonSchema, config_schema
@@ -81,8 +82,8 @@ __all__ = [
     "result_files",
     "run",
     "spec",
-    "suite_class",
     "suite_commands",
+    "suite_pages",
 ]
 
 
@@ -200,20 +201,20 @@ def instead_of_run(spec: RunSpec) -> Report | Sequence[Section] | str | None:
     return find_suite(spec.suite).instead_of_run(spec)
 
 
-def suite_class(suite: str, say: Callable[[str], object] = lambda _: None) -> type[Suite[Any, Any]]:
-    """Return the suite of a run, for its class methods. A suite that is gone is the base class: the common parts.
+def suite_pages(suite: str, say: Callable[[str], object] = lambda _: None) -> SuitePages:
+    """Return how people see the cases of a run. The cases of a suite that is gone are shown by the common parts.
 
-    So is a suite `FILE.py:Name` that the user has not named with `--code`: its code must not run because somebody
-    looks at a run that names the file. `say` receives the sentence about it.
+    So are those of a suite `FILE.py:Name` that the user has not named with `--code`: its code must not run because
+    somebody looks at a run that names the file. `say` receives the sentence about it.
     """
     try:
         with only_named_code():
-            return find_suite(suite)
+            return pages_of(find_suite(suite))
     except CodeNotNamed as error:
         say(f"shown without the run's own suite: add --code {error.code}, if you trust it")
     except AssayError:
         pass
-    return Suite
+    return SuitePages()
 
 
 def options_of(suite: str) -> type[SuiteOptions]:
@@ -471,7 +472,7 @@ def file_schemas() -> dict[str, FileSchema]:
 
     schemas: dict[str, FileSchema] = {}
     for suite in suite_names():
-        for schema in find_suite(suite).file_schemas():
+        for schema in files_of(find_suite(suite)).schemas():
             schemas.setdefault(schema.name, schema)
     replies = FileSchema("replies", "One recorded reply for --model script/FILE (JSONL).", replies_schema)
     schemas["replies"] = replies

@@ -28,7 +28,8 @@ from assay.core.file_check import (
     contents,
     did_you_mean,
 )
-from assay.core.suite import Match
+from assay.core.suite import files_of
+from assay.core.suite_files import Match
 from assay.engine.prices import is_price_table, price_problems
 from assay.files.bounds import refuse_special_file
 from assay.files.foreign_json import read_json
@@ -100,7 +101,7 @@ def check_file(path: Path, options: CheckOptions, name: str = "") -> CheckedFile
             if match is None:
                 return CheckedFile(path, "", _unrecognised(path))
             name, note = match.name, match.note
-        check = _CHECKS[name](path) if name in _CHECKS else find_suite(name).examine(path, options)
+        check = _CHECKS[name](path) if name in _CHECKS else files_of(find_suite(name)).examine(path, options)
     except InputError as error:
         check = FileCheck(kind=f"file of {name}" if name else "", problems=error.problems)
     except MissingExtra as error:
@@ -123,7 +124,7 @@ def recognise(path: Path, options: CheckOptions) -> FormatMatch | None:
         return FormatMatch("pipeline")
     if is_price_table(path):
         return FormatMatch(PRICES)
-    matches = {name: find_suite(name).recognises(path) for name in suite_names()}
+    matches = {name: files_of(find_suite(name)).recognises(path) for name in suite_names()}
     best = max(matches.values())
     names = [name for name, match in matches.items() if match == best]
     if best > Match.MAYBE:
@@ -223,9 +224,9 @@ _CHECKS = {PRICES: _check_prices, REPLIES: _check_replies, RESULTS: _check_resul
 
 def _is_unit(folder: Path) -> bool:
     """Return whether a suite reads a folder as a whole: a task of HOP, or a folder with nothing but samples."""
-    if find_suite("hop").recognises(folder) is Match.SURE:
+    if files_of(find_suite("hop")).recognises(folder) is Match.SURE:
         return True
-    samples = find_suite("memory-eval")
+    samples = files_of(find_suite("memory-eval"))
     files = [path for path in folder.iterdir() if path.suffix in (".json", ".jsonl") and path.is_file()]
     return bool(files) and all(samples.recognises(path) is Match.SURE for path in files)
 
@@ -235,7 +236,7 @@ def _check_folder(root: Path, options: CheckOptions) -> Iterator[CheckedFile]:
 
     All task files are one check, because they include each other. A file in no format of ours is only named.
     """
-    tasks = find_suite("task")
+    tasks = files_of(find_suite("task"))
     units, files, others = _walk(root)
     task_files = [path for path in files if tasks.recognises(path) is Match.LIKELY]
     checks: list[CheckedFile] = []
@@ -260,7 +261,7 @@ def _check_folder(root: Path, options: CheckOptions) -> Iterator[CheckedFile]:
 
 def _is_part_of_tasks(path: Path) -> bool:
     """Return whether a YAML file has keys of tasks and no name: task files include it, and it is checked with them."""
-    suites = {name: find_suite(name).recognises(path) for name in suite_names()}
+    suites = {name: files_of(find_suite(name)).recognises(path) for name in suite_names()}
     return not _is_broken(path) and [name for name, match in suites.items() if match != Match.NO] == ["task"]
 
 

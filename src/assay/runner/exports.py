@@ -18,7 +18,8 @@ from msgspec import Struct
 from assay.core.errors import UsageError, unknown
 from assay.core.exported import ExportedRun, Exporter, RunAbout
 from assay.core.report import Report
-from assay.core.suite import CaseView
+from assay.core.suite import files_of
+from assay.core.suite_pages import CaseView
 from assay.files.redact import Redactor, secrets_from_environment
 from assay.formats.tables import CsvExporter, JsonLinesExporter, ParquetExporter
 from assay.store.cases import RunCases
@@ -28,7 +29,7 @@ from assay.suites import find_suite
 
 def _suite_exporter(name: str) -> Callable[[], Exporter | None]:
     """Return a function that imports the suite and returns the exporter of its format."""
-    return lambda: find_suite(name).exporter()
+    return lambda: files_of(find_suite(name)).exporter()
 
 
 def _inspect_exporter() -> Exporter:

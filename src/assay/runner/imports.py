@@ -26,6 +26,7 @@ from assay.core.imported import ImportedCase, ImportedFile, ImportedRun, ImportO
 from assay.core.no_answer import leave_out_unanswered
 from assay.core.report import CaseCounts, Report
 from assay.core.run_end import end_of_report
+from assay.core.suite import files_of
 from assay.core.types import ASK, Call, End, Score
 from assay.files.bounds import refuse_special_file
 from assay.files.redact import Redactor, secrets_from_environment
@@ -42,7 +43,7 @@ _YEAR_9999 = 253_370_764_800.0
 
 def _suite_reader(name: str) -> Callable[[Path], ImportedRun | None]:
     """Return the reader of a suite's own format. The suite is imported when it is used."""
-    return lambda path: find_suite(name).read_results(path)
+    return lambda path: files_of(find_suite(name)).read_results(path)
 
 
 def _read_inspect(path: Path) -> ImportedRun | None:

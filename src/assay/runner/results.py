@@ -22,7 +22,7 @@ from msgspec import Struct
 from assay.core.errors import CheckFailed, UsageError, unknown
 from assay.core.judges import JudgeInfo
 from assay.core.report import Metric, Report
-from assay.core.suite import CaseView
+from assay.core.suite_pages import CaseView
 from assay.core.types import Call, Failure, Record, Score
 from assay.journal.earlier import EarlierScoring, earlier_scorings
 from assay.journal.folder import RunInfo, Summary

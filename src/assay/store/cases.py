@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from assay.core.errors import DamagedRun, Problem, UsageError
-from assay.core.suite import CaseView, Suite
+from assay.core.suite_pages import CaseView, SuitePages
 from assay.core.types import JUDGE, Call, End, Failure, Record, Score
 from assay.files.plain_files import is_plain, open_plain_file, plain_problem, plain_size, read_plain
 from assay.journal.calls import CallReader
@@ -182,11 +182,9 @@ class RunCases:
         return ends
 
 
-def answer_preview(
-    suite: type[Suite[Any, Any]], failure: Failure | None, records: Sequence[Record], max_chars: int
-) -> str:
+def answer_preview(pages: SuitePages, failure: Failure | None, records: Sequence[Record], max_chars: int) -> str:
     """Return the beginning of an answer, or of the failure, in one line."""
-    text = f"{failure.kind}: {failure.message}" if failure else suite.answer_text(records)
+    text = f"{failure.kind}: {failure.message}" if failure else pages.answer_text(records)
     flat = " ".join(text.split())
     return flat if len(flat) <= max_chars else flat[: max_chars - 1] + "…"
 

@@ -1,6 +1,6 @@
 """Labels that people give to the answers of a run: `labels.jsonl` in the run folder.
 
-    answers = choose_answers(folder, suite.graded_answers, metric="judged", sample=40, balance=True)
+    answers = choose_answers(folder, graded_answers, metric="judged", sample=40, balance=True)
     labels = RunLabels(folder, by="ann")
     labels.add(answers.read(answers.places[0]), right=True)
 
@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from assay.core.errors import DamagedRun, InputError, Problem, UsageError, unknown
 from assay.core.judges import ANSWER, RUBRIC, Agreement
-from assay.core.suite import CaseView, GradedAnswer, graded_answers
+from assay.core.suite_pages import CaseView, GradedAnswer, graded_answers
 from assay.files.plain_files import open_plain, read_plain
 from assay.files.write import sync_data
 from assay.journal.folder import read_info, usable_summary

@@ -29,7 +29,7 @@ from assay.journal.folder import (
 from assay.journal.integrity import file_problems, intact_index, refuse_lost_lines
 
 if TYPE_CHECKING:
-    from assay.core.suite import RunOrigin
+    from assay.core.suite_pages import RunOrigin
 
 __all__ = [
     "LockOwner",
@@ -273,7 +273,7 @@ def last_owner(folder: Path) -> LockOwner | None:
 
 def origin_of(run: Path, info: RunInfo) -> RunOrigin:
     """Return what a run stores about its data. Its paths start in the folder of its start, if that is known."""
-    from assay.core.suite import RunOrigin  # a list of runs does not need it
+    from assay.core.suite_pages import RunOrigin
 
     options, plan = info.spec.get("options"), (info.parts.get("ask") or {}).get("plan")
     return RunOrigin(

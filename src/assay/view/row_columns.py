@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from assay.core.errors import UsageError, unknown
-from assay.core.suite import Suite
+from assay.core.suite_pages import SuitePages
 from assay.store.cases import answer_preview
 from assay.store.open_run import OpenRun
 from assay.store.row_table import RowTable, TableRow
@@ -105,7 +105,7 @@ def shown_columns(columns: Sequence[RowColumn], chosen: Sequence[str]) -> list[R
 
 
 def row_cells(
-    suite: type[Suite[Any, Any]],
+    pages: SuitePages,
     table: RowTable,
     positions: NDArray[Any],
     rows: Sequence[TableRow],
@@ -122,11 +122,11 @@ def row_cells(
             continue
         # All other values are in the lines that were read. The column of a million rows would take longer.
         for line, row, is_failed in zip(cells, rows, are_failed, strict=True):
-            line.append(_cell(suite, column.name, row, is_failed=is_failed))
+            line.append(_cell(pages, column.name, row, is_failed=is_failed))
     return cells
 
 
-def _cell(suite: type[Suite[Any, Any]], column: str, row: TableRow, *, is_failed: bool) -> Cell:
+def _cell(pages: SuitePages, column: str, row: TableRow, *, is_failed: bool) -> Cell:
     end, scores = row.end, [score for score in row.scores if not score.interim]
     match column:
         case "index":
@@ -150,7 +150,7 @@ def _cell(suite: type[Suite[Any, Any]], column: str, row: TableRow, *, is_failed
         case "tags":
             return row.tags
         case "answer":
-            return answer_preview(suite, end.failure, row.records, _MAX_PREVIEW)
+            return answer_preview(pages, end.failure, row.records, _MAX_PREVIEW)
         case "expected":
             return _one_line(next((each.expected for each in scores if each.expected is not None), None))
         case _:

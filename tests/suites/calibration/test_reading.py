@@ -24,6 +24,8 @@ from assay.suites.calibration.labels import (
 )
 from assay.suites.calibration.suite import CalibrationSuite
 
+from support.suite_files import problems_of
+
 
 def row(**fields: Any) -> dict[str, Any]:
     """A row that can be judged."""
@@ -224,7 +226,7 @@ def test_every_problem_is_reported_at_once(tmp_path: Path, path: Path) -> None:
         read_labels(file, {})
     places = sorted(problem.where for problem in raised.value.problems)
     assert places == [f"{file}:2 $.label", f"{file}:3"]
-    assert CalibrationSuite.check(file) == raised.value.problems
+    assert problems_of(CalibrationSuite, file) == raised.value.problems
 
 
 @pytest.mark.parametrize(

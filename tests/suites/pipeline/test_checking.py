@@ -12,6 +12,7 @@ from assay.suites.pipeline.check import is_pipeline
 from assay.suites.pipeline.suite import PipelineSuite
 
 from support.pipelines import PipelineLab, case, says, typed
+from support.suite_files import problems_of
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def test_a_testset_is_checked_against_its_pipeline(lab: PipelineLab, capsys: pyt
     """Unknown steps are warnings, by id or by output key; the exit code is 0."""
     lab.pipeline(says("one", output_key="first"))
     lab.tests(case("a", step_inputs={"one": {}, "first": {}, "two": {"x": 1}}, intermediate_expectations={"three": 1}))
-    result = PipelineSuite.check(lab.folder / "tests.jsonl", lab.folder / "p.yaml")
+    result = problems_of(PipelineSuite, lab.folder / "tests.jsonl", lab.folder / "p.yaml")
     warned = [problem.message for problem in result if problem.level == "warning"]
     assert len(warned) == 2
     assert "'two'" in warned[0] + warned[1]
@@ -44,21 +45,21 @@ def test_a_testset_is_checked_against_its_pipeline(lab: PipelineLab, capsys: pyt
     done = typed(capsys, "check", "tests.jsonl", "--pipeline", "p.yaml")
     assert done.code == 0
     (lab.folder / "p.yaml").rename(lab.folder / "p.txt")
-    assert [one for one in PipelineSuite.check(lab.folder / "tests.jsonl") if one.level == "warning"] == []
+    assert [one for one in problems_of(PipelineSuite, lab.folder / "tests.jsonl") if one.level == "warning"] == []
 
 
 def test_a_broken_pipeline_is_reported_instead_of_its_testset(lab: PipelineLab) -> None:
     """The testset cannot be checked against it."""
     lab.write("p.yaml", "steps: [")
     lab.tests(case("a"))
-    (problem,) = PipelineSuite.check(lab.folder / "tests.jsonl", lab.folder / "p.yaml")
+    (problem,) = problems_of(PipelineSuite, lab.folder / "tests.jsonl", lab.folder / "p.yaml")
     assert "p.yaml" in problem.where
 
 
 def test_code_and_judges_are_no_faults_of_a_testset(lab: PipelineLab) -> None:
     """A run may allow the code and name a judge."""
     lab.tests(case("a", step_inputs={"s": {"code": "x"}}, expected_outputs={"one": "judge:x"}))
-    assert [one for one in PipelineSuite.check(lab.folder / "tests.jsonl") if one.level == "error"] == []
+    assert [one for one in problems_of(PipelineSuite, lab.folder / "tests.jsonl") if one.level == "error"] == []
 
 
 def test_invalid_expectations_are_found_before_the_run(lab: PipelineLab) -> None:
@@ -85,7 +86,7 @@ def test_a_testset_of_an_agent_without_ids_gets_one_warning(lab: PipelineLab) ->
     path = Path("agents/mood/testsets/agent_v1.jsonl")
     path.parent.mkdir(parents=True)
     lab.write(str(path), '{"text": "a"}\n{"text": "b"}\n{"id": 2, "text": "c"}\n')
-    warning, error = [problem for problem in PipelineSuite.check(path) if problem.level != "advice"]
+    warning, error = [problem for problem in problems_of(PipelineSuite, path) if problem.level != "advice"]
     assert warning.level == "warning"
     assert str(warning).startswith(f"{path}:1: the id is missing, here and in 1 more; the line number is used")
     assert str(error) == f"{path}:3 $.id: duplicate id '2', first used on line 2"
@@ -94,7 +95,7 @@ def test_a_testset_of_an_agent_without_ids_gets_one_warning(lab: PipelineLab) ->
 def test_a_record_of_a_pipeline_needs_an_id_in_both_formats(lab: PipelineLab) -> None:
     """The format document requires it."""
     lab.write("greet_basic.jsonl", '{"text": "a"}\n{"inputs": {"text": "b"}}\n')
-    assert [str(problem) for problem in PipelineSuite.check(Path("greet_basic.jsonl"))] == [
+    assert [str(problem) for problem in problems_of(PipelineSuite, Path("greet_basic.jsonl"))] == [
         f"greet_basic.jsonl:{line}: the id is missing; every case needs a unique id" for line in (1, 2)
     ]
 
@@ -104,5 +105,5 @@ def test_a_record_of_a_pipeline_needs_an_id_in_both_formats(lab: PipelineLab) ->
 )
 def test_a_missing_code_file_is_one_problem(lab: PipelineLab, step: str) -> None:
     lab.write("flow.yaml", f"steps:\n  - {{id: a, type: code, {step}}}\n")
-    (problem,) = PipelineSuite.check(Path("flow.yaml"))
+    (problem,) = problems_of(PipelineSuite, Path("flow.yaml"))
     assert str(problem).startswith("flow.yaml:2: steps.0.code_file: there is no file 'gone.")

@@ -7,6 +7,7 @@ import pytest
 from assay.suites.pipeline.suite import PipelineSuite
 
 from support.pipelines import PipelineLab
+from support.suite_files import problems_of
 
 PYTHON = "def main(inputs):\n    found = []\n    return found[3]\n"
 JAVASCRIPT = "function main(x) {\n  const found = {}\n  return found.no.way\n}\n"
@@ -60,7 +61,7 @@ def test_a_syntax_error_names_the_line_of_the_file(lab: PipelineLab, step: str, 
     lab.write("nodes/topics.py", "x = 1\ny = = 2\n")
     lab.write("nodes/topics.js", "let a = 1\nlet b = ;\n")
     lab.write("p.yaml", HEAD + step)
-    (found,) = PipelineSuite.check(lab.folder / "p.yaml")
+    (found,) = problems_of(PipelineSuite, lab.folder / "p.yaml")
     assert str(found).removeprefix(f"{lab.folder}/").startswith(problem)
 
 

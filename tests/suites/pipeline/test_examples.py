@@ -12,6 +12,7 @@ from assay import TestsetLoader
 from assay.suites.pipeline.suite import PipelineSuite
 
 from support.pipelines import CommandResult, PipelineLab, read_lines, typed
+from support.suite_files import problems_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "pipeline"
 GOOD_CODE = """\
@@ -40,13 +41,13 @@ def rows(name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_pipeline_is_without_problems(path: Path) -> None:
     """In all its variants."""
-    assert PipelineSuite.check(path) == []
+    assert problems_of(PipelineSuite, path) == []
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("testsets/*/*.jsonl")), ids=lambda path: path.stem)
 def test_every_testset_is_without_errors(path: Path) -> None:
     """Advice is allowed: a hundred items are more than a person reads."""
-    assert [problem for problem in PipelineSuite.check(path) if problem.level != "advice"] == []
+    assert [problem for problem in problems_of(PipelineSuite, path) if problem.level != "advice"] == []
 
 
 def test_the_v1_example_and_its_v2_form_send_the_same_requests(

@@ -14,6 +14,7 @@ from assay.suites.pipeline.suite import PipelineSuite
 
 from support.commands import environment
 from support.pipelines import PipelineLab, case, computes, read_lines, says
+from support.suite_files import problems_of
 
 PIPELINE = r"""
 id: reviews
@@ -117,7 +118,9 @@ def test_check_and_run_find_wrong_javascript_before_the_first_call(lab: Pipeline
         javascript("two", "let a = 1\nlet b = ;", env_vars={"A": "1"}),
         {"id": "three", "type": "code", "language": "typescript", "code": "x"},
     )
-    problems = [str(problem).replace(f"{lab.folder}/", "") for problem in PipelineSuite.check(lab.folder / "p.yaml")]
+    problems = [
+        str(problem).replace(f"{lab.folder}/", "") for problem in problems_of(PipelineSuite, lab.folder / "p.yaml")
+    ]
     assert problems == [
         "p.yaml:12: steps.1.env_vars: they are not passed on; JavaScript has no environment",
         "p.yaml:9: steps.1.code: line 2: it is not JavaScript: unexpected token in expression: ';'",
@@ -130,7 +133,7 @@ def test_check_and_run_find_wrong_javascript_before_the_first_call(lab: Pipeline
 
 def test_check_executes_nothing(lab: PipelineLab) -> None:
     lab.pipeline(javascript("one", "while (true) {}\nmodule.exports = x => x"))
-    assert PipelineSuite.check(lab.folder / "p.yaml") == []
+    assert problems_of(PipelineSuite, lab.folder / "p.yaml") == []
 
 
 def test_a_variant_may_be_written_in_the_other_language(lab: PipelineLab) -> None:

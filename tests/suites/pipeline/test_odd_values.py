@@ -12,6 +12,7 @@ from assay.suites.pipeline.suite import PipelineSuite
 
 from support.lab import as_yaml
 from support.pipelines import PipelineLab
+from support.suite_files import problems_of
 
 WHOLE: dict[str, Any] = {
     "id": "p",
@@ -92,6 +93,6 @@ def test_an_odd_value_gives_no_traceback(lab: PipelineLab, at: tuple[Any, ...]) 
     """Every problem has its place."""
     for odd in ODD:
         lab.write("p.yaml", as_yaml(changed(at, odd)))
-        for problem in PipelineSuite.check(lab.folder / "p.yaml"):
+        for problem in problems_of(PipelineSuite, lab.folder / "p.yaml"):
             assert "p.yaml" in problem.where, (at, odd)
             assert problem.message

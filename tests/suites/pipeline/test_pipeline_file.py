@@ -11,6 +11,7 @@ from assay.core.errors import InputError
 from assay.suites.pipeline.suite import PipelineSuite
 
 from support.pipelines import PipelineLab, says
+from support.suite_files import problems_of
 
 WRONG = """\
 id: ../up
@@ -153,7 +154,7 @@ def test_a_run_is_refused_with_all_mistakes(lab: PipelineLab) -> None:
 def test_check_finds_the_same(lab: PipelineLab) -> None:
     """Without a model and without tests; each problem once, although every variant is checked."""
     lab.write("p.yaml", WRONG)
-    problems = list(map(str, PipelineSuite.check(lab.folder / "p.yaml")))
+    problems = list(map(str, problems_of(PipelineSuite, lab.folder / "p.yaml")))
     assert_all_found([problem.replace(f"{lab.folder}/", "") for problem in problems])
     assert len(problems) == len(set(problems))
 
@@ -211,7 +212,7 @@ def test_nothing_is_passed_over(lab: PipelineLab) -> None:
 def test_a_good_file_has_no_problems(lab: PipelineLab) -> None:
     """The smallest valid file."""
     lab.pipeline(says("one"))
-    assert PipelineSuite.check(lab.folder / "p.yaml") == []
+    assert problems_of(PipelineSuite, lab.folder / "p.yaml") == []
 
 
 def test_a_mistake_in_a_variant_that_does_not_run_stops_no_run(lab: PipelineLab) -> None:
@@ -219,7 +220,7 @@ def test_a_mistake_in_a_variant_that_does_not_run_stops_no_run(lab: PipelineLab)
     variants = {"broken": {"overrides": {"one": {"template": "{{ text"}}}}
     lab.pipeline(says("one"), variants=variants)
     assert lab.run().code == 0
-    (problem,) = PipelineSuite.check(lab.folder / "p.yaml")
+    (problem,) = problems_of(PipelineSuite, lab.folder / "p.yaml")
     assert "does not compile" in problem.message
     with pytest.raises(InputError):
         lab.run(variant=["broken"])
@@ -228,7 +229,7 @@ def test_a_mistake_in_a_variant_that_does_not_run_stops_no_run(lab: PipelineLab)
 def test_a_step_that_waits_for_itself_is_a_cycle(lab: PipelineLab) -> None:
     """The shortest cycle."""
     lab.pipeline(says("one", depends_on=["one"]))
-    (problem,) = PipelineSuite.check(lab.folder / "p.yaml")
+    (problem,) = problems_of(PipelineSuite, lab.folder / "p.yaml")
     assert problem.message == "steps.0: steps wait for each other: one → one"
 
 
@@ -256,7 +257,7 @@ def test_a_file_that_is_no_pipeline_says_what_is_missing(lab: PipelineLab, text:
 def test_ids_and_output_keys_are_valid_and_unique(lab: PipelineLab, steps: list[dict[str, object]], why: str) -> None:
     """Both can be sources."""
     lab.pipeline(*steps)
-    problems = PipelineSuite.check(lab.folder / "p.yaml")
+    problems = problems_of(PipelineSuite, lab.folder / "p.yaml")
     assert problems
     assert all(why in problem.message for problem in problems)
 
@@ -264,7 +265,7 @@ def test_ids_and_output_keys_are_valid_and_unique(lab: PipelineLab, steps: list[
 def test_an_unknown_evaluation_target_is_reported_with_other_mistakes(lab: PipelineLab) -> None:
     """Also without declared outputs."""
     lab.pipeline(says("one", "{{ text"), evaluation_target="oen")
-    messages = [problem.message for problem in PipelineSuite.check(lab.folder / "p.yaml")]
+    messages = [problem.message for problem in problems_of(PipelineSuite, lab.folder / "p.yaml")]
     assert messages[0] == "evaluation_target: there is no step named 'oen'; did you mean 'one'?"
     assert "does not compile" in messages[1]
 

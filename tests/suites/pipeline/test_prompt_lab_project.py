@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from assay import load_testset
+from assay.core.suite import files_of
 from assay.suites.pipeline.options import PipelineOptions
 from assay.suites.pipeline.suite import PipelineSuite
 
 from support.pipelines import CommandResult, read_lines, typed
+from support.suite_files import problems_of
 
 PROJECT = Path(__file__).parents[3] / "examples" / "prompt-lab-project"
 MODEL = ("--model", "script/replies/model.jsonl")
@@ -229,13 +231,13 @@ def test_both_formats_are_in_the_project() -> None:
 def test_agents_and_flows_are_checked(project: Path) -> None:
     """Every file of the project, and mistakes in it with their place."""
     for path in [*Path("agents").rglob("*.yaml"), Path("pipelines/support_reply.yaml")]:
-        assert PipelineSuite.recognises(path).name == "SURE"
-        assert PipelineSuite.check(path) == []
+        assert files_of(PipelineSuite).recognises(path).name == "SURE"
+        assert problems_of(PipelineSuite, path) == []
     agent, prompts = Path("agents/mood_reader/agent.yaml"), Path("agents/mood_reader/prompts")
     agent.write_text(agent.read_text().replace("allowed_values", "allowed_value"))
     (prompts / "mood_v1.yaml").write_text("user_template: '{% if x %}'\noutput_parser: xml\n")
     (prompts / "mood_v2.yaml").unlink()
-    problems = "\n".join(map(str, PipelineSuite.check(agent)))
+    problems = "\n".join(map(str, problems_of(PipelineSuite, agent)))
     line = 1 + agent.read_text()[: agent.read_text().index("rules:")].count("\n")
     assert f"{agent}:{line}: evaluation.rules[0].kind: there is no rule named 'allowed_value'" in problems
     assert f"{prompts}/mood_v1.yaml: output_parser: there is no parser 'xml'" in problems

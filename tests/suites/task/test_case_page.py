@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.suite import CaseView
+from assay.core.suite import pages_of
+from assay.core.suite_pages import CaseView
 from assay.core.types import ASK, Call, End, Record, Request, Response, Score
 from assay.suites.task.case_page import prompt_pieces
 from assay.suites.task.suite import TaskSuite
@@ -123,15 +124,15 @@ IN_QUESTIONS = [asked("is big", -2.0, "Paris"), asked("is big", -1.0, "Rome")]
     ],
 )
 def test_a_multiple_choice_shows_the_texts_of_its_choices(case: CaseView, expected: str, found: str) -> None:
-    (pair,) = TaskSuite.details(case).pairs
+    (pair,) = pages_of(TaskSuite).details(case).pairs
     assert (pair.expected, pair.found) == (expected, found)
-    assert TaskSuite.sections(case)[0].text == f"expected {expected} · found {found} ✗"
+    assert pages_of(TaskSuite).sections(case)[0].text == f"expected {expected} · found {found} ✗"
 
 
 def test_the_answer_of_a_multiple_choice_is_not_the_likelihood_of_its_first_choice() -> None:
     replies = [[[-2.0, False]], [[-1.25, False]]]
-    assert TaskSuite.answer_text([Record(0, "key", "set", "m", 1, "answer", data=replies)]) == (
+    assert pages_of(TaskSuite).answer_text([Record(0, "key", "set", "m", 1, "answer", data=replies)]) == (
         "log-likelihoods -2, -1.25"
     )
     text = [["Paris", "Rome"], ["Oslo"]]
-    assert TaskSuite.answer_text([Record(0, "key", "set", "m", 1, "answer", data=text)]) == "Paris"
+    assert pages_of(TaskSuite).answer_text([Record(0, "key", "set", "m", 1, "answer", data=text)]) == "Paris"

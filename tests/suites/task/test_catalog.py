@@ -12,6 +12,7 @@ import pytest
 
 from assay.core.errors import InputError, UsageError
 from assay.core.file_check import CheckOptions
+from assay.core.suite import files_of
 from assay.runner.api import check, instead_of_run, spec
 from assay.suites.task.catalog import TaskFolder
 from assay.suites.task.suite import TaskSuite
@@ -310,4 +311,4 @@ def test_check_of_a_folder_warns_about_duplicate_names(lab: Lab) -> None:
     problems = check(Path("tasks"))
     assert [(p.level, p.where) for p in problems] == [("warning", "tasks/b.yaml")]
     assert "tasks/a.yaml has the name 'twice' too" in problems[0].message
-    assert "3 of 3 files are fine" in TaskSuite.examine(Path("tasks"), CheckOptions()).contents
+    assert "3 of 3 files are fine" in files_of(TaskSuite).examine(Path("tasks"), CheckOptions()).contents

@@ -6,7 +6,8 @@ import pytest
 
 from assay.core.case_details import AnswerPair
 from assay.core.protocols import View
-from assay.core.suite import CaseView
+from assay.core.suite import pages_of
+from assay.core.suite_pages import CaseView
 from assay.core.types import ASK, Case, End, Failure
 from assay.suites.task.config import GENERATE, ROLLING
 from assay.suites.task.filters import FilterChain
@@ -34,7 +35,7 @@ def test_a_document_without_an_answer_has_its_target_once_for_each_filter(output
         ("f1", "strict", None, None),
     ]
     view = CaseView(end, [], scores)
-    assert TaskSuite.details(view).pairs == [
+    assert pages_of(TaskSuite).details(view).pairs == [
         AnswerPair(name=chain.name, expected=expected, found=None) for chain in chains if expected
     ]
-    assert TaskSuite.sections(view)[0].text == ("no answer\nexpected 4" if expected else "no answer")
+    assert pages_of(TaskSuite).sections(view)[0].text == ("no answer\nexpected 4" if expected else "no answer")

@@ -18,7 +18,7 @@ import msgspec
 from assay.core.errors import InputError, Problem
 from assay.core.exported import ExportedRun, Exporter
 from assay.core.hashing import file_sha256
-from assay.core.suite import CaseView
+from assay.core.suite_pages import CaseView
 from assay.files.foreign_json import decode_json, json_lines
 from assay.formats.hop.results import ROW, row_number
 from assay.suites.hop.analysis import RowResult, case_result

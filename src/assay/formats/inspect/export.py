@@ -21,7 +21,7 @@ import assay
 from assay.core.exported import ExportedRun, Exporter, case_parts, interim_loss
 from assay.core.hashing import fingerprint
 from assay.core.report import Entry, Metric
-from assay.core.suite import CaseView
+from assay.core.suite_pages import CaseView
 from assay.core.types import ASK, Call, Record, Request, Score
 from assay.formats.inspect.results import SAMPLE_ERROR
 from assay.suites.evaluate.scorers import RIGHT_WRONG

@@ -21,7 +21,7 @@ import assay
 from assay.core.exported import CasePart, ExportedRun, Exporter, case_parts, interim_loss
 from assay.core.imported import UNPLACED
 from assay.core.report import Entry, Metric
-from assay.core.suite import CaseView
+from assay.core.suite_pages import CaseView
 from assay.core.types import ASK, Record
 from assay.files.write import fitting_name, write_whole
 from assay.formats.lm_eval.results import DOCUMENT, FORMAT

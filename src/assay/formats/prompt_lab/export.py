@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from assay.core.exported import ExportedRun, Exporter
-from assay.core.suite import CaseView
+from assay.core.suite_pages import CaseView
 from assay.formats.prompt_lab.results import FILE_NAME, POINTS, TESTS, TestFields
 from assay.suites.pipeline.evaluation import read_output, records_by_test
 from assay.suites.pipeline.result_files import TestResult

@@ -23,7 +23,7 @@ from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan,
 from assay.core.report import Report
 from assay.core.types import Failure, Record
 from assay.files.foreign_json import convert_json, read_json
-from assay.formats.prompt_lab.results import POINTS, TestFields, points_metric, points_score
+from assay.formats.prompt_lab.results import POINTS, TestFields, find_results, points_metric, points_score
 from assay.suites.pipeline.evaluation import TestOutput
 from assay.suites.pipeline.pipeline_file import BASELINE
 from assay.suites.pipeline.result_files import COMPARED, has_prompt_lab_columns
@@ -298,3 +298,8 @@ def _seconds(created_at: Any) -> float | None:
         return datetime.fromisoformat(created_at).timestamp() if isinstance(created_at, str) else None
     except (ValueError, OverflowError):
         return None
+
+
+def find_pipeline_results(path: Path) -> ImportedRun | None:
+    """Return the results in `results.jsonl`, in a folder with it, or in a result file of Prompt Lab."""
+    return find_results(path) or find_prompt_lab_results(path)

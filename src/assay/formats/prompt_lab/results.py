@@ -20,11 +20,11 @@ from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan,
 from assay.core.report import Metric, Report
 from assay.core.types import Failure, Record, Score, Usage
 from assay.files.foreign_json import ForeignLine, convert_json, decode_json, json_lines
-from assay.files.records import first_record
 from assay.files.result_lines import ResultLines
 from assay.scoring.metric_builders import mean_metric
 from assay.suites.pipeline.evaluation import TestOutput
 from assay.suites.pipeline.pipeline_file import BASELINE
+from assay.suites.pipeline.result_files import RESULT_KEYS
 from assay.suites.pipeline.scorer import ERRORED, SKIPPED, verdict_score
 from assay.suites.pipeline.tally import NO_ANSWER, VariantTally, build_report
 from assay.suites.pipeline.testset.case import TestCase
@@ -37,7 +37,6 @@ TESTS = "tests"
 POINTS = "overall_score"
 """A metric that only runs imported from Prompt Lab have: the points of a judge."""
 _SCORER = imported_scorer("pipeline")
-_KEYS = frozenset({"id", "variant", "result", "steps", "checks"})
 # The reason of a test without an answer is `kind: message`.
 _FAILURE = re.compile(r"(?P<kind>[a-z_]+): (?P<message>.*)", re.DOTALL)
 
@@ -167,19 +166,8 @@ def find_results(path: Path) -> ImportedRun | None:
         except InputError:
             # A torn line of this file is named when the import reads it.
             return PipelineRun(path) if b'"first_wrong"' in line.raw else None
-        return PipelineRun(path) if isinstance(value, dict) and value.keys() >= _KEYS else None
+        return PipelineRun(path) if isinstance(value, dict) and value.keys() >= RESULT_KEYS else None
     return None
-
-
-def has_results(path: Path) -> bool:
-    """Return whether the first line of a `.jsonl` file is a result of a test. It has keys of a test too."""
-    if path.suffix != ".jsonl" or not path.is_file():
-        return False
-    try:
-        first = first_record(path)
-    except InputError:
-        return False
-    return first is not None and first.value.keys() >= _KEYS
 
 
 class PipelineRun(ImportedRun):

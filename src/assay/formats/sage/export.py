@@ -14,7 +14,7 @@ import msgspec
 
 from assay.core.exported import ExportedRun, Exporter
 from assay.core.report import Entry, Metric, Point
-from assay.core.suite import CaseView
+from assay.core.suite_pages import CaseView
 from assay.core.types import Failure
 from assay.files.write import write_json
 from assay.formats.sage.file import ImportedConversation

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from assay.core.errors import UsageError
 from assay.core.report import PairedRow
-from assay.core.suite import CaseView
+from assay.core.suite_pages import CaseView
 from assay.journal.columns import SCORED, score_part_digest
 from assay.store.comparison.case_table import CaseTable, GroupRow, TablePage, TableSelection
 from assay.store.comparison.columns import STATES

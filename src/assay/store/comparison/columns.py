@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.core.no_answer import is_measured
 from assay.core.report import Report
-from assay.core.suite import CaseView
+from assay.core.suite_pages import CaseView
 from assay.core.types import CLOSING_KINDS, End, Record, Score
 from assay.journal.columns import (
     INVALID,

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
-from assay.core.suite import CaseView, as_text
+from assay.core.suite_pages import CaseView, as_text
 from assay.core.types import ASK, Call, Request
 from assay.store.render.flips import Change, common_ends, word_changes
 from assay.store.render.tables import NOT_MEASURED, TextTable

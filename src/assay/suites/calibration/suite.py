@@ -11,30 +11,14 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.errors import InputError, Problem, UsageError, unknown
-from assay.core.file_check import CheckOptions, FileCheck, contents
+from assay.core.errors import UsageError, unknown
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.judges import ANSWER, BUILT_IN, LIMITED, NOT_JUDGED, RUBRIC, Calibration, JudgeInfo
 from assay.core.protocols import Context, Scorer, Solver, View
 from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit, split_names
-from assay.core.suite import (
-    CaseContent,
-    CaseView,
-    ListedRows,
-    Match,
-    Outcome,
-    Overview,
-    PlannedCalls,
-    Results,
-    Row,
-    RunFacts,
-    Section,
-    Suite,
-    score_sections,
-)
+from assay.core.suite import CaseContent, ListedRows, Outcome, Overview, PlannedCalls, Results, Row, RunFacts, Suite
 from assay.core.types import Score
-from assay.files.json_schema import FileSchema
 from assay.scoring.agreement import agreement, among_votes, by_category
 from assay.scoring.judge_setup import setup_of
 from assay.scoring.judges.rubric import RubricJudge
@@ -51,12 +35,10 @@ from assay.store.calibrations import save_calibration, write_calibrations
 from assay.store.judges import kappa_problem, panel_judge, rubric_judge
 from assay.store.labels import FILE as LABELS
 from assay.store.runs import find_run
-from assay.suites.calibration.file_schema import file_schemas
 from assay.suites.calibration.labels import (
     LabelFile,
     LabelledRow,
     RubricText,
-    looks_like_labels,
     read_labels,
 )
 from assay.suites.calibration.options import CalibrationOptions
@@ -289,45 +271,6 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         left_out = self._labels.all_left_out
         facts |= {f"left out, {reason}": f"{count:,}" for reason, count in left_out.items()}
         return Overview(facts=facts, calls=[judge])
-
-    @classmethod
-    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        """Return every problem of a file with labels. Fields must have their usual names."""
-        return cls.examine(path, CheckOptions()).problems
-
-    @classmethod
-    def recognises(cls, path: Path) -> Match:
-        """Return LIKELY if the first row has a response and a label that is a vote."""
-        return Match.LIKELY if looks_like_labels(path) else Match.NO
-
-    @classmethod
-    def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
-        """Return the check of a file with labels. Fields must have their usual names."""
-        kind = "labels (judge calibrate)"
-        try:
-            labels = read_labels(path, {})
-        except InputError as error:
-            return FileCheck(kind=kind, problems=error.problems)
-        notes = [f"{count:,} labels left out: {reason}" for reason, count in labels.all_left_out.items()]
-        kinds = Counter(row.kind for row in labels.rows)
-        found = (
-            {"labelled row": len(labels.rows)} if len(kinds) == 1 else {f"{kind} row": n for kind, n in kinds.items()}
-        )
-        return FileCheck(kind=kind, contents=contents(found), notes=notes)
-
-    @classmethod
-    def file_schemas(cls) -> Sequence[FileSchema]:
-        return file_schemas()
-
-    @classmethod
-    def sections(cls, case: CaseView) -> Sequence[Section]:
-        """Return the answer that was judged, then the verdict, for `assay show`."""
-        answers = [
-            Section(heading="answer", text=str(record.data), max_chars=4000)
-            for record in case.records
-            if record.kind == "answer"
-        ]
-        return [*answers, *score_sections(case)]
 
 
 def _labels_file(name: str) -> str:

@@ -32,6 +32,9 @@ _decode = msgspec.json.decode
 # A mistake in the data usually repeats in every row. Ten messages are enough to see it.
 _MAX_PROBLEMS = 10
 
+# Usual names for the column with the question. Used if the user names no prompt, or no question for the judge.
+QUESTION_COLUMNS = ("prompt", "question", "input")
+
 
 class DataFrame(Protocol):
     """A table of pandas, polars or Arrow."""

@@ -21,23 +21,7 @@ from assay.core.hashing import fingerprint
 from assay.core.report import Report
 from assay.core.roles import Role
 from assay.core.spec import RunSpec, apply_limit
-from assay.core.suite import (
-    MAIN,
-    CaseContent,
-    CaseView,
-    GradedAnswer,
-    Outcome,
-    Results,
-    Row,
-    RunFacts,
-    Section,
-    Suite,
-    WorkerParts,
-    as_text,
-    graded_answers,
-    record_sections,
-    score_sections,
-)
+from assay.core.suite import MAIN, CaseContent, Outcome, Results, Row, RunFacts, Suite, WorkerParts
 from assay.files.excerpt import cut_end
 from assay.files.plain_files import is_plain, read_plain
 from assay.files.write import write_whole
@@ -45,7 +29,7 @@ from assay.language.templates import Template, TemplateProblem, names_in
 from assay.scoring.panel import ROLE, Panel, judge_name
 from assay.suites.evaluate.arguments import subject_arguments
 from assay.suites.evaluate.options import EvaluateOptions
-from assay.suites.evaluate.rows import EvaluateRows
+from assay.suites.evaluate.rows import QUESTION_COLUMNS, EvaluateRows
 from assay.suites.evaluate.scorers import (
     AnswerJudge,
     EvaluateScorer,
@@ -76,8 +60,6 @@ from assay.usercode.source import describe_callable
 
 ROWS_FILE = "rows.jsonl"
 _FROM_PYTHON = "an evaluation has functions in it: run the Python program that called assay.evaluate again"
-# Usual names for the column with the question. Used if the user names no prompt, or no question for the judge.
-_QUESTION_COLUMNS = ("prompt", "question", "input")
 
 
 def build_on_worker(
@@ -112,6 +94,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
     """Evaluates functions, prompts and models of a Python program."""
 
     name = "evaluate"
+    pages = "assay.suites.evaluate.suite_pages:EvaluatePages"
     Options = EvaluateOptions
 
     def __init__(
@@ -205,13 +188,13 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
 
     def _default_prompt(self) -> str:
         columns = self._rows.input_columns
-        for column in _QUESTION_COLUMNS:
+        for column in QUESTION_COLUMNS:
             if column in columns:
                 return "{{ " + column + " }}"
         if len(columns) == 1:
             return "{{ " + columns[0] + " }}"
         raise UsageError(
-            f"model= needs a prompt, because the rows have no column called {', '.join(_QUESTION_COLUMNS)}. "
+            f"model= needs a prompt, because the rows have no column called {', '.join(QUESTION_COLUMNS)}. "
             f"Pass one, such as prompt='{{{{ {columns[0] if columns else 'question'} }}}}'"
         )
 
@@ -337,7 +320,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         columns = self._rows.input_columns
         if judge.question and judge.question not in self._rows.columns:
             raise UsageError(f"judge: the rows have no column {judge.question!r}; they have: {', '.join(columns)}")
-        column = judge.question or next((name for name in _QUESTION_COLUMNS if name in columns), "")
+        column = judge.question or next((name for name in QUESTION_COLUMNS if name in columns), "")
         if not column and len(columns) == 1:
             column = columns[0]
         if column:
@@ -435,32 +418,3 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         """Raise UsageError: only the Python program has the scorers, so `assay rescore` cannot run them."""
         program = facts.get("program") or "the program that made it"
         raise UsageError(f"this run was scored by functions of a Python program: run {program} again")
-
-    @classmethod
-    def graded_answers(cls, case: CaseView) -> Sequence[GradedAnswer]:
-        """Return the answers with the column of the row that has the question, and with the rubric if there is one."""
-        row = case.row or {}
-        question = next((as_text(row[name]) for name in _QUESTION_COLUMNS if name in row), "")
-        rubrics = {
-            score.metric: str(score.data["rubric"])
-            for score in case.scores
-            if isinstance(score.data, dict) and "rubric" in score.data
-        }
-        return [
-            replace(answer, question=question or answer.question, rubric=rubrics.get(answer.metric, ""))
-            for answer in graded_answers(case)
-        ]
-
-    @classmethod
-    def sections(cls, case: CaseView) -> Sequence[Section]:
-        """Return what `assay show RUN CASE` prints: the row, the answers and the scores."""
-        row = []
-        if case.row is not None:
-            row = [
-                Section(
-                    heading="row",
-                    text=msgspec.json.format(msgspec.json.encode(case.row)).decode(),
-                    max_chars=4000,
-                )
-            ]
-        return [*row, *record_sections(case), *score_sections(case)]

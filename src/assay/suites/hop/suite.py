@@ -5,10 +5,9 @@ Data, settings, results and the observer's log have the formats of HOP.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -17,13 +16,9 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.case_details import CaseDetails, CheckDetail, StepDetail, TestDetail
 from assay.core.envfile import keys_in
-from assay.core.errors import Problem, UsageError
-from assay.core.exported import Exporter
-from assay.core.file_check import CheckOptions, FileCheck
+from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint
-from assay.core.imported import ImportedRun
 from assay.core.params import merge
 from assay.core.protocols import Scorer
 from assay.core.report import Report
@@ -31,8 +26,6 @@ from assay.core.roles import Role
 from assay.core.spec import RunSpec, apply_limit, split_names
 from assay.core.suite import (
     CaseContent,
-    CaseView,
-    Match,
     Outcome,
     Overview,
     PlannedCalls,
@@ -41,28 +34,18 @@ from assay.core.suite import (
     Row,
     Rows,
     RunFacts,
-    Section,
     Suite,
     WorkerParts,
-    as_text,
-    case_details,
-    score_sections,
 )
-from assay.core.types import Record
-from assay.files.json_schema import FileSchema
+from assay.core.suite_pages import Section
 from assay.files.redact import Redactor, secrets_of
-from assay.formats.hop.export import HopExporter
-from assay.formats.hop.results import find_results
-from assay.scoring.expectations import MISSING, Check
-from assay.suites.hop import check, messages
+from assay.suites.hop import messages
 from assay.suites.hop.analysis import Analysis, case_result
 from assay.suites.hop.file_report import report_on_files
-from assay.suites.hop.file_schema import file_schemas
 from assay.suites.hop.files import PartialFile, ResultFile, meta_record
 from assay.suites.hop.options import HopOptions
 from assay.suites.hop.records import RESULT_KEYS, result_file_name
 from assay.suites.hop.remote_log import write_case
-from assay.suites.hop.result import OK
 from assay.suites.hop.rows import HopRow, HopRows, RowFile, read_rows
 from assay.suites.hop.scorer import HopScorer
 from assay.suites.hop.session import ModelSide
@@ -368,148 +351,11 @@ class HopSuite(Suite[HopOptions, HopRow]):
 
     # Files without a run.
 
-    @classmethod
-    def recognises(cls, path: Path) -> Match:
-        """Return SURE for a task folder, its files and result files, LIKELY for rows with a tag.
-
-        Rows with a tag may also belong to another suite.
-        """
-        if check.is_hop(path):
-            return Match.SURE
-        return Match.LIKELY if check.has_rows(path) else Match.NO
-
-    @classmethod
-    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        """Return every problem of a task folder, a contract, settings or a file of rows."""
-        return check.check_file(path)
-
-    @classmethod
-    def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
-        """Return the check of a task folder, a contract, settings, rows, a result file or a log. No code is run."""
-        return check.examine(path)
-
-    @classmethod
-    def read_results(cls, path: Path) -> ImportedRun | None:
-        """Return the results in a result file of HOP, flat or of the View, or in a folder with one."""
-        return find_results(path)
-
-    @classmethod
-    def exporter(cls) -> Exporter | None:
-        return HopExporter()
-
-    @classmethod
-    def file_schemas(cls) -> Sequence[FileSchema]:
-        return file_schemas()
-
-    @classmethod
-    def sections(cls, case: CaseView) -> Sequence[Section]:
-        """Return the traced steps, the result, then each score with its checks."""
-        sections = []
-        for record in case.records:
-            data = record.data
-            if record.kind == "step":
-                # A step of an imported run may have neither a duration nor a task.
-                facts = [f"{data['duration']:.3f} s"] if data.get("duration") is not None else []
-                if data.get("retry_count"):
-                    facts.append(f"{data['retry_count']:,} × retried")
-                heading = f"step {data['step']} {data['op']}: {data['status']}"
-                heading += f" ({', '.join(facts)})" if facts else ""
-                sections.append(Section(heading=heading, text=data.get("task", ""), max_chars=300))
-                lines = [f"{name}: {value}" for name, value in data.get("metadata", {}).items()]
-                sections.append(Section(text="\n".join(lines), indent=1))
-            elif record.kind == "answer":
-                sections.append(Section(heading=f"result: {data['status']}", text=data["result"], max_chars=4000))
-        for score, section in zip(case.scores, score_sections(case), strict=True):
-            sections.append(section)
-            for result in (score.data or {}).get("checks", []):
-                sections += _check_sections(msgspec.convert(result, Check))
-        return sections
-
-    @classmethod
-    def answer_text(cls, records: Sequence[Record]) -> str:
-        """Return the values of the result, after the status unless it is OK."""
-        answers = [record.data for record in records if record.kind == "answer"]
-        return result_text(answers[-1]) if answers else ""
-
-    @classmethod
-    def details(cls, case: CaseView) -> CaseDetails:
-        """Return the traced steps and the checks of the result."""
-        steps = [_step_detail(record.data) for record in case.records if record.kind == "step"]
-        checks = [
-            _check_detail(msgspec.convert(check, Check))
-            for score in case.scores
-            for check in (score.data or {}).get("checks", [])
-        ]
-        details = case_details(case)
-        if checks:
-            details.pairs.clear()  # the checks say field by field what was expected
-        if steps or checks:
-            details.tests.append(TestDetail(name="", steps=steps, checks=checks))
-        return details
-
 
 def build_on_worker(spec: RunSpec, feedback: Sequence[str]) -> WorkerParts:
     """Build the solver on a worker. The driver writes the observer's log from the records."""
     suite = HopSuite(spec, feedback=feedback, observer=HopletObserver(Path(os.devnull), ""))
     return WorkerParts(suite.solver, suite.ask_identity())
-
-
-def result_text(data: Mapping[str, Any]) -> str:
-    """Return a result as people read it: `found: Oslo · score: 5`, or `FAIL: no such town`."""
-    text = data["result"]
-    try:
-        value = json.loads(text)
-    except ValueError:  # a result of an imported run may be plain text
-        value = text
-    if isinstance(value, dict):
-        fields = [f"{name}: {_inline(each)}" for name, each in value.items()]
-        value = " · ".join(fields) if len(fields) != 1 else _inline(*value.values())
-    status = "" if data["status"] == OK else f"{data['status']}: "
-    return f"{status}{_inline(value)}"
-
-
-def _inline(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _step_detail(data: dict[str, Any]) -> StepDetail:
-    # A step of an imported run may have neither a duration nor a task.
-    retries = data.get("retry_count")
-    return StepDetail(
-        name=f"{data['step']} {data['op']}",
-        status=data["status"],
-        seconds=data.get("duration"),
-        input=data.get("task", ""),
-        output="\n".join(f"{name}: {value}" for name, value in data.get("metadata", {}).items()),
-        facts=[f"{retries:,} × retried"] if retries else [],
-    )
-
-
-def _check_detail(check: Check) -> CheckDetail:
-    return CheckDetail(
-        place=check.path,
-        kind=check.kind,
-        passed=check.passed,
-        expected=None if check.expected is MISSING else as_text(check.expected),
-        found=None if check.actual is MISSING else as_text(check.actual),
-        why=check.why,
-    )
-
-
-def _check_sections(result: Check) -> list[Section]:
-    """Return the lines that `assay show` prints for a check: ✓ or ✗ and its path.
-
-    For a failed check also the reason, the expected value (-) and the actual value (+).
-    """
-    if result.passed:
-        return [Section(text=f"✓ {result.path}", indent=1)]
-    lines = [f"{result.path}: {result.why}"]
-    for sign, value in (("-", result.expected), ("+", result.actual)):
-        text = "(nothing)" if value is MISSING else json.dumps(value, ensure_ascii=False)
-        lines.append(f"{sign} {text}")
-    sections = [Section(text=f"✗ {result.path}", indent=1)]
-    sections += [Section(text=line, indent=2, max_chars=300) for line in lines]
-    return sections
 
 
 def _llm_identity(llm: LlmSettings) -> dict[str, Any]:

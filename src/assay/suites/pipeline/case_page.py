@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.core.case_details import CaseDetails, CheckDetail, StepDetail, TestDetail, verdict_details
-from assay.core.suite import CaseView, as_text
+from assay.core.suite_pages import CaseView, as_text
 from assay.core.types import ASK, Call, Record, Score
 
 _STEP_KINDS = ("step", "aggregation")

@@ -14,10 +14,11 @@ from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 
-from assay.core.errors import UsageError
+from assay.core.errors import InputError, UsageError
 from assay.core.types import End, Score
 from assay.files.csv_cell import csv_cell
 from assay.files.excerpt import cut_end
+from assay.files.records import first_record
 from assay.files.write import path_from_here
 from assay.suites.pipeline.evaluation import RULES, TestOutput
 from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, NOT_EVALUATED, PASSED, SKIPPED
@@ -44,6 +45,9 @@ COMPARED = "must_have__"
 # Far longer than a line of column names. A first line that is longer is that of another file.
 _LONGEST_HEADER = 1 << 16
 _encode = msgspec.json.Encoder().encode
+
+# Keys that every line of results.jsonl has.
+RESULT_KEYS = frozenset({"id", "variant", "result", "steps", "checks"})
 
 
 class TestResult(msgspec.Struct, frozen=True):
@@ -308,3 +312,14 @@ def _cell(outputs: dict[str, Any], key: str) -> str:
         return ""
     value = outputs[key]
     return csv_cell(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def has_results(path: Path) -> bool:
+    """Return whether the first line of a `.jsonl` file is a result of a test. It has keys of a test too."""
+    if path.suffix != ".jsonl" or not path.is_file():
+        return False
+    try:
+        first = first_record(path)
+    except InputError:
+        return False
+    return first is not None and first.value.keys() >= RESULT_KEYS

@@ -10,12 +10,8 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from assay.core.case_details import CaseDetails
-from assay.core.errors import Problem, UsageError, unknown
-from assay.core.exported import Exporter
-from assay.core.file_check import CheckOptions, FileCheck
+from assay.core.errors import UsageError, unknown
 from assay.core.hashing import fingerprint
-from assay.core.imported import ImportedRun
 from assay.core.judges import JudgeInfo
 from assay.core.roles import CHAT, Role
 from assay.core.spec import RunSpec
@@ -23,9 +19,6 @@ from assay.core.suite import (
     MAIN,
     CaseContent,
     CaseResult,
-    CaseView,
-    GradedAnswer,
-    Match,
     Outcome,
     Overview,
     PlannedCalls,
@@ -33,30 +26,20 @@ from assay.core.suite import (
     Row,
     Rows,
     RunFacts,
-    Section,
     Suite,
-    as_text,
-    graded_answers,
 )
 from assay.core.types import Case, Record
-from assay.files.json_schema import FileSchema
 from assay.files.schema import refuse
-from assay.formats.prompt_lab.export import PipelineExporter
-from assay.formats.prompt_lab.lab_results import find_prompt_lab_results
-from assay.formats.prompt_lab.results import find_results, has_results
 from assay.scoring.judges.rubric import RubricJudge
 from assay.store.judges import require_kappa, rubric_judge, with_calibration
 from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, code_folder, step_language
-from assay.suites.pipeline.case_page import test_details
-from assay.suites.pipeline.check import examine, is_default_testset, is_pipeline
 from assay.suites.pipeline.code import JavaScriptRunner, ProcessRunner, RunnerByLanguage, Sandbox, require_engine
 from assay.suites.pipeline.evaluation import Evaluation, read_output, records_by_test
-from assay.suites.pipeline.file_schema import file_schemas
 from assay.suites.pipeline.options import PipelineOptions, split_names
 from assay.suites.pipeline.pipeline_file import ALL, BASELINE, PipelineFile, default_testset, output_key
 from assay.suites.pipeline.planned_calls import planned_calls
 from assay.suites.pipeline.preflight import Preflight, judge_agent_notices
-from assay.suites.pipeline.project import agent_pipeline, find_pipeline, find_testset, is_agent, is_flow
+from assay.suites.pipeline.project import agent_pipeline, find_pipeline, find_testset
 from assay.suites.pipeline.result_files import (
     JUDGE,
     JunitFile,
@@ -71,9 +54,7 @@ from assay.suites.pipeline.steps.pipeline import StepsInputs, TestInputs
 from assay.suites.pipeline.steps.prompt_step import PromptStep
 from assay.suites.pipeline.steps.solver import StepsSolver
 from assay.suites.pipeline.tally import VariantTally, build_report
-from assay.suites.pipeline.testset.scan import is_testset
 from assay.suites.pipeline.testset.testsets import CaseGroup, CaseSelection, LoadedTests, Testsets
-from assay.suites.pipeline.views import test_sections
 from assay.usercode.code_hash import imported_sha256
 
 # Worker processes for the code steps of the pipeline.
@@ -374,71 +355,6 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         return Overview(facts=facts, calls=calls)
 
     # `assay check` and `assay show`
-
-    @classmethod
-    def recognises(cls, path: Path) -> Match:
-        """Recognise a pipeline by its steps, a testset by its folder, keys or pipeline, Prompt Lab's files by keys."""
-        if is_pipeline(path) or is_agent(path) or is_flow(path):
-            return Match.SURE
-        if has_results(path):
-            return Match.NO
-        return Match.LIKELY if is_testset(path) or is_default_testset(path) else Match.NO
-
-    @classmethod
-    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        """Return every problem of a pipeline with all its variants, of a testset, or of an agent or one of its flows.
-
-        With the pipeline file `beside`, a testset is also checked against the pipeline's inputs and steps.
-        """
-        return examine(path, CheckOptions(beside=beside)).problems
-
-    @classmethod
-    def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
-        """Return the check of a pipeline with all its variants, a testset, or an agent or a flow of Prompt Lab."""
-        return examine(path, options)
-
-    @classmethod
-    def read_results(cls, path: Path) -> ImportedRun | None:
-        """Return the results in `results.jsonl`, in a folder with it, or in a result file of Prompt Lab."""
-        return find_results(path) or find_prompt_lab_results(path)
-
-    @classmethod
-    def exporter(cls) -> Exporter | None:
-        return PipelineExporter()
-
-    @classmethod
-    def file_schemas(cls) -> Sequence[FileSchema]:
-        return file_schemas()
-
-    @classmethod
-    def sections(cls, case: CaseView) -> Sequence[Section]:
-        """Return the output of each step in the order in which the steps ended, then the checks of each test."""
-        return test_sections(case)
-
-    @classmethod
-    def details(cls, case: CaseView) -> CaseDetails:
-        """Return the tests of a case with their steps and checks."""
-        return test_details(case)
-
-    @classmethod
-    def graded_answers(cls, case: CaseView) -> Sequence[GradedAnswer]:
-        """Return the outputs of each test, and as the metric `judge` every text that a judge read with its rubric."""
-        answers = graded_answers(case)
-        for score in case.scores:
-            for number, check in enumerate((score.data or {}).get("checks", [])):
-                if check["kind"] == JUDGE:
-                    answers.append(
-                        GradedAnswer(
-                            metric=JUDGE,
-                            part=f"{score.part}/{number}",
-                            rubric=as_text(check.get("expected", "")),
-                            response=as_text(check.get("actual", "")),
-                            category=score.tags[0] if score.tags else "",
-                            cluster=score.part,
-                            accepted=check["passed"],
-                        )
-                    )
-        return answers
 
 
 def _check_subject(options: PipelineOptions) -> None:

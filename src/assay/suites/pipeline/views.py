@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from assay.core.suite import CaseView, Section
+from assay.core.suite_pages import CaseView, Section
 from assay.core.types import Score
 
 # Characters of a step's output, and of a failed check's values.

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.core.case_details import AnswerPair, PromptPiece
-from assay.core.suite import CaseView, as_text
+from assay.core.suite_pages import CaseView, as_text
 from assay.core.types import ASK, Request, Score
 from assay.suites.task.metrics import ChoiceLikelihoods
 from assay.suites.task.outputs import TaskGold

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.errors import InputError, Problem, UsageError
+from assay.core.errors import InputError, UsageError
 from assay.core.hashing import fingerprint
 from assay.core.report import AnswerCount, Curve, Entry, Metric, Point, Report, Table
 from assay.core.roles import CHAT, LIKELIHOOD
@@ -26,8 +26,6 @@ from assay.core.suite import (
     MAIN,
     CaseContent,
     CaseResult,
-    CaseView,
-    Match,
     Outcome,
     Overview,
     PlannedCalls,
@@ -35,12 +33,10 @@ from assay.core.suite import (
     Row,
     Rows,
     RunFacts,
-    RunOrigin,
-    Section,
     Suite,
-    as_text,
 )
-from assay.core.types import Record, Request, Score
+from assay.core.suite_pages import Section
+from assay.core.types import Request, Score
 from assay.files.write import fitting_name, write_whole
 from assay.suites.task.catalog import (
     MAX_PART_BYTES,
@@ -64,11 +60,6 @@ from assay.suites.task.task import Task, TaskRow
 from assay.suites.toolkit.prompt import PromptSolver
 
 if TYPE_CHECKING:
-    from assay.core.case_details import AnswerPair, CaseDetails, PromptPiece
-    from assay.core.exported import Exporter
-    from assay.core.file_check import CheckOptions, FileCheck
-    from assay.core.imported import ImportedRun
-    from assay.files.json_schema import FileSchema
     from assay.suites.task.judge import TaskJudge
     from assay.suites.task.tally import RepeatMeans, TaskNumbers, TaskTally
 
@@ -89,6 +80,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     """The suite of `assay task`. A row is a document, the subject is the model."""
 
     name = "task"
+    files = "assay.suites.task.suite_files:TaskFiles"
+    pages = "assay.suites.task.suite_pages:TaskPages"
     Options = TaskOptions
     parts = "filters"
     case_word = "document"
@@ -422,120 +415,6 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
 
     # `assay check` and `assay show`
 
-    @classmethod
-    def recognises(cls, path: Path) -> Match:
-        """Recognise a task file by its keys. A folder of YAML files and a file of rows may belong to any suite."""
-        from assay.suites.task.check import has_rows, looks_like_task_file, may_be_task_file
-
-        if looks_like_task_file(path):
-            return Match.LIKELY
-        return Match.MAYBE if path.is_dir() or may_be_task_file(path) or has_rows(path) else Match.NO
-
-    @classmethod
-    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        """Return every problem of a task file, a folder of task files, or a data file."""
-        from assay.core.file_check import CheckOptions
-
-        return cls.examine(path, CheckOptions()).problems
-
-    @classmethod
-    def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
-        """Return the check of a task file, a folder of task files, or a data file."""
-        from assay.suites.task.check import examine  # not needed to run a task
-
-        return examine(path, options)
-
-    @classmethod
-    def read_results(cls, path: Path) -> ImportedRun | None:
-        """Return the results of the harness in `results_*.json` and `samples_*.jsonl`, or in a folder of them."""
-        from assay.formats.lm_eval.results import find_results
-
-        return find_results(path)
-
-    @classmethod
-    def exporter(cls) -> Exporter:
-        """Return the exporter of the harness's results and samples files."""
-        from assay.formats.lm_eval.export import LmEvalExporter
-
-        return LmEvalExporter()
-
-    @classmethod
-    def file_schemas(cls) -> Sequence[FileSchema]:
-        from assay.suites.task.file_schema import file_schemas
-
-        return file_schemas()
-
-    @classmethod
-    def sections(cls, case: CaseView) -> Sequence[Section]:
-        """Return each score of a case, with the filtered answers and the votes, for `assay show`."""
-        from assay.core.case_details import UNREADABLE_VOTES, count_votes
-        from assay.suites.task.case_page import answer_pair
-
-        sections = []
-        for score in case.scores:
-            data = score.data if isinstance(score.data, dict) else {}
-            name = " by ".join(filter(None, (score.metric, score.part)))
-            value = f"{score.value:g}" if score.value is not None else json.dumps(data.get("value"))
-            status = "" if score.status == "scored" else f" ({score.status})"
-            lines = [score.reason] if score.reason else []
-            if "traceback" in data:
-                lines.append(as_text(data["traceback"]))
-            if pair := answer_pair(score, case):
-                lines.append(_expected_and_found(score, pair))
-            votes = count_votes(data.get("votes"))
-            if votes is None:
-                lines.append(UNREADABLE_VOTES)
-            elif votes:
-                lines.append("votes: " + ", ".join(f"{vote!r} × {count}" for vote, count in votes))
-            # Only a judge's score has a label, such as Correct or Omission.
-            label = f", {data['label']}" if "label" in data else ""
-            sections.append(Section(heading=f"{name}: {value}{label}{status}", text="\n".join(lines)))
-        return sections
-
-    @classmethod
-    def answer_text(cls, records: Sequence[Record]) -> str:
-        """Return the first reply. Of a multiple choice, whose texts are no part of the records, all likelihoods."""
-        from assay.suites.task.case_page import is_likelihood
-
-        choices = records[-1].data if records else None
-        if isinstance(choices, list) and len(choices) > 1:
-            firsts = [repeats[0] for repeats in choices if isinstance(repeats, list) and repeats]
-            if len(firsts) == len(choices) and all(map(is_likelihood, firsts)):
-                return "log-likelihoods " + ", ".join(f"{logprob:.6g}" for logprob, _ in firsts)
-        return super().answer_text(records)
-
-    @classmethod
-    def details(cls, case: CaseView) -> CaseDetails:
-        """Return each filter's answer beside the target, and how often each answer came among the repeats."""
-        from assay.core.case_details import AnswerVotes, CaseDetails, count_votes, verdict_details
-        from assay.suites.task.case_page import answer_pair
-
-        details = CaseDetails(verdicts=verdict_details(case.scores))
-        seen = set()
-        for score in case.scores:
-            data = score.data if isinstance(score.data, dict) else {}
-            pair = answer_pair(score, case)
-            if score.part in seen or (pair is None and "votes" not in data):
-                continue  # of several metrics, only the first one stores the answers of its filter
-            seen.add(score.part)
-            if pair is not None and pair.expected is not None:
-                details.pairs.append(pair)
-            # Votes in a form that no filter writes are shown with their sentence by `sections`.
-            if votes := count_votes(data.get("votes")):
-                details.votes.append(AnswerVotes(score.part, votes))
-        return details
-
-    @classmethod
-    def prompt_pieces(cls, request: Request, case: CaseView, origin: RunOrigin) -> Sequence[PromptPiece]:
-        """Return description, few-shot examples and question of a prompt."""
-        settings, facts = origin.plan.get(case.end.set), origin.facts.get(case.end.set)
-        if not isinstance(settings, Mapping) or not isinstance(facts, Mapping):
-            return ()
-        from assay.suites.task.case_page import prompt_pieces
-
-        system = origin.options.get("system_instruction")
-        return prompt_pieces(request, settings, system, facts.get("columns") or [])
-
 
 class TaskRows:
     """The documents of all tasks, task after task."""
@@ -554,16 +433,6 @@ class TaskRows:
         for task, start in self._starts:
             for row in task.rows(_skip_from(skip, start)):
                 yield Row(start + row.position, row.key, task.name, row)
-
-
-def _expected_and_found(score: Score, pair: AnswerPair) -> str:
-    """Return `expected 4658 · found 4657 ✗`. Several repeats are a list. What the run does not have is left out."""
-    if pair.found is None:
-        return f"expected {pair.expected}"
-    if pair.expected is None:
-        return f"found {pair.found}"
-    mark = {1.0: " ✓", 0.0: " ✗"}.get(score.value, "") if score.value is not None else ""
-    return f"expected {pair.expected} · found {pair.found}{mark}"
 
 
 def _skip_from(skip: Callable[[int], bool] | None, start: int) -> Callable[[int], bool] | None:

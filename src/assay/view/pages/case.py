@@ -1,6 +1,6 @@
 """The page of one case: expected and found, steps, questions, verdicts, prompts with their replies, scores, JSON.
 
-What a suite knows about its own format comes from `Suite.details`. The blocks of texts are in `case_blocks.py`.
+What a suite knows about its own format comes from `SuitePages.details`. The blocks of texts are in `case_blocks.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from assay.core.case_details import QuestionDetail, QuestionLine, VerdictDetail, verdict_details
 from assay.core.errors import UsageError
-from assay.core.suite import CaseView
+from assay.core.suite_pages import CaseView
 from assay.core.types import Failure, Score
 from assay.runner import api
 from assay.store.comparison.case_pages import FlippedRows
@@ -160,17 +160,17 @@ class _CasePageReader:
         whole = case = run.case(self._index)
         end, blocks = case.end, self._blocks
         remarks: list[str] = []
-        suite = api.suite_class(run.info.suite, remarks.append)
+        pages = api.suite_pages(run.info.suite, remarks.append)
         lives: list[QuestionLife] = []
         title = ""
-        if suite.has_questions and self._part:
+        if pages.has_questions and self._part:
             lives = self._lives(run, case)
             if lives:
                 title = lives[0].question.text
             else:
                 case = self._only_part(case)
                 title = next((score.label for score in case.scores if score.label), "")
-        details = suite.details(case)
+        details = pages.details(case)
         tests = details.tests
         if self._part and any(test.name == self._part for test in tests):
             tests = [test for test in tests if test.name == self._part]
@@ -183,7 +183,7 @@ class _CasePageReader:
         groups = blocks.calls(
             calls,
             None if "calls" in self._all else MAX_CALLS,
-            lambda request: suite.prompt_pieces(request, whole, origin),
+            lambda request: pages.prompt_pieces(request, whole, origin),
         )
         trace = end.failure.traceback if end.failure else ""
         before, after = self._neighbours(run)
@@ -211,7 +211,7 @@ class _CasePageReader:
             all_calls=len(case.calls),
             some_calls=sum(group.count for group in groups),
             attempts=self._attempts(case),
-            sections=blocks.sections(suite.sections(case)),
+            sections=blocks.sections(pages.sections(case)),
             scores=scores,
             hidden_scores=len(case.scores) - len(scores),
             raw=blocks.block("JSON of the journal", _raw(whole)),
@@ -230,11 +230,11 @@ class _CasePageReader:
 
         Empty if the part is no question, such as a session.
         """
-        suite = api.suite_class(run.info.suite)
+        pages = api.suite_pages(run.info.suite)
         origin = origin_of(run.folder, run.info)
         lives = []
         for other in [case, *same_row(run, case)][:_MAX_MEMORIES]:
-            question = suite.question_detail(other, self._part, origin)
+            question = pages.question_detail(other, self._part, origin)
             if question is None or not question.tests:
                 continue
             shown = next((test for test in question.tests if test.test == self._test), question.tests[-1])

@@ -21,7 +21,7 @@ from assay.core.case_details import (
 )
 from assay.core.dollars import dollars
 from assay.core.report import Table
-from assay.core.suite import Section
+from assay.core.suite_pages import Section
 from assay.core.types import ASK, Call, Request
 from assay.store.render.flips import Change, word_changes
 from assay.view.text import TextBlock, as_text, preview

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from assay.core.errors import UsageError
 from assay.core.judges import Agreement
-from assay.core.suite import GradedAnswer
+from assay.core.suite_pages import GradedAnswer
 from assay.runner import api
 from assay.store.labels import (
     AnswerKey,
@@ -264,7 +264,7 @@ def _answers(run: OpenRun, queue: Queue) -> Answers:
 
 
 def _answers_of(run: OpenRun) -> AnswersOf:
-    return api.suite_class(run.info.suite).graded_answers
+    return api.suite_pages(run.info.suite).graded_answers
 
 
 def _open_labels(folder: Path, by: str) -> RunLabels:

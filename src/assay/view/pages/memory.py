@@ -121,7 +121,7 @@ class _PartReader:
         self._with_run = with_run
 
     def read(self, run: OpenRun) -> MemoryPart:
-        suite = api.suite_class(run.info.suite)
+        pages = api.suite_pages(run.info.suite)
         summary = run.summary()
         report = summary.report if summary is not None and summary.report is not None else Report()
         categories = {
@@ -145,7 +145,7 @@ class _PartReader:
             report=report,
             curves=charts,
             categories=categories,
-            dimensions={name: labels[name] for name in suite.dimensions if name in labels},
+            dimensions={name: labels[name] for name in pages.dimensions if name in labels},
             rows=self._rows(run),
         )
 
@@ -153,10 +153,10 @@ class _PartReader:
         return f"{run.folder.name}: {entry.title}" if self._with_run else entry.title
 
     def _rows(self, run: OpenRun) -> list[ConversationRow]:
-        suite = api.suite_class(run.info.suite)
-        if not suite.has_questions:
+        pages = api.suite_pages(run.info.suite)
+        if not pages.has_questions:
             return []
-        has_sessions = bool(suite.dimensions)
+        has_sessions = bool(pages.dimensions)
         rows: dict[tuple[str, str], ConversationRow] = {}
         for index in list(dict.fromkeys(run.table().case.tolist()))[:_MAX_CASES]:
             end = run.end(index)
@@ -183,10 +183,10 @@ def _category_values(run: OpenRun) -> dict[str, list[tuple[int, list[CurveValue]
     kept = _kept.get(run)
     table = run.table()
     if kept is None or kept.table is not table:
-        suite = api.suite_class(run.info.suite)
+        pages = api.suite_pages(run.info.suite)
         values: dict[str, list[tuple[int, list[CurveValue]]]] = {}
         for case in run.cases():
-            values.setdefault(case.end.subject, []).append((case.end.index, list(suite.curve_values(case))))
+            values.setdefault(case.end.subject, []).append((case.end.index, list(pages.curve_values(case))))
         kept = _kept[run] = _KeptValues(table, values)
     return kept.values
 
@@ -317,7 +317,7 @@ async def show_held(request: web.Request) -> web.StreamResponse:
 
 def _held_page(run: OpenRun, name: str, index: int, session: str, show: str, *, everything: bool) -> HeldPage:
     case = run.case(index)
-    sessions = list(api.suite_class(run.info.suite).held_items(case))
+    sessions = list(api.suite_pages(run.info.suite).held_items(case))
     names = [each.name for each in sessions]
     if session and session not in names:
         raise UsageError(unknown("session", session, names))

@@ -6,7 +6,6 @@ import asyncio
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from aiohttp import web
 from msgspec import Struct
@@ -14,7 +13,7 @@ from msgspec import Struct
 from assay.core.error_counts import ErrorCount
 from assay.core.errors import UsageError
 from assay.core.report import Report
-from assay.core.suite import Suite
+from assay.core.suite_pages import SuitePages
 from assay.runner import api
 from assay.store.comparison.case_pages import FlippedRows
 from assay.store.notes import RunNotes, notes_or_warning
@@ -226,9 +225,9 @@ class RowsReader:
         positions = order[first : first + PAGE_ROWS]
         rows = table.read(positions)
         are_failed = failed[positions].tolist()
-        suite = api.suite_class(run.info.suite)
-        cells = row_cells(suite, table, positions, rows, columns, are_failed)
-        names = _question_names(suite, table, rows)
+        pages = api.suite_pages(run.info.suite)
+        cells = row_cells(pages, table, positions, rows, columns, are_failed)
+        names = _question_names(pages, table, rows)
         lines = [self._line(*line) for line in zip(rows, names, cells, are_failed, strict=True)]
         return RowsFragment(
             query=query,
@@ -264,19 +263,19 @@ class RowsReader:
         )
 
 
-def _question_names(suite: type[Suite[Any, Any]], table: RowTable, rows: Sequence[TableRow]) -> list[str]:
+def _question_names(pages: SuitePages, table: RowTable, rows: Sequence[TableRow]) -> list[str]:
     """Return the text of each row's question; empty texts in a suite without questions.
 
     A memory is asked the same question in many tests, and only the last one has its text.
     """
-    if not suite.has_questions:
+    if not pages.has_questions:
         return [""] * len(rows)
     texts: dict[int, dict[str, str]] = {}
     for row in rows:
         if row.part and not row.label and row.end.index not in texts:
             labels = table.final_labels(row.end.index)
-            texts[row.end.index] = {suite.question_of(part): label for part, label in labels.items()}
+            texts[row.end.index] = {pages.question_of(part): label for part, label in labels.items()}
     return [
-        row.label or texts.get(row.end.index, {}).get(suite.question_of(row.part), "") if row.part else ""
+        row.label or texts.get(row.end.index, {}).get(pages.question_of(row.part), "") if row.part else ""
         for row in rows
     ]

@@ -20,7 +20,7 @@ from assay.core.case_details import (
     verdict_details,
 )
 from assay.core.memory import ACTIVE
-from assay.core.suite import CaseView
+from assay.core.suite_pages import CaseView
 from assay.core.types import Record, Score
 from assay.suites.memory.eval.scorers import ANSWER, CORRECTNESS, EVIDENCE, F1, RECALL, RETRIEVED, UPDATE_RECALL
 from assay.suites.memory.eval.tally import JUDGED, LEXICAL

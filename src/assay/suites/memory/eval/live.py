@@ -13,7 +13,7 @@ from assay.core.errors import InputError, UsageError, unknown
 from assay.core.hashing import fingerprint, row_key
 from assay.core.memory import BUNDLE
 from assay.core.spec import RunSpec, apply_limit
-from assay.core.suite import CaseContent, ListedRows, PlannedCalls, Row
+from assay.core.suite import CaseContent, ListedRows, PlannedCalls, Row, files_of
 from assay.core.types import End, Record
 from assay.scoring.questions import (
     AnswerQuestion,
@@ -126,7 +126,7 @@ class LiveSource(RowSource):
         try:
             samples, notices = load_samples(options.dataset)
         except InputError as error:
-            if ".py:" not in options.dataset and find_suite("memory-test").recognises(Path(options.dataset)):
+            if ".py:" not in options.dataset and files_of(find_suite("memory-test")).recognises(Path(options.dataset)):
                 raise UsageError(
                     f"{options.dataset} has conversations with questions, not samples with memory points. Use: assay "
                     f"memory test --data {options.dataset} --memory {','.join(options.baseline)}"

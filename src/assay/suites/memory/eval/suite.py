@@ -16,12 +16,8 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from assay.core.addresses import OPENAI, same_vendor
-from assay.core.case_details import CaseDetails, HeldSession, QuestionDetail
 from assay.core.error_counts import ErrorCounts
-from assay.core.errors import Problem, UsageError
-from assay.core.exported import Exporter
-from assay.core.file_check import CheckOptions, FileCheck
-from assay.core.imported import ImportedRun
+from assay.core.errors import UsageError
 from assay.core.judges import ANSWER as ANSWER_KIND, JudgeInfo
 from assay.core.protocols import Scorer, View
 from assay.core.report import Report
@@ -30,9 +26,6 @@ from assay.core.spec import RunSpec, SuiteOptions, split_names
 from assay.core.suite import (
     CaseContent,
     CaseResult,
-    CaseView,
-    GradedAnswer,
-    Match,
     Outcome,
     Overview,
     PlannedCalls,
@@ -40,23 +33,14 @@ from assay.core.suite import (
     Row,
     Rows,
     RunFacts,
-    RunOrigin,
-    Section,
     Suite,
-    graded_answers,
 )
-from assay.core.types import Record
-from assay.files.json_schema import FileSchema
-from assay.formats.eval_framework.export import EvalExporter
-from assay.formats.eval_framework.results import find_results
 from assay.scoring.judge_setup import setup_of
 from assay.scoring.panel import OFFLINE, Panel, judge_name
 from assay.store.judges import panel_judge, require_kappa, with_calibration
 from assay.suites.memory.costs import memory_costs, memory_tables
-from assay.suites.memory.eval.case_page import held_sessions, sample_details, sample_question
 from assay.suites.memory.eval.checkpoint_files import CheckpointFiles
 from assay.suites.memory.eval.eval_columns import sample_evals
-from assay.suites.memory.eval.file_schema import file_schemas
 from assay.suites.memory.eval.live import LiveSource
 from assay.suites.memory.eval.options import MemoryEvalOptions
 from assay.suites.memory.eval.output_files import BaselineFiles
@@ -71,10 +55,8 @@ from assay.suites.memory.eval.recorded import (
 )
 from assay.suites.memory.eval.row_source import RowSource, SampleLines
 from assay.suites.memory.eval.rows import SampleRows
-from assay.suites.memory.eval.sample_files import check_samples, examine_samples, has_samples
-from assay.suites.memory.eval.scorers import ANSWER, EVIDENCE, F1, METRICS_BY_KIND, EvalScorer, LexicalScorer
-from assay.suites.memory.eval.tally import DIMENSIONS, BaselineTally, answered_questions
-from assay.suites.memory.eval.views import question_sections, row_text, sample_sections
+from assay.suites.memory.eval.scorers import ANSWER, F1, METRICS_BY_KIND, EvalScorer, LexicalScorer
+from assay.suites.memory.eval.tally import BaselineTally, answered_questions
 from assay.suites.memory.settings import split_settings
 from assay.usercode.loop import compute
 
@@ -91,12 +73,12 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     """Every sample with every baseline, which is the format's word for a memory. Writes five files per baseline."""
 
     name = "memory-eval"
+    files = "assay.suites.memory.eval.suite_files:MemoryEvalFiles"
+    pages = "assay.suites.memory.eval.suite_pages:MemoryEvalPages"
     Options: ClassVar[type[SuiteOptions]] = MemoryEvalOptions
     parts = "rows"
     case_word = "sample"
-    has_questions = True
     computes = True
-    dimensions = tuple(DIMENSIONS)
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
@@ -311,77 +293,6 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         return [with_calibration(panel_judge(self._panel, METRICS_BY_KIND[kind], kind)) for kind in kinds]
 
     # `assay check` and `assay show`.
-
-    @classmethod
-    def recognises(cls, path: Path) -> Match:
-        """Return SURE if the first sample of the file or folder has the keys of a sample."""
-        return Match.SURE if has_samples(path) else Match.NO
-
-    @classmethod
-    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        """Return all problems of a file or folder of samples, also those that a run accepts."""
-        return check_samples(path)
-
-    @classmethod
-    def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
-        """Return the check of a file or folder of samples."""
-        return examine_samples(path)
-
-    @classmethod
-    def read_results(cls, path: Path) -> ImportedRun | None:
-        """Return the results in a folder with the files of a baseline, or of several in subfolders."""
-        return find_results(path)
-
-    @classmethod
-    def exporter(cls) -> Exporter:
-        """Return the exporter of the five files."""
-        return EvalExporter()
-
-    @classmethod
-    def file_schemas(cls) -> Sequence[FileSchema]:
-        return file_schemas()
-
-    @classmethod
-    def graded_answers(cls, case: CaseView) -> Sequence[GradedAnswer]:
-        """Return the answers with their evidence, which the judge reads too."""
-        evidence = {
-            score.part: tuple(score.data.get("evidence", ())) for score in case.scores if score.metric == EVIDENCE
-        }
-        return [
-            replace(answer, evidence=evidence.get(answer.part, ()))
-            for answer in graded_answers(case)
-            if answer.metric in (ANSWER, F1)
-        ]
-
-    @classmethod
-    def sections(cls, case: CaseView) -> Sequence[Section]:
-        """Return three tables: sessions with their changes, points with their labels, and questions."""
-        return sample_sections(case)
-
-    @classmethod
-    def question_sections(cls, case: CaseView, name: str, origin: RunOrigin) -> Sequence[Section]:
-        """Return one question with its verdicts, and the retrieved items beside the evidence."""
-        return question_sections(case, name)
-
-    @classmethod
-    def answer_text(cls, records: Sequence[Record]) -> str:
-        """Return the answer to one question, or how many items one session changed."""
-        return row_text(records)
-
-    @classmethod
-    def details(cls, case: CaseView) -> CaseDetails:
-        """Return the questions of a sample, and the verdicts on its sessions and points."""
-        return sample_details(case)
-
-    @classmethod
-    def question_detail(cls, case: CaseView, name: str, origin: RunOrigin) -> QuestionDetail | None:
-        """Return one question with its scores, and the retrieved items beside the evidence."""
-        return sample_question(case, name)
-
-    @classmethod
-    def held_items(cls, case: CaseView) -> Sequence[HeldSession]:
-        """Return the items of the memory after each session."""
-        return held_sessions(case)
 
 
 def _count_sample(tally: BaselineTally, result: CaseResult[Any], lines: SampleLines) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from assay.core.report import Cell, Table
-from assay.core.suite import CaseView, Section
+from assay.core.suite_pages import CaseView, Section
 from assay.core.types import Record, Score
 from assay.scoring.questions import COVERED
 from assay.suites.memory import snapshots

@@ -18,7 +18,7 @@ from assay.core.case_details import (
     VerdictDetail,
     verdict_details,
 )
-from assay.core.suite import CaseView, RunOrigin
+from assay.core.suite_pages import CaseView, RunOrigin
 from assay.core.types import Score
 from assay.suites.memory.conversation import AnswerRecord, read_answers
 from assay.suites.memory.test.scorers import (

@@ -13,14 +13,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from assay.core.case_details import CaseDetails, CurveValue, QuestionDetail
 from assay.core.chart import ChartPoint, svg
 from assay.core.error_counts import ErrorCounts
-from assay.core.errors import InputError, Problem, UsageError
-from assay.core.exported import Exporter
-from assay.core.file_check import CheckOptions, FileCheck
+from assay.core.errors import InputError, UsageError
 from assay.core.hashing import file_sha256, fingerprint
-from assay.core.imported import ImportedRun
 from assay.core.judges import JudgeInfo
 from assay.core.memory import BUNDLE
 from assay.core.protocols import Scorer
@@ -29,8 +25,6 @@ from assay.core.spec import RunSpec, SuiteOptions, split_names
 from assay.core.suite import (
     CaseContent,
     CaseResult,
-    CaseView,
-    Match,
     Outcome,
     Overview,
     PlannedCalls,
@@ -38,15 +32,11 @@ from assay.core.suite import (
     Row,
     Rows,
     RunFacts,
-    RunOrigin,
-    Section,
     Suite,
+    files_of,
 )
-from assay.core.types import Case, Record, Score
-from assay.files.json_schema import FileSchema
+from assay.core.types import Case, Score
 from assay.files.write import write_json, write_whole
-from assay.formats.sage.export import SageExporter
-from assay.formats.sage.results import find_results
 from assay.scoring import text_overlap
 from assay.scoring.panel import OFFLINE, panel_from_spec
 from assay.store.judges import panel_judge, with_calibration
@@ -57,11 +47,9 @@ from assay.suites.memory.costs import memory_costs, memory_tables
 from assay.suites.memory.memory_set import MemorySet
 from assay.suites.memory.roles import EMBEDDER_ROLE, answer_model, build_model, memory_roles
 from assay.suites.memory.settings import building_identity, find_settings, memories_identity, split_settings
-from assay.suites.memory.test.case_page import curve_values, question_life, question_lines
 from assay.suites.memory.test.conversation import Conversation
 from assay.suites.memory.test.conversation_rows import ConversationRows
-from assay.suites.memory.test.file_schema import file_schemas
-from assay.suites.memory.test.loaders import check_file, examine, find_loader, find_other_format, recognise_dataset
+from assay.suites.memory.test.loaders import find_loader, find_other_format
 from assay.suites.memory.test.options import MemoryTestOptions
 from assay.suites.memory.test.pipeline_caller import PipelineCaller, conversation_inputs
 from assay.suites.memory.test.plan import DataPlan
@@ -80,7 +68,6 @@ from assay.suites.memory.test.scorers import (
 )
 from assay.suites.memory.test.sink import SUMMARY, ExperimentInfo, QuestionResult, Sink, output_folders
 from assay.suites.memory.test.tally import MemoryTally, answered_questions
-from assay.suites.memory.test.views import conversation_sections, one_answer, question_sections
 
 # Memories that --references adds: lower and upper bounds, and two simple baselines.
 REFERENCES = ("none", "FUMemory", "STMemory", "bm25", "oracle")
@@ -93,10 +80,11 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     """Every conversation with every memory, in data order."""
 
     name = "memory-test"
+    files = "assay.suites.memory.test.suite_files:MemoryTestFiles"
+    pages = "assay.suites.memory.test.suite_pages:MemoryTestPages"
     Options: ClassVar[type[SuiteOptions]] = MemoryTestOptions
     parts = "rows"
     case_word = "conversation"
-    has_questions = True
     computes = True
 
     @classmethod
@@ -236,7 +224,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         except InputError as error:
             if not own and (hint := find_other_format(self._data, options.dataset)):
                 raise UsageError(f"{self._data} is not in the format of {options.dataset!r}: {hint}") from error
-            if not own and find_suite("memory-eval").recognises(self._data):
+            if not own and files_of(find_suite("memory-eval")).recognises(self._data):
                 raise UsageError(
                     f"{self._data} has samples with memory points, not conversations. Use: assay memory eval --dataset "
                     f"{self._data} --baseline {','.join(options.memory)}"
@@ -521,66 +509,3 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         return paths
 
     # `assay check` and `assay show`.
-
-    @classmethod
-    def recognises(cls, path: Path) -> Match:
-        """Return SURE if the first conversation of the file has two keys of a known data set."""
-        return Match.SURE if recognise_dataset(path) else Match.NO
-
-    @classmethod
-    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        """Return all problems of a file of conversations. The data set is recognised by its keys."""
-        return check_file(path)
-
-    @classmethod
-    def examine(cls, path: Path, options: CheckOptions) -> FileCheck:
-        """Return the check of a file of conversations."""
-        return examine(path)
-
-    @classmethod
-    def read_results(cls, path: Path) -> ImportedRun | None:
-        """Return the results in the file of a conversation, or in a folder of such files."""
-        return find_results(path)
-
-    @classmethod
-    def exporter(cls) -> Exporter:
-        """Return the exporter of the files of the conversations and their summary."""
-        return SageExporter()
-
-    @classmethod
-    def file_schemas(cls) -> Sequence[FileSchema]:
-        return file_schemas()
-
-    @classmethod
-    def sections(cls, case: CaseView) -> Sequence[Section]:
-        """Return two tables: the means of each test, and all questions of the last test."""
-        return conversation_sections(case)
-
-    @classmethod
-    def question_sections(cls, case: CaseView, name: str, origin: RunOrigin) -> Sequence[Section]:
-        """Return one question in every test that asked it, with the retrieved items beside the evidence."""
-        return question_sections(case, name, origin)
-
-    @classmethod
-    def answer_text(cls, records: Sequence[Record]) -> str:
-        """Return the answer to one question, or the messages that were retrieved if no model answers."""
-        return one_answer(records)
-
-    @classmethod
-    def question_of(cls, part: str) -> str:
-        """Return the question of a part `test/question`."""
-        return part.partition("/")[2]
-
-    @classmethod
-    def details(cls, case: CaseView) -> CaseDetails:
-        """Return every question with its headline score in each test."""
-        return question_lines(case)
-
-    @classmethod
-    def question_detail(cls, case: CaseView, name: str, origin: RunOrigin) -> QuestionDetail | None:
-        return question_life(case, name, origin)
-
-    @classmethod
-    def curve_values(cls, case: CaseView) -> Sequence[CurveValue]:
-        """Return the scores of all tests with the categories of their questions."""
-        return curve_values(case)

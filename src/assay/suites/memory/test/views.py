@@ -14,7 +14,7 @@ from statistics import fmean
 from assay.core.errors import AssayError
 from assay.core.hashing import file_sha256
 from assay.core.report import Cell, Table
-from assay.core.suite import CaseView, RunOrigin, Section
+from assay.core.suite_pages import CaseView, RunOrigin, Section
 from assay.core.types import Record, Score
 from assay.files.bounds import refuse_special_file
 from assay.suites.memory.conversation import AnswerRecord, read_answers
