@@ -123,7 +123,7 @@ def spec_of_run(info: RunInfo, **changes: Any) -> RunSpec:
 
 
 def left_out_outputs(info: RunInfo) -> list[str]:
-    """Return a sentence about what the run's own command writes outside of its output folder, and this start does not."""
+    """Return a sentence on what the run's own command writes outside of the output folder and this start does not."""
     suite_class = find_suite(info.suite)
     outputs = outputs_named_by(suite_class.Options, info.spec["options"])
     flags = {each.name: each.flags[0] for each in fields(suite_class.Options)}
