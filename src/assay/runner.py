@@ -53,7 +53,7 @@ from assay.core.report import CaseCounts, Report
 from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
 from assay.core.shard import Shard
 from assay.core.spec import values_marked
-from assay.core.suite import Outcome, RunFacts, Suite
+from assay.core.suite import Outcome, RunFacts, Suite, damage_of
 from assay.core.types import BAD_CASE
 from assay.core.user_code import hide_task
 from assay.core.user_modules import files_read_on_import
@@ -817,7 +817,9 @@ class Runner:
             try:
                 # Files and numbers of no case would look like a failure.
                 is_empty = self.shard is not None and not cases.total
-                outcome = Outcome(Report()) if is_empty else self.suite.finish(results, facts)
+                # Records of a run that this command did not make may have forms that no suite writes.
+                with nullcontext() if self._own_command else damage_of(str(folder.path)):
+                    outcome = Outcome(Report()) if is_empty else self.suite.finish(results, facts)
                 for path in outcome.files:
                     # Replies are redacted in the journal; rows of the data reach the files on their own way.
                     self._redactor.redact_file(path)
