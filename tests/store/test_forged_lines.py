@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import chdir, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,20 +87,21 @@ def copy(runs: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
 def read_everything(run: Path) -> Iterator[Callable[[], object]]:
     """Yield what readers do: the list of cases, the page of each case, labels, search and `assay check`."""
     suite = api.suite_class(api.load(run).info.suite)
-    yield lambda: search_all(run)
+    yield partial(search_all, run)
     with suppress(AssayError):
         for view in RunCases(run):
-            yield lambda view=view: suite.sections(view)
-            yield lambda view=view: suite.details(view)
-            yield lambda view=view: suite.graded_answers(view)
-            yield lambda view=view: suite.held_items(view)
-            yield lambda view=view: suite.curve_values(view)
-            yield lambda view=view: answer_preview(suite, view.end.failure, view.records, 80)
+            for read in (
+                suite.sections,
+                suite.details,
+                suite.graded_answers,
+                suite.held_items,
+                suite.curve_values,
+            ):
+                yield partial(read, view)
+            yield partial(answer_preview, suite, view.end.failure, view.records, 80)
             for score in view.scores[:2]:
-                yield lambda view=view, part=score.part: suite.question_sections(
-                    view, part, RunOrigin({}, {})
-                )
-                yield lambda view=view, part=score.part: suite.question_detail(view, part, RunOrigin({}, {}))
+                yield partial(suite.question_sections, view, score.part, RunOrigin({}, {}))
+                yield partial(suite.question_detail, view, score.part, RunOrigin({}, {}))
 
 
 def search_all(run: Path) -> object:
