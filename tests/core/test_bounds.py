@@ -31,8 +31,9 @@ def hostile_files(folder: Path) -> dict[str, str]:
     aliases += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30))
     merges = "a0: &a0 {x: 1}\n"
     merges += "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}\n" for n in range(1, 30))
-    # Members of an archive can be repeated, which is faster than compressing gigabytes.
-    blank, letters = gzip.compress(b" " * 50_000_000, 1), gzip.compress(b"a" * 50_000_000, 1)
+    # Members of an archive can be repeated, which is faster than compressing gigabytes. The level makes them small: what
+    # unfolds to more than 100 times the archive is soon known.
+    blank, letters = gzip.compress(b" " * 10_000_000, 9), gzip.compress(b"a" * 10_000_000, 9)
     contents: dict[str, tuple[bytes, str]] = {
         "deep.json": (b"[" * DEEP + b"]" * DEEP, "nested more than"),
         "deep.jsonl": (b'{"a":' * DEEP + b"1" + b"}" * DEEP, "nested more than"),
@@ -42,10 +43,10 @@ def hostile_files(folder: Path) -> dict[str, str]:
         "many.yaml": (b"a: [" + b"1," * 1_000_000 + b"]", "has more than 300,000 values"),
         "merges.yaml": (f"task: t\n{merges}".encode(), "values, counting those that aliases"),
         "list.json.gz": (
-            gzip.compress(b'[{"a": 1},') + blank * 30,
+            gzip.compress(b'[{"a": 1},') + blank * 150,
             "unfolds to more than 100 times its size",
         ),
-        "line.jsonl.gz": (letters * 30, "the line is longer than"),
+        "line.jsonl.gz": (letters * 150, "the line is longer than"),
     }
     for name, (content, _) in contents.items():
         (folder / name).write_bytes(content)
