@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,7 @@ async def answer(prompt, params):
     return str(2 * n if n % 2 == 0 else n)
 """
 
+_folder_numbers = count()
 Assay = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -69,6 +72,15 @@ def data_folder(
     name = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:16]
     path = tmp_path_factory.getbasetemp() / "assay-data" / name
     monkeypatch.setenv("ASSAY_DATA", str(path))
+    return path
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A folder for each test, as pytest makes it. Pytest lists all folders of the session to find a free number."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{name}{next(_folder_numbers)}"
+    path.mkdir(mode=0o700)
     return path
 
 

@@ -198,9 +198,7 @@ def test_a_query_that_needs_too_much_memory_is_stopped(place: Path) -> None:
 
 
 # DuckDB stops none of these by itself: each is one call of a function.
-@pytest.mark.parametrize(
-    "query", ["select len(range(3000000000))", "select length(repeat('x', 2000000000))"]
-)
+@pytest.mark.parametrize("query", ["select len(range(3000000000))", "select length(repeat('x', 2000000000))"])
 def test_a_function_of_one_value_that_needs_too_much_memory_is_stopped_too(place: Path, query: str) -> None:
     with SqlProcess([place / "run"], memory="50MB", max_addresses=1 << 30) as database:
         with pytest.raises(UsageError, match="needs more than 50MB of memory"):
