@@ -13,7 +13,7 @@ from assay.store.comparison import compare
 from support.runs import Made
 
 CASES = 5_000
-MOST_BYTES = 8_000_000
+MOST_BYTES = 12_000_000
 """A few blocks of the files that are being read, and some 400 bytes a case of both runs together."""
 TEXT = "word " * 800
 
