@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import hashlib
 import os
@@ -122,9 +123,10 @@ def assay_in(sums: Path) -> Assay:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """In CI nothing is skipped: what a test needs, the project's own files install."""
-    # Pytest and Python look for garbage again when they end. What is left now are modules and tests: a second each time.
+    # Pytest looks for garbage twice when it ends. What is left after the first time are modules and tests.
     gc.collect()
     gc.freeze()
+    atexit.register(gc.unfreeze)  # libraries report what Python does not free at its end
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not os.environ.get("CI"):
         return
