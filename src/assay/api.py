@@ -170,6 +170,8 @@ def _merge(
     all_shards = ShardMerge([_run_name(each) for each in shards], output_dir, observers)
     count = len(all_shards.shards)
     say(f"merge {'1 shard' if count == 1 else f'{count:,} shards'} with {all_shards.total:,} cases; no requests sent")
+    for sentence in all_shards.left_out:
+        say(sentence)
     folder = all_shards.merge()
     runner = all_shards.runner
     if runner is None or all_shards.left_to:
@@ -307,8 +309,7 @@ def gate(
     `against` with `max_drop` limits the drop to another run; `metrics` names the numbers of that comparison. The
     result has `verdict` ("pass", "fail" or "inconclusive") and the decisions with their reasons.
     """
-    from assay.store.gate import Drop
-    from assay.store.gate import gate as decide
+    from assay.store.gate import Drop, gate as decide
 
     if (against is None) != (max_drop is None):
         raise UsageError("a base run and the largest drop belong together: --against BASE --max-drop 0.02")

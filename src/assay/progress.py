@@ -173,8 +173,7 @@ class Bar(Progress):
         super().__init__()
         # Imported here because rich takes 60 ms to import.
         from rich.console import Console
-        from rich.progress import BarColumn, TextColumn
-        from rich.progress import Progress as RichProgress
+        from rich.progress import BarColumn, Progress as RichProgress, TextColumn
 
         self._interval = BAR_SECONDS
         self._bar = RichProgress(

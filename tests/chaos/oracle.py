@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import assay
-from assay.journal.lines import seed as checksum_seed
-from assay.journal.lines import unchanged_line
+from assay.journal.lines import seed as checksum_seed, unchanged_line
 
 from chaos.configuration import OUTPUT, typed
 from chaos.process import CRASHED, MAX_MEMORY, Ended

@@ -20,8 +20,7 @@ import pytest
 import assay
 from assay.core.errors import StopRun
 from assay.core.judges import Calibration
-from assay.journal import folder as folders
-from assay.journal import journal, sidecar
+from assay.journal import folder as folders, journal, sidecar
 from assay.journal.folder import RunInfo, Summary
 from assay.journal.journal import Journal
 from assay.journal.room import Room

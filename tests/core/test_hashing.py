@@ -3,8 +3,7 @@ from __future__ import annotations
 from array import array
 from unittest.mock import patch
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay.core import hashing
 from assay.core.hashing import RepeatFinder, Twins, fingerprint, first_ones, row_key

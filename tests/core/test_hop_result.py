@@ -7,8 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay.core.hop_result import MAX_BYTES, BadResult, HopResult, HopStatus, read_result
 

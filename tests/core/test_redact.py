@@ -19,8 +19,7 @@ from xml.sax.saxutils import escape, quoteattr, unescape
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assay.core.excerpt import cut_end, cut_start
 from assay.core.redact import Redactor

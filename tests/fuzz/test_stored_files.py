@@ -19,10 +19,8 @@ from assay.imports import FORMATS
 from assay.models.llama.gguf import read_header
 from assay.store.calibrations import calibration_folder, list_calibrations
 from assay.store.check import check_run
-from assay.store.labels import FILE as LABELS
-from assay.store.labels import AnswerLabel, read_labels
-from assay.store.notes import FILE as NOTES
-from assay.store.notes import Note, RunNotes, read_notes
+from assay.store.labels import FILE as LABELS, AnswerLabel, read_labels
+from assay.store.notes import FILE as NOTES, Note, RunNotes, read_notes
 from assay.store.runs import states
 from fuzz.test_readers import IMPORTED
 from imports.test_broken_hop_and_pipeline import TEST, lines

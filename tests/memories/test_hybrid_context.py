@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import accumulate, pairwise
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay.core.memory import Message
 from assay.memories.hybrid import ContextShares, ConversationContext

@@ -8,8 +8,7 @@ import zlib
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assay.core.errors import ModelError
 from assay.models.calling.http_client import HttpEndpoint, bearer

@@ -16,10 +16,17 @@ from assay.core import registry
 from assay.core.connect import Connection, response_format
 from assay.core.types import Request, Response
 
-from servers.dialects import KEY, Dialect, DialectServer, Messages, Reply, Seen
-from servers.dialects import anthropic as anthropic_server
-from servers.dialects import gemini as gemini_server
-from servers.dialects import openai as openai_server
+from servers.dialects import (
+    KEY,
+    Dialect,
+    DialectServer,
+    Messages,
+    Reply,
+    Seen,
+    anthropic as anthropic_server,
+    gemini as gemini_server,
+    openai as openai_server,
+)
 
 # Python warns when it compiles a file of google-genai for the first time, as in a new environment.
 pytestmark = pytest.mark.filterwarnings("ignore:invalid escape sequence")

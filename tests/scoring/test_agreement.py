@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay.core.judges import Agreement, Share, Votes
 from assay.scoring.agreement import (

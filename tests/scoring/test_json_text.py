@@ -7,8 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay.scoring.json_text import read_json, read_reply
 

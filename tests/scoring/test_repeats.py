@@ -6,8 +6,7 @@ from itertools import combinations
 from math import comb
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay.scoring.filters import majority_vote, take_first_k
 from assay.scoring.statistics import first_votes, pass_at_k

@@ -6,8 +6,7 @@ import statistics as standard
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay.scoring import statistics
 from assay.scoring.statistics import bootstrap_positions

@@ -6,8 +6,7 @@ import math
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay.scoring.text_overlap import _stem, abstains, bleu1, exact_match, list_f1, recall, token_f1, tokens
 

@@ -12,10 +12,8 @@ from assay.core.errors import AssayError
 from assay.journal.folder import FILES
 from assay.store.calibrations import calibration_folder, list_calibrations
 from assay.store.check import check_run
-from assay.store.labels import FILE as LABELS
-from assay.store.labels import read_labels
-from assay.store.notes import FILE as NOTES
-from assay.store.notes import read_notes
+from assay.store.labels import FILE as LABELS, read_labels
+from assay.store.notes import FILE as NOTES, read_notes
 from assay.store.runs import states
 
 from support.runs import run_of

@@ -43,10 +43,13 @@ The order of a run:
 from __future__ import annotations
 
 import json
+import traceback
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -54,7 +57,7 @@ import msgspec
 from msgspec import Struct, field
 
 from assay.core.connect import Role
-from assay.core.errors import Problem, UsageError
+from assay.core.errors import AssayError, DamagedRun, Problem, UsageError
 from assay.core.hashing import RepeatFinder, Twins, row_key
 from assay.core.protocols import Scorer, Solver, View
 from assay.core.report import Report, Table
@@ -361,8 +364,57 @@ class Match(IntEnum):
     SURE = 3
 
 
+# Methods of a suite that read one case of a run: its first argument after the class is a CaseView, or the records.
+_CASE_READERS = (
+    *("sections", "answer_text", "question_sections", "details", "prompt_pieces"),
+    *("question_detail", "held_items", "curve_values", "graded_answers"),
+)
+# What code raises that meets a value of another form than it expects.
+_FORM_ERRORS = (
+    *(KeyError, IndexError, TypeError, AttributeError, ValueError),
+    *(RecursionError, OverflowError, msgspec.ValidationError),
+)
+
+
+@contextmanager
+def damage_of(place: str) -> Iterator[None]:
+    """Context manager for code that reads records and scores of any run folder: raises DamagedRun for odd ones.
+
+    A run folder may be forged: its lines have matching checksums, and forms that no suite writes.
+    """
+    try:
+        yield
+    except AssayError:
+        raise
+    except _FORM_ERRORS as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        code = f"{type(error).__name__}: {error} in {Path(frame.filename).name}:{frame.lineno}"
+        message = f"has a record or score of a form that its suite does not write ({code})"
+        raise DamagedRun(Problem(place, message)) from error
+
+
+def _names_damage(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of `_CASE_READERS` that raises DamagedRun, with the case, instead of any other error of forms."""
+
+    @wraps(method)
+    def read(cls: type[Suite[Any, Any]], case: CaseView | Sequence[Record], *arguments: Any) -> Any:
+        head = case.end if isinstance(case, CaseView) else next(iter(case), None)
+        with damage_of(f"case {head.index} ({head.set}/{head.case})" if head is not None else "a case"):
+            return method(cls, case, *arguments)
+
+    return read
+
+
 class Suite(ABC, Generic[OptionsT, DataT]):
     """The base class of all suites. Methods that are not abstract have a default that fits most suites."""
+
+    def __init_subclass__(cls) -> None:
+        """Let the methods that read cases name damage: here, because every suite trusts what it wrote itself."""
+        super().__init_subclass__()
+        for name in _CASE_READERS:
+            own = cls.__dict__.get(name)
+            if isinstance(own, classmethod):
+                setattr(cls, name, classmethod(_names_damage(own.__func__)))
 
     name: ClassVar[str]
     """The name in run folders and in Python, such as `memory-test`."""
@@ -381,6 +433,8 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     so that replies are logged in the meantime (core/user_loop.py)."""
     logs: ClassVar[Sequence[str]] = ()
     """Names of files in the output folder to which cases append while they run. `assay merge` joins those of shards."""
+    stores: ClassVar[str] = ""
+    """What `on_report` writes outside of the output folder, for messages; empty if it writes nothing."""
     dimensions: ClassVar[Sequence[str]] = ()
     """Names of the metrics that the page of a memory run shows as its dimensions, in order."""
 
@@ -535,7 +589,11 @@ class Suite(ABC, Generic[OptionsT, DataT]):
         """Read the results once, in data order, write the result files and return the report."""
 
     def on_report(self, report: Report) -> Sequence[str]:
-        """Return notices to print with a report. Called at each start, also for a run that was already finished."""
+        """Return notices to print with a report. Called at each start, also for a run that was already finished.
+
+        What the suite keeps outside of the output folder is written here, and `stores` names it. `assay rescore` and
+        `assay merge` do not call it: the folder that they read may be somebody else's.
+        """
         return ()
 
     def overview(self, rows: Rows[DataT]) -> Overview:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay.memories.helpers import bm25_index
 from assay.memories.helpers.bm25_index import Bm25Index

@@ -9,8 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import json as fast
 
 from assay.core import registry

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay.scoring.offline.dates import Span, agree, dates_in, is_vaguer, month_of, nearness
 from assay.scoring.offline.numbers import in_digits

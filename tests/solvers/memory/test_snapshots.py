@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from assay.core.memory import MemoryItem

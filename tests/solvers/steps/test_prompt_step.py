@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from assay.solvers.steps.prompt_step import parser
 from assay.solvers.steps.runner import StepError

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from assay.core.errors import InputError
 from assay.suites.hop.contract import find_contract

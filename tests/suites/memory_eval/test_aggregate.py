@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
+from hypothesis import given, strategies as some
 from msgspec.structs import replace
 
 from assay.suites.memory_eval.eval_columns import Aggregate, aggregate_records

@@ -11,8 +11,7 @@ from assay import api
 from assay.suites.memory_eval.sample import Sample, SampleTurn
 from assay.suites.memory_eval.sample_files import has_samples, load_samples
 
-from suites.memory_eval.files import EXAMPLES, problems, written
-from suites.memory_eval.files import HALUMEM_USER as USER
+from suites.memory_eval.files import EXAMPLES, HALUMEM_USER as USER, problems, written
 
 UNKNOWN = "no point of this session or an earlier one has this text"
 

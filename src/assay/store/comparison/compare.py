@@ -19,8 +19,7 @@ from assay.core.report import PairedRow
 from assay.core.types import JUDGE
 from assay.journal.columns import UNKNOWN_TOKENS
 from assay.scoring.paired import adjust_rows
-from assay.scoring.stage_table import NAME as STAGES_TABLE
-from assay.scoring.stage_table import StageNumbers, stage_numbers_of
+from assay.scoring.stage_table import NAME as STAGES_TABLE, StageNumbers, stage_numbers_of
 from assay.store.comparison.columns import CasePairs, NameNumbers, SubjectColumns, pair_cases
 from assay.store.comparison.flips import FlipReader, Flips
 from assay.store.comparison.rows import (

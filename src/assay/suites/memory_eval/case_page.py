@@ -22,8 +22,7 @@ from assay.core.case_details import (
 from assay.core.memory import ACTIVE
 from assay.core.suite import CaseView
 from assay.core.types import Record, Score
-from assay.solvers.memory.sessions import ANSWER as ANSWER_RECORD
-from assay.solvers.memory.sessions import SESSION
+from assay.solvers.memory.sessions import ANSWER as ANSWER_RECORD, SESSION
 from assay.solvers.memory.snapshots import ADD, UPDATE, MemorySnapshot, SessionChanges
 from assay.suites.memory_eval.scorers import (
     ANSWER,

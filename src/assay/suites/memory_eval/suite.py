@@ -24,8 +24,7 @@ from assay.core.exported import Exporter
 from assay.core.file_check import CheckOptions, FileCheck
 from assay.core.imported import ImportedRun
 from assay.core.json_schema import FileSchema
-from assay.core.judges import ANSWER as ANSWER_KIND
-from assay.core.judges import JudgeInfo
+from assay.core.judges import ANSWER as ANSWER_KIND, JudgeInfo
 from assay.core.protocols import Scorer, View
 from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, split_names

@@ -23,8 +23,7 @@ from assay.core.types import Record, Score
 from assay.scoring import questions
 from assay.scoring.metric_builders import ClusteredValues, ratio_metric
 from assay.scoring.stage_table import StageNumbers, stage_numbers, stage_tables
-from assay.solvers.memory.sessions import ANSWER as ANSWER_RECORD
-from assay.solvers.memory.sessions import SESSION, USED
+from assay.solvers.memory.sessions import ANSWER as ANSWER_RECORD, SESSION, USED
 from assay.suites.memory_eval.rows import QaRow
 from assay.suites.memory_eval.scorers import (
     ANSWER,

@@ -10,8 +10,7 @@ from assay.core.suite import CaseView, Section
 from assay.core.types import Record, Score
 from assay.scoring.questions import COVERED
 from assay.solvers.memory import snapshots
-from assay.solvers.memory.sessions import ANSWER as ANSWER_RECORD
-from assay.solvers.memory.sessions import SESSION
+from assay.solvers.memory.sessions import ANSWER as ANSWER_RECORD, SESSION
 from assay.suites.memory_eval.scorers import (
     ANSWER,
     BLEU1,

@@ -17,8 +17,7 @@ from assay.core.files import write_json
 from assay.core.report import Entry, Metric, Point
 from assay.core.suite import CaseView
 from assay.core.types import Failure
-from assay.scoring.stage_table import NAME as STAGES_TABLE
-from assay.scoring.stage_table import stage_numbers_of
+from assay.scoring.stage_table import NAME as STAGES_TABLE, stage_numbers_of
 from assay.solvers.memory.conversation import AnswerRecord, read_answers
 from assay.store.category_curves import BY_AGE, OF_TESTS
 from assay.store.runs import changed_file_message

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from assay.suites.pipeline import TestCase, TestsetLoader
 from assay.suites.pipeline.testset.loader import convert_testset, write_v2
