@@ -60,7 +60,7 @@ test-long: $(VENV)/.dev
 	ASSAY_EXAMPLES=500 $(BIN)/python -m pytest -n $(TEST_PROCESSES) tests/core tests/scoring tests/journal tests/suites/pipeline/testset
 	KILLS=10 $(BIN)/python -m pytest -n $(TEST_PROCESSES) tests/engine tests/with_system -k 'kill and not in_flight'
 
-# Random files, templates, replies and requests for every reader, sandbox and server. 25 times the examples of `make test`, and
+# Random files, templates, replies and requests for every reader, sandbox and server. 50 times the examples of `make test`, and
 # every time others: FUZZ_EXAMPLES=25000 plays a hundred times as many, FUZZ_SEED plays one run again.
 fuzz: $(VENV)/.dev
 	@echo "make fuzz FUZZ_SEED=$(FUZZ_SEED) FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) plays the same examples again"
@@ -103,7 +103,7 @@ bench-peers: browser
 prove-hop: $(VENV)/.dev
 	HOP_ROWS=2000 $(BIN)/python -m pytest tests/engine/test_kill_hop.py -s
 
-# 2,000 damaged run folders of all suites: each is named or healed, and no number changes. CI plays 63.
+# 2,000 damaged run folders of all suites: each is named or healed, and no number changes. CI plays 42.
 prove-damage: $(VENV)/.dev
 	DAMAGE_SCENARIOS=2000 $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist load -rP tests/engine/test_damage_scenarios.py
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import hashlib
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +60,7 @@ async def answer(prompt, params):
     return str(2 * n if n % 2 == 0 else n)
 """
 
+_folder_numbers = count()
 Assay = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -67,6 +72,15 @@ def data_folder(
     name = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:16]
     path = tmp_path_factory.getbasetemp() / "assay-data" / name
     monkeypatch.setenv("ASSAY_DATA", str(path))
+    return path
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A folder for each test, as pytest makes it. Pytest lists all folders of the session to find a free number."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{name}{next(_folder_numbers)}"
+    path.mkdir(mode=0o700)
     return path
 
 
@@ -107,6 +121,10 @@ def assay_in(sums: Path) -> Assay:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """In CI nothing is skipped: what a test needs, the project's own files install."""
+    # Pytest looks for garbage twice when it ends. What is left after the first time are modules and tests.
+    gc.collect()
+    gc.freeze()
+    atexit.register(gc.unfreeze)  # libraries report what Python does not free at its end
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not os.environ.get("CI"):
         return

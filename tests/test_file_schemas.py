@@ -457,7 +457,7 @@ def reader_problems(name: str, folder: Path, value: Any) -> list[str]:
 def _yaml(folder: Path, value: Any, name: str = "file.yaml") -> Path:
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump(value, sort_keys=False))
+    path.write_text(yaml.dump(value, Dumper=yaml.CSafeDumper, sort_keys=False))
     return path
 
 

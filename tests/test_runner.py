@@ -99,6 +99,13 @@ def test_a_run_that_was_moved_is_rescored_where_it_is() -> None:
     assert share(again) == 0.5
 
 
+def test_a_run_folder_that_stands_alone_gets_its_result_files_itself() -> None:
+    """The output folder that its run.json names may be any folder of the machine."""
+    shutil.copytree(run_quiz().folder, "elsewhere")
+    again = Rescore("elsewhere", [])
+    assert Path(again.runner.spec.output_dir) == Path("elsewhere/results")
+
+
 def test_a_run_that_was_killed_while_it_went_on_is_not_rescored() -> None:
     """Its own command asks for the rest."""
     run = run_quiz()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import assay
+from assay.cli.footer import print_footer
 from assay.cli.printer import print_overview, print_report, print_sections
 from assay.core.judges import JudgeInfo
 from assay.core.report import (
@@ -316,3 +318,20 @@ def test_sections_are_cut_where_they_say(capsys: pytest.CaptureFixture[str]) -> 
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["  h", "    xxxxxxxxxx… (50 characters)"]
     assert lines[2:] == ["a", "─", "1", "", "  below"]
+
+
+def test_an_error_of_user_code_is_told_once_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("model.py").write_text("def answer(prompt, params):\n    return {'q1': 'x'}[prompt]\n")
+    Path("docs.jsonl").write_text('{"q": "q1"}\n{"q": "q2"}\n')
+    Path("t.yaml").write_text(
+        "task: t\ndataset_path: json\ndataset_kwargs: {data_files: docs.jsonl}\ntest_split: train\n"
+        "output_type: generate_until\ndoc_to_text: '{{q}}'\ndoc_to_target: x\n"
+        "metric_list: [{metric: exact_match}]\n"
+    )
+    run = assay.run(assay.spec("task", tasks=["t.yaml"], model="python/model.py:answer", output_dir="out"))
+    print_footer(run)
+    errors = [line.strip() for line in capsys.readouterr().out.splitlines() if "KeyError" in line]
+    assert errors == ["1 × user_code: KeyError: 'q2' at model.py:2"]

@@ -31,21 +31,21 @@ def hostile_files(folder: Path) -> dict[str, str]:
     aliases += "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 30))
     merges = "a0: &a0 {x: 1}\n"
     merges += "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}\n" for n in range(1, 30))
-    # Members of an archive can be repeated, which is faster than compressing gigabytes.
-    blank, letters = gzip.compress(b" " * 50_000_000, 1), gzip.compress(b"a" * 50_000_000, 1)
+    # Members of an archive can be repeated, which is faster than compressing gigabytes. The level makes them small: what
+    # unfolds to more than 100 times the archive is soon known.
+    blank, letters = gzip.compress(b" " * 10_000_000, 9), gzip.compress(b"a" * 10_000_000, 9)
     contents: dict[str, tuple[bytes, str]] = {
         "deep.json": (b"[" * DEEP + b"]" * DEEP, "nested more than"),
         "deep.jsonl": (b'{"a":' * DEEP + b"1" + b"}" * DEEP, "nested more than"),
         "deep.yaml": (b"a: " + b"[" * DEEP + b"]" * DEEP, "nested more than 40 levels deep"),
         "dashes.yaml": (b"a:\n  " + b"- " * DEEP, "nested more than 40 levels deep"),
         "aliases.yaml": (f"task: t\n{aliases}".encode(), "values, counting those that aliases"),
-        "many.yaml": (b"a: [" + b"1," * 1_000_000 + b"]", "has more than 300,000 values"),
         "merges.yaml": (f"task: t\n{merges}".encode(), "values, counting those that aliases"),
         "list.json.gz": (
-            gzip.compress(b'[{"a": 1},') + blank * 30,
+            gzip.compress(b'[{"a": 1},') + blank * 150,
             "unfolds to more than 100 times its size",
         ),
-        "line.jsonl.gz": (letters * 30, "the line is longer than"),
+        "line.jsonl.gz": (letters * 150, "the line is longer than"),
     }
     for name, (content, _) in contents.items():
         (folder / name).write_bytes(content)
@@ -164,6 +164,18 @@ def test_odd_yaml_is_a_sentence(tmp_path: Path, text: str, message: str) -> None
     (tmp_path / "x.yaml").write_text(text)
     with pytest.raises(InputError, match=message):
         load_yaml(tmp_path / "x.yaml")
+
+
+@pytest.mark.parametrize("count", [350, 1_000])
+def test_too_many_values_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Some more than the bound, here a thousandth, and so many that the rest of the file is not even read."""
+    monkeypatch.setattr("assay.core.yamlfile._MAX_VALUES", 300)
+    monkeypatch.setattr("assay.core.yamlfile._LARGE", 1_500)  # characters of a file whose values are counted first
+    (tmp_path / "many.yaml").write_text("a: [" + "1," * count + "]")
+    with pytest.raises(InputError, match=r"many\.yaml:1: has more than 300,000 values"):
+        load_yaml(tmp_path / "many.yaml")
+    (tmp_path / "few.yaml").write_text("a: [" + "1," * 290 + "]")
+    assert len(load_yaml(tmp_path / "few.yaml").value["a"]) == 290
 
 
 def test_yaml_with_many_brackets_side_by_side_is_read(tmp_path: Path) -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from assay.core.errors import UsageError
 from assay.usercode.modules import installed, load_module
-from assay.usercode.named_code import CodeNotNamed, name_code, only_named_code, only_named_code_in_process
+from assay.usercode.named_code import (
+    CodeNotNamed,
+    name_code,
+    only_named_code,
+    only_named_code_in_process,
+    unmatched_code,
+)
 
 
 @pytest.fixture
@@ -90,3 +97,20 @@ def test_a_module_that_nobody_named_is_not_imported() -> None:
         assert installed("json.decoder") is not None
         with pytest.raises(CodeNotNamed, match="add --code antigravity"):
             installed("antigravity")
+
+
+def test_a_name_that_matches_no_code_of_the_run_is_told(suite: Path) -> None:
+    """With what the run names, and what to type. Otherwise a wrong name would change nothing, silently."""
+    suite.with_name("other.py").touch()
+    with only_named_code_in_process():
+        assert unmatched_code(["own/other.py"]).endswith("and needed none that was not named")
+        name_code(["own/other.py"])
+        with suppress(CodeNotNamed):
+            load_module(suite)
+        assert unmatched_code(["own/other.py"]) == (
+            "--code own/other.py had no effect: this command met no code of a run there. The run names code in "
+            "own/suite.py. If you trust it, add --code own/suite.py"
+        )
+        name_code(["own/suite.py"])
+        load_module(suite)
+        assert unmatched_code(["own/suite.py"]) == ""

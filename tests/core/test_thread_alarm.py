@@ -73,12 +73,13 @@ def test_a_step_that_waits_in_c_is_told_once_with_its_place() -> None:
     assert call.traceback.startswith("Traceback")
 
 
-def test_no_exception_comes_after_the_end_of_a_step() -> None:
+@pytest.mark.parametrize("steps", [500, 3_000])
+def test_no_exception_comes_after_the_end_of_a_step(steps: int) -> None:
     """However close to its limit it ends: code between steps belongs to the loop."""
     counts = {"ended": 0, "blocked": 0}
 
     def work() -> int:
-        for number in range(3_000):
+        for number in range(steps):
             until = time.monotonic() + 0.0002 + number % 7 * 0.0002
 
             def step(until: float = until) -> None:

@@ -15,7 +15,7 @@ from assay.journal import journal, sidecar
 
 from support.damaged_runs import Scenario, SmallRuns
 
-COUNT = int(os.environ.get("DAMAGE_SCENARIOS", "63"))
+COUNT = int(os.environ.get("DAMAGE_SCENARIOS", "42"))
 BLOCK = 250
 
 

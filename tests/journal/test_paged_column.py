@@ -73,14 +73,14 @@ def test_pages_of_a_long_column_are_not_in_memory(tmp_path: Path) -> None:
     column = PagedColumn("q", PageFile(tmp_path))
     tracemalloc.start()
     try:
-        for value in range(40 * PAGE):
+        for value in range(12 * PAGE):
             column.append(value)
-        assert sum(column) == sum(range(40 * PAGE))
+        assert sum(column) == sum(range(12 * PAGE))
         used, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    # Three pages and what arrays have in reserve; all forty are 5 MB.
-    assert used < 1_000_000
+    # Three pages and what arrays have in reserve; all twelve are 1.6 MB.
+    assert used < 800_000
     assert list(tmp_path.iterdir()) == []  # the file has no name
 
 

@@ -100,7 +100,7 @@ def test_the_vocabulary_adds_up_to_one(ask: Asker) -> None:
 
 def test_a_likelihood_is_the_sum_of_its_parts(ask: Asker) -> None:
     """To the last bit: the number depends on the text, not on where it is cut into prompt and continuation."""
-    start, middle, end = SHOTS + FRANCE, " Paris, the", " most beautiful city"
+    start, middle, end = SHOTS + FRANCE, " Paris,", " the city"
     whole, first, second = ask(start, middle + end), ask(start, middle), ask(start + middle, end)
     context = ids(ask, start)
     each = [ask_ids(ask, context, ids(ask, middle + end), place) for place in range(len(ids(ask, middle + end)))]

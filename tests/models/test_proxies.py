@@ -218,7 +218,11 @@ def test_certificates_are_checked_through_a_proxy_too(
 
 
 START = b"HTTP/1.1 200 OK\r\n"
-BOMB = gzip.compress(bytes(MAX_BODY_BYTES + 1), 1)
+
+
+async def _bomb(wire: Wire) -> None:
+    bomb = gzip.compress(bytes(MAX_BODY_BYTES + 1), 1)
+    await says(START + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(bomb) + bomb)(wire)
 
 
 async def _endless(wire: Wire) -> None:
@@ -233,7 +237,7 @@ async def _endless(wire: Wire) -> None:
     "script",
     [
         says(START + b"Content-Length: %d\r\n\r\n" % (MAX_BODY_BYTES + 1)),
-        says(START + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(BOMB) + BOMB),
+        _bomb,
         _endless,
     ],
     ids=["length", "gzip", "until close"],

@@ -12,10 +12,10 @@ from assay.store.comparison import compare
 
 from support.runs import Made
 
-CASES = 20_000
+CASES = 5_000
 MOST_BYTES = 12_000_000
 """A few blocks of the files that are being read, and some 400 bytes a case of both runs together."""
-TEXT = "word " * 200
+TEXT = "word " * 800
 
 
 def large_run(folder: Path, *, wrong: int) -> str:
@@ -38,7 +38,7 @@ def large_run(folder: Path, *, wrong: int) -> str:
 
 
 def test_memory_does_not_grow_with_texts(tmp_path: Path) -> None:
-    """20,000 cases with 2,000 bytes of text on each side: a comparison fits into a fraction of that."""
+    """5,000 cases with 8,000 bytes of text on each side: a comparison fits into a fraction of that."""
     runs = [large_run(tmp_path / "base", wrong=4), large_run(tmp_path / "new", wrong=5)]
     tracemalloc.start()
     try:

@@ -216,13 +216,11 @@ class SmallRuns:
 
     def __init__(self, root: Path) -> None:
         self.scratch = root / "scratch"
-        self.prepared = [
-            self._prepare(small, state, root / f"{small.suite}-{state}")
-            for small in SMALL_RUNS
-            for state in ("finished", "stopped", "killed")
-        ]
+        self.prepared = [prepared for small in SMALL_RUNS for prepared in self._prepare(small, root)]
 
-    def _prepare(self, small: SmallRun, state: str, folder: Path) -> Prepared:
+    def _prepare(self, small: SmallRun, root: Path) -> Iterator[Prepared]:
+        """The runs of all states have the same data, so their folders are copies of the first one."""
+        folder = root / f"{small.suite}-finished"
         for name, text in small.files.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -232,18 +230,23 @@ class SmallRuns:
             whole = small.start(output_dir="whole")
             paid = whole.summary.spent["calls"]
             small.start(output_dir="twin")
-            if state == "stopped" and paid:
-                small.start(max_calls=paid // 2)
-            else:
-                small.start()
-            (run,) = Path("out/assay").iterdir()
-            if state == "killed":
-                (run / "summary.json").unlink()
-            cases = read_cases(run)
-            with RunDatabase([run]) as database:
-                in_sql = {query: database.query(query).fetch() for query in QUERIES}
+            small.start()
             reading = Reading(read_report(whole), read_files(whole), read_cases(whole.folder))
-        return Prepared(small, state, folder, reading, cases, paid, in_sql)
+        for state in ("finished", "stopped", "killed"):
+            place = root / f"{small.suite}-{state}"
+            if place != folder:
+                shutil.copytree(folder, place)
+            with chdir(place):
+                if state == "stopped" and paid:
+                    shutil.rmtree("out")
+                    small.start(max_calls=paid // 2)
+                (run,) = Path("out/assay").iterdir()
+                if state == "killed":
+                    (run / "summary.json").unlink()
+                cases = read_cases(run)
+                with RunDatabase([run]) as database:
+                    in_sql = {query: database.query(query).fetch() for query in QUERIES}
+            yield Prepared(small, state, place, reading, cases, paid, in_sql)
 
 
 def read_report(run: assay.Run) -> Any:

@@ -5,7 +5,7 @@
         with bounded():
             read(mutated(random, data))
 
-`make test` plays two fifths of the given number with a fixed seed, so that the same commit has the same result.
+`make test` plays a fifth of the given number with a fixed seed, so that the same commit has the same result.
 `make fuzz` plays FUZZ_EXAMPLES / 250 of it with a new seed, which it prints; FUZZ_SEED plays one again. Failing examples are made small by
 Hypothesis, and kept in `.hypothesis`, from where the next `make fuzz` tries them first.
 """
@@ -28,7 +28,7 @@ from assay.core.errors import AssayError
 
 WHOLE = 250
 """`make fuzz FUZZ_EXAMPLES=250` plays the given number of examples, 2500 ten times as many."""
-IN_TEST = 100
+IN_TEST = 50
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 # Hangs only: the slowest example takes half a second, and a busy machine twenty times as long.
 HANG_SECONDS = 120.0
@@ -37,7 +37,7 @@ MEMORY_BYTES = 1 << 30
 
 
 def fuzzed(examples: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Run a test with two fifths of so many sources of random numbers, or with FUZZ_EXAMPLES by hand."""
+    """Run a test with a fifth of so many sources of random numbers, or with FUZZ_EXAMPLES by hand."""
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         limited = settings(

@@ -31,6 +31,8 @@ from assay.core.shard import Shard
 from assay.journal.earlier import EARLIER
 from assay.journal.folder import RUN_FILES, RunInfo, read_info, write_info
 from assay.runner import api
+from assay.store.sql import RunDatabase
+from assay.store.sql.places import find_places
 from assay.view.server import ROUTES
 
 from support.view_runs import memory_test_run, task_run
@@ -46,7 +48,7 @@ READERS: Mapping[str, list[list[str]]] = {
     "rescore": [["rescore", "RUN"]],
     "merge": [["merge", "RUN", "--output-dir", "OUT"]],
     "runs": [["runs", "RUN"]],
-    "view": [],  # see `visit`
+    "view": [],  # see `pages`
     "report": [["report", "RUN", "--output", "OUT.html"]],
     "note": [["note", "RUN", "text"]],
     "show": [
@@ -55,7 +57,7 @@ READERS: Mapping[str, list[list[str]]] = {
         ["show", "RUN", "@0", "--question", "1"],
         ["show", "RUN", "--search", "a"],
     ],
-    "sql": [["sql", "select count(*) from scores", "RUN"]],
+    "sql": [],  # see `python` and `sql`: the command starts a process
     "label": [["label", "RUN"]],
     "diff": [["diff", "RUN", "@0", "@1"]],
     "compare": [["compare", "RUN", "GOOD"]],
@@ -67,6 +69,7 @@ READERS: Mapping[str, list[list[str]]] = {
 }
 """The words of every command that reads a run. RUN is the hostile folder, GOOD another one, OUT a new place."""
 
+QUERY = "select count(*) from scores"
 EXTRA_FILES = (".summary.json.tmp", ".room", EARLIER, f"{EARLIER}/1/summary.json", "damaged")
 
 
@@ -120,6 +123,7 @@ class Readers:
             ("compare", lambda: assay.compare(run, self._good)),
             ("gate", lambda: assay.gate(run, "exact_match >= 0")),
             ("rescore", lambda: api.rescore(str(run))),
+            ("sql", lambda: read_in_sql(run)),
             ("suite", lambda: api.suite_pages(read_info(run).suite)),
         ):
             try:
@@ -129,28 +133,44 @@ class Readers:
             except Exception:  # noqa: BLE001 - any other exception is the finding
                 self.problems.append(f"{about}: assay.{name}: {traceback.format_exc()[-1500:]}")
 
-    def pages(self, root: Path, runs: list[Path], *, search: bool) -> None:
-        """Open every page of the view that shows a run, and the list of runs. None may answer 500."""
-        asyncio.run(self._visit(root, runs, search=search))
+    def sql(self, root: Path) -> None:
+        """Type `assay sql` for all runs below a folder."""
+        code, text = typed(["sql", QUERY, str(root)])
+        self.texts.append(text)
+        if code not in (0, 2):
+            self.problems.append(f"assay sql ended with {code}: {text[-1500:]}")
 
-    async def _visit(self, root: Path, runs: list[Path], *, search: bool) -> None:
+    def pages(self, root: Path, runs: list[Path]) -> None:
+        """Open every page of the view that shows a run, and the list of runs. None may answer 500."""
+        asyncio.run(self._visit(root, runs))
+
+    async def _visit(self, root: Path, runs: list[Path]) -> None:
         async with view_of(root) as client:
             addresses = ["/", "/judges"]
             for method, path, _ in ROUTES:
-                if method != "GET" or "{run" not in path or (path.startswith("/search") and not search):
+                if method != "GET" or "{run" not in path:
                     continue
                 for run in runs:
                     address = re.sub(r"{run[^}]*}", str(run.relative_to(root)), path)
                     address = re.sub(r"{index[^}]*}+", "0", address)
-                    addresses.append(address + ("?q=a" if path.startswith("/search") else ""))
+                    addresses.append(address)
                     if path.startswith("/case"):
                         addresses.append(f"{address}?part=1")
+                    # `show --search` searches every run. The page starts a process, which does the same.
+                    if path.startswith("/search") and run == runs[0]:
+                        addresses.append(f"{address}?q=a")
             for address in addresses:
                 response = await client.get(address)
                 text = await response.text()
                 self.texts.append(text)
                 if response.status >= 500:
                     self.problems.append(f"page {address} answered {response.status}")
+
+
+def read_in_sql(run: Path) -> None:
+    """Ask a run in SQL as the process of `assay sql` does."""
+    with RunDatabase(find_places([str(run)])[0]) as database:
+        list(database.query(QUERY).rows())
 
 
 def _filled(word: str, names: Mapping[str, str]) -> str:
@@ -227,7 +247,8 @@ def read_hostile_files(kind: str, work: Path) -> list[str]:
         is_damage = kind != "folder" or name in RUN_FILES
         readers.commands(run, f"file {name}", named=name if is_damage else "")
         readers.python(run, f"file {name}")
-    readers.pages(work / "runs", runs, search=kind == "pipe")
+    readers.sql(work / "runs")
+    readers.pages(work / "runs", runs)
     for name in names:
         readers.problems += continue_run(task, folder, name, kind, outside)
     if outside.read_text() != SECRET:
@@ -311,7 +332,8 @@ def read_hostile_code(work: Path) -> list[str]:
         readers.python(run, f"code, {name}")
         if evil.with_name("executed").exists():
             readers.problems.append(f"{name}: a command ran the code")
-    readers.pages(work / "runs", runs, search=False)
+    readers.sql(work / "runs")
+    readers.pages(work / "runs", runs)
     if list((work / "downloads").glob("*/executed")):
         readers.problems.append("the code of a run was executed")
     return readers.problems

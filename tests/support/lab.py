@@ -64,7 +64,7 @@ class Fn(str):
     __slots__ = ()
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(yaml.CSafeDumper):
     """A YAML dumper that writes `Fn`, and repeats equal values instead of using aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:

@@ -64,9 +64,15 @@ class Lanes:
 
     def unused(self, tests: Collection[str]) -> list[str]:
         """Return the names in the file that none of these tests has, although their test file is among them."""
-        files = {test.partition("::")[0] for test in tests}
+        tests_of: dict[str, list[str]] = {}
+        for test in tests:
+            tests_of.setdefault(test.partition("::")[0], []).append(test)
         names = [*self._not_quick.names, *self._long.names]
-        return [name for name in names if name.partition("::")[0] in files and not any(map(Names([name]).cover, tests))]
+        return [
+            name
+            for name in names
+            if (of_file := tests_of.get(name.partition("::")[0])) and not any(map(Names([name]).cover, of_file))
+        ]
 
 
 class QuickGuard:

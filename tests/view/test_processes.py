@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from assay.core.errors import UsageError
+from assay.journal.folder import read_summary, write_summary
 from assay.runner.own_command import continue_command
 from assay.store.runs import is_locked, last_owner, run_folders, state_of
 from assay.view.processes import LOG, STATE, Processes
 
+from support.runs import run_of
 from support.waiting_task import WORDS, waiting_task
 
 PATIENCE = 60.0
@@ -175,3 +178,19 @@ def test_a_folder_that_cannot_be_written_starts_nothing(folder: Path) -> None:
             await Processes(folder).start(WORDS)
 
     asyncio.run(act())
+
+
+def test_a_run_of_which_only_bad_data_is_left_is_not_continued(tmp_path: Path) -> None:
+    """Its command would end with exit code 2 and the same sentence, and corrected data make another run."""
+    run = run_of(tmp_path / "out" / "assay" / "run", {"a": True})
+    summary = read_summary(run)
+    assert summary is not None
+    why = "1 of 9 cases cannot be asked because of bad data: no label (rows.jsonl:3)"
+    write_summary(run, replace(summary, state="incomplete", exit_code=2, exit_reason=why))
+
+    async def act() -> None:
+        with pytest.raises(UsageError, match=r"bad data: no label \(rows.jsonl:3\). Correct the task or its data"):
+            await Processes(tmp_path).resume(run)
+
+    asyncio.run(act())
+    assert not (tmp_path / STATE).exists()

@@ -8,7 +8,7 @@ from typing import TypeVar
 import click
 
 from assay.cli.completion import complete_files
-from assay.usercode.named_code import name_code
+from assay.usercode.named_code import name_code, unmatched_code
 
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
@@ -16,8 +16,16 @@ CommandT = TypeVar("CommandT", bound=Callable[..., object])
 def code_option(command: CommandT) -> CommandT:
     """Add the option to a command. The function does not get its value: loaders of code know it."""
 
-    def keep(_context: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> None:
+    def keep(context: click.Context, _option: click.Parameter, names: tuple[str, ...]) -> None:
         name_code(names)
+
+        def tell_unmatched() -> None:
+            if sentence := unmatched_code(names):
+                click.echo(sentence, err=True)
+
+        # The pages of `assay view` meet code whenever somebody opens them.
+        if context.info_name != "view":
+            context.call_on_close(tell_unmatched)
 
     option = click.option(
         "--code",

@@ -38,7 +38,7 @@ def print_footer(run: Run, *, hints_at_errors: bool = True) -> None:
         block(f"requests were adapted to the endpoint: {', '.join(summary.adapted)}")
     for sentence in summary.reply_problems:
         block(sentence)
-    failures = [f"{count:,} × {kind}{_first_message(run, kind, count)}" for kind, count in summary.failures.items()]
+    failures = [f"{count:,} × {kind}{_failure_message(run, kind, count)}" for kind, count in summary.failures.items()]
     # Failures of the infrastructure are over if all cases have their answers and scores.
     are_over = not summary.infra_error and not summary.unscored
     failed_calls = [
@@ -130,6 +130,17 @@ def _first_message(run: Run, kind: str, count: int = 1) -> str:
     if not message:
         return ""
     return f": {message}" if count == 1 else f", the first: {message}"
+
+
+def _failure_message(run: Run, kind: str, count: int) -> str:
+    """Return the message of failures of a kind. If all of them are one error of user code, it has its place.
+
+    Without the place, the error would be listed a second time below, with it.
+    """
+    message = _first_message(run, kind, count)
+    errors = _located_errors(run, [message, run.summary.end_sentence])
+    is_one_error = kind == "user_code" and len(errors) == 1 and errors[0].count == count
+    return f": {errors[0]}" if is_one_error else message
 
 
 def _cost(run: Run) -> str:

@@ -82,6 +82,8 @@ def command(
     if query is not None and (" " not in query.strip() or is_place) and "\n" not in query:
         places, query = (query, *places), None
     chosen = _format(format_name, output)
+    if output is not None and output.exists():
+        raise UsageError(f"{output} exists. Pass another name with --output, or remove it first")
     if query is None:
         from assay.cli.sql_prompt import Prompt
 
@@ -110,8 +112,6 @@ def _write(database: SqlProcess, query: str, format_name: str, output: Path | No
     if output is None:
         print_result(database.query(query), format_name)
         return
-    if output.exists():
-        raise UsageError(f"{output} exists. Pass another name with --output, or remove it first")
     try:
         if format_name == "parquet":
             rows = database.write_parquet(query, output)

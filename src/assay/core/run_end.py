@@ -116,14 +116,15 @@ def _all(count: int) -> str:
 def _often(report: Report, total: int = 0) -> str:
     """`, most often KeyError: 'text' at Hop.py:14 (11 times)`; `: KeyError: …` if all `total` have this error.
 
-    Empty if no error is known.
+    `, such as KeyError: …` if each error occurred once. Empty if no error is known.
     """
     if not report.errors:
         return ""
     error = report.errors[0]
     if error.count == total:
         return f": {error}"
-    return f", most often {error} ({'once' if error.count == 1 else f'{error.count:,} times'})"
+    # The errors are in descending order of their counts.
+    return f", such as {error}" if error.count == 1 else f", most often {error} ({error.count:,} times)"
 
 
 def _why_no_score(metrics: list[Metric]) -> str:

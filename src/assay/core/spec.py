@@ -316,6 +316,19 @@ def _described_fields(
     return described
 
 
+def outputs_named_by(options: type[SuiteOptions], values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the options that name a file to write (`writes=True`) and have a value: field name and path.
+
+    A command that takes its settings from a run folder leaves them out: the folder may be somebody else's, and a file
+    outside of it is written only because the user's own command names it.
+    """
+    return {
+        each.name: str(values[each.name])
+        for each in fields(options)
+        if each.extra.get("writes") and values.get(each.name)
+    }
+
+
 def values_marked(spec: RunSpec, mark: Mark) -> dict[str, Any]:
     """Return the values of all fields with this mark, including the suite's own options.
 

@@ -277,6 +277,8 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     so that replies are logged in the meantime (usercode/loop.py)."""
     logs: ClassVar[Sequence[str]] = ()
     """Names of files in the output folder to which cases append while they run. `assay merge` joins those of shards."""
+    stores: ClassVar[str] = ""
+    """What `on_report` writes outside of the output folder, for messages; empty if it writes nothing."""
 
     checkpoints: bool = False
     """Whether `checkpoint` is called for every case."""
@@ -429,7 +431,11 @@ class Suite(ABC, Generic[OptionsT, DataT]):
         """Read the results once, in data order, write the result files and return the report."""
 
     def on_report(self, report: Report) -> Sequence[str]:
-        """Return notices to print with a report. Called at each start, also for a run that was already finished."""
+        """Return notices to print with a report. Called at each start, also for a run that was already finished.
+
+        What the suite keeps outside of the output folder is written here, and `stores` names it. `assay rescore` and
+        `assay merge` do not call it: the folder that they read may be somebody else's.
+        """
         return ()
 
     def overview(self, rows: Rows[DataT]) -> Overview:

@@ -6,13 +6,17 @@ The pages are made of what the run folder has. The data of an old run may no lon
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
+from assay.core.errors import AssayError, DamagedRun, Problem
 from assay.core.report import Table
 from assay.core.types import ASK, CLOSING_KINDS, Call, End, Record, Request, Score
 
@@ -109,6 +113,57 @@ class GradedAnswer(Struct, frozen=True, kw_only=True):
     """True for a score of 1, False for a score of 0, None for any other score."""
 
 
+# What code raises that meets a value of another form than it expects.
+_FORM_ERRORS = (
+    *(KeyError, IndexError, TypeError, AttributeError, ValueError),
+    *(RecursionError, OverflowError, msgspec.ValidationError),
+)
+
+
+@contextmanager
+def damage_of(place: str) -> Iterator[None]:
+    """Context manager for code that reads records and scores of any run folder: raises DamagedRun for odd ones.
+
+    A run folder may be forged: its lines have matching checksums, and forms that no suite writes.
+    """
+    try:
+        yield
+    except AssayError:
+        raise
+    except _FORM_ERRORS as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        code = f"{type(error).__name__}: {error} in {Path(frame.filename).name}:{frame.lineno}"
+        message = f"has a record or score of a form that its suite does not write ({code})"
+        raise DamagedRun(Problem(place, message)) from error
+
+
+# Methods of SuitePages that read one case of a run. One of their arguments is a CaseView, or its records.
+_CASE_READERS = (
+    *("sections", "answer_text", "question_sections", "details", "prompt_pieces"),
+    *("question_detail", "held_items", "curve_values", "graded_answers"),
+)
+
+
+def _names_damage(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method of `_CASE_READERS` that raises DamagedRun, with the case, instead of any other error of forms."""
+
+    @wraps(method)
+    def read(pages: SuitePages, *arguments: Any) -> Any:
+        with damage_of(_place(arguments)):
+            return method(pages, *arguments)
+
+    return read
+
+
+def _place(arguments: Sequence[Any]) -> str:
+    for argument in arguments:
+        if isinstance(argument, CaseView):
+            return f"case {argument.end.index} ({argument.name})"
+        if isinstance(argument, Sequence) and argument and isinstance(argument[0], Record):
+            return f"case {argument[0].index} ({argument[0].set}/{argument[0].case})"
+    return "a case"
+
+
 class SuitePages:
     """How people see the cases of a suite. The default shows records and scores. `case_word` is `Suite.case_word`."""
 
@@ -116,6 +171,13 @@ class SuitePages:
     """Whether a case consists of many questions, which `assay show RUN CASE --question ID` shows one by one."""
     dimensions: ClassVar[Sequence[str]] = ()
     """Names of the metrics that the page of a memory run shows as its dimensions, in order."""
+
+    def __init_subclass__(cls) -> None:
+        """Let the methods that read cases name damage: here, because every suite trusts what it wrote itself."""
+        super().__init_subclass__()
+        for name in _CASE_READERS:
+            if name in cls.__dict__:
+                setattr(cls, name, _names_damage(cls.__dict__[name]))
 
     def __init__(self, case_word: str = "case") -> None:
         self.case_word = case_word

@@ -10,12 +10,21 @@ The order of fields is the order of keys in the journal's lines, so do not reord
 `from __future__ import annotations`, the decoders of these types need not compile the text of each type at every start.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 Status = Literal["ok", "subject_error", "infra_error"]
 ScoreStatus = Literal["scored", "not_applicable", "invalid"]
+
+# Bounds of the numbers by which journal lines refer to each other. A line beyond them is damage: a reader of a forged
+# run folder must not reserve memory for a case with the number 10**12.
+CaseIndex = Annotated[int, Meta(ge=0, lt=1 << 27)]
+CallIndex = Annotated[int, Meta(ge=-1, lt=1 << 27)]
+"""The index of a case, or NO_CASE."""
+TryNumber = Annotated[int, Meta(ge=0, lt=1 << 31)]
+Offset = Annotated[int, Meta(ge=0, lt=1 << 62)]
+"""The byte at which a line of the journal begins."""
 
 ASK = "ask"
 """The stage in which the solver runs. Every other stage is named after a scorer's id, or is COMMON."""
@@ -141,12 +150,12 @@ class Call(Struct, frozen=True, omit_defaults=True, tag="call", tag_field="type"
     A call with a `failure` has failed. It has a `response` too if the endpoint billed a refusal: its tokens and price.
     """
 
-    index: int
+    index: CallIndex
     case: str
     set: str
     subject: str
     stage: str
-    try_: int = field(name="try")
+    try_: TryNumber = field(name="try")
     hash: str
     n: int
     request: Request | None = None
@@ -163,9 +172,9 @@ class Commit(Struct, frozen=True, omit_defaults=True):
     has them.
     """
 
-    try_: int = field(default=1, name="try")
+    try_: TryNumber = field(default=1, name="try")
     status: Status = "ok"
-    lines: list[int] = field(default_factory=list)
+    lines: list[Offset] = field(default_factory=list)
     failure: Failure | None = None
     usage: Usage | None = None
     calls: int = 0
@@ -183,11 +192,11 @@ CLOSING_KINDS = ("fed", "used", "imported", "document", "row", "tests")
 class Record(Struct, frozen=True, omit_defaults=True, tag="record", tag_field="type"):
     """One output of a case. `part` tells outputs of one kind apart, such as "summarise/3"."""
 
-    index: int
+    index: CaseIndex
     case: str
     set: str
     subject: str
-    try_: int = field(name="try")
+    try_: TryNumber = field(name="try")
     kind: str
     part: str = ""
     data: Any = None
@@ -202,7 +211,7 @@ class Score(Struct, frozen=True, omit_defaults=True, tag="score", tag_field="typ
     of the same question does.
     """
 
-    index: int
+    index: CaseIndex
     case: str
     set: str
     subject: str
@@ -227,14 +236,14 @@ class End(Struct, frozen=True, omit_defaults=True, tag="end", tag_field="type"):
     It is a journal line of its own only if the stage has no other line that could carry the Commit.
     """
 
-    index: int
+    index: CaseIndex
     case: str
     set: str
     subject: str
     stage: str
-    try_: int = field(name="try")
+    try_: TryNumber = field(name="try")
     status: Status
-    lines: list[int]
+    lines: list[Offset]
     failure: Failure | None = None
     usage: Usage | None = None
     calls: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
@@ -12,9 +13,9 @@ import msgspec
 
 from assay.core.types import Call, Case
 from assay.files.plain_files import is_plain
-from assay.journal.lines import DamagedLine, LineFile, read_blocks
+from assay.journal.lines import NO_LINE, DamagedLine, LineFile, read_blocks
 
-_decode_call = msgspec.json.Decoder(Call).decode
+_calls = msgspec.json.Decoder(Call)
 
 
 class CallReader:
@@ -26,7 +27,7 @@ class CallReader:
 
     def call(self, offset: int) -> Call:
         """Return the call at this offset, with its reply."""
-        return _decode_call(self._file.line(offset))
+        return self._file.decoded(offset, _calls)
 
     def line(self, offset: int) -> bytes:
         """Return the line at this offset."""
@@ -67,7 +68,8 @@ class ReusableCalls:
             if damaged.what == "moved":
                 moved = self._reader.line(damaged.offset)
                 if moved.startswith(_CALL_BEGIN):
-                    add(_call_keys.decode(moved), damaged.offset)
+                    with suppress(*NO_LINE):  # a forged line is no reply
+                        add(_call_keys.decode(moved), damaged.offset)
         order = np.argsort(np.array(digests, dtype=np.uint64), kind="stable").tolist()
         self._digests = array("Q", (digests[position] for position in order))
         self._offsets = array("q", (offsets[position] for position in order))

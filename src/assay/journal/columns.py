@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from assay.core.types import ASK, ScoreStatus, Status, Usage
+from assay.core.types import ASK, CaseIndex, Offset, ScoreStatus, Status, TryNumber, Usage
 from assay.files.plain_files import plain_size
 from assay.journal import sidecar
 from assay.journal.folder import MAX_HEADER
@@ -674,9 +674,9 @@ def _repeat_bits(data: bytes) -> int:
 
 # The pass decodes only these fields.
 class _CaseCommit(msgspec.Struct, gc=False):
-    try_: int = msgspec.field(default=1, name="try")
+    try_: TryNumber = msgspec.field(default=1, name="try")
     status: Status = "ok"
-    lines: tuple[int, ...] = ()
+    lines: tuple[Offset, ...] = ()
     failure: _FailureKind | None = None
     usage: Usage | None = None
     calls: int = 0
@@ -689,7 +689,7 @@ class _FailureKind(msgspec.Struct, gc=False):
 
 
 class _CaseEnd(_CaseCommit, tag="end", tag_field="type", gc=False, kw_only=True):
-    index: int
+    index: CaseIndex
     case: str
     set: str
     subject: str
@@ -697,7 +697,7 @@ class _CaseEnd(_CaseCommit, tag="end", tag_field="type", gc=False, kw_only=True)
 
 
 class _CaseRecord(msgspec.Struct, tag="record", tag_field="type", gc=False):
-    index: int
+    index: CaseIndex
     case: str
     set: str
     subject: str
@@ -706,7 +706,7 @@ class _CaseRecord(msgspec.Struct, tag="record", tag_field="type", gc=False):
 
 
 class _CaseScore(msgspec.Struct, tag="score", tag_field="type", gc=False):
-    index: int
+    index: CaseIndex
     scorer: str
     metric: str
     part: str = ""

@@ -21,7 +21,20 @@ from typing import ClassVar, Protocol, TypeVar
 import msgspec
 
 from assay.core.events import on_read
-from assay.core.types import ASK, COMMON, NO_CASE, Call, End, Response, Status, Usage
+from assay.core.types import (
+    ASK,
+    COMMON,
+    NO_CASE,
+    Call,
+    CallIndex,
+    CaseIndex,
+    End,
+    Offset,
+    Response,
+    Status,
+    TryNumber,
+    Usage,
+)
 from assay.files.plain_files import is_plain, plain_size
 from assay.journal import sidecar
 from assay.journal.lines import DamagedLine, read_blocks, run_id
@@ -520,26 +533,26 @@ _NO_LINES = _NO_VALUE = msgspec.Raw()
 
 
 class _CommitFields(msgspec.Struct, gc=False):
-    try_: int = msgspec.field(default=1, name="try")
+    try_: TryNumber = msgspec.field(default=1, name="try")
     status: Status = "ok"
     lines: msgspec.Raw = _NO_LINES
 
 
 class _EndLine(msgspec.Struct, tag="end", tag_field="type", gc=False):
-    index: int
+    index: CaseIndex
     stage: str
-    try_: int = msgspec.field(name="try")
+    try_: TryNumber = msgspec.field(name="try")
     status: Status
     lines: msgspec.Raw = _NO_LINES
 
 
 class _RecordLine(msgspec.Struct, tag="record", tag_field="type", gc=False):
-    index: int
+    index: CaseIndex
     end: _CommitFields | None = None
 
 
 class _ScoreLine(msgspec.Struct, tag="score", tag_field="type", gc=False):
-    index: int
+    index: CaseIndex
     scorer: str
     end: _CommitFields | None = None
 
@@ -561,7 +574,7 @@ class _CallFailure(msgspec.Struct, gc=False):
 
 
 class _CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
-    index: int
+    index: CallIndex
     stage: str
     response: _ResponseFacts | None = None
     failure: _CallFailure | None = None
@@ -569,14 +582,14 @@ class _CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
 
 
 class _CommittedLines(msgspec.Struct):
-    lines: list[int] = []
+    lines: list[Offset] = []
 
 
 class _CommitLine(msgspec.Struct):
     """Any line of records or scores, with the offsets of the lines that it commits."""
 
-    index: int
-    lines: list[int] = []
+    index: CaseIndex
+    lines: list[Offset] = []
     end: _CommittedLines | None = None
 
 

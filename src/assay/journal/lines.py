@@ -50,6 +50,8 @@ _JUMP_BYTES = 1 << 12
 _TAIL = len(',"crc":"00000000"}')
 _LINE_END = re.compile(rb',"at":(\d+),"crc":"([0-9a-f]{8})"\}\Z')
 _encode = msgspec.json.Encoder().encode
+NO_LINE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What a decoder raises for JSON that is not the line it expects: not UTF-8, wrong types, or nested too deep."""
 LineT = TypeVar("LineT")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
@@ -69,7 +71,9 @@ class DamagedLine(NamedTuple):
     number: int
     offset: int
     what: str
-    """`changed`, `moved` (or a copy, or displaced because bytes before it are missing), or `foreign`."""
+    """`changed`, `moved` (or a copy, or displaced because bytes before it are missing), `foreign`, or `forged`."""
+    why: str = ""
+    """What is wrong with the content of a `forged` line: its checksum matches, but no suite writes such a line."""
 
     @property
     def problem(self) -> Problem:
@@ -78,6 +82,7 @@ class DamagedLine(NamedTuple):
             "changed": "was changed after it was written: its checksum does not match",
             "moved": "is not at its place: lines were repeated, moved or removed",
             "foreign": "belongs to another run or to another file",
+            "forged": f"has a matching checksum, but assay does not write such a line: {self.why}",
         }
         return Problem(f"{self.path}:{self.number}", f"the line at byte {self.offset} {sentences[self.what]}")
 
@@ -321,6 +326,19 @@ class LineFile:
             raise damage_error([DamagedLine(self._path, number, offset, _what(line, self._seed))])
         return line
 
+    def decoded(self, offset: int, decoder: msgspec.json.Decoder[LineT]) -> LineT:
+        """Return the line that begins at this offset, decoded. Raises DamagedRun for a changed or forged line."""
+        content = self.line(offset)
+        try:
+            return decoder.decode(content)
+        except NO_LINE as error:
+            raise self.forged(offset, error) from None
+
+    def forged(self, offset: int, error: Exception) -> DamagedRun:
+        """Return the error for an intact line whose content is none that assay writes."""
+        number = line_number(self._path, offset)
+        return damage_error([DamagedLine(self._path, number, offset, "forged", str(error))])
+
     def block(self, offset: int) -> tuple[list[int], bytes] | None:
         """Return whole lines from this offset on: their sizes, and their bytes. None if no intact line is there.
 
@@ -384,24 +402,45 @@ def read_blocks(
             raw_lines = chunk.split(b"\n")
             raw_lines.pop()
             sizes = [len(line) + 1 for line in raw_lines]
+            decoded: list[LineT] | None = None
             if _all_intact(raw_lines, sizes, offset, checksum_start):
-                yield offset, sizes, decoder.decode_lines(chunk)
+                with suppress(*NO_LINE):  # a forged line: below, each line is decoded alone
+                    decoded = decoder.decode_lines(chunk)
+            if decoded is not None:
+                yield offset, sizes, decoded
             else:
                 begin, number = offset, line_number(path, offset)
                 for line, size in zip(raw_lines, sizes, strict=True):
-                    if is_intact(line, begin, checksum_start):
-                        yield begin, [size], [decoder.decode(line)]
+                    found = _decoded(path, number, begin, line, decoder, checksum_start)
+                    if not isinstance(found, DamagedLine):
+                        yield begin, [size], [found]
+                    elif damage is None:
+                        raise damage_error([found])
                     else:
-                        damaged = DamagedLine(path, number, begin, _what(line, checksum_start))
-                        if damage is None:
-                            raise damage_error([damaged])
-                        damage.append(damaged)
+                        damage.append(found)
                     begin += size
                     number += 1
             if is_last:
                 # The rest of the line may have been written since. Reading on would begin in the middle of it.
                 return
             offset += len(chunk)
+
+
+def _decoded(
+    path: Path,
+    number: int,
+    offset: int,
+    line: bytes,
+    decoder: msgspec.json.Decoder[LineT],
+    checksum_start: int,
+) -> LineT | DamagedLine:
+    """Return a line without its line break, decoded; or its damage."""
+    if not is_intact(line, offset, checksum_start):
+        return DamagedLine(path, number, offset, _what(line, checksum_start))
+    try:
+        return decoder.decode(line)
+    except NO_LINE as error:
+        return DamagedLine(path, number, offset, "forged", str(error))
 
 
 def is_unchanged(path: Path, end: int, run: str) -> bool:

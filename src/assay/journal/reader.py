@@ -10,7 +10,7 @@ import msgspec
 
 from assay.core.types import ASK, Commit, End, Record, Score
 from assay.journal.index import RunIndex
-from assay.journal.lines import WINDOW_BYTES, LineFile
+from assay.journal.lines import NO_LINE, WINDOW_BYTES, LineFile
 
 _records = msgspec.json.Decoder(Record | End)
 _scores = msgspec.json.Decoder(Score | End)
@@ -131,7 +131,10 @@ class DecodedLines:
                 return line
         content = self._file.line(offset)
         self._next = offset + len(content) + 1
-        return self._decoder.decode(content)
+        try:
+            return self._decoder.decode(content)
+        except NO_LINE as error:
+            raise self._file.forged(offset, error) from None
 
     def _read_block(self, begin: int) -> None:
         block = self._file.block(begin)
@@ -140,7 +143,7 @@ class DecodedLines:
         sizes, content = block
         try:
             lines = self._decoder.decode_lines(content)
-        except (msgspec.DecodeError, RecursionError):
+        except NO_LINE:
             return  # a line that cannot be read, which only its own case may notice
         self._lines_before = self._lines
         self._lines = dict(zip(accumulate(sizes, initial=begin), lines, strict=False))

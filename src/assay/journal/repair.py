@@ -17,17 +17,18 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from assay.core.errors import DamagedRun, Problem, cannot_write
-from assay.core.types import ASK, End, Failure, Record, Score
+from assay.core.types import ASK, Call, CallIndex, End, Failure, Offset, Record, Score, TryNumber
 from assay.files.plain_files import is_plain, open_plain_file
 from assay.journal.index import CALLS, RECORDS, SCORES, RunIndex
 from assay.journal.lines import (
     MAX_LISTED,
+    NO_LINE,
     DamagedLine,
     JournalFile,
     read_blocks,
@@ -106,7 +107,8 @@ def _unchanged_lines(path: Path, start: int) -> _UnchangedLines:
     with open_plain_file(path) as file:
         for raw in file:
             line = unchanged_line(raw.rstrip(b"\n"), start)
-            if line is not None and line.place > 0:  # the header, at 0, is written anew
+            # The header, at 0, is written anew.
+            if line is not None and line.place > 0 and not _is_forged(line.content, path.name):
                 lines.places.append(line.place)
                 lines.offsets.append(offset)
             offset += len(raw)
@@ -117,6 +119,15 @@ def _unchanged_lines(path: Path, start: int) -> _UnchangedLines:
             in_order.places.append(lines.places[number])
             in_order.offsets.append(lines.offsets[number])
     return in_order
+
+
+def _is_forged(content: bytes, file: str) -> bool:
+    """Return whether a line has a matching checksum and a content that assay does not write."""
+    try:
+        LINE_DECODERS[file].decode(content)
+    except NO_LINE:
+        return True
+    return False
 
 
 def _rewrite(path: Path, run: str, lines: _UnchangedLines) -> Path:
@@ -159,23 +170,32 @@ def _keep(path: Path) -> Path:
 
 
 class _EndPlaces(msgspec.Struct):
-    lines: list[int] = []
+    lines: list[Offset] = []
 
 
 class _LineWithPlaces(msgspec.Struct):
     """The offsets of the lines that a line of records or scores commits."""
 
-    lines: list[int] = []
+    lines: list[Offset] = []
     end: _EndPlaces | None = None
 
 
 _decode_commit = msgspec.json.Decoder(_LineWithPlaces).decode
 _decode_line = msgspec.json.Decoder(Record | Score | End).decode
+# The whole lines: a forged field that only some reader needs is damage too.
+LINE_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
+    CALLS: msgspec.json.Decoder(Call),
+    RECORDS: msgspec.json.Decoder(Record | End),
+    SCORES: msgspec.json.Decoder(Score | End),
+}
 
 
 def with_new_places(content: bytes, places: array[int], new_places: array[int]) -> bytes | None:
     """Return the line with the new offsets of the lines that it commits; None if one of them is lost."""
-    commit = _decode_commit(content)
+    try:
+        commit = _decode_commit(content)
+    except NO_LINE:
+        return None
     old = commit.lines if commit.end is None else commit.end.lines
     if not old:
         return content
@@ -194,18 +214,18 @@ def with_new_places(content: bytes, places: array[int], new_places: array[int]) 
 
 
 class _TryFields(msgspec.Struct):
-    try_: int = msgspec.field(default=1, name="try")
+    try_: TryNumber = msgspec.field(default=1, name="try")
 
 
 class _TryLine(msgspec.Struct):
     """The case and the try of any line. The try of a score is in its `end`."""
 
-    index: int
+    index: CallIndex
     case: str
     set: str
     subject: str
     stage: str = ""
-    try_: int = msgspec.field(default=0, name="try")
+    try_: TryNumber = msgspec.field(default=0, name="try")
     end: _TryFields | None = None
     type: str = ""
 

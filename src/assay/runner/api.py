@@ -166,6 +166,8 @@ def _merge(
     all_shards = ShardMerge([_run_name(each) for each in shards], output_dir, observers)
     count = len(all_shards.shards)
     say(f"merge {'1 shard' if count == 1 else f'{count:,} shards'} with {all_shards.total:,} cases; no requests sent")
+    for sentence in all_shards.left_out:
+        say(sentence)
     folder = all_shards.merge()
     runner = all_shards.runner
     if runner is None or all_shards.left_to:

@@ -142,7 +142,7 @@ def _extras() -> dict[str, list[str]]:
 
 def _is_installed(package: str) -> bool:
     try:
-        metadata.version(package)
+        metadata.distribution(package)
     except metadata.PackageNotFoundError:
         return False
     return True

@@ -19,7 +19,7 @@ from assay.core.errors import UsageError, unknown
 from assay.core.exported import ExportedRun, Exporter, RunAbout
 from assay.core.report import Report
 from assay.core.suite import files_of
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import CaseView, damage_of
 from assay.files.redact import Redactor, secrets_from_environment
 from assay.formats.tables import CsvExporter, JsonLinesExporter, ParquetExporter
 from assay.store.cases import RunCases
@@ -68,6 +68,11 @@ def export_run(name: str, format_name: str, output: Path | None = None) -> Expor
     """
     exporter = find_exporter(format_name)
     run = StoredRun(finished_run(name))
+    with damage_of(str(run.about.folder)):
+        return _export(run, exporter, format_name, output)
+
+
+def _export(run: StoredRun, exporter: Exporter, format_name: str, output: Path | None) -> Export:
     if refusal := exporter.refusal(run):
         raise UsageError(f"{run.about.folder} cannot be written as {format_name}: {refusal}")
     folder = run.about.folder.name

@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from assay.core.diff import differences
 from assay.core.errors import InputError, UsageError, cannot_write
 from assay.core.events import Notify
@@ -24,7 +26,7 @@ from assay.journal import folder as folders
 from assay.journal.folder import HOME, MergedShard, RunInfo, Summary
 from assay.journal.integrity import refuse_lost_lines
 from assay.journal.merge import create_merged_run, remove_killed_merge
-from assay.runner.rescore import changed_places, refuse_incomplete, replay_suite, spec_of_run
+from assay.runner.rescore import changed_places, left_out_outputs, refuse_incomplete, replay_suite, spec_of_run
 from assay.runner.runner import Runner
 from assay.store.runs import find_run, run_folders, started_in, state_of
 from assay.suites import find_suite
@@ -68,6 +70,11 @@ class ShardMerge:
         self._open(observers)
 
     @property
+    def left_out(self) -> list[str]:
+        """Sentences about files that the run names and this command does not write."""
+        return left_out_outputs(replace(self._first, command=self._command()))
+
+    @property
     def total(self) -> int:
         """The number of cases of all shards."""
         return sum(shard.info.total for shard in self.shards)
@@ -87,7 +94,7 @@ class ShardMerge:
             return
         try:
             suite, models = replay_suite(info, spec)
-            runner = Runner(suite, models, observers, asks=False)
+            runner = Runner(suite, models, observers, asks=False, own_command=False)
         except CodeNotNamed:
             raise
         except (UsageError, InputError) as error:

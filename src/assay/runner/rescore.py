@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from assay.core.diff import differences
 from assay.core.errors import DamagedRun, InputError, Problem, UsageError
 from assay.core.events import Notify
 from assay.core.protocols import Model
-from assay.core.spec import RunSpec, build
+from assay.core.spec import RunSpec, build, fields, outputs_named_by
 from assay.core.suite import Suite
 from assay.engine.connect import ReplayOnlyModel
 from assay.journal import folder as folders
@@ -24,6 +25,8 @@ from assay.usercode.named_code import CodeNotNamed
 
 # The error message lists this many differences. A changed prompt differs in hundreds of places.
 _MAX_DIFFERENCES = 5
+# The folder for result files in a run folder that was moved out of its output folder.
+_OUTPUT_INSIDE = "results"
 
 
 class Rescore:
@@ -57,13 +60,14 @@ class Rescore:
         self._check_same_requests()
 
     def _open(self, files: list[str], observers: Sequence[Notify]) -> Runner:
-        # A run folder is OUTPUT/assay/RUN. OUTPUT may have been moved or copied since the run.
+        # A run folder is OUTPUT/assay/RUN. OUTPUT may have been moved or copied since the run. The output folder that
+        # run.json names may be any folder of this machine, so a run folder that stands alone gets the files itself.
         in_place = self.folder.parent.name == folders.HOME
-        output_dir = str(self.folder.parent.parent) if in_place else self.info.spec["output_dir"]
-        spec = spec_of_run(self.info, output_dir=output_dir)
+        output_dir = self.folder.parent.parent if in_place else self.folder / _OUTPUT_INSIDE
+        spec = spec_of_run(self.info, output_dir=str(output_dir))
         spec = find_suite(self.info.suite).replace_files(spec, files, self.info.facts)
         suite, models = replay_suite(self.info, spec)
-        return Runner(suite, models, observers, asks=False, folder=self.folder)
+        return Runner(suite, models, observers, asks=False, folder=self.folder, own_command=False)
 
     def _check_same_requests(self) -> None:
         """Raise UsageError if the replaced files would send other requests than the run sent."""
@@ -88,7 +92,7 @@ class Rescore:
         else:
             scorers = ", ".join(scorer.id for scorer in self.runner.suite.scorers)
             lines.append(f"regraded: {ended:,} cases by {scorers} (before: {', '.join(before.scorers)})")
-        return "\n".join(lines)
+        return "\n".join([*lines, *left_out_outputs(self.info)])
 
 
 def refuse_incomplete(folder: Path, info: RunInfo) -> None:
@@ -105,12 +109,34 @@ def refuse_incomplete(folder: Path, info: RunInfo) -> None:
 
 
 def spec_of_run(info: RunInfo, **changes: Any) -> RunSpec:
-    """Return the settings of a run with some of them changed, for a start that sends no requests."""
+    """Return the settings of a run with some of them changed, for a start that sends no requests.
+
+    Files that the settings name for writing are left out: `left_out_outputs` says which.
+    """
+    suite_options = find_suite(info.suite).Options
     values = {key: value for key, value in info.spec.items() if key not in ("suite", "options")}
-    values |= info.spec["options"]
+    outputs = outputs_named_by(suite_options, info.spec["options"])
+    values |= {key: value for key, value in info.spec["options"].items() if key not in outputs}
     # These concern requests. The price table may be gone.
     values |= {"fresh": False, "reuse": None, "retry_failed": False, "max_cost": None, "prices": None}
-    return build(info.suite, find_suite(info.suite).Options, values | changes)
+    return build(info.suite, suite_options, values | changes)
+
+
+def left_out_outputs(info: RunInfo) -> list[str]:
+    """Return a sentence on what the run's own command writes outside of the output folder and this start does not."""
+    suite_class = find_suite(info.suite)
+    outputs = outputs_named_by(suite_class.Options, info.spec["options"])
+    flags = {each.name: each.flags[0] for each in fields(suite_class.Options)}
+    left_out = [f"{path} ({flags[name]})" for name, path in outputs.items()]
+    if suite_class.stores:
+        left_out.append(suite_class.stores)
+    if not left_out:
+        return []
+    again = f"type the run's own command: {shlex.join(info.repeat_command)}"
+    if not info.command:
+        again = "repeat the program that made the run"
+    rule = "Nothing outside of the output folder is written because a run names it"
+    return [f"not written: {', '.join(left_out)}. {rule}. To write it, {again}"]
 
 
 def replay_suite(info: RunInfo, spec: RunSpec) -> tuple[Suite[Any, Any], dict[str, Model]]:

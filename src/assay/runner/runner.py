@@ -48,6 +48,7 @@ from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
 from assay.core.shard import Shard
 from assay.core.spec import values_marked
 from assay.core.suite import Outcome, RunFacts, Suite
+from assay.core.suite_pages import damage_of
 from assay.core.types import BAD_CASE
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.cases import Cases
@@ -119,15 +120,18 @@ class Runner:
         asks: bool = True,
         folder: Path | None = None,
         command: Sequence[str] | None = None,
+        own_command: bool = True,
     ) -> None:
         """With `folder`, score the run in that folder again, instead of searching or creating a run.
 
-        `command` is written to run.json; the default is the command line of this process.
+        `command` is written to run.json; the default is the command line of this process. `own_command` is False if the
+        settings come from a run folder instead of the user: nothing is written outside of the output folder then.
         """
         self.suite = suite
         self.spec = suite.spec
         self.models = models
         self._asks = asks
+        self._own_command = own_command
         self._observers = list(observers)
         # A run has two events for each case, and nearly always one observer.
         self._notify = self._observers[0] if len(self._observers) == 1 else self._notify_all
@@ -319,7 +323,7 @@ class Runner:
             # The copy is a convenience. A finished run is shown also where nothing can be written.
             why = f"{summary.newest} is not up to date: {error.__cause__}"
             self._notice([f"the run is finished, its files are in {path}; {why}"])
-        if summary.report is not None:
+        if summary.report is not None and self._own_command:
             self._notice(self.suite.on_report(summary.report))
         return Run(path, folders.read_info(path), summary, summary.exit_code, asked=False)
 
@@ -802,7 +806,9 @@ class Runner:
             try:
                 # Files and numbers of no case would look like a failure.
                 is_empty = self.shard is not None and not cases.total
-                outcome = Outcome(Report()) if is_empty else self.suite.finish(results, facts)
+                # Records of a run that this command did not make may have forms that no suite writes.
+                with nullcontext() if self._own_command else damage_of(str(folder.path)):
+                    outcome = Outcome(Report()) if is_empty else self.suite.finish(results, facts)
                 for path in outcome.files:
                     # Replies are redacted in the journal; rows of the data reach the files on their own way.
                     self._redactor.redact_file(path)
@@ -824,8 +830,9 @@ class Runner:
             for entry in report.entries:
                 own = [error for name in report.sets_of(entry) for error in results.errors(name, entry.subject)]
                 entry.errors = [] if has_score(entry) else ErrorCounts([*own, *entry.errors]).all()[:1]
-            # Only the suite's notices: the printer prints report.notices each time it prints the report.
-            self._notice(self.suite.on_report(outcome.report))
+            if self._own_command:
+                # Only the suite's notices: the printer prints report.notices each time it prints the report.
+                self._notice(self.suite.on_report(outcome.report))
         summary = self._summary(journal, cases, seconds, stopped, outcome)
         if outcome is not None:
             summary.digests = folders.result_digests(folder.path, outcome.files)

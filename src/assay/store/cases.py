@@ -183,8 +183,11 @@ class RunCases:
 
 
 def answer_preview(pages: SuitePages, failure: Failure | None, records: Sequence[Record], max_chars: int) -> str:
-    """Return the beginning of an answer, or of the failure, in one line."""
-    text = f"{failure.kind}: {failure.message}" if failure else pages.answer_text(records)
+    """Return the beginning of an answer, of the failure, or of the damage of its records, in one line."""
+    try:
+        text = f"{failure.kind}: {failure.message}" if failure else pages.answer_text(records)
+    except DamagedRun as error:
+        text = f"damaged: {error}"
     flat = " ".join(text.split())
     return flat if len(flat) <= max_chars else flat[: max_chars - 1] + "…"
 

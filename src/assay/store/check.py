@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from array import array
 from pathlib import Path
-from typing import cast
 
 import msgspec
 
 from assay.core.errors import DamagedRun, Problem
 from assay.core.hashing import file_sha256
-from assay.core.types import ASK, Status
+from assay.core.types import ASK, Commit, End, Score
 from assay.files.plain_files import PUBLISHED, is_plain
 from assay.files.write import path_from_here
 from assay.journal import sidecar
@@ -40,7 +39,7 @@ from assay.journal.lines import (
     line_number,
     read_blocks,
 )
-from assay.journal.repair import DAMAGED
+from assay.journal.repair import DAMAGED, LINE_DECODERS
 from assay.store.runs import find_run, run_folders, started_in
 
 # Problems of one kind in one file that are listed. A missing line displaces all lines after it.
@@ -155,7 +154,7 @@ class _JournalCheck:
         damage = _FirstDamage()
         others = _FirstProblems(path)
         if path.name == CALLS:
-            for _, sizes, _ in read_blocks(path, _call_lines, run=self._run, damage=damage):
+            for _, sizes, _ in read_blocks(path, LINE_DECODERS[CALLS], run=self._run, damage=damage):
                 self.lines += len(sizes)
         else:
             self._read_commits(path, damage, others)
@@ -170,15 +169,16 @@ class _JournalCheck:
     def _read_commits(self, path: Path, damage: _FirstDamage, others: _FirstProblems) -> None:
         # Lines that no end has committed yet, with their cases. Those of interrupted tries stay here.
         open_lines: dict[int, int] = {}
-        for begin, sizes, lines in read_blocks(path, _commit_lines, run=self._run, damage=damage):
+        for begin, sizes, lines in read_blocks(path, LINE_DECODERS[path.name], run=self._run, damage=damage):
             self.lines += len(lines)
             offset = begin
             for size, line in zip(sizes, lines, strict=True):
-                if line.type == "end":
-                    self._end(line, line.stage, line.try_, offset, others)
+                if isinstance(line, End):
+                    self._end(line.index, line.stage, line, offset, others)
                     committed = line.lines
                 elif line.end is not None:
-                    self._end(line, line.scorer or ASK, line.end.try_, offset, others)
+                    stage = line.scorer if isinstance(line, Score) else ASK
+                    self._end(line.index, stage, line.end, offset, others)
                     committed = line.end.lines
                 else:
                     open_lines[offset] = line.index
@@ -188,23 +188,22 @@ class _JournalCheck:
                         others.add(offset, f"ends case {line.index} with a line at byte {place}, which is missing")
                 offset += size
 
-    def _end(self, line: _AnyLine, stage: str, try_: int, offset: int, others: _FirstProblems) -> None:
-        """Take the end of a stage of a case. `line` has the status of the case if the stage is the solver."""
+    def _end(self, index: int, stage: str, end: Commit | End, offset: int, others: _FirstProblems) -> None:
+        """Take the end of a stage of a case. `end` has the status of the case if the stage is the solver."""
         tries = self._tries.setdefault(stage, array("i"))
-        missing = line.index + 1 - len(tries)
+        missing = index + 1 - len(tries)
         if missing > 0:
             tries.extend(array("i", [0]) * missing)
-        if tries[line.index] == try_:
-            others.add(offset, f"ends try {try_} of case {line.index} a second time")
-        tries[line.index] = max(tries[line.index], try_)
+        if tries[index] == end.try_:
+            others.add(offset, f"ends try {end.try_} of case {index} a second time")
+        tries[index] = max(tries[index], end.try_)
         if stage == ASK:
-            self._codes.extend(bytes(max(0, line.index + 1 - len(self._codes))))
-            status = line.status if line.type == "end" else line.end.status if line.end else "ok"
-            self._codes[line.index] = CODES[cast("Status", status)]
+            self._codes.extend(bytes(max(0, index + 1 - len(self._codes))))
+            self._codes[index] = CODES[end.status]
             return
         answered = self._tries.get(ASK, array("i"))
-        if line.index >= len(answered) or answered[line.index] < try_:
-            others.add(offset, f"scores try {try_} of case {line.index}, which has no end in {RECORDS}")
+        if index >= len(answered) or answered[index] < end.try_:
+            others.add(offset, f"scores try {end.try_} of case {index}, which has no end in {RECORDS}")
 
     def _compare_counts(self, path: Path, summary: Summary) -> None:
         for status, code in CODES.items():
@@ -323,30 +322,3 @@ def _find_file(folder: Path, name: str, start: Path | None) -> Path | None:
 
 class _AnyHead(msgspec.Struct):
     """The head of any sidecar. Its fields are skipped."""
-
-
-class _LineEnd(msgspec.Struct, gc=False):
-    try_: int = msgspec.field(default=1, name="try")
-    status: Status = "ok"
-    lines: list[int] = []
-
-
-class _AnyLine(msgspec.Struct, gc=False):
-    """Any line of `records.jsonl` or `scores.jsonl`. A line of the type `end` has the fields of a commit itself."""
-
-    type: str
-    index: int
-    stage: str = ASK
-    scorer: str = ""
-    try_: int = msgspec.field(default=1, name="try")
-    status: str = "ok"
-    lines: list[int] = []
-    end: _LineEnd | None = None
-
-
-class _AnyCall(msgspec.Struct, gc=False):
-    index: int
-
-
-_commit_lines = msgspec.json.Decoder(_AnyLine)
-_call_lines = msgspec.json.Decoder(_AnyCall)

@@ -400,7 +400,7 @@ class RowTable:
             scores = [score for scorer in self._scorers for score in self._reader.scores(index, scorer)]
             return TableRow(end, "", end.label, end.tags, self._reader.records(index), scores)
         places = self._score_positions[self._scores_by_row.positions(position)]
-        scores = [_scores.decode(self._score_lines.line(columns.score_offset[place])) for place in places.tolist()]
+        scores = [self._score_lines.decoded(columns.score_offset[place], _scores) for place in places.tolist()]
         if not scores:
             return TableRow(end, "", end.label, end.tags, [], [])
         key = _part_keys(self.case[position : position + 1], columns.score_part.take(places[:1]))[0]
@@ -409,7 +409,7 @@ class RowTable:
             # Records of earlier tries are in the columns too.
             committed = {*end.lines, columns.ask.offsets[index]}
             offsets = [offset for offset in offsets if offset in committed]
-        records = [_records.decode(self._record_lines.line(offset)) for offset in offsets]
+        records = [self._record_lines.decoded(offset, _records) for offset in offsets]
         first = scores[0]
         return TableRow(end, first.part, first.label, first.tags, records, scores)
 
@@ -421,7 +421,7 @@ class RowTable:
         for position in np.flatnonzero((self.case == case) & ~self.interim).tolist():
             places = self._score_positions[self._scores_by_row.positions(position)[:1]].tolist()
             for place in places:
-                score = _scores.decode(self._score_lines.line(self.columns.score_offset[place]))
+                score = self._score_lines.decoded(self.columns.score_offset[place], _scores)
                 labels[score.part] = score.label
         return labels
 

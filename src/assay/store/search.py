@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.core.errors import UsageError, unknown
+from assay.core.types import CallIndex
 from assay.files.plain_files import open_plain_file, plain_size
 from assay.journal.index import CALLS, RECORDS, SCORES
-from assay.journal.lines import is_intact, read_header, seed
+from assay.journal.lines import NO_LINE, is_intact, read_header, seed
 
 # Bytes to search at once. So many stay in the cache of a core.
 _BLOCK_BYTES = 1 << 18
@@ -33,6 +34,13 @@ _KEYS = {
     "record": ("data",),
     "score": ("reason", "data", "expected", "label"),
 }
+
+
+class _LineIndex(msgspec.Struct):
+    index: CallIndex
+
+
+_indices = msgspec.json.Decoder(_LineIndex)
 
 
 class Hit(NamedTuple):
@@ -87,10 +95,14 @@ def search(
                 for start, content in _lines_with(block, needles):
                     if not is_intact(content, offset + start, checksum_start):
                         continue  # a damaged line; `assay check` names it
-                    line = msgspec.json.decode(content)
+                    try:
+                        index = _indices.decode(content).index
+                        line = msgspec.json.decode(content)
+                    except NO_LINE:
+                        continue  # a forged line; `assay check` names it too
                     for place in chosen:
                         if excerpt := _excerpt(line, _KEYS[place], text):
-                            yield Hit(line["index"], place, offset + start, excerpt)
+                            yield Hit(index, place, offset + start, excerpt)
                             break
                 offset += len(block)
                 if progress is not None:

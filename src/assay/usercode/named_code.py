@@ -29,6 +29,12 @@ class _Process:
     named: frozenset[str] | None = None
     """None: everything may run."""
 
+    def __init__(self) -> None:
+        self.matched: set[str] = set()
+        """The named files, folders and modules in which a run had code."""
+        self.refused: dict[str, None] = {}
+        """Code of runs that was not named."""
+
 
 _process = _Process()
 
@@ -61,6 +67,7 @@ def only_named_code_in_process() -> Iterator[None]:
     For a command that only reads. A program may evaluate in another thread, so functions have `only_named_code`.
     """
     before, _process.named = _process.named, frozenset()
+    _process.matched, _process.refused = set(), {}
     try:
         yield
     finally:
@@ -74,6 +81,22 @@ def name_code(names: Iterable[str | Path]) -> None:
         _named.set(named | _plain(names))
     elif _process.named is not None:
         _process.named |= _plain(names)
+
+
+def unmatched_code(names: Iterable[str | Path]) -> str:
+    """Return a sentence about names in which no run had code so far; empty if there are none.
+
+    A wrong name would otherwise change nothing, silently.
+    """
+    unmatched = sorted(_plain(names) - _process.matched)
+    if not unmatched:
+        return ""
+    sentence = f"--code {', '.join(unmatched)} had no effect: this command met no code of a run there"
+    if not _process.refused:
+        return f"{sentence}, and needed none that was not named"
+    return f"{sentence}. The run names code in {', '.join(_process.refused)}. If you trust it, add " + " ".join(
+        f"--code {code}" for code in _process.refused
+    )
 
 
 def _allowed() -> frozenset[str] | None:
@@ -108,12 +131,24 @@ def refuse_unnamed_file(path: Path) -> None:
     if named is None:
         return
     file = path.resolve()
-    if not any(file == each or each in file.parents for each in (Path(name).resolve() for name in named)):
-        raise CodeNotNamed(str(path_from_here(path)))
+    places = {name: Path(name).resolve() for name in named}
+    _refuse_unmatched(
+        {name for name, place in places.items() if place == file or place in file.parents},
+        str(path_from_here(path)),
+    )
 
 
 def refuse_unnamed_module(module: str) -> None:
     """Raise CodeNotNamed if this installed module may not be imported. A named package names all of its modules."""
     named = _allowed()
-    if named is not None and not any(module == name or module.startswith(f"{name}.") for name in named):
-        raise CodeNotNamed(module)
+    if named is not None:
+        _refuse_unmatched({name for name in named if module == name or module.startswith(f"{name}.")}, module)
+
+
+def _refuse_unmatched(matches: set[str], code: str) -> None:
+    """Raise CodeNotNamed if no name matches. Remembers both for `unmatched_code`."""
+    if matches:
+        _process.matched |= matches
+        return
+    _process.refused[code] = None
+    raise CodeNotNamed(code)

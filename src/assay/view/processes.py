@@ -27,10 +27,11 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
-from assay.core.errors import DamagedRun, UsageError
+from assay.core.errors import AssayError, DamagedRun, UsageError
+from assay.core.run_end import BAD_INPUT
 from assay.files.plain_files import open_plain_file
 from assay.runner.own_command import continue_command
-from assay.store.runs import is_locked, is_run_folder, last_owner, run_folders
+from assay.store.runs import is_locked, is_run_folder, last_owner, run_folders, state_of
 from assay.usercode.child_process import python_command
 
 LOG = "output.log"
@@ -194,7 +195,7 @@ class Processes:
 
     async def resume(self, run: Path) -> Start:
         """Continue a run with its own command. Raises UsageError if that is not possible from a page."""
-        command = await asyncio.to_thread(continue_command, run)
+        command = await asyncio.to_thread(page_command, run)
         if isinstance(command, str):
             raise UsageError(command)
         words, folder = command
@@ -252,6 +253,20 @@ class _Stop:
         self.times = 0
         self.end = time.monotonic() + seconds
         self.task: asyncio.Task[None] | None = None
+
+
+def page_command(run: Path) -> tuple[list[str], Path] | str:
+    """Return the command with which a page continues a run, as `continue_command`; or a sentence why none can.
+
+    A run of which only cases with bad data are left cannot go on: its command ends with exit code 2, and corrected data
+    make another run.
+    """
+    summary = None
+    with suppress(AssayError):  # a damaged journal or summary, which the command repairs
+        summary = state_of(run).summary
+    if summary is not None and summary.state == "incomplete" and summary.exit_code == BAD_INPUT:
+        return f"{summary.exit_reason}. Correct the task or its data, then start the run again."
+    return continue_command(run)
 
 
 def may_write(run: Path) -> bool:

@@ -31,7 +31,7 @@ from assay.store.row_table import TableRow
 from assay.store.runs import find_run
 from assay.view.pages.run import RowsReader, RunPage, read_page
 from assay.view.row_query import RowQuery
-from assay.view.site import make_environment, static_files
+from assay.view.site import static_files, templates
 from assay.view.text import Preview, as_text, preview
 
 # A report is read from top to bottom, so its texts are shorter than those of a page.
@@ -111,7 +111,7 @@ def report_html(runs: Sequence[str], *, cases: int = 10) -> str:
     style = "\n" + static["assay.css"].decode() + static["report.css"].decode()
     digest = b64encode(sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    template = make_environment(static).get_template("report.html")
+    template = templates().get_template("report.html")
     # `expanded`: what is closed on a page is not printed. Lone surrogates of a model cannot be encoded.
     text = template.render(page=page, style=Markup(style), policy=policy, expanded=True)  # noqa: S704 - our own file
     return text.encode(errors="replace").decode()

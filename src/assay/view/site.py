@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -58,7 +59,7 @@ class Site:
         self.closing = asyncio.Event()
         """Set when the server ends. Streams then end too."""
         self.static = static_files()
-        self._templates = make_environment(self.static)
+        self._templates = templates()
 
     def folder(self, name: str) -> Path:
         """Return the run folder with this path below DIR. Raises 404 if there is none, also for links that lead out."""
@@ -121,14 +122,16 @@ def _with_tilde(folder: Path) -> str:
     return str("~" / folder.relative_to(home)) if folder != home and folder.is_relative_to(home) else str(folder)
 
 
-def static_files() -> dict[str, bytes]:
+@cache
+def static_files() -> Mapping[str, bytes]:
     """Return the style sheets, the script and the icon by name."""
     folder = files("assay") / "view" / "static"
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
-def make_environment(static: dict[str, bytes]) -> Environment:
-    """Return the templates with their functions and filters."""
+@cache
+def templates() -> Environment:
+    """Return the templates with their functions and filters. All servers and reports of a process share them."""
     environment = Environment(
         loader=PackageLoader("assay", "view/templates"),
         autoescape=True,
@@ -137,7 +140,7 @@ def make_environment(static: dict[str, bytes]) -> Environment:
         lstrip_blocks=True,
     )
     # The hash makes a new version a new address, so browsers may keep the files for ever.
-    assets = {name: f"/static/{name}?v={sha256(content).hexdigest()[:12]}" for name, content in static.items()}
+    assets = {name: f"/static/{name}?v={sha256(content).hexdigest()[:12]}" for name, content in static_files().items()}
     environment.globals["asset"] = assets.__getitem__
     # A report has several runs in one file: their ids need a prefix, and nothing in it is closed.
     environment.globals["prefix"] = ""

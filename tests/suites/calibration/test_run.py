@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import assay
 from assay.core.errors import InputError, UsageError
 from assay.core.judges import RUBRIC, Calibration, Share
+from assay.runner import api
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.panel import Panel
 from assay.scoring.questions import (
@@ -23,7 +25,7 @@ from assay.scoring.questions import (
     InterferenceQuestion,
     Verdict,
 )
-from assay.store.calibrations import find_calibration
+from assay.store.calibrations import calibration_folder, find_calibration
 from assay.suites.calibration.suite import confidence
 
 from servers.judging import JudgingServer, always, by_words
@@ -253,3 +255,15 @@ def test_another_endpoint_of_the_judge_is_called(monkeypatch: pytest.MonkeyPatch
             assert len(own.bodies) == 6
         kappas.append(found_in(run).overall.kappa)
     assert kappas == [1.0, 0.0]
+
+
+def test_rescore_stores_no_calibration_and_writes_no_file_that_the_run_names() -> None:
+    """The folder may be somebody else's. What is not written is said, with the command that writes it."""
+    run = calibrate([answer(n, right=n % 2 == 0) for n in range(4)], judge="offline", save="saved.json")
+    stored = calibration_folder()
+    shutil.rmtree(stored)
+    Path("saved.json").unlink()
+    said: list[str] = []
+    api.rescore(str(run.folder), say=said.append)
+    assert (stored.exists(), Path("saved.json").exists()) == (False, False)
+    assert "not written: saved.json (--save), the judge's calibration for later reports." in said[0]

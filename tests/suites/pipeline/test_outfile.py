@@ -81,3 +81,18 @@ def test_a_folder_in_place_of_a_result_file_is_to_be_moved_away(files: Path, cap
     assert done.code == 3
     assert "cannot write out/p/results.jsonl: Is a directory. All replies so far are saved. " in done.err
     assert "Move away what is in its place and run the same command again" in done.err
+
+
+def test_rescore_does_not_write_the_file_that_the_run_names(files: Path, capsys: Captured) -> None:
+    """The folder may be somebody else's. The message has the command that writes the file, and it does."""
+    assert typed(capsys, *COMMAND, "--outfile", "own.csv").code == 0
+    own = files / "own.csv"
+    content = own.read_bytes()
+    own.unlink()
+    done = typed(capsys, "rescore", "out")
+    assert (done.code, own.exists()) == (0, False)
+    assert "not written: own.csv (--outfile)" in done.out
+    assert "type the run's own command: assay" in done.out
+    assert "--outfile own.csv" in done.out
+    assert typed(capsys, *COMMAND, "--outfile", "own.csv").code == 0
+    assert own.read_bytes() == content

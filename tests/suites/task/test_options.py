@@ -52,6 +52,14 @@ def test_unknown_samples_are_refused(lab: Lab, options: dict[str, Any], message:
     assert not list((lab.folder / "out").glob("assay/*"))
 
 
+@pytest.mark.parametrize("name", ["../own", "/own"])
+def test_the_name_of_the_results_file_leads_nowhere_else(lab: Lab, name: str) -> None:
+    """It stands in run.json, which may be somebody else's."""
+    lab.task(docs=FIVE)
+    with pytest.raises(UsageError, match="is no name of a file in the output folder"):
+        lab.run(results_name=name)
+
+
 @pytest.mark.parametrize(("limit", "count"), [(2, 2), (0.3, 2), (0.2, 1), (0.01, 1), (1.0, 1), (9, 5), (0.99, 5)])
 def test_a_limit_below_one_is_a_share_rounded_up(lab: Lab, limit: float, count: int) -> None:
     """From one on it is a number of documents."""

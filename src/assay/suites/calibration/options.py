@@ -60,4 +60,4 @@ assay judge calibrate --judge openai/NAME --labels results/assay/RUN"""
     min_kappa: Annotated[
         Annotated[float, Meta(ge=-1, le=1)] | None, score("Exit with code 1 if kappa is below this value.")
     ] = None
-    save: Annotated[str, how("Also write the calibration to this file, for example to share it.")] = ""
+    save: Annotated[str, how("Also write the calibration to this file, for example to share it.", writes=True)] = ""

@@ -64,6 +64,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
     """
 
     name: ClassVar[str] = "calibration"
+    stores: ClassVar[str] = "the judge's calibration for later reports"
     Options: ClassVar[type[CalibrationOptions]] = CalibrationOptions
     case_word: ClassVar[str] = "row"
 

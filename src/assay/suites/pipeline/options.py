@@ -78,6 +78,7 @@ assay pipeline --agent summarizer --flows v1,v2 --infile basic.jsonl --model ope
         score(
             "Also write a CSV file with the columns of Prompt Lab, one row per test and variant.",
             flags=["--outfile", "-o"],
+            writes=True,
         ),
     ] = ""
     min_kappa: Annotated[

@@ -108,6 +108,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         spec = replace(spec, model=model, model_args=args, options=options)
         if "\0" in model:
             raise UsageError(f"--model: {model!r} has the character NUL, which no folder of results can have")
+        if Path(options.results_name).name != options.results_name:
+            raise UsageError(f"results_name: {options.results_name!r} is no name of a file in the output folder")
         path = Path(spec.output_dir)
         if path.suffix == ".json":
             if fitting_name(path.stem, MAX_PART_BYTES) != path.stem:

@@ -11,11 +11,10 @@ from msgspec import Struct
 from assay.core.errors import AssayError, UsageError
 from assay.core.run_end import BAD_INPUT
 from assay.runner import api
-from assay.runner.own_command import continue_command
 from assay.store.notes import change_notes
 from assay.store.open_run import OpenRun
 from assay.view.pages.start import go_to_run
-from assay.view.processes import LOG, may_write, read_end
+from assay.view.processes import LOG, may_write, page_command, read_end
 from assay.view.site import SITE, Site
 from assay.view.text import Preview, preview
 
@@ -48,7 +47,7 @@ def actions_of(site: Site, folder: Path, state: str) -> RunActions:
     """Return the buttons of a run. Reads small files, and the summary of a run that is incomplete."""
     writable = may_write(folder)
     is_running = state == "running"
-    command = "" if is_running or state == "finished" else continue_command(folder)
+    command = "" if is_running or state == "finished" else page_command(folder)
     summary = OpenRun(folder).summary() if state == "incomplete" else None
     if summary is not None and summary.exit_code == BAD_INPUT:
         # The same command would meet the same rows.

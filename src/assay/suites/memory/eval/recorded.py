@@ -374,6 +374,8 @@ def pipeline_folders(output: Path, baselines: Sequence[str]) -> dict[str, Path]:
     both files is a baseline. `path/to/own.py:make` has the name `own`.
     """
     names = [short(name) for name in baselines]
+    if ".." in names:
+        raise UsageError("--baseline: '..' is no name of a memory")
     if _has_both_files(output):
         if len(names) > 1:
             raise UsageError(f"{output} has the files of one memory, but --baseline names {len(names)}.")
