@@ -64,6 +64,8 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
     """
 
     name: ClassVar[str] = "calibration"
+    files = "assay.suites.calibration.suite_files:CalibrationFiles"
+    pages = "assay.suites.calibration.suite_pages:CalibrationPages"
     stores: ClassVar[str] = "the judge's calibration for later reports"
     Options: ClassVar[type[CalibrationOptions]] = CalibrationOptions
     case_word: ClassVar[str] = "row"

@@ -74,6 +74,8 @@ class HopSuite(Suite[HopOptions, HopRow]):
     """One case per row and profile. The steps of the function are records; its result is the answer."""
 
     name: ClassVar[str] = "hop"
+    files = "assay.suites.hop.suite_files:HopFiles"
+    pages = "assay.suites.hop.suite_pages:HopPages"
     Options: ClassVar[type[HopOptions]] = HopOptions
     case_word: ClassVar[str] = "row"
     logs: ClassVar[Sequence[str]] = (_OBSERVER,)

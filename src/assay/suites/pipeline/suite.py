@@ -86,6 +86,8 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
     """
 
     name: ClassVar[str] = "pipeline"
+    files = "assay.suites.pipeline.suite_files:PipelineFiles"
+    pages = "assay.suites.pipeline.suite_pages:PipelinePages"
     Options: ClassVar[type[PipelineOptions]] = PipelineOptions
     parts: ClassVar[Any] = "rows"
     case_word: ClassVar[str] = "test"
