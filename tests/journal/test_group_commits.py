@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.errors import StopRun
+from assay.core.errors import DamagedRun, StopRun
 from assay.core.types import ASK, End, Record, Score
 from assay.journal.journal import Journal
 from assay.journal.lines import WINDOW_BYTES
@@ -163,7 +163,7 @@ def test_a_line_that_cannot_be_decoded_costs_only_its_own_case(tmp_path: Path) -
 
     for index in (0, 1, 3):
         assert [line.data for line in read(index, 300)] == ["x"]
-    with pytest.raises(RecursionError):
+    with pytest.raises(DamagedRun, match="maximum recursion depth"):
         read(2, 300)
     journal.close()
 

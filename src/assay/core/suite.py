@@ -364,7 +364,7 @@ class Match(IntEnum):
     SURE = 3
 
 
-# Methods of a suite that read one case of a run: its first argument after the class is a CaseView, or the records.
+# Methods of a suite that read one case of a run. One of their arguments is a CaseView, or its records.
 _CASE_READERS = (
     *("sections", "answer_text", "question_sections", "details", "prompt_pieces"),
     *("question_detail", "held_items", "curve_values", "graded_answers"),
@@ -397,12 +397,20 @@ def _names_damage(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method of `_CASE_READERS` that raises DamagedRun, with the case, instead of any other error of forms."""
 
     @wraps(method)
-    def read(cls: type[Suite[Any, Any]], case: CaseView | Sequence[Record], *arguments: Any) -> Any:
-        head = case.end if isinstance(case, CaseView) else next(iter(case), None)
-        with damage_of(f"case {head.index} ({head.set}/{head.case})" if head is not None else "a case"):
-            return method(cls, case, *arguments)
+    def read(cls: type[Suite[Any, Any]], *arguments: Any) -> Any:
+        with damage_of(_place(arguments)):
+            return method(cls, *arguments)
 
     return read
+
+
+def _place(arguments: Sequence[Any]) -> str:
+    for argument in arguments:
+        if isinstance(argument, CaseView):
+            return f"case {argument.end.index} ({argument.name})"
+        if isinstance(argument, Sequence) and argument and isinstance(argument[0], Record):
+            return f"case {argument[0].index} ({argument[0].set}/{argument[0].case})"
+    return "a case"
 
 
 class Suite(ABC, Generic[OptionsT, DataT]):
