@@ -16,7 +16,7 @@ from assay.core.patterns import MIN_STOPS, PatternStopped, compile_pattern
 from assay.core.templates import Template, TemplateProblem
 from assay.scoring.expectations import Matching, Rule, apply_rules, compare
 from assay.scoring.filters import multi_choice_regex, regex
-from assay.scoring.metrics import exact_match
+from assay.scoring.metrics import build_exact_match
 from assay.solvers.steps.prompt_step import parser
 
 from support.commands import run_here
@@ -48,7 +48,7 @@ def filter_ignored(pattern: str, text: str) -> Any:
 
 def metric_ignored(pattern: str, text: str) -> Any:
     """The option `regexes_to_ignore` of the metric `exact_match`."""
-    return exact_match.build(regexes_to_ignore=[pattern])("one", text)
+    return build_exact_match(regexes_to_ignore=[pattern])("one", text)
 
 
 def output_parser(pattern: str, text: str) -> Any:

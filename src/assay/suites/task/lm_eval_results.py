@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from assay.core import registry
 from assay.core.errors import InputError, Problem
 from assay.core.foreign_json import MAX_LINE_BYTES, convert_json, decode_json, json_lines, read_json
 from assay.core.hashing import RepeatFinder, Twins
@@ -31,6 +30,7 @@ from assay.core.report import Entry, Report
 from assay.core.types import ASK, Call, Failure, Record, Request, Response, Score, ScoreStatus
 from assay.scoring import statistics
 from assay.scoring.intervals import statistic_interval, wilson
+from assay.scoring.metrics import BUILT_IN
 from assay.scoring.statistics import BOOTSTRAP_DRAWS
 from assay.suites.task.catalog import task_file_part
 from assay.suites.task.dataset.documents import document_key
@@ -468,9 +468,9 @@ def _declared_metrics(config: Mapping[str, Any]) -> dict[str, TaskMetric]:
 def _declared_metric(name: str, entry: Mapping[str, Any]) -> TaskMetric:
     """Return a metric. Where its entry does not say how it is aggregated, the harness takes the metric's default."""
     default, higher = "mean", entry.get("higher_is_better")
-    if name in registry.built_in("metric"):
-        module = registry.find("metric", name)
-        default, higher = module.AGGREGATIONS[0], entry.get("higher_is_better", module.HIGHER_IS_BETTER)
+    plugin = BUILT_IN.get(name)
+    if plugin is not None:
+        default, higher = plugin.aggregations[0], entry.get("higher_is_better", plugin.higher_is_better)
     aggregation = entry.get("aggregation", default)
     known = isinstance(aggregation, str) and aggregation in statistics.AGGREGATIONS
     return TaskMetric(
@@ -484,7 +484,7 @@ def _declared_metric(name: str, entry: Mapping[str, Any]) -> TaskMetric:
 
 def _is_right_wrong(name: str) -> bool:
     """Return True for a metric of the harness whose value is 1 for right and 0 for wrong."""
-    return name in registry.built_in("metric") and registry.find("metric", name).RIGHT_WRONG is True
+    return name in BUILT_IN and BUILT_IN[name].right_wrong
 
 
 def _no_number(values: Any) -> None:
