@@ -23,6 +23,7 @@ from assay.core.hop_result import STATUSES
 from assay.core.memory import AboutMemory, MemoryContext, find_memory
 from assay.core.spec import RunSpec, fields
 from assay.scoring.expectations import PREFIXES, rule_problems
+from assay.scoring.filters import find_filter
 from assay.solvers.code import worker
 from assay.solvers.hop.session import TOOL_VERIFIERS, Session
 from assay.solvers.hop.verifiers import VERIFIERS
@@ -447,8 +448,8 @@ def test_the_filter_of_the_document_works(tmp_path: Path) -> None:
     """The filter that the page shows without a task."""
     ((name, text),) = re.findall(r"`(city_filter.py)`:\n\n```python\n(.*?)```", EXTENDING, re.DOTALL)
     (tmp_path / name).write_text(text)
-    plugin = registry.find("filter", f"{tmp_path / name}:NamesCity")
-    assert plugin.TAKES_DOC
+    plugin = find_filter(f"{tmp_path / name}:NamesCity")
+    assert plugin.takes_doc
     assert plugin.build(column="town")(["To Oslo.", "To Bonn."], {"town": "Oslo"}) == ["To Oslo."]
 
 

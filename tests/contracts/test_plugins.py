@@ -13,7 +13,7 @@ from assay.core.connect import CHAT, TEXT, About
 from assay.core.errors import MissingExtra, UsageError
 from assay.core.spec import SuiteOptions, fields
 from assay.core.types import Request, Response
-from assay.scoring.filters import takes_doc
+from assay.scoring.filters import find_filter
 from assay.scoring.metrics import DEFAULT_METRICS, find_metric
 from assay.scoring.questions import KINDS
 from assay.scoring.statistics import AGGREGATIONS
@@ -69,9 +69,9 @@ def test_a_filter_takes_the_list_of_replies(name: str) -> None:
     """A filter gives a list, or one value where it selects, and leaves the replies and the doc alone."""
     replies, doc = list(SPECIAL.get(name, ["a", "b", "a"])), {"choices": ["x", "y"]}
     before = list(replies)
-    module = registry.find("filter", name)
-    built = module.build(**NEEDED.get(name, {}))
-    filtered = built(replies, doc) if takes_doc(module) else built(replies)
+    plugin = find_filter(name)
+    built = plugin.build(**NEEDED.get(name, {}))
+    filtered = built(replies, doc) if plugin.takes_doc else built(replies)
     assert (replies, doc) == (before, {"choices": ["x", "y"]})
     assert filtered == "a" or (isinstance(filtered, list) and 1 <= len(filtered) <= 3)
 

@@ -12,7 +12,7 @@ from assay.core.errors import InputError, UsageError, similar_names
 
 
 def test_built_ins_are_found_by_file_name_or_in_a_table() -> None:
-    """A file is a plugin: its name is the plugin's name. Metrics have a table, with names that no file may have."""
+    """A file is a plugin: its name is the plugin's name. Metrics and filters have tables, with names no file may have."""
     assert registry.find("filter", "take_first").build()(["a", "b"]) == "a"
     assert registry.find("model", "openai-completions").ABOUT.can == {"text", "loglikelihood", "embeddings"}
     assert {"exact_match", "chrf++"} <= set(registry.names("metric"))

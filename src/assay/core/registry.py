@@ -4,8 +4,8 @@
     find("judge", "rubric")                     # the module assay.scoring.judges.rubric
     find("memory", "my_memory.py:make")         # the function `make` of a user's file
 
-A built-in metric is an entry in the table `BUILT_IN` of its module. A built-in plugin of another kind is a file in the
-package of its kind and needs no registration.
+A built-in metric or filter is an entry in the table `BUILT_IN` of its module. A built-in plugin of another kind is a
+file in the package of its kind and needs no registration.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KINDS = {
     "embedder": "assay.embedders",
 }
 # Kinds whose built-in plugins are a table in a module.
-_TABLES = {"metric"}
+_TABLES = {"metric", "filter"}
 # What the examples of the documentation call the plugin in a user's file.
 _USUAL_NAMES = {"memory": "make", "embedder": "load"}
 
