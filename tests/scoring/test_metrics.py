@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -106,3 +107,18 @@ def test_accuracy_forgives_white_space_only() -> None:
     """A label is right or wrong as a whole."""
     measure = find_metric("acc").build()
     assert (measure("B", " B\n"), measure("B", "b"), measure(1, "1")) == (1.0, 0.0, 1.0)
+
+
+def test_a_class_of_a_user_is_a_metric_with_the_defaults_of_what_it_does_not_declare(tmp_path: Path) -> None:
+    """Only aggregations and `build` are needed; `build_median` replaces `build` for the aggregation `median`."""
+    (tmp_path / "own.py").write_text(
+        "class Least:\n    AGGREGATIONS = ('mean', 'median')\n    build = build_median = lambda: lambda t, a: 1\n"
+        "class Full(Least):\n    HIGHER_IS_BETTER, RIGHT_WRONG, OUTPUT_TYPES = False, True, ('multiple_choice',)\n"
+        "    build_median = lambda: lambda t, a: 2\n"
+    )
+    least, full = (find_metric(f"{tmp_path}/own.py:{name}") for name in ("Least", "Full"))
+    assert (least.higher_is_better, least.right_wrong, least.output_types) == (None, False, ("generate_until",))
+    assert (full.higher_is_better, full.right_wrong, full.output_types) == (False, True, ("multiple_choice",))
+    assert [full.builders[name]()("t", "a") for name in full.aggregations] == [1, 2]
+    with pytest.raises(UsageError, match="is not a metric: a metric has AGGREGATIONS and build"):
+        find_metric(f"{tmp_path}/own.py:__name__")

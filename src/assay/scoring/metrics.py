@@ -100,7 +100,7 @@ def _build_pair() -> Measure:
     return lambda target, answer: [target, answer]
 
 
-def _build_sacrebleu(name: str) -> MeasureBuilder:
+def _sacrebleu_builder(name: str) -> MeasureBuilder:
     """Return a builder that raises MissingExtra, before the first request, if `assay[bleu]` is not installed."""
 
     def build() -> Measure:
@@ -250,7 +250,7 @@ BUILT_IN = {
         # Negative log2-likelihood of the whole text, divided by its length in UTF-8 bytes.
         _of_likelihoods("bits_per_byte", ("bits_per_byte",), (_ROLLING,), higher_is_better=False),
         # Word sequences that answers share with references, over all documents (sacrebleu).
-        MetricPlugin("bleu", _build_sacrebleu("bleu"), ("bleu",)),
+        MetricPlugin("bleu", _sacrebleu_builder("bleu"), ("bleu",)),
         # Squared distance between the probabilities of the choices and the right choice.
         _of_likelihoods("brier_score", ("brier_score",), higher_is_better=False),
         # Collects answers without scoring them. The value is always 999, as in lm-evaluation-harness.
@@ -258,8 +258,8 @@ BUILT_IN = {
         # Perplexity of the whole text per UTF-8 byte.
         _of_likelihoods("byte_perplexity", ("weighted_perplexity",), (_ROLLING,), higher_is_better=False),
         # Character sequences that answers share with references, over all documents; chrf++ adds words (sacrebleu).
-        MetricPlugin("chrf", _build_sacrebleu("chrf"), ("chrf",)),
-        MetricPlugin("chrf++", _build_sacrebleu("chrf++"), ("chrf++",)),
+        MetricPlugin("chrf", _sacrebleu_builder("chrf"), ("chrf",)),
+        MetricPlugin("chrf++", _sacrebleu_builder("chrf++"), ("chrf++",)),
         MetricPlugin("exact_match", build_exact_match, output_types=(_GENERATE, _CHOICE), right_wrong=True),
         # F1 of labels over all documents; with the aggregation `mean`, of the words of each document.
         MetricPlugin("f1", _build_pair, ("f1", "mean"), _LABELS, builders={"mean": _build_mean_f1}),
@@ -270,7 +270,7 @@ BUILT_IN = {
         # Perplexity of the target after the prompt.
         _of_likelihoods("perplexity", ("perplexity", *_MEAN), (_LIKELIHOOD,), higher_is_better=False),
         # Translation edit rate: the edits that turn answers into references, over all documents (sacrebleu).
-        MetricPlugin("ter", _build_sacrebleu("ter"), ("ter",), higher_is_better=False),
+        MetricPlugin("ter", _sacrebleu_builder("ter"), ("ter",), higher_is_better=False),
         # Word error rate of each answer, as Hugging Face `evaluate` and jiwer compute it.
         MetricPlugin("wer", _build_word_error_rate, higher_is_better=False),
         # Perplexity of the whole text per word.
