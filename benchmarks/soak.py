@@ -29,9 +29,9 @@ NODES = 3
 # One CPU for each worker. They are logical, so that all nodes fit on one machine.
 NODE_CPUS = 1
 _CASES_PER_CHANGE = 50_000
-# The status of a case takes three bytes, and its score eight when the report is made. Python's allocator keeps some of
-# what it had.
-_MORE_MEMORY = 30.0
+# The index takes 31 bytes a case, its growing arrays leave holes, and the report has 8 bytes a case for the score.
+# Python's allocator keeps some of what it had.
+_MORE_MEMORY = 75.0
 _POLL_SECONDS = 0.5
 _STUCK_SECONDS = 4 * 3600
 

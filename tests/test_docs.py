@@ -22,6 +22,7 @@ from assay.core.errors import Problem
 from assay.core.memory import AboutMemory, MemoryContext
 from assay.core.spec import RunSpec, fields
 from assay.scoring.expectations import PREFIXES, rule_problems
+from assay.scoring.filters import find_filter
 from assay.suites import find_suite, suite_names
 from assay.suites.hop import contract, field_types, rows, settings
 from assay.suites.hop.result import STATUSES
@@ -31,7 +32,6 @@ from assay.suites.pipeline import pipeline_file, scorer, step_keys, tally
 from assay.suites.pipeline.code import worker
 from assay.suites.pipeline.steps import aggregate_step, prompt_step
 from assay.suites.pipeline.testset import validation
-from assay.usercode import plugins
 from assay.usercode.plugins import find_memory
 
 from conftest import Assay
@@ -449,8 +449,8 @@ def test_the_filter_of_the_document_works(tmp_path: Path) -> None:
     """The filter that the page shows without a task."""
     ((name, text),) = re.findall(r"`(city_filter.py)`:\n\n```python\n(.*?)```", EXTENDING, re.DOTALL)
     (tmp_path / name).write_text(text)
-    plugin = plugins.find("filter", f"{tmp_path / name}:NamesCity")
-    assert plugin.TAKES_DOC
+    plugin = find_filter(f"{tmp_path / name}:NamesCity")
+    assert plugin.takes_doc
     assert plugin.build(column="town")(["To Oslo.", "To Bonn."], {"town": "Oslo"}) == ["To Oslo."]
 
 

@@ -13,8 +13,8 @@ from assay.core.errors import MissingExtra, UsageError
 from assay.core.roles import CHAT, TEXT, About
 from assay.core.spec import SuiteOptions, fields
 from assay.core.types import Request, Response
-from assay.scoring.filters import takes_doc
-from assay.scoring.metrics import DEFAULT_METRICS
+from assay.scoring.filters import find_filter
+from assay.scoring.metrics import DEFAULT_METRICS, find_metric
 from assay.scoring.questions import KINDS
 from assay.scoring.statistics import AGGREGATIONS
 from assay.suites import find_options, find_suite, suite_names
@@ -40,26 +40,28 @@ def test_a_provider_says_what_it_is_before_it_is_connected(name: str) -> None:
 @pytest.mark.parametrize("name", registry.names("metric"))
 def test_a_metric_agrees_with_itself(name: str) -> None:
     """A metric names its aggregation, and an answer equal to its target is never worse than another."""
-    module = registry.find("metric", name)
-    assert module.AGGREGATIONS
-    assert set(module.AGGREGATIONS) <= set(AGGREGATIONS)
-    assert set(module.OUTPUT_TYPES) <= OUTPUT_TYPES
-    if "generate_until" not in module.OUTPUT_TYPES:
+    metric = find_metric(name)
+    assert metric.name == name
+    assert metric.aggregations
+    assert set(metric.aggregations) <= set(AGGREGATIONS)
+    assert set(metric.builders) <= set(metric.aggregations)
+    assert set(metric.output_types) <= OUTPUT_TYPES
+    if "generate_until" not in metric.output_types:
         with pytest.raises(UsageError, match=f"{name}' is computed from log-likelihoods"):
-            module.build()
+            metric.build()
         return
     try:
-        measure = module.build()
+        measure = metric.build()
     except MissingExtra:
         return
-    if module.RIGHT_WRONG:
+    if metric.right_wrong:
         assert (measure("a b", "a b"), measure("a b", "c")) == (1.0, 0.0)
 
 
 @pytest.mark.parametrize(("output_type", "metrics"), DEFAULT_METRICS.items())
 def test_defaults_fit_their_output_type(output_type: str, metrics: tuple[str, ...]) -> None:
     """What a task without metrics is scored by exists, and may be used there."""
-    assert all(output_type in registry.find("metric", name).OUTPUT_TYPES for name in metrics)
+    assert all(output_type in find_metric(name).output_types for name in metrics)
 
 
 @pytest.mark.parametrize("name", sorted(set(registry.names("filter")) - {"decontaminate"}))
@@ -67,9 +69,9 @@ def test_a_filter_takes_the_list_of_replies(name: str) -> None:
     """A filter gives a list, or one value where it selects, and leaves the replies and the doc alone."""
     replies, doc = list(SPECIAL.get(name, ["a", "b", "a"])), {"choices": ["x", "y"]}
     before = list(replies)
-    module = registry.find("filter", name)
-    built = module.build(**NEEDED.get(name, {}))
-    filtered = built(replies, doc) if takes_doc(module) else built(replies)
+    plugin = find_filter(name)
+    built = plugin.build(**NEEDED.get(name, {}))
+    filtered = built(replies, doc) if plugin.takes_doc else built(replies)
     assert (replies, doc) == (before, {"choices": ["x", "y"]})
     assert filtered == "a" or (isinstance(filtered, list) and 1 <= len(filtered) <= 3)
 

@@ -15,8 +15,8 @@ import pytest
 from assay.language.patterns import MIN_STOPS, PatternStopped, compile_pattern
 from assay.language.templates import Template, TemplateProblem
 from assay.scoring.expectations import Matching, Rule, apply_rules, compare
-from assay.scoring.filters import multi_choice_regex, regex
-from assay.scoring.metrics import exact_match
+from assay.scoring.filters import build_multi_choice_regex, build_regex
+from assay.scoring.metrics import build_exact_match
 from assay.suites.pipeline.steps.prompt_step import parser
 
 from support.commands import run_here
@@ -33,22 +33,22 @@ def short_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def filter_regex(pattern: str, text: str) -> Any:
     """The filter `regex`."""
-    return regex.build(regex_pattern=pattern)([text])
+    return build_regex(regex_pattern=pattern)([text])
 
 
 def filter_multi_choice(pattern: str, text: str) -> Any:
     """The pattern of the filter `multi_choice_regex`."""
-    return multi_choice_regex.build(regex_pattern=pattern)([text], {"choices": ["one", "two"]})
+    return build_multi_choice_regex(regex_pattern=pattern)([text], {"choices": ["one", "two"]})
 
 
 def filter_ignored(pattern: str, text: str) -> Any:
     """The option `regexes_to_ignore` of the filter `multi_choice_regex`."""
-    return multi_choice_regex.build(regexes_to_ignore=[pattern])([text], {"choices": ["one", "two"]})
+    return build_multi_choice_regex(regexes_to_ignore=[pattern])([text], {"choices": ["one", "two"]})
 
 
 def metric_ignored(pattern: str, text: str) -> Any:
     """The option `regexes_to_ignore` of the metric `exact_match`."""
-    return exact_match.build(regexes_to_ignore=[pattern])("one", text)
+    return build_exact_match(regexes_to_ignore=[pattern])("one", text)
 
 
 def output_parser(pattern: str, text: str) -> Any:

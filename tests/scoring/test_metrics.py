@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from assay.core import registry
 from assay.core.errors import MissingExtra, UsageError
-from assay.scoring.metrics.f1 import word_f1
+from assay.scoring.metrics import build_word_f1, find_metric
 
 
 def exact(target: Any, answer: Any, **options: Any) -> Any:
-    return registry.find("metric", "exact_match").build(**options)(target, answer)
+    return find_metric("exact_match").build(**options)(target, answer)
 
 
 def test_exact_match_cleans_both_sides_in_one_order() -> None:
@@ -63,38 +63,39 @@ def test_a_wrong_regex_is_named() -> None:
     ],
 )
 def test_word_error_rate_is_that_of_jiwer(target: str, answer: str, rate: float) -> None:
-    assert registry.find("metric", "wer").build()(target, answer) == pytest.approx(rate)
+    assert find_metric("wer").build()(target, answer) == pytest.approx(rate)
 
 
 def test_a_target_without_words_has_no_word_error_rate() -> None:
     with pytest.raises(ValueError, match="the target has no words"):
-        registry.find("metric", "wer").build()(" ", "a")
+        find_metric("wer").build()(" ", "a")
 
 
 def test_metrics_of_hugging_face_evaluate_compare_the_label_of_each_document() -> None:
     """polemo2 has `accuracy`, and `f1` with `average` and the aggregation `mean`."""
-    f1, accuracy = registry.find("metric", "f1"), registry.find("metric", "accuracy")
+    build = find_metric("f1").builders["mean"]
     for measure in (
-        accuracy.build(),
-        *(f1.build_mean(average=name) for name in ("micro", "macro", "weighted")),
+        find_metric("accuracy").build(),
+        *(build(average=name) for name in ("micro", "macro", "weighted")),
     ):
         assert [measure(2, 2), measure(2, -1)] == [1.0, 0.0]
     with pytest.raises(UsageError, match="average is micro, macro or weighted, not 'binary'"):
-        f1.build_mean(average="binary")
+        build(average="binary")
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf", "chrf++", "ter"])
 def test_a_missing_extra_is_known_before_the_first_request(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Building the metric says what to install; with it, a doc's value is the pair."""
     pytest.importorskip("sacrebleu")
-    assert registry.find("metric", name).build()("gold", "given") == ["gold", "given"]
+    assert find_metric(name).build()("gold", "given") == ["gold", "given"]
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     with pytest.raises(MissingExtra, match=re.escape("pip install 'assay[bleu]'")):
-        registry.find("metric", name).build()
+        find_metric(name).build()
 
 
 def test_words_shared_by_target_and_answer() -> None:
     """Word F1 counts each word as often as it occurs, and Chinese by character."""
+    word_f1 = build_word_f1()
     assert word_f1("the cat sat", "the cat") == 0.8
     assert word_f1("a a b", "a b b") == 2 * 2 / 6
     assert word_f1("我喜欢猫", "我喜欢狗") == 0.75
@@ -104,5 +105,20 @@ def test_words_shared_by_target_and_answer() -> None:
 
 def test_accuracy_forgives_white_space_only() -> None:
     """A label is right or wrong as a whole."""
-    measure = registry.find("metric", "acc").build()
+    measure = find_metric("acc").build()
     assert (measure("B", " B\n"), measure("B", "b"), measure(1, "1")) == (1.0, 0.0, 1.0)
+
+
+def test_a_class_of_a_user_is_a_metric_with_the_defaults_of_what_it_does_not_declare(tmp_path: Path) -> None:
+    """Only aggregations and `build` are needed; `build_median` replaces `build` for the aggregation `median`."""
+    (tmp_path / "own.py").write_text(
+        "class Least:\n    AGGREGATIONS = ('mean', 'median')\n    build = build_median = lambda: lambda t, a: 1\n"
+        "class Full(Least):\n    HIGHER_IS_BETTER, RIGHT_WRONG, OUTPUT_TYPES = False, True, ('multiple_choice',)\n"
+        "    build_median = lambda: lambda t, a: 2\n"
+    )
+    least, full = (find_metric(f"{tmp_path}/own.py:{name}") for name in ("Least", "Full"))
+    assert (least.higher_is_better, least.right_wrong, least.output_types) == (None, False, ("generate_until",))
+    assert (full.higher_is_better, full.right_wrong, full.output_types) == (False, True, ("multiple_choice",))
+    assert [full.builders[name]()("t", "a") for name in full.aggregations] == [1, 2]
+    with pytest.raises(UsageError, match="is not a metric: a metric has AGGREGATIONS and build"):
+        find_metric(f"{tmp_path}/own.py:__name__")

@@ -8,7 +8,7 @@ from math import comb
 import pytest
 from hypothesis import given, strategies as st
 
-from assay.scoring.filters import majority_vote, take_first_k
+from assay.scoring.filters import build_majority_vote, build_take_first_k
 from assay.scoring.statistics import first_votes, pass_at_k
 
 answer_lists = st.lists(st.sampled_from("abcd"), min_size=1, max_size=20)
@@ -41,5 +41,5 @@ def test_what_cannot_be_drawn_has_no_pass_at_k(repeats: int, right: int, k: int)
 def test_votes_are_those_of_the_filters(answers: list[str]) -> None:
     """For every k: what `take_first_k` and then `majority_vote` choose."""
     right: dict[Hashable, bool] = {"a": True, "b": False, "c": True, "d": False}
-    chosen = [majority_vote.build()(take_first_k.build(k=k)(answers))[0] for k in range(1, len(answers) + 1)]
+    chosen = [build_majority_vote()(build_take_first_k(k=k)(answers))[0] for k in range(1, len(answers) + 1)]
     assert first_votes(answers, right) == [right[answer] for answer in chosen]

@@ -1,9 +1,11 @@
-"""Finds a plugin by name: a built-in module, or an installed entry point.
+"""Finds a plugin by name: a built-in one, or an installed entry point.
 
-    find("metric", "exact_match")               # the module assay.scoring.metrics.exact_match
+    find("metric", "exact_match")               # BUILT_IN["exact_match"] of assay.scoring.metrics
+    find("judge", "rubric")                     # the module assay.scoring.judges.rubric
 
-A built-in plugin is a file in the package of its kind. It needs no registration. `usercode/plugins.py` also finds
-plugins in files of the user.
+A built-in metric or filter is an entry in the table `BUILT_IN` of its module. A built-in plugin of another kind is a
+file in the package of its kind and needs no registration. `usercode/plugins.py` also finds plugins in files of the
+user.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +31,8 @@ KINDS = {
     "memory": "assay.memories",
     "embedder": "assay.embedders",
 }
+# Kinds whose built-in plugins are a table in a module.
+_TABLES = {"metric", "filter"}
 
 
 def names(kind: str) -> list[str]:
@@ -42,11 +47,12 @@ def is_known(kind: str, name: str) -> bool:
 
 @cache
 def built_in(kind: str) -> set[str]:
-    """Return the names of the built-in plugins: the modules of the kind's package. Its subpackages are shared code.
+    """Return the names of the built-in plugins: those of the kind's table, or the modules of its package.
 
-    A name that cannot be a module's name is spelled out: `chrf++` is `chrf_plus_plus.py`, `FUMemory` is
-    `fu_memory.py`.
+    Subpackages are shared code. A memory's name is spelled out: `FUMemory` is `fu_memory.py`.
     """
+    if kind in _TABLES:
+        return set(_table(kind))
     package = importlib.import_module(KINDS[kind])
     # Not `pkgutil.iter_modules`, which takes ten times as long.
     files = (file for folder in package.__path__ for file in os.listdir(folder))  # noqa: PTH208 - as in `_state`
@@ -54,25 +60,29 @@ def built_in(kind: str) -> set[str]:
     return {_public_name(kind, module) for module in modules}
 
 
+def _table(kind: str) -> Mapping[str, Any]:
+    table: Mapping[str, Any] = importlib.import_module(KINDS[kind]).BUILT_IN
+    return table
+
+
 def _public_name(kind: str, file: str) -> str:
     """Return the public name of a plugin for its module's name."""
     if kind == "memory" and file.endswith("_memory"):
         return f"{file.removesuffix('_memory').upper()}Memory"
-    return file.replace("_", "-") if kind == "model" else file.replace("_plus", "+")
+    return file.replace("_", "-") if kind == "model" else file
 
 
 def _file_name(name: str) -> str:
     """Return the module's name for a plugin's public name."""
     if name.endswith("Memory"):
         return f"{name.removesuffix('Memory').lower()}_memory"
-    return name.replace("-", "_").replace("+", "_plus")
+    return name.replace("-", "_")
 
 
 def find(kind: str, name: str) -> Any:
-    """Return a plugin: a module if it is built in, else the object that the entry point names."""
-    module = f"{KINDS[kind]}.{_file_name(name)}"
+    """Return a plugin: a module or an entry of its table if it is built in, else what the entry point names."""
     if name in built_in(kind):
-        return importlib.import_module(module)
+        return _table(kind)[name] if kind in _TABLES else importlib.import_module(f"{KINDS[kind]}.{_file_name(name)}")
     for point in entry_points_of(_group(kind)):
         if point.name == name:
             return point.load()

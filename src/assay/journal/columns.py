@@ -29,7 +29,7 @@ from assay.files.plain_files import plain_size
 from assay.journal import sidecar
 from assay.journal.folder import MAX_HEADER
 from assay.journal.index import ASK_CALL, OK, RECORDS, SCORES, IndexHead, RunIndex
-from assay.journal.paged_column import Fill, map_column, release_pages
+from assay.journal.sidecar import Fill, map_column, release_pages
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -450,7 +450,7 @@ class RunColumns(RunIndex):
         prices = as_numpy(self.call_cost)
         if not len(prices):
             return None
-        cases, kinds = self.call_cases.to_numpy()[: len(prices)], self.call_kinds.to_numpy()[: len(prices)]
+        cases, kinds = as_numpy(self.call_cases)[: len(prices)], as_numpy(self.call_kinds)[: len(prices)]
         own = (kinds == ASK_CALL) & ~np.isnan(prices)
         costs: NDArray[Any] = np.bincount(cases[own], weights=prices[own], minlength=len(self.ask.codes))
         costs[np.bincount(cases[own], minlength=len(self.ask.codes)) == 0] = np.nan

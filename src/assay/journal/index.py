@@ -6,12 +6,12 @@
 
 It is built in one pass over the three files of the journal. It needs nine bytes per case and stage (a stage is the
 solver or one of the scorers) and thirteen bytes per call. The running process keeps it up to date and saves it in a
-sidecar. With a `PageFile` all but one byte per case and stage are in that file, so that the memory of a long run does
-not grow with its calls. `RunColumns` adds the numbers of cases and scores, for tables and comparisons.
+sidecar. `RunColumns` adds the numbers of cases and scores, for tables and comparisons.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, repeat
 from math import nan
@@ -38,8 +38,7 @@ from assay.core.types import (
 from assay.files.plain_files import is_plain, plain_size
 from assay.journal import sidecar
 from assay.journal.lines import DamagedLine, read_blocks, run_id
-from assay.journal.paged_column import Fill, PagedColumn, PageFile, copy_column
-from assay.journal.sidecar import FilePosition
+from assay.journal.sidecar import FilePosition, Fill, copy_column
 
 OK, SUBJECT_ERROR, INFRA_ERROR = 1, 2, 3
 CODES: dict[Status, int] = {"ok": OK, "subject_error": SUBJECT_ERROR, "infra_error": INFRA_ERROR}
@@ -182,14 +181,13 @@ class RunIndex:
     sidecar_name = "index.bin"
     head_type: ClassVar[type[IndexHead]] = IndexHead
 
-    def __init__(self, file: PageFile | None = None) -> None:
-        self._file = file
-        self.ask = StageIndex(file)
+    def __init__(self) -> None:
+        self.ask = StageIndex()
         self.stages = {ASK: self.ask}
         self.tries: dict[int, int] = {}
-        self.call_cases = PagedColumn("i", file)
-        self.call_kinds = PagedColumn("B", file)
-        self.call_offsets = PagedColumn("q", file)
+        self.call_cases = array("i")
+        self.call_kinds = array("B")
+        self.call_offsets = array("q")
         self.spent = Spending()
         self.failed_calls: dict[str, FailedCalls] = {}
         self.positions = {CALLS: 0, RECORDS: 0, SCORES: 0}
@@ -197,15 +195,15 @@ class RunIndex:
         self.damage: dict[tuple[Path, int], DamagedLine] = {}
 
     @staticmethod
-    def of_run(folder: Path, *, verify: bool = False, file: PageFile | None = None) -> RunIndex:
+    def of_run(folder: Path, *, verify: bool = False) -> RunIndex:
         """Return the index of a run. Damaged lines are left out and listed in `damage`.
 
         The lines that the sidecar covers are not read. `verify` reads and verifies all lines. If many lines were read,
-        the index is saved for the next reader. With `file`, pages of the index go there.
+        the index is saved for the next reader.
         """
-        index = RunIndex(file)
+        index = RunIndex()
         if verify or not index._load(folder):
-            index = RunIndex(file)
+            index = RunIndex()
         if index.extend(folder) >= sidecar.MIN_LINES and not index.damage:
             index.save(folder)
         return index
@@ -226,20 +224,15 @@ class RunIndex:
         """Return the ends of a stage. It is empty if no case of this stage has ended."""
         stage = self.stages.get(name)
         if stage is None:
-            stage = self.stages[name] = StageIndex(self._file)
+            stage = self.stages[name] = StageIndex()
         return stage
 
     def calls(self, index: int) -> list[int]:
         """Return the offsets of all calls of a case, in the order of the log."""
         import numpy as np
 
-        offsets = []
-        begin = 0
-        for page in self.call_cases.pages():
-            rows = np.flatnonzero(np.asarray(page) == index)
-            offsets += [self.call_offsets[begin + row] for row in rows.tolist()]
-            begin += len(page)
-        return offsets
+        rows = np.flatnonzero(np.asarray(self.call_cases) == index)
+        return [self.call_offsets[row] for row in rows.tolist()]
 
     def every_line_counts(self, file: str, stages: Iterable[str]) -> bool:
         """Return whether every line of records.jsonl or scores.jsonl belongs to the last end of one of these stages.
@@ -466,21 +459,21 @@ class RunIndex:
             self.positions[name] = at.end
         self.tries, self.spent, self.counts = head.tries, head.spent, head.counts
         self.failed_calls = head.failed_calls
-        self.call_cases.load(next(arrays), fill)
-        self.call_kinds.load(next(arrays), fill)
-        self.call_offsets.load(next(arrays), fill)
+        self.call_cases = fill(self.call_cases, next(arrays))
+        self.call_kinds = fill(self.call_kinds, next(arrays))
+        self.call_offsets = fill(self.call_offsets, next(arrays))
         for name in head.stages:
             stage = self.stage(name)
             stage.codes.extend(next(arrays))
-            stage.offsets.load(next(arrays), fill)
+            stage.offsets = fill(stage.offsets, next(arrays))
 
 
 class StageIndex:
     """One stage of all cases: a status code per case (0 if it has not ended) and the offset of its last line."""
 
-    def __init__(self, file: PageFile | None = None) -> None:
+    def __init__(self) -> None:
         self.codes = bytearray()
-        self.offsets = PagedColumn("q", file)
+        self.offsets = array("q")
 
     def set(self, index: int, status: Status, offset: int) -> None:
         """Store how a case ended. A later end replaces an earlier one."""

@@ -34,7 +34,6 @@ from assay.journal.index import (
     RunIndex,
 )
 from assay.journal.lines import JournalFile, SyncThread, run_id
-from assay.journal.paged_column import PageFile
 from assay.journal.reader import RunReader
 from assay.journal.repair import Repair, reopen_cases, repair
 from assay.journal.room import Room
@@ -74,13 +73,13 @@ class Journal:
         self.folder = folder
         run = run or run_id(folder)
         self.repairs: list[Repair] = []
-        self.index = RunIndex.of_run(folder, file=PageFile(folder, room))
+        self.index = RunIndex.of_run(folder)
         if self.index.damage:
             self.repairs = repair(folder, self.index)
         if lost_lines and not self.repairs and is_plain(folder / RECORDS):
             reopen_cases(folder)
         if self.repairs or lost_lines:
-            self.index = RunIndex.of_run(folder, verify=True, file=PageFile(folder, room))
+            self.index = RunIndex.of_run(folder, verify=True)
         self._redact = redact = Redactor(secrets)
         self._calls, self._records, self._scores = [JournalFile(folder / name, redact, run, room) for name in FILES]
         self._room = room

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from mmap import ACCESS_READ, mmap
+from mmap import ACCESS_READ, MADV_DONTNEED, mmap
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, Union
+from typing import Any, BinaryIO, TypeVar, Union, cast
 from zlib import crc32
 
 import msgspec
@@ -24,7 +24,6 @@ from assay.core.errors import DamagedRun
 from assay.files.plain_files import open_plain, open_plain_file
 from assay.files.write import own_temporary
 from assay.journal.lines import FORMAT
-from assay.journal.paged_column import PagedColumn
 
 # Change it when the meaning of a sidecar's content changes. Older sidecars are then ignored.
 _VERSION = 8
@@ -35,7 +34,9 @@ _MARK_BYTES = 19
 _CHECKSUM_BYTES = 8
 _BLOCK_BYTES = 1 << 20
 
-Column = Union["array[Any]", bytearray, PagedColumn]
+Column = Union["array[Any]", bytearray]
+Fill = Callable[["array[Any]", memoryview], "array[Any]"]
+"""Returns a column with the content of a sidecar: `copy_column`, or `map_column` for columns that will not grow."""
 HeadT = TypeVar("HeadT", bound=msgspec.Struct)
 
 
@@ -85,9 +86,8 @@ def save(path: Path, head: msgspec.Struct, columns: Sequence[Column]) -> None:
         with os.fdopen(open_plain(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
             file.write(first)
             for column in columns:
-                for page in column.pages() if isinstance(column, PagedColumn) else [column]:
-                    file.write(page)
-                    checksum = crc32(page, checksum)
+                file.write(column)
+                checksum = crc32(column, checksum)
             file.write(b"%08x" % checksum)
         temporary.replace(path)
     except (OSError, DamagedRun):
@@ -137,6 +137,26 @@ def load(path: Path, head_type: type[HeadT]) -> tuple[HeadT, list[memoryview]] |
         arrays.append(view[end : end + size])
         end += size
     return head, arrays
+
+
+def copy_column(column: array[Any], content: memoryview) -> array[Any]:
+    """Return the empty column, filled."""
+    column.frombytes(content)
+    release_pages(content)  # the copy alone stays in memory
+    return column
+
+
+def map_column(column: array[Any], content: memoryview) -> array[Any]:
+    """Return a view of the sidecar that can be read like the column. It takes memory only where it is read."""
+    typecode = cast("Any", column.typecode)  # an array of Any has any of them
+    return cast("array[Any]", content.cast(typecode)) if len(content) else column
+
+
+def release_pages(view: memoryview) -> None:
+    """Give the memory of a mapped sidecar back to the system. The next reader of a page gets it from the file."""
+    mapping = view.obj
+    if isinstance(mapping, mmap):
+        mapping.madvise(MADV_DONTNEED)
 
 
 def _is_intact(file: BinaryIO) -> bool:

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from assay.core import registry
 from assay.core.errors import InputError, Problem
 from assay.core.hashing import RepeatFinder, Twins
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
@@ -31,6 +30,7 @@ from assay.core.types import ASK, Call, Failure, Record, Request, Response, Scor
 from assay.files.foreign_json import MAX_LINE_BYTES, convert_json, decode_json, json_lines, read_json
 from assay.scoring import statistics
 from assay.scoring.intervals import statistic_interval, wilson
+from assay.scoring.metrics import BUILT_IN
 from assay.scoring.statistics import BOOTSTRAP_DRAWS
 from assay.suites.task.catalog import task_file_part
 from assay.suites.task.dataset.documents import document_key
@@ -38,7 +38,6 @@ from assay.suites.task.filters import NO_FILTER, FilterChain
 from assay.suites.task.metrics import TaskMetric
 from assay.suites.task.scorer import TaskScoring, scored_value
 from assay.suites.task.tally import MetricResult, TaskTally, report_metric, share_names
-from assay.usercode import plugins
 
 FORMAT = "lm-eval"
 DOCUMENT = "document"
@@ -469,9 +468,9 @@ def _declared_metrics(config: Mapping[str, Any]) -> dict[str, TaskMetric]:
 def _declared_metric(name: str, entry: Mapping[str, Any]) -> TaskMetric:
     """Return a metric. Where its entry does not say how it is aggregated, the harness takes the metric's default."""
     default, higher = "mean", entry.get("higher_is_better")
-    if name in registry.built_in("metric"):
-        module = plugins.find("metric", name)
-        default, higher = module.AGGREGATIONS[0], entry.get("higher_is_better", module.HIGHER_IS_BETTER)
+    plugin = BUILT_IN.get(name)
+    if plugin is not None:
+        default, higher = plugin.aggregations[0], entry.get("higher_is_better", plugin.higher_is_better)
     aggregation = entry.get("aggregation", default)
     known = isinstance(aggregation, str) and aggregation in statistics.AGGREGATIONS
     return TaskMetric(
@@ -485,7 +484,7 @@ def _declared_metric(name: str, entry: Mapping[str, Any]) -> TaskMetric:
 
 def _is_right_wrong(name: str) -> bool:
     """Return True for a metric of the harness whose value is 1 for right and 0 for wrong."""
-    return name in registry.built_in("metric") and plugins.find("metric", name).RIGHT_WRONG is True
+    return name in BUILT_IN and BUILT_IN[name].right_wrong
 
 
 def _no_number(values: Any) -> None:

@@ -15,7 +15,9 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from aiohappyeyeballs import AddrInfoType, start_connection
 
 from assay.core.errors import UsageError
 from assay.core.roles import Network
@@ -28,7 +30,6 @@ HAPPY_EYEBALLS_SECONDS = 0.25
 DNS_CACHE_SECONDS = 10.0
 
 _ProtocolT = TypeVar("_ProtocolT", bound=asyncio.Protocol)
-Address = tuple[int, int, int, str, Any]  # an item of socket.getaddrinfo
 
 
 class ConnectError(Exception):
@@ -60,8 +61,8 @@ class Dialer:
         self._network = network
         self._timeout = min(timeout, CONNECT_SECONDS)
         self._tls_context: ssl.SSLContext | None = None
-        self._lookup: asyncio.Task[Sequence[Address]] | None = None
-        self._addresses: Sequence[Address] = []
+        self._lookup: asyncio.Task[Sequence[AddrInfoType]] | None = None
+        self._addresses: Sequence[AddrInfoType] = []
         self._addresses_expire = 0.0
         try:
             # A numeric host such as 127.0.0.1 needs no lookup. With this flag the call does not block. For a text
@@ -83,7 +84,9 @@ class Dialer:
         try:
             addresses = await self._resolve()
             async with asyncio.timeout(self._timeout):
-                sock = await _connect_any(addresses)
+                sock = await start_connection(
+                    addresses, happy_eyeballs_delay=HAPPY_EYEBALLS_SECONDS, socket_factory=_open_socket
+                )
                 try:
                     if self._tls and self._tls_context is None:
                         self._tls_context = tls_context(self._network)
@@ -101,7 +104,7 @@ class Dialer:
         except (OSError, UnicodeError) as error:
             raise ConnectError(str(error) or type(error).__name__) from None
 
-    async def _resolve(self) -> Sequence[Address]:
+    async def _resolve(self) -> Sequence[AddrInfoType]:
         """Return the addresses of the host. Concurrent callers share one lookup.
 
         The shield keeps the lookup alive for the others when one caller is cancelled.
@@ -115,7 +118,7 @@ class Dialer:
             self._lookup.add_done_callback(self._end_lookup)
         return await asyncio.shield(self._lookup)
 
-    def _end_lookup(self, task: asyncio.Task[Sequence[Address]]) -> None:
+    def _end_lookup(self, task: asyncio.Task[Sequence[AddrInfoType]]) -> None:
         self._lookup = None
         # Calling task.exception() also keeps asyncio from logging an error that no caller waits for.
         if not task.cancelled() and task.exception() is None:
@@ -157,47 +160,10 @@ def tls_error(error: ssl.SSLError) -> ConnectError:
     )
 
 
-async def _connect_any(addresses: Sequence[Address]) -> socket.socket:
-    """Return a socket to the address that answers first (happy eyeballs).
-
-    The next address is tried when one fails, or after a short delay when one is silent.
-    """
-    if len(addresses) == 1:
-        return await _connect(addresses[0])
-    untried = list(addresses)
-    attempts: set[asyncio.Task[socket.socket]] = set()
-    errors: list[str] = []
-    try:
-        while untried or attempts:
-            if untried:
-                attempts.add(asyncio.create_task(_connect(untried.pop(0))))
-            delay = HAPPY_EYEBALLS_SECONDS if untried else None
-            done, _ = await asyncio.wait(attempts, timeout=delay, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                attempts.remove(task)
-                error = task.exception()
-                if error is None:
-                    return task.result()
-                if str(error) not in errors:
-                    errors.append(str(error))
-        raise OSError("; ".join(errors))
-    finally:
-        for task in attempts:
-            # An attempt that has just succeeded cannot be cancelled. The others close their sockets.
-            if not task.cancel() and not task.cancelled() and task.exception() is None:
-                task.result().close()
-
-
-async def _connect(address: Address) -> socket.socket:
-    family, kind, protocol, _, socket_address = address
+def _open_socket(address: AddrInfoType) -> socket.socket:
+    family, kind, protocol, _, _ = address
     sock = socket.socket(family, kind, protocol)
-    try:
-        sock.settimeout(0)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # A model may think for minutes. Keep-alive probes detect a peer that has vanished meanwhile.
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        await asyncio.get_running_loop().sock_connect(sock, socket_address)
-    except BaseException:
-        sock.close()
-        raise
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # A model may think for minutes. Keep-alive probes detect a peer that has vanished meanwhile.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return sock

@@ -299,7 +299,7 @@ class JournalFiles:
         for stage in stages:
             if stage.codes:
                 has_ended = np.frombuffer(stage.codes, dtype=np.uint8) != 0
-                ends.append(stage.offsets.to_numpy()[has_ended])
+                ends.append(np.asarray(stage.offsets)[has_ended])
         if not ends:
             return
         self._connection.register("ends", {"at": np.concatenate(ends)})

@@ -38,13 +38,13 @@ from assay.core.types import Record, Score, ScoreStatus
 from assay.files.excerpt import cut_end
 from assay.language.patterns import PatternStopped, apart
 from assay.scoring.judges.rubric import RubricJudge
-from assay.scoring.metrics import Measure
+from assay.scoring.metrics import MetricPlugin, find_metric
 from assay.scoring.panel import OFFLINE, ROLE, Panel, answer_data, answer_value, judge_answer
 from assay.store.judges import panel_judge, rubric_judge, with_calibration
 from assay.suites.evaluate.arguments import Arguments, scorer_arguments
 from assay.suites.evaluate.rows import EvaluateRows
 from assay.suites.evaluate.subjects import make_function_context
-from assay.usercode import plugins, user_function
+from assay.usercode import user_function
 from assay.usercode.errors import UserCodeError
 from assay.usercode.identity import FunctionIdentity, identify
 from assay.usercode.source import definition_of
@@ -282,12 +282,12 @@ def _mean(repeats: list[Scored]) -> Scored:
     return Scored(None, status, reason, data)
 
 
-def find_metric(name: str) -> Any:
-    """Return the module of a metric that compares texts. Raises UsageError for any other name."""
-    module = plugins.find("metric", name)
-    if "generate_until" not in module.OUTPUT_TYPES:
+def find_text_metric(name: str) -> MetricPlugin:
+    """Return a metric that compares texts. Raises UsageError for any other name."""
+    plugin = find_metric(name)
+    if "generate_until" not in plugin.output_types:
         raise UsageError(f"the metric {name!r} is computed from log-likelihoods; only `assay task` has it")
-    return module
+    return plugin
 
 
 class MetricScorer(EvaluateScorer):
@@ -296,13 +296,13 @@ class MetricScorer(EvaluateScorer):
     needs_target = True
 
     def __init__(self, spec: NamedMetric, rows: EvaluateRows, target: Callable[[int], Any]) -> None:
-        module = find_metric(spec.metric)
-        parameters = inspect.signature(module.build).parameters
+        plugin = find_text_metric(spec.metric)
+        parameters = inspect.signature(plugin.build).parameters
         for option in spec.options:
             if option not in parameters:
                 raise UsageError(unknown(f"option of {spec.metric}", option, sorted(parameters)))
-        self._measure: Measure = module.build(**spec.options)
-        self.about = MetricAbout(module.AGGREGATIONS[0], module.HIGHER_IS_BETTER, module.RIGHT_WRONG)
+        self._measure = plugin.build(**spec.options)
+        self.about = MetricAbout(plugin.aggregations[0], plugin.higher_is_better, plugin.right_wrong)
         super().__init__(spec.name, [spec.metric, spec.column, spec.options], rows, target)
 
     async def measure(self, answer: Any, number: int, records: Sequence[Record], ctx: Context) -> Mapping[str, Scored]:

@@ -41,7 +41,7 @@ from assay.suites.evaluate.scorers import (
     Rubric,
     RubricScorer,
     ScorerLike,
-    find_metric,
+    find_text_metric,
     gold_columns,
 )
 from assay.suites.evaluate.subjects import (
@@ -274,7 +274,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         if isinstance(each, str):
             each = AnswerJudge() if each == "judge" else NamedMetric(each)
         if isinstance(each, NamedMetric):
-            find_metric(each.metric)  # reports a mistyped metric before a missing column
+            find_text_metric(each.metric)  # reports a mistyped metric before a missing column
             return MetricScorer(each, rows, self._target_of(each.column, each.name))
         if isinstance(each, AnswerJudge):
             assert self._panel is not None

@@ -19,14 +19,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.core import registry
 from assay.core.errors import InputError, Problem, UsageError, similar_names
 from assay.files.bounds import read_file
 from assay.files.yaml_files import FunctionRef
 from assay.language.patterns import PatternStopped
-from assay.scoring.filters import takes_doc
+from assay.scoring.filters import BUILT_IN, find_filter
 from assay.suites.task.config import TaskConfig, find_functions, function_file, import_function
-from assay.usercode import plugins
 from assay.usercode.errors import UserCodeError
 from assay.usercode.user_function import call_here
 
@@ -119,7 +117,7 @@ def _ends_in_list(steps: list[Any]) -> bool:
     """
     names = [step.get("function") for step in steps if isinstance(step, dict)]
     for name in names:
-        if isinstance(name, FunctionRef) or name == "custom" or str(name) not in registry.built_in("filter"):
+        if isinstance(name, FunctionRef) or name == "custom" or str(name) not in BUILT_IN:
             return False
     return "take_first" not in names
 
@@ -140,7 +138,7 @@ def _read_step(
             return _build_class(import_function(name, where), f"!function {name.name}", options)
         if not imports and any(isinstance(value, FunctionRef) for value in options.values()):
             # Raises an error for an unknown filter.
-            plugins.find("filter", name)
+            find_filter(name)
             return _not_imported
         imported = {key: import_function(value, where) for key, value in options.items()}
         return _build_step(str(name), imported, where)
@@ -158,9 +156,9 @@ def _not_imported(_replies: Any, _document: dict[str, Any]) -> Any:
 
 
 def _build_step(name: str, options: dict[str, Any], where: str) -> FilterFunction:
-    module = plugins.find("filter", name)
-    built = build_with_options(module.build, options)
-    if takes_doc(module):
+    plugin = find_filter(name)
+    built = build_with_options(plugin.build, options)
+    if plugin.takes_doc:
 
         def step(replies: Any, document: dict[str, Any]) -> Any:
             try:
@@ -195,7 +193,7 @@ def _registering_function(config: TaskConfig, name: str) -> FunctionRef | None:
 
     The harness imports the file for the function, and then knows the filter by its name.
     """
-    if name in registry.built_in("filter"):
+    if name in BUILT_IN:
         return None
     for _, ref in find_functions(config.values):
         if name in _registered_names(function_file(ref)):

@@ -1,6 +1,6 @@
 """A task's metrics: the value of each answer, and the aggregation of all values to one number.
 
-Metrics of generated text come from `scoring/metrics`, one file each, or from the task's own Python. Metrics
+Metrics of generated text come from the table of `scoring/metrics.py`, or from the task's own Python. Metrics
 of likelihoods (the likeliest choice, the perplexity of a text) are in this file.
 """
 
@@ -9,23 +9,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from assay.core import registry
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError, similar, unknown
 from assay.files.yaml_files import FunctionRef
 from assay.language.patterns import PatternStopped
 from assay.scoring import statistics
-from assay.scoring.metrics import DEFAULT_METRICS, Measure
+from assay.scoring.metrics import BUILT_IN, DEFAULT_METRICS, Measure, MetricPlugin, find_metric
 from assay.suites.task.catalog import GroupMetric
 from assay.suites.task.config import CHOICE, GENERATE, LIKELIHOOD, ROLLING, TaskConfig, import_function
 from assay.suites.task.filters import NO_FILTER, FilterChain, build_with_options, parameters_of
 from assay.suites.task.outputs import NO_LABEL, TaskGold
-from assay.usercode import plugins
 
 _ENTRY_KEYS = frozenset({"metric", "aggregation", "higher_is_better", "hf_evaluate", "right_wrong"})
 # Options of exact_match. Existing task files also pass them to other metrics, where the harness ignores them.
@@ -192,34 +189,26 @@ class _MetricReader:
             higher, right_wrong = entry.get("higher_is_better"), _read_right_wrong(entry)
             return TaskMetric(name, None, "mean", statistics.mean, higher, right_wrong)
         options = {key: value for key, value in entry.items() if key not in _ENTRY_KEYS}
-        module = self._find_module(name)
-        aggregation, aggregate = self._read_aggregation(entry, module)
-        higher = entry.get("higher_is_better", getattr(module, "HIGHER_IS_BETTER", None))
-        right_wrong = _read_right_wrong(entry, default=getattr(module, "RIGHT_WRONG", False))
+        plugin = self._find(name)
+        aggregation, aggregate = self._read_aggregation(entry, plugin)
+        higher = entry.get("higher_is_better", plugin.higher_is_better if plugin else None)
+        right_wrong = _read_right_wrong(entry, default=plugin.right_wrong if plugin else False)
         measure = None
-        if not self._has_process_results and self._output == GENERATE:
-            measure = self._build_measure(module, aggregation, options)
+        if plugin and not self._has_process_results and self._output == GENERATE:
+            measure = self._build_measure(plugin, aggregation, options)
         return TaskMetric(name, measure, aggregation, aggregate, higher, right_wrong)
 
-    def _find_module(self, name: str) -> Any:
-        """Return the metric's module. With `process_results` a metric needs none: it may have any name."""
+    def _find(self, name: str) -> MetricPlugin | None:
+        """Return the metric. With `process_results` there may be none: the metric may have any name."""
         if self._has_process_results:
-            return plugins.find("metric", name) if name in registry.built_in("metric") else None
+            return BUILT_IN.get(name)
         if self._output != GENERATE and name not in LIKELIHOOD_METRICS[self._output]:
             names = list(LIKELIHOOD_METRICS[self._output])
             raise UsageError(unknown(f"metric for {self._output}", name, names))
-        metric = plugins.find("metric", name)
-        if not hasattr(metric, "build") or not hasattr(metric, "AGGREGATIONS"):
-            file, _, attribute = name.partition(".py:")
-            raise UsageError(
-                f"{name} is not a metric: a metric has AGGREGATIONS and build(), see docs/extending.md. "
-                f"For a function of (references, predictions) write `metric: !function {Path(file).name}.{attribute}`"
-            )
-        return metric
+        return find_metric(name)
 
-    def _build_measure(self, module: Any, aggregation: str, options: dict[str, Any]) -> Measure:
-        # A metric may compute other values for another aggregation, as f1 does with `build_mean`.
-        build = getattr(module, f"build_{aggregation}", module.build)
+    def _build_measure(self, plugin: MetricPlugin, aggregation: str, options: dict[str, Any]) -> Measure:
+        build = plugin.builders.get(aggregation, plugin.build)
         parameters = parameters_of(build)
         ignored = _EXACT_MATCH_OPTIONS - parameters.keys()
         build_options = {key: value for key, value in options.items() if key not in ignored}
@@ -251,16 +240,16 @@ class _MetricReader:
         right_wrong = _read_right_wrong(entry)
         return TaskMetric(name, None, aggregation, aggregate, higher, right_wrong, function, options)
 
-    def _read_aggregation(self, entry: dict[str, Any], module: Any) -> tuple[str, Callable[[Any], Any]]:
-        default = module.AGGREGATIONS[0] if module else "mean"
+    def _read_aggregation(self, entry: dict[str, Any], plugin: MetricPlugin | None) -> tuple[str, Callable[[Any], Any]]:
+        default = plugin.aggregations[0] if plugin else "mean"
         name = entry.get("aggregation", default)
         if isinstance(name, FunctionRef):
             function = import_function(name, self._where) if self._imports else statistics.mean
             return f"!function {name.name}", function
         if name not in statistics.AGGREGATIONS:
             raise UsageError(unknown("aggregation", str(name), sorted(statistics.AGGREGATIONS)))
-        if module and not self._has_process_results and name not in module.AGGREGATIONS:
-            raise UsageError(unknown(f"aggregation for {entry['metric']}", str(name), list(module.AGGREGATIONS)))
+        if plugin and not self._has_process_results and name not in plugin.aggregations:
+            raise UsageError(unknown(f"aggregation for {entry['metric']}", str(name), list(plugin.aggregations)))
         return str(name), statistics.AGGREGATIONS[name]
 
 
