@@ -37,7 +37,7 @@ from assay.suites.memory.test.loaders import find_loader
 from assay.suites.pipeline.pipeline_file import read_flow
 from assay.suites.pipeline.testset.scan import check_testset
 
-from suites.memory_eval.files import HALUMEM_USER
+from suites.memory.eval.files import HALUMEM_USER
 from support.commands import typed
 from support.hop_document import FLAT_SHORT, GENERAL, META, RESULT, VERIFY, VIEW
 

@@ -26,7 +26,7 @@ from assay.suites.evaluate.rows import read_rows
 from assay.suites.memory.eval.sample_files import load_samples
 from assay.suites.task.dataset.formats import FORMATS
 
-from suites.memory_eval.test_worldmemarena import sample
+from suites.memory.eval.test_worldmemarena import sample
 from support.fuzz import accept, fuzzed, pick
 from support.mutation import ODD_VALUES, mutated, mutated_text
 

@@ -22,10 +22,10 @@ from assay.store.check import check_run
 from assay.store.labels import FILE as LABELS, AnswerLabel, read_labels
 from assay.store.notes import FILE as NOTES, Note, RunNotes, read_notes
 from assay.store.runs import states
+from formats.test_broken_hop_and_pipeline import TEST, lines
+from formats.test_memory_test import sage_file
+from formats.test_pipeline import write_comparison, write_csv, write_snapshot
 from fuzz.test_readers import IMPORTED
-from imports.test_broken_hop_and_pipeline import TEST, lines
-from imports.test_memory_test import sage_file
-from imports.test_pipeline import write_comparison, write_csv, write_snapshot
 
 from support.fuzz import accept, fuzzed
 from support.gguf import tiny_header

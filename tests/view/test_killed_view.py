@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from assay.store.runs import is_locked, run_folders
-from view.test_hop_pages import words_of
+from view.hop.test_pages import words_of
 
 from support.hop_task import write_task
 from support.web import serving
