@@ -25,7 +25,7 @@ def test_an_edited_embedder_is_another_run(suite: str, tmp_path: Path) -> None:
     for size in (1, 2, 2):
         file.write_text(f"def load():\n    return {size}\n")
         spec = assay.spec(suite, embedder=f"{file}:load", output_dir=str(tmp_path), **SUITES[suite])
-        fingerprints.add(open_run(spec, asks=False).ask)
+        fingerprints.add(open_run(spec, asks=False).identity.ask)
     assert len(fingerprints) == 2
 
 

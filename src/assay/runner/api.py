@@ -183,9 +183,9 @@ def overview(spec: RunSpec) -> Overview:
         try:
             rows = runner.suite.rows()
             plan = price_plan(runner.suite.overview(rows), runner.prices)
-            if runner.shard is not None or spec.executor == "ray":
-                cases = Cases(runner.suite, rows, runner.shard)
-                if runner.shard is not None:
+            if runner.identity.shard is not None or spec.executor == "ray":
+                cases = Cases(runner.suite, rows, runner.identity.shard)
+                if runner.identity.shard is not None:
                     plan.facts["shard"] = f"{cases.part}; the numbers are those of all"
                 if spec.executor == "ray":
                     from assay.executors.ray_executor import cluster_of

@@ -106,8 +106,8 @@ class ShardMerge:
             raise UsageError(
                 f"{error}\nthe shards were started in another folder. Change to {place} and repeat this command"
             ) from error
-        if runner.ask != info.ask:
-            changed = changed_places(info, runner.ask_parts) or "the order of tasks"
+        if runner.identity.ask != info.ask:
+            changed = changed_places(info, runner.identity.ask_parts) or "the order of tasks"
             raise UsageError(
                 f"the shards were asked something else than their command asks now: {changed} changed since. "
                 "Restore the files that they were made with, then repeat this command"
@@ -119,7 +119,7 @@ class ShardMerge:
                     f"{self._output_dir} already has another run: {others[0]}. Choose another --output-dir"
                 )
         self.runner = runner
-        if runner.score != self.shards[0].summary.score:
+        if runner.identity.score != self.shards[0].summary.score:
             command = shlex.join(["assay", *self._command()[1:]])
             self.left_to = (
                 "the shards were scored with other settings than those that they began with, such as another judge. "

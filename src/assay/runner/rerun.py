@@ -53,7 +53,7 @@ class Rerun:
         runner = open_run(self._spec, observers, command=self._info.command)
         if not self._failed:
             return runner
-        if runner.ask != self._info.ask:
+        if runner.identity.ask != self._info.ask:
             runner.reuse(self._folder)
             say(
                 f"{self._changed(runner)} changed since {self._folder.name}, so this is another run. "
@@ -74,7 +74,7 @@ class Rerun:
 
     def _changed(self, runner: Runner) -> str:
         """Return in plain words what the command would ask otherwise than the run asked."""
-        now = msgspec.to_builtins(runner.ask_parts, str_keys=True)
+        now = msgspec.to_builtins(runner.identity.ask_parts, str_keys=True)
         places = differences(self._info.parts["ask"], now)
         words = dict.fromkeys(_in_words(place) for place in places)
         more = f" and {len(words) - _MAX_DIFFERENCES} more" if len(words) > _MAX_DIFFERENCES else ""

@@ -71,9 +71,9 @@ class Rescore:
 
     def _check_same_requests(self) -> None:
         """Raise UsageError if the replaced files would send other requests than the run sent."""
-        if self.runner.ask == self.info.ask:
+        if self.runner.identity.ask == self.info.ask:
             return
-        changed = changed_places(self.info, self.runner.ask_parts) or "the order of tasks"
+        changed = changed_places(self.info, self.runner.identity.ask_parts) or "the order of tasks"
         command = find_suite(self.info.suite).Options.command or self.info.suite
         raise UsageError(
             f"this changes what is asked, not only how it is scored: {changed}. "
@@ -87,7 +87,7 @@ class Rescore:
         lines = [f"reused: the replies of {ended:,} cases in {self.folder}; no requests sent"]
         if before.infra_error:
             lines.append(f"left out: {before.infra_error:,} without an answer")
-        if self.runner.score == before.score:
+        if self.runner.identity.score == before.score:
             lines.append("regraded: nothing, because filters and metrics are unchanged")
         else:
             scorers = ", ".join(scorer.id for scorer in self.runner.suite.scorers)

@@ -1,0 +1,78 @@
+"""Other runs whose replies to equal requests are taken instead of asking again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from assay.core.errors import AssayError
+from assay.journal import folder as folders
+from assay.journal.calls import ReusableCalls
+from assay.journal.folder import HOME
+from assay.runner.identity import RunIdentity, names_of
+from assay.runner.opened import OpenedRun
+from assay.store.runs import find_run
+from assay.usercode.opened_files import CODE_FILES, outdated_files
+
+# Runs whose replies are taken without --reuse. Each of them is read as a whole at the start.
+_MAX_SIMILAR_RUNS = 4
+
+
+class Reuse:
+    """The runs whose replies this one takes: that of `--reuse`, or those with the same `reuse_identity`."""
+
+    def __init__(self, opened: OpenedRun, identity: RunIdentity) -> None:
+        self._opened = opened
+        self._identity = identity
+        spec = opened.spec
+        self.runs = [find_run(spec.reuse, other_than=f"-{identity.ask}")] if spec.reuse else []
+        """The runs that were named. Empty: similar ones are looked for."""
+
+    def take_replies_of_outdated_run(self) -> None:
+        """Say why this is another run. Its equal requests need not be paid twice."""
+        if self._identity.outdated is None:
+            return
+        run, changed = self._identity.outdated
+        reason = (
+            f"{names_of(changed)}, which the code of the run reads, changed since {run.name}, so this is another run"
+        )
+        if self._opened.suite.roles and not self._opened.has_python_model:
+            self.runs = self.runs or [run]
+            reason += f". It takes the replies to equal requests from {self.runs[0].name}"
+        self._opened.notice([reason])
+
+    def calls(self, own: Path) -> list[ReusableCalls]:
+        """Return the calls of the runs whose replies to equal requests are taken. `own` is this run's folder.
+
+        Those are the run of `--reuse`, and runs that share the `reuse_identity` of the suite. Replies that may be
+        outdated are left out.
+        """
+        runs = self.runs or self._similar_runs(own)
+        usable: list[ReusableCalls] = []
+        for run in runs:
+            if self._opened.has_python_model and (changed := outdated_files(run / CODE_FILES)):
+                why = f"{names_of(changed)} changed since, and a model that is Python code may have read it"
+                self._opened.notice([f"no reply of {run.name} is reused: {why}"])
+            else:
+                usable.append(ReusableCalls(run))
+        return usable
+
+    def _similar_runs(self, own: Path) -> list[Path]:
+        """Return the newest runs with the suite's `reuse_identity`: in the output folder, or in folders beside it."""
+        if self._identity.reuse is None or self._opened.spec.fresh or not self._opened.asks:
+            return []
+        homes = [self._identity.home]
+        if self._opened.suite.exclusive_output:
+            # Such a suite has one run for each output folder, so the runs to compare stand side by side.
+            homes += sorted(self._identity.home.parent.parent.glob(f"*/{HOME}"))
+        runs = {run.resolve(): None for home in homes for run in folders.runs_of_suite(home, self._opened.spec.suite)}
+        similar = [run for run in runs if run != own.resolve() and self._shares_building(run)]
+        return sorted(similar, key=lambda run: run.name, reverse=True)[:_MAX_SIMILAR_RUNS]
+
+    def _shares_building(self, run: Path) -> bool:
+        """Return whether a run has the same `reuse_identity`. A run that asks all the same is a repeat on purpose."""
+        try:
+            info = folders.read_info(run)
+        except AssayError:
+            # A damaged neighbour, or one of another format, lends nothing. It must not stop this run.
+            return False
+        return info.ask != self._identity.ask and info.parts.get("reuse") == self._identity.reuse
