@@ -4,9 +4,12 @@ import json
 import subprocess
 import sys
 import time
+from datetime import date
 from random import Random
+from typing import Any
 
 import pytest
+from jinja2 import nodes
 
 from assay.language import template_sandbox
 from assay.language.templates import Template, TemplateProblem, names_in, split_plain
@@ -151,24 +154,54 @@ def test_a_template_that_does_not_compile_says_why() -> None:
         Template("{{ 'x' if")
 
 
+class Thing:
+    """An object that Python prints with its address."""
+
+
+class Named:
+    """An object that Python prints with its address only inside of a list."""
+
+    def __str__(self) -> str:
+        return "its name"
+
+
 @pytest.mark.parametrize(
     ("source", "name"),
     [
         ("{{ range }}", "function safe_range"),
+        ("{{ self }}", "TemplateReference"),
         ("{{ row.items }}", "built-in method items of dict object"),
         ("{{ names | map('upper') }}", "generator object sync_do_map"),
         ("{{ names | reverse }}", "list_reverseiterator object"),
         ("{{ [range] }}", "function safe_range"),
         ("{{ 'a' ~ range }}", "function safe_range"),
         ("{{ '%s' % range }}", "function safe_range"),
-        ("{{ range | upper }}", "FUNCTION SAFE_RANGE"),
-        ("{{ range | urlencode }}", "an object of Python"),
+        ("{{ range | upper }}", "function safe_range"),
+        ("{{ range | urlencode }}", "function safe_range"),
+        ("{{ range | safe }}", "function safe_range"),
+        ("{{ {'a': {range: 1}} }}", "function safe_range"),
+        ("{{ namespace(a=range) }}", "function safe_range"),
+        ("{{ '{}'.format(range) }}", "function safe_range"),
+        ("{{ '%s, %s' | format(1, range) }}", "function safe_range"),
+        ("{{ names | join(range) }}", "function safe_range"),
+        ("{{ 'a' | replace('a', range) }}", "function safe_range"),
+        ("{{ 'http://a.example' | urlize(target=range) }}", "function safe_range"),
+        ("{% set text %}{{ [range] }}{% endset %}{{ text | length }}", "function safe_range"),
+        ("{{ [names | map('upper')] }}", "generator object sync_do_map"),
+        ("{{ thing }}", r"\S*Thing object"),
+        ("{{ [thing] }}", r"\S*Thing object"),
+        ("{{ things }}", r"\S*Thing object"),
+        ("{{ '%r' % named }}", r"\S*Named object"),
+        ("{{ '{!r}'.format(named) }}", r"\S*Named object"),
+        ("{{ named | pprint }}", r"\S*Named object"),
+        ("{{ [named] }}", r"\S*Named object"),
         ("{{ address }} {{ range }}", "function safe_range"),
     ],
 )
 def test_a_template_does_not_print_an_address_in_memory(source: str, name: str) -> None:
     """It is another in every process: a continued run would ask again, because its prompt is another."""
-    values = {"row": {"items": 1}, "names": ["a"], "address": "<A at 0x7f0000000000>"}
+    values: dict[str, Any] = {"row": {"items": 1}, "names": ["a", "b"], "address": "<A at 0x7f0000000000>"}
+    values |= {"thing": Thing(), "things": [Thing()], "named": Named()}
     with pytest.raises(TemplateProblem, match=f"it prints {name}, which is no text") as problem:
         Template(source).render(values)
     assert "0x" not in str(problem.value).lower()
@@ -184,6 +217,11 @@ def test_a_template_does_not_print_an_address_in_memory(source: str, name: str) 
         ("at {{ rows[0].a }}{{ number }}", "at 0xdeadbeef255"),
         ("at {{ '%#x' | format(size) }}", "at 0x1000000"),
         ("{{ dict }}", "<class 'dict'>"),
+        ("{{ range(3) }} {{ [range(3)] }}", "range(0, 3) [range(0, 3)]"),
+        ("{% for row in rows %}{{ loop }}{% endfor %}", "<LoopContext 1/1>"),
+        ("{{ named }}!{{ '%s' % named }}", "its name!its name"),
+        ("{{ day }} {{ [day] }}", "2026-11-18 [datetime.date(2026, 11, 18)]"),
+        ("{{ trace }}{{ 0x7f9d3c4f }}", "<Model object at 0x7F9D3C4F2840>2141011023"),
     ],
 )
 def test_addresses_in_data_and_in_the_template_itself_are_text(source: str, text: str) -> None:
@@ -192,6 +230,8 @@ def test_addresses_in_data_and_in_the_template_itself_are_text(source: str, text
         "rows": [{"a": "0xdeadbeef"}],
         "number": 255,
         "size": 1 << 24,
+        "day": date(2026, 11, 18),
+        "named": Named(),
     }
     assert Template(source).render(values) == text
 
@@ -228,8 +268,11 @@ def test_templates_that_need_no_jinja_are_what_jinja_would_read() -> None:
         if parts is None:
             continue
         plain += 1
-        tree = template_sandbox.environment.parse(source)
-        assert template_sandbox.plain_parts(tree) is not None, source
+        outputs = template_sandbox.environment.parse(source).body
+        assert {type(node) for output in outputs for node in output.iter_child_nodes()} <= {
+            nodes.TemplateData,
+            nodes.Name,
+        }, source
         assert names_in(source) == template_sandbox.names_in(source), source
         values = {name: f"<{name}>" for name, is_name in parts if is_name}
         by_jinja = template_sandbox.environment.from_string(source).render(values)

@@ -178,6 +178,34 @@ def test_values_that_cannot_be_compared_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "source",
+    [
+        "from os import environ as a\ndef f(r): return a\n",
+        "import numpy\na = numpy.random.default_rng()\ndef f(r): return a\n",
+        "import random\nclass A(random.Random): pass\na = A()\ndef f(r): return a\n",
+        "from concurrent.futures import ThreadPoolExecutor\na = ThreadPoolExecutor(1)\ndef f(r): return a\n",
+    ],
+    ids=["environment", "random numbers", "subclass of a package's class", "threads"],
+)
+def test_state_that_differs_between_processes_is_named_and_left_out(tmp_path: Path, source: str) -> None:
+    identity = identify(load(tmp_path, source).f)
+    assert len(identity.unknown) == 1
+    assert identity.unknown[0].startswith("a (")
+    assert identify(load(tmp_path, source).f).digest == identity.digest
+
+
+def test_the_order_of_a_sets_subclass_does_not_count(tmp_path: Path) -> None:
+    """0 and 8 have the same place in a small set: the one that was added first comes first, as if by another hash."""
+    source = "class Words(set): pass\nwords = Words()\nwords.add(0)\nwords.add(8)\ndef f(r): return words\n"
+    module = load(tmp_path, source)
+    before = identify(module.f).digest
+    other = source.replace("add(0)", "add(1)").replace("add(8)", "add(0)").replace("add(1)", "add(8)")
+    reordered = load(tmp_path, other)
+    assert list(reordered.words) != list(module.words)
+    assert identify(reordered.f).digest == before
+
+
+@pytest.mark.parametrize(
     ("source", "unknown"),
     [
         ("def f(x):\n    return eval(x)\n", "eval()"),
@@ -191,7 +219,7 @@ def test_values_that_cannot_be_compared_are_named(tmp_path: Path) -> None:
         (
             (
                 "class A:\n    def __getattr__(self, name):\n        raise RuntimeError(name)\n"
-                "    __dict__ = property(lambda self: 1 / 0)\na = A()\ndef f(x):\n    return a\n"
+                "    def __getstate__(self):\n        return 1 / 0\na = A()\ndef f(x):\n    return a\n"
             ),
             "a (app.A)",
         ),
@@ -322,6 +350,36 @@ K = "OLD"
 @lambda function: Times(function, K)
 def f(r): return r
 """,
+    "the state of an object that hides it": """
+class A:
+    __dict__ = property(lambda self: 1 / 0)
+    def __getattr__(self, name): raise RuntimeError(name)
+a = A()
+a.x = "OLD"
+def f(r): return a.x
+""",
+    "an attribute of a subclass that pickle leaves out": """
+import collections
+class A(collections.defaultdict): pass
+a = A(list)
+a.x = "OLD"
+def f(r): return a.x
+""",
+    "the code of a subclass that pickle leaves out": """
+import logging
+class A(logging.Logger):
+    def x(self): return "OLD"
+a = A("a")
+def f(r): return a.x()
+""",
+    "an object of pydantic": """
+import pydantic
+class A(pydantic.BaseModel):
+    x: str
+    y: set[str]
+a = A(x="OLD", y={"a", "b"})
+def f(r): return a.x
+""",
     "a metaclass": """
 class M(type):
     def __call__(cls, *args): return "OLD"
@@ -334,6 +392,35 @@ def make(): return "OLD"
 @dataclasses.dataclass
 class A:
     x: str = dataclasses.field(default_factory=make)
+def f(r): return A().x
+""",
+    "the factory of a field, with a variable of the function around the class": """
+import dataclasses
+def make(default):
+    @dataclasses.dataclass
+    class A:
+        x: str = dataclasses.field(default_factory=lambda: default)
+    return A
+A = make("OLD")
+def f(r): return A().x
+""",
+    "the default of a field of msgspec, from the function around the class": """
+import msgspec
+def make(default):
+    class A(msgspec.Struct):
+        x: str = default
+        y: list[str] = msgspec.field(default_factory=list)
+    return A
+A = make("OLD")
+def f(r): return A().x
+""",
+    "the default of a field of pydantic, from the function around the class": """
+import pydantic
+def make(default):
+    class A(pydantic.BaseModel):
+        x: str = default
+    return A
+A = make("OLD")
 def f(r): return A().x
 """,
     "the order of fields": """
@@ -410,6 +497,15 @@ def f(r): return X[r]
     "a number of numpy": """
 import numpy
 X = numpy.float64(len("OLD"))
+def f(r): return X
+""",
+    "a view of a dict instead of the dict": """
+import types
+X = (dict if "OLD" == "OLD" else types.MappingProxyType)({"a": 1})
+def f(r): return f"{X}"
+""",
+    "an exception": """
+X = ValueError("OLD")
 def f(r): return X
 """,
     "a getter": """

@@ -21,7 +21,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import IO, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -36,7 +36,6 @@ from assay.files.bounds import (
 )
 from assay.files.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.files.excerpt import cut_end
-from assay.files.json_array import BrokenArray, JsonArray
 from assay.files.schema import JSON_WORDING, KeyPath, Wording, convert, json_path, kind_of
 
 T = TypeVar("T")
@@ -46,6 +45,7 @@ TORN = "the last line is cut off and left out; the file was probably being writt
 _BOM = b"\xef\xbb\xbf"
 _COMMENT_LINE = re.compile(rb"^[ \t]*//[^\n]*", re.MULTILINE)
 _SPACE = re.compile(rb"\s*")
+_JSON_SPACE = re.compile(rb"[ \t\r\n]*")
 _RECORD_START = re.compile(rb"^[ \t]*\{", re.MULTILINE)
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]')
 _COLON = re.compile(rb"\s*:")
@@ -60,6 +60,11 @@ _WINDOW = 1 << 16
 # If the window cuts a number, literal or escape, the decoder reports an error this close to the window's end.
 _LONGEST_LITERAL = 400
 _TOO_DEEP = f"not usable: nested more than {MAX_DEPTH} levels deep"
+# A list is read in pieces of this many bytes.
+_PIECE = 1 << 20
+# What msgspec says of a text that ends too early, and of one that goes on after a value.
+_TRUNCATED = "Input data was truncated"
+_TRAILING = "trailing characters"
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -197,7 +202,7 @@ def _holds_several_objects(data: bytes) -> bool:
     try:
         msgspec.json.decode(data, type=msgspec.Raw)
     except _DECODE_ERRORS as error:
-        return "trailing characters" in str(error)
+        return _TRAILING in str(error)
     return False
 
 
@@ -226,6 +231,110 @@ def _list(path: Path, thing: str, problems: list[Problem]) -> Iterator[FileRecor
             return
     if place < 0:
         problems.append(Problem(str(path), f"there is no {thing} in it"))
+
+
+class BrokenArray(Exception):
+    """The file is not a JSON array from here on. Has the reason, and the line if it is known, else 0."""
+
+    def __init__(self, reason: str, line: int = 0) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.line = line
+
+
+class JsonArray:
+    """A JSON array in an open file. Only one element and a piece of the file are in memory.
+
+    The file is not mapped: if another program truncates a mapped file, reading it ends the process.
+    """
+
+    def __init__(self, file: IO[bytes], *, longest: int = MAX_LINE_BYTES, piece: int = _PIECE) -> None:
+        self._file = file
+        self._longest = longest
+        self._piece = piece
+        self._data = b""
+        self._offset = 0  # of the first byte of `_data` in the file
+        self._line = 1  # of the first byte of `_data`
+        self._at = 0  # in `_data`
+
+    def elements(self) -> Iterator[bytes]:
+        """Yield the bytes of each element in order. Raises BrokenArray where the file is not an array. Call it once."""
+        self._read_on()
+        if self._data.startswith(_BOM):
+            self._at = len(_BOM)
+        if self._next() != b"[":
+            raise self._broken("expected '['")
+        self._at += 1
+        mark = self._next()
+        while mark != b"]":
+            yield self._element()
+            mark = self._next()
+            if mark == b",":
+                self._at += 1
+                if self._next() == b"]":
+                    raise self._broken("trailing comma in array")
+            elif mark != b"]":
+                raise self._broken("expected ',' or ']'" if mark else _TRUNCATED)
+        self._at += 1
+        if self._next():
+            raise self._broken(_TRAILING)
+
+    def _read_on(self) -> bool:
+        """Read on, and forget what lies before the current position. Returns False at the end of the file."""
+        # As much again as there is: an element of many pieces is copied a few times only.
+        piece = self._file.read(max(self._piece, len(self._data) - self._at))
+        if not piece:
+            return False
+        self._line += self._data.count(b"\n", 0, self._at)
+        self._offset += self._at
+        self._data = self._data[self._at :] + piece
+        self._at = 0
+        return True
+
+    def _next(self) -> bytes:
+        """Move to the next character that is not space, and return it; empty at the end of the file."""
+        while True:
+            space = _JSON_SPACE.match(self._data, self._at)
+            assert space is not None  # it matches the empty text
+            self._at = space.end()
+            if self._at < len(self._data):
+                return self._data[self._at : self._at + 1]
+            if not self._read_on():
+                return b""
+
+    def _element(self) -> bytes:
+        """Return the element that begins here, and move to its end: msgspec names the first byte that follows it."""
+        while True:
+            rest = memoryview(self._data)[self._at :]
+            reason = ""
+            try:
+                msgspec.json.decode(rest, type=msgspec.Raw)
+            except msgspec.DecodeError as error:
+                reason = str(error)
+            position = _BYTE.search(reason)
+            end = int(position[1]) if position is not None else len(rest)
+            is_complete = _TRAILING in reason
+            if is_complete:
+                end -= 1  # msgspec counts the character that follows
+            if end > self._longest:
+                what = f"an element is longer than {self._longest:,} bytes; is a bracket or a quote missing?"
+                raise self._broken(what)
+            # Otherwise the element, or an error at the very end of the piece, may go on in the next one.
+            if is_complete or end < len(rest) or not self._read_on():
+                break
+        if reason and not is_complete:
+            self._at += end
+            raise self._broken(reason.partition(" (byte")[0].removeprefix("JSON is malformed: "))
+        raw = self._data[self._at : self._at + end]
+        self._at += end
+        return raw.rstrip()
+
+    def _broken(self, reason: str) -> BrokenArray:
+        """Return the error at the current position."""
+        if reason == _TRUNCATED:
+            return BrokenArray(f"not JSON: {reason}")
+        line = self._line + self._data.count(b"\n", 0, self._at)
+        return BrokenArray(f"not JSON: {reason} (byte {self._offset + self._at})", line)
 
 
 def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> Iterator[FileRecord]:

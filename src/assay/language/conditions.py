@@ -4,8 +4,8 @@
 
 Further examples: `category in ["a", "b"]`, `item.tags[0] is not None`.
 
-The text is parsed with `ast`. Each node must be of an allowed kind and becomes a closure. There are no calls, and a
-dot looks up a key of a JSON object, never an attribute of a Python object. The rules:
+The text is parsed with `ast`. A condition with a node that `_evaluate` does not know is refused when it is read. There
+are no calls, and a dot looks up a key of a JSON object, never an attribute of a Python object. The rules:
 
 - A missing key or list item is null.
 - Equality is that of JSON: `1 == 1.0` is true, `true == 1` is false.
@@ -39,7 +39,6 @@ ALLOWED = (
 
 Names = Mapping[str, Any]
 """The values that a condition may use, by name."""
-_Reader = Callable[[Names], Any]
 
 # JSON's constants. Python's True, False and None work too.
 _JSON_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
@@ -70,6 +69,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
     ast.Mod: operator.mod,
 }
+_TESTS: dict[type[ast.cmpop], Test] = {**TESTS, ast.Is: operator.is_, ast.IsNot: operator.is_not}
 
 
 class ExpressionProblem(AssayError):
@@ -85,21 +85,169 @@ class Expression:
 
     def __init__(self, source: str) -> None:
         self.source = source
-        builder = _Builder(source)
-        self._read = builder.reader(_parse(source), 1)
-        self.names = frozenset(builder.names)
-        self.fields = frozenset(builder.fields)
+        self._tree = _parse(source)
+        self._names: set[str] = set()
+        self._fields: set[tuple[str, str]] = set()
+        self._check(self._tree, 1)
+        self.names, self.fields = frozenset(self._names), frozenset(self._fields)
 
     def value(self, names: Names) -> Any:
         """Return the value of the expression, a JSON value. It is None if a part of the data is missing."""
         try:
-            return self._read(names)
+            return _evaluate(self._tree, names)
         except (RecursionError, OverflowError):  # data with a thousand levels, numbers with a thousand digits
             return None
 
     def holds(self, names: Names) -> bool:
         """Return whether the value is true in Python's sense: null, 0 and empty values are false."""
         return bool(self.value(names))
+
+    def _check(self, node: ast.expr, depth: int) -> None:
+        """Raise ExpressionProblem for a node that `_evaluate` does not know. Note the names and fields that it uses."""
+        if depth > MAX_DEPTH:
+            raise self._problem(node, f"nested deeper than {MAX_DEPTH}")
+        match node:
+            case ast.Constant() | ast.List():
+                self._check_literal(node, depth + 1)
+            case ast.Name(name) if name not in _JSON_WORDS:
+                self._check_name(node, name)
+                self._names.add(name)
+            case ast.Name():
+                pass
+            case ast.Attribute(owner, name):
+                self._check_name(node, name)
+                self._check_field(owner, name, depth + 1)
+            case ast.Subscript():
+                self._check_subscript(node, depth + 1)
+            case ast.BoolOp(_, parts):
+                for part in parts:
+                    self._check(part, depth + 1)
+            case ast.UnaryOp(ast.Not() | ast.USub(), operand):
+                self._check(operand, depth + 1)
+            case ast.BinOp(left, op, right) if type(op) in _OPERATORS:
+                self._check(left, depth + 1)
+                self._check(right, depth + 1)
+            case ast.Compare(left, ops, others):
+                for comparison, right in zip(ops, others, strict=True):
+                    if isinstance(comparison, (ast.Is, ast.IsNot)) and not _is_null(right):
+                        raise self._problem(right, "`is` compares with null only, write == instead")
+                for part in (left, *others):
+                    self._check(part, depth + 1)
+            case _:
+                raise self._not_allowed(node)
+
+    def _check_literal(self, node: ast.expr, depth: int) -> None:
+        """Check a number, a string, true, false, null, or a list of these."""
+        if depth > MAX_DEPTH:
+            raise self._problem(node, f"nested deeper than {MAX_DEPTH}")
+        match node:
+            case ast.Constant(value):
+                self._check_constant(node, value)
+            case ast.Name(name) if name in _JSON_WORDS:
+                pass
+            case ast.List(items):
+                for item in items:
+                    self._check_literal(item, depth + 1)
+            case ast.UnaryOp(ast.USub(), operand):
+                self._check_literal(operand, depth + 1)
+                if not is_number(_evaluate(operand, {})):
+                    raise self._problem(node, "a minus needs a number")
+            case _:
+                what = "a list may contain only numbers, strings, true, false, null and lists of these"
+                raise self._problem(node, what)
+
+    def _check_subscript(self, node: ast.Subscript, depth: int) -> None:
+        index = None
+        if isinstance(node.slice, ast.Constant) or _is_minus(node.slice):
+            self._check_literal(node.slice, depth)
+            index = _evaluate(node.slice, {})
+        if isinstance(index, str):
+            if _starts_with_two_underscores(index) and index.endswith("__"):
+                raise self._problem(node, "names with two underscores on both sides are not allowed")
+            self._check_field(node.value, index, depth)
+        elif type(index) is int:
+            self._check(node.value, depth)
+        else:
+            raise self._problem(node.slice, 'only ["field"] and [0] may follow a value')
+
+    def _check_field(self, owner: ast.expr, name: str, depth: int) -> None:
+        if isinstance(owner, ast.Name):
+            self._fields.add((owner.id, name))
+        self._check(owner, depth)
+
+    def _check_constant(self, node: ast.expr, value: Any) -> None:
+        if isinstance(value, (bytes, complex, type(...))):
+            raise self._not_allowed(node)
+        if type(value) in NUMBERS and bounded(value) is None:
+            raise self._problem(node, "a number of more than 64 bits")
+        if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise self._problem(node, "half a character (a lone surrogate)")
+
+    def _check_name(self, node: ast.expr, name: str) -> None:
+        # Names such as __class__ reach into Python. JSON has no use for them.
+        if _starts_with_two_underscores(name):
+            raise self._problem(node, "names that begin with two underscores are not allowed")
+
+    def _not_allowed(self, node: ast.expr) -> ExpressionProblem:
+        kind = _FORBIDDEN.get(type(node), "this")
+        if isinstance(node, (ast.BinOp, ast.UnaryOp)):
+            kind = f"the operator {type(node.op).__name__}"
+        return self._problem(node, f"{kind} is not allowed")
+
+    def _problem(self, node: ast.expr, what: str) -> ExpressionProblem:
+        text = self.source.strip()
+        lines = text.split("\n")
+        line = lines[node.lineno - 1] if node.lineno <= len(lines) else ""
+        # ast counts columns in bytes of UTF-8, from 0.
+        column = len(line.encode()[: node.col_offset].decode(errors="replace")) + 1
+        if node.lineno == 1:
+            column += _indent(self.source)
+        where = f"column {column}" if node.lineno == 1 else f"line {node.lineno} column {column}"
+        piece = ast.get_source_segment(text, node) or text
+        return ExpressionProblem(f"{where}: {what} in {_short(piece)}; {ALLOWED}")
+
+
+def _evaluate(node: ast.expr, names: Names) -> Any:
+    """Return the value of a node that was checked."""
+    match node:
+        case ast.Constant(value):
+            return value
+        case ast.Name(name):
+            return _JSON_WORDS[name] if name in _JSON_WORDS else names.get(name)
+        case ast.Attribute(owner, key) | ast.Subscript(owner, ast.Constant(str() as key)):
+            value = _evaluate(owner, names)
+            return value.get(key) if isinstance(value, dict) else None
+        case ast.Subscript(owner, key):
+            value, index = _evaluate(owner, names), _evaluate(key, names)
+            return value[index] if isinstance(value, list) and -len(value) <= index < len(value) else None
+        case ast.Compare(first, ops, others):
+            left = _evaluate(first, names)
+            for op, other in zip(ops, others, strict=True):
+                right = _evaluate(other, names)
+                if not _TESTS[type(op)](left, right):
+                    return False
+                left = right
+            return True
+        case ast.List(items):
+            return [_evaluate(item, names) for item in items]
+        case ast.BoolOp(op, parts):
+            value = None
+            for part in parts:
+                value = _evaluate(part, names)
+                if bool(value) is isinstance(op, ast.Or):
+                    break
+            return value
+        case ast.UnaryOp(ast.Not(), operand):
+            return not _evaluate(operand, names)
+        case ast.UnaryOp(_, operand):
+            return negative(_evaluate(operand, names))
+        case ast.BinOp(left, op, right):
+            a, b = _evaluate(left, names), _evaluate(right, names)
+            try:
+                return bounded(_OPERATORS[type(op)](a, b)) if is_number(a) and is_number(b) else None
+            except (ZeroDivisionError, OverflowError):
+                return None
+    raise AssertionError(f"an unchecked node: {ast.dump(node)}")
 
 
 def _parse(source: str) -> ast.expr:
@@ -136,229 +284,14 @@ def _short(text: str) -> str:
     return repr(cut_end(text, 60))
 
 
-class _Builder:
-    """Checks each node of a syntax tree and turns it into a closure, called a reader."""
-
-    def __init__(self, source: str) -> None:
-        self.names: set[str] = set()
-        self.fields: set[tuple[str, str]] = set()
-        self._source = source
-        self._lines = source.strip().split("\n")
-
-    def reader(self, node: ast.expr, depth: int) -> _Reader:
-        """Return the closure that computes the value of a node."""
-        if depth > MAX_DEPTH:
-            raise self._problem(node, f"nested deeper than {MAX_DEPTH}")
-        build = self._builders.get(type(node))
-        if build is None:
-            raise self._not_allowed(node)
-        return build(self, node, depth + 1)
-
-    def _constant(self, node: ast.Constant, depth: int) -> _Reader:
-        return _always(self._literal(node, depth))
-
-    def _list(self, node: ast.List, depth: int) -> _Reader:
-        return _always(self._literal(node, depth))
-
-    def _literal(self, node: ast.expr, depth: int) -> Any:
-        """Return the value of a literal: a number, a string, true, false, null, or a list of literals."""
-        if depth > MAX_DEPTH:
-            raise self._problem(node, f"nested deeper than {MAX_DEPTH}")
-        if isinstance(node, ast.List):
-            return [self._literal(item, depth + 1) for item in node.elts]
-        if isinstance(node, ast.Name) and node.id in _JSON_WORDS:
-            return _JSON_WORDS[node.id]
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            number = self._literal(node.operand, depth + 1)
-            if not is_number(number):
-                raise self._problem(node, "a minus needs a number")
-            return -number
-        if not isinstance(node, ast.Constant):
-            what = "a list may contain only numbers, strings, true, false, null and lists of these"
-            raise self._problem(node, what)
-        self._check_constant(node, node.value)
-        return node.value
-
-    def _check_constant(self, node: ast.Constant, value: Any) -> None:
-        if isinstance(value, (bytes, complex, type(...))):
-            raise self._not_allowed(node)
-        if type(value) in NUMBERS and bounded(value) is None:
-            raise self._problem(node, "a number of more than 64 bits")
-        if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise self._problem(node, "half a character (a lone surrogate)")
-
-    def _name(self, node: ast.Name, _depth: int) -> _Reader:
-        name = node.id
-        if name in _JSON_WORDS:
-            return _always(_JSON_WORDS[name])
-        self._check_name(node, name)
-        self.names.add(name)
-        return lambda names: names.get(name)
-
-    def _attribute(self, node: ast.Attribute, depth: int) -> _Reader:
-        self._check_name(node, node.attr)
-        self._add_field(node.value, node.attr)
-        return _field(self.reader(node.value, depth), node.attr)
-
-    def _subscript(self, node: ast.Subscript, depth: int) -> _Reader:
-        key = node.slice
-        plain = isinstance(key, ast.Constant) or (isinstance(key, ast.UnaryOp) and isinstance(key.op, ast.USub))
-        index = self._literal(key, depth) if plain else None
-        if isinstance(index, str):
-            if _starts_with_two_underscores(index) and index.endswith("__"):
-                raise self._problem(node, "names with two underscores on both sides are not allowed")
-            self._add_field(node.value, index)
-            return _field(self.reader(node.value, depth), index)
-        if type(index) is int:
-            return _element(self.reader(node.value, depth), index)
-        raise self._problem(key, 'only ["field"] and [0] may follow a value')
-
-    def _add_field(self, owner: ast.expr, name: str) -> None:
-        if isinstance(owner, ast.Name):
-            self.fields.add((owner.id, name))
-
-    def _boolean(self, node: ast.BoolOp, depth: int) -> _Reader:
-        readers = [self.reader(value, depth) for value in node.values]
-        return _all(readers) if isinstance(node.op, ast.And) else _any(readers)
-
-    def _unary(self, node: ast.UnaryOp, depth: int) -> _Reader:
-        if isinstance(node.op, ast.Not):
-            inner = self.reader(node.operand, depth)
-            return lambda names: not inner(names)
-        if isinstance(node.op, ast.USub):
-            inner = self.reader(node.operand, depth)
-            return lambda names: negative(inner(names))
-        raise self._not_allowed(node)
-
-    def _binary(self, node: ast.BinOp, depth: int) -> _Reader:
-        compute = _OPERATORS.get(type(node.op))
-        if compute is None:
-            raise self._not_allowed(node)
-        return _computed(compute, self.reader(node.left, depth), self.reader(node.right, depth))
-
-    def _compare(self, node: ast.Compare, depth: int) -> _Reader:
-        tests = [self._test(op, right) for op, right in zip(node.ops, node.comparators, strict=True)]
-        readers = [self.reader(operand, depth) for operand in (node.left, *node.comparators)]
-        if len(tests) == 1:
-            (test,), (left, right) = tests, readers
-            return lambda names: test(left(names), right(names))
-        return _chained(readers, tests)
-
-    def _test(self, op: ast.cmpop, right: ast.expr) -> Test:
-        test = TESTS.get(type(op))
-        if test is not None:
-            return test
-        is_null = (isinstance(right, ast.Constant) and right.value is None) or (
-            isinstance(right, ast.Name) and right.id == "null"
-        )
-        if not is_null:
-            raise self._problem(right, "`is` compares with null only, write == instead")
-        return operator.is_ if isinstance(op, ast.Is) else operator.is_not
-
-    def _check_name(self, node: ast.expr, name: str) -> None:
-        # Names such as __class__ reach into Python. JSON has no use for them.
-        if _starts_with_two_underscores(name):
-            raise self._problem(node, "names that begin with two underscores are not allowed")
-
-    def _not_allowed(self, node: ast.expr) -> ExpressionProblem:
-        kind = _FORBIDDEN.get(type(node), "this")
-        if isinstance(node, (ast.BinOp, ast.UnaryOp)):
-            kind = f"the operator {type(node.op).__name__}"
-        return self._problem(node, f"{kind} is not allowed")
-
-    def _problem(self, node: ast.expr, what: str) -> ExpressionProblem:
-        line = self._lines[node.lineno - 1] if node.lineno <= len(self._lines) else ""
-        # ast counts columns in bytes of UTF-8, from 0.
-        column = len(line.encode()[: node.col_offset].decode(errors="replace")) + 1
-        if node.lineno == 1:
-            column += _indent(self._source)
-        where = f"column {column}" if node.lineno == 1 else f"line {node.lineno} column {column}"
-        piece = ast.get_source_segment(self._source.strip(), node) or self._source.strip()
-        return ExpressionProblem(f"{where}: {what} in {_short(piece)}; {ALLOWED}")
-
-    _builders: Mapping[type[ast.expr], Callable[[_Builder, Any, int], _Reader]] = {
-        ast.Constant: _constant,
-        ast.List: _list,
-        ast.Name: _name,
-        ast.Attribute: _attribute,
-        ast.Subscript: _subscript,
-        ast.BoolOp: _boolean,
-        ast.UnaryOp: _unary,
-        ast.BinOp: _binary,
-        ast.Compare: _compare,
-    }
-
-
 def _starts_with_two_underscores(name: str) -> bool:
     # Python normalises names too, so a full-width underscore is the same as `_`.
     return unicodedata.normalize("NFKC", name).startswith("__")
 
 
-def _always(value: Any) -> _Reader:
-    return lambda _names: value
+def _is_minus(node: ast.expr) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
 
 
-def _field(inner: _Reader, key: str) -> _Reader:
-    def read(names: Names) -> Any:
-        value = inner(names)
-        return value.get(key) if isinstance(value, dict) else None
-
-    return read
-
-
-def _element(inner: _Reader, index: int) -> _Reader:
-    def read(names: Names) -> Any:
-        value = inner(names)
-        return value[index] if isinstance(value, list) and -len(value) <= index < len(value) else None
-
-    return read
-
-
-def _all(readers: list[_Reader]) -> _Reader:
-    def read(names: Names) -> Any:
-        value = None
-        for reader in readers:
-            value = reader(names)
-            if not value:
-                break
-        return value
-
-    return read
-
-
-def _any(readers: list[_Reader]) -> _Reader:
-    def read(names: Names) -> Any:
-        value = None
-        for reader in readers:
-            value = reader(names)
-            if value:
-                break
-        return value
-
-    return read
-
-
-def _chained(readers: list[_Reader], tests: list[Test]) -> _Reader:
-    def read(names: Names) -> bool:
-        left = readers[0](names)
-        for test, reader in zip(tests, readers[1:], strict=True):
-            right = reader(names)
-            if not test(left, right):
-                return False
-            left = right
-        return True
-
-    return read
-
-
-def _computed(compute: Callable[[Any, Any], Any], left: _Reader, right: _Reader) -> _Reader:
-    def read(names: Names) -> Any:
-        a, b = left(names), right(names)
-        if not (is_number(a) and is_number(b)):
-            return None
-        try:
-            return bounded(compute(a, b))
-        except (ZeroDivisionError, OverflowError):
-            return None
-
-    return read
+def _is_null(node: ast.expr) -> bool:
+    return (isinstance(node, ast.Constant) and node.value is None) or (isinstance(node, ast.Name) and node.id == "null")

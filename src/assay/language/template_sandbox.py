@@ -32,6 +32,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
+from assay.core.errors import UsageError
 from assay.files.bounds import MAX_TEXT_CHARS, TEXT_TOO_LARGE
 from assay.language.patterns import compile_pattern
 
@@ -50,12 +51,17 @@ _CLOCK_STEPS, _CLOCK_CHARS = 64, 1_000_000
 # Bytes that an operation may copy, for those that copy their text again for each word or tag.
 _MAX_COPIED = 10**9
 _UNDEFINED = re.compile("'(.*)' is undefined")
+# How Python prints an object that has no text of its own: `<function safe_range at 0x7f9d3c4f2840>`. The second form is
+# Jinja's `self`, which hides a column of that name.
+_OBJECT = re.compile(r"<(?:([^<>]*) at 0x[0-9a-f]{6}|(TemplateReference))", re.IGNORECASE)
 # In a format string: a width of six or more digits, or a width that is taken from the values (`%*d`, `{:{}}`).
 _WIDE_FORMAT = re.compile(r"\d{6,}|%[^%a-zA-Z]*\*|\{[^{}]*\{")
+# In a format string: a value is printed as it is printed inside a list (`%r`, `{!r}`).
+_REPR_FORMAT = re.compile(r"%[^%a-zA-Z]*[ar]|![ar]")
 # Filters that make a text of their value.
 _TEXT_FILTERS = (
     *("capitalize", "center", "e", "escape", "forceescape", "format", "indent", "join", "lower", "pprint"),
-    *("regex_replace", "replace", "reverse", "string", "striptags", "title", "tojson", "trim", "truncate"),
+    *("regex_replace", "replace", "reverse", "safe", "string", "striptags", "title", "tojson", "trim", "truncate"),
     *("upper", "urlencode", "urlize", "wordcount", "wordwrap", "xmlattr"),
 )
 # Filters that go through the items of their value.
@@ -81,8 +87,12 @@ def _size(value: Any) -> int:
     return len(value) if isinstance(value, (str, bytes, list, tuple)) else 0
 
 
-def _printed_size(value: Any, known: dict[int, tuple[Any, int | None]] | None = None) -> int:
-    """Return about how many characters a value has as a text. Raises TemplateError for a value that contains itself.
+def printed_size(value: Any, known: dict[int, tuple[Any, int | None]] | None = None) -> int:
+    """Return about how many characters a value has as a text. Called for every value that becomes a part of a text.
+
+    Raises TemplateError for a value that contains itself, and UsageError for an object that Python prints with its
+    address in memory, as in `{{ range }}` and `{{ [names | map("upper")] }}`. The address is another in every process,
+    so a run that continues would not find the reply to its prompt.
 
     An object that is in a list twice is printed twice. `known` has the sizes of lists that were counted before, so that
     lists of lists that share their items are counted in no time. The size is None while the items are counted.
@@ -98,12 +108,18 @@ def _printed_size(value: Any, known: dict[int, tuple[Any, int | None]] | None = 
     elif isinstance(value, (list, tuple, set, frozenset, KeysView, ValuesView, ItemsView)):
         items = value
     else:
-        return 0
+        text = str(value) if known is None else repr(value)
+        if (printed := _OBJECT.search(text)) is not None:
+            what = printed[1] or printed[2]
+            raise UsageError(
+                f"it prints {what}, which is no text; call a method with (), and end filters such as map with | list"
+            )
+        return len(text)
     known = {} if known is None else known
     if id(value) not in known:
         # With the value: the pairs of `dict.items()` are made one by one, and one that is gone would pass on its id.
         known[id(value)] = value, None
-        known[id(value)] = value, sum([_printed_size(item, known) + len(", ") for item in items])
+        known[id(value)] = value, sum([printed_size(item, known) + len(", ") for item in items])
     size = known[id(value)][1]
     if size is None:
         # Python prints values that contain each other once for every way through them, which may be very many.
@@ -141,7 +157,9 @@ def _check_format(text: str, sign: str, values: Any) -> None:
     """Raise if a format string would be too large with these values. Each sign may print all of them."""
     if _WIDE_FORMAT.search(text):
         raise _TooLarge
-    _check_size(len(text) + text.count(sign) * _printed_size(values))
+    if _REPR_FORMAT.search(text):
+        values = [values]
+    _check_size(len(text) + text.count(sign) * printed_size(values))
 
 
 def _check_method(name: str, owner: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -162,7 +180,7 @@ def _check_method(name: str, owner: str, args: tuple[Any, ...], kwargs: Mapping[
 
 def _check_join(separator: int, items: Any) -> None:
     if isinstance(items, Sized):
-        _check_size(separator * len(items) + _printed_size(items))
+        _check_size(separator * len(items) + printed_size(items))
 
 
 def _check_replace(text: str, args: tuple[Any, ...]) -> None:
@@ -179,7 +197,7 @@ def _check_items(value: Any, args: tuple[Any, ...]) -> None:
 def _check_json(value: Any, args: tuple[Any, ...]) -> None:
     if args:
         # The number counts spaces per level, of which every item has some.
-        _check_size((_printed_size(value) + 100) * (_largest(args) + 1))
+        _check_size((printed_size(value) + 100) * (_largest(args) + 1))
 
 
 def _check_padding(value: Any, args: tuple[Any, ...]) -> None:
@@ -200,7 +218,7 @@ def _check_tags(value: Any, args: tuple[Any, ...]) -> None:
 
 
 def _check_slow(value: Any, args: tuple[Any, ...]) -> None:
-    _check_size(_printed_size(value) * 10)  # it takes a microsecond per character
+    _check_size(printed_size(value) * 10)  # it takes a microsecond per character
 
 
 def _check_replacing(value: Any, args: tuple[Any, ...]) -> None:
@@ -217,7 +235,7 @@ def _check_regex(value: Any, args: tuple[Any, ...]) -> None:
 def _check_sum(value: Any, args: tuple[Any, ...]) -> None:
     if isinstance(value, Collection) and any(isinstance(arg, (list, tuple)) for arg in args):
         # A sum of lists copies all items again for each list. They may be an attribute of the values.
-        _check_size(_printed_size(value) // len(", ") * len(value) // 2)
+        _check_size(printed_size(value) // len(", ") * len(value) // 2)
 
 
 # What is checked before a filter runs: its value and its arguments.
@@ -227,8 +245,8 @@ _FILTER_CHECKS: dict[str, Callable[[Any, tuple[Any, ...]], None]] = {
     "format": lambda value, args: _check_format(str(value), "%", args),
     "indent": _check_padding,
     # Its separator and its attribute may have any order.
-    "join": lambda value, args: _check_join(max(map(_printed_size, args), default=0), value),
-    "pprint": _check_slow,
+    "join": lambda value, args: _check_join(max(map(printed_size, args), default=0), value),
+    "pprint": lambda value, args: _check_slow([value], args),
     "regex_replace": _check_regex,
     "replace": _check_replacing,
     "slice": _check_items,
@@ -330,7 +348,7 @@ class _Environment(ImmutableSandboxedEnvironment):
             if self.made > _MAX_MADE:
                 self.count_text(0)
         else:
-            self.count_text(_printed_size(value))
+            self.count_text(printed_size(value))
         return value
 
     @pass_context
@@ -352,7 +370,7 @@ class _Environment(ImmutableSandboxedEnvironment):
     @pass_context
     def _join(self, _: Context, *parts: Any) -> str:
         """Do what the operator `~` does, with the limit on size."""
-        _check_size(sum(map(_printed_size, parts)))
+        _check_size(sum(map(printed_size, parts)))
         text = "".join(map(str, parts))
         self.count_text(len(text))
         return text
@@ -386,10 +404,13 @@ class _Environment(ImmutableSandboxedEnvironment):
             if isinstance(value, GeneratorType) and (makes_text or check is not None):
                 value = list(value)
                 args = (*args[:skip], value, *args[skip + 1 :])
-            if makes_text and type(value) is not str:
-                _check_size(_printed_size(value))
+            others = (*args[skip + 1 :], *kwargs.values())
+            if makes_text:
+                for each in (value, *others):
+                    if type(each) is not str:
+                        _check_size(printed_size(each))
             if check is not None:
-                check(value, (*args[skip + 1 :], *kwargs.values()))
+                check(value, others)
             return self._counted(function(*args, **kwargs))
 
         return limited
@@ -458,33 +479,10 @@ def _replacement(node: nodes.Node) -> nodes.Node:
 environment = _Environment()
 
 
-def plain_parts(tree: nodes.Template) -> list[tuple[str, bool]] | None:
-    """Return (text, whether it is a name) pairs of a template that has only text and `{{name}}`, else None."""
-    parts: list[tuple[str, bool]] = []
-    for output in tree.body:
-        if not isinstance(output, nodes.Output):
-            return None
-        for node in output.nodes:
-            if isinstance(node, nodes.TemplateData):
-                parts.append((node.data, False))
-            elif isinstance(node, nodes.Name) and node.name not in environment.globals:
-                parts.append((node.name, True))
-            else:
-                return None
-    return parts
-
-
-def compile_template(source: str) -> list[tuple[str, bool]] | jinja2.Template:
-    """Return the parts of a template that has only text and `{{name}}`, else the compiled template.
-
-    Raises TemplateError if it does not compile.
-    """
-    tree = environment.parse(source)
-    parts = plain_parts(tree)
-    if parts is not None:
-        return parts
+def compile_template(source: str) -> jinja2.Template:
+    """Return the compiled template. Raises TemplateError if it does not compile."""
     environment.begin()  # Jinja computes constant parts of a template now
-    template = environment.from_string(tree)
+    template = environment.from_string(source)
     # Jinja copies this ChainMap for every rendering. Copying a plain dict takes a quarter of the time.
     template.globals = dict(template.globals)
     return template

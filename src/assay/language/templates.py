@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import AssayError, UsageError
@@ -26,10 +26,6 @@ _RESERVED = frozenset(keyword.kwlist) | {
     *("true", "false", "none", "range", "dict", "namespace", "__step__", "__join__"),
     *("self", "super", "loop", "caller", "varargs", "kwargs"),
 }
-# An address in memory. Six digits are enough to know it again in the data: after the last one, other text may follow.
-_ADDRESS = re.compile("0x[0-9a-f]{6}", re.IGNORECASE)
-# How Python prints an object that has no text of its own: `<function safe_range at 0x7f9d3c4f2840>`.
-_OBJECT = re.compile(r"(?:<([^<>]*?))?(?: |%20)at(?: |%20)(0x[0-9a-f]{6})", re.IGNORECASE)
 
 
 class TemplateProblem(AssayError):
@@ -60,13 +56,9 @@ class Template:
             from assay.language import template_sandbox
 
             try:
-                compiled = template_sandbox.compile_template(source)
+                self._template = template_sandbox.compile_template(source)
             except TemplateError as error:
                 raise TemplateProblem(f"the template does not compile: {error}") from None
-            if isinstance(compiled, list):
-                self._parts = compiled
-            else:
-                self._template = compiled
         # Of a template that is nothing but `{{name}}`.
         self._name = self._parts[0][0] if self._parts and len(self._parts) == 1 and self._parts[0][1] else ""
 
@@ -81,12 +73,16 @@ class Template:
                 from assay.language import template_sandbox
 
                 text = template_sandbox.render(self._template, values)
+            if self._template is None and "0x" in text:
+                from assay.language.template_sandbox import printed_size
+
+                for name, is_name in self._parts or ():
+                    if is_name:
+                        printed_size(values[name])  # refuses an object that is printed with its address in memory
         except Exception as error:  # noqa: BLE001 - a template may fail in any way, as user code may
             raise self._problem(error) from None
         if len(text) > MAX_TEXT_CHARS:
             raise TemplateProblem(TEXT_TOO_LARGE)
-        if "0x" in text or "0X" in text:
-            self._check_addresses(text, values)
         return text
 
     def _problem(self, error: Exception) -> TemplateProblem:
@@ -106,45 +102,6 @@ class Template:
         if isinstance(error, (PatternStopped, UsageError)):
             return TemplateProblem(f"the template is refused: {error}")
         return TemplateProblem(f"the template raised {type(error).__name__}: {error}")
-
-    def _check_addresses(self, text: str, values: Mapping[str, Any]) -> None:
-        """Raise if the text has an address in memory, which comes from neither the template nor the values.
-
-        `{{ range }}` and `{{ names | map("upper") }}` print one. It is another in every process, so a run that
-        continues would not find the reply to its prompt.
-        """
-        if "0x" in self.source.lower():
-            return
-        printed = _OBJECT.findall(text)
-        if not printed:
-            return
-        data = {address.lower() for each in _texts_in(values) for address in _ADDRESS.findall(each)}
-        # `{{ '%#x' | format(n) }}` prints a number of the values.
-        for name, address in printed:
-            if address.lower() not in data:
-                raise TemplateProblem(
-                    f"the template is refused: it prints {name or 'an object of Python'}, which is no text; call a "
-                    "method with (), and end filters such as map with | list"
-                )
-
-
-def _texts_in(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the keys and texts of a JSON value, and its whole numbers as `hex` prints them.
-
-    Without recursion: the value may be nested deep.
-    """
-    rest: list[Any] = [values]
-    while rest:
-        value = rest.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, int):
-            yield hex(value)
-        elif isinstance(value, Mapping):
-            rest.extend(value)
-            rest.extend(value.values())
-        elif isinstance(value, (list, tuple)):
-            rest.extend(value)
 
 
 def split_plain(source: str) -> list[tuple[str, bool]] | None:

@@ -22,23 +22,20 @@ These changes are not detected; the user passes another `version=` for them:
 
 from __future__ import annotations
 
-import argparse
 import ast
 import asyncio
 import collections
+import copyreg
 import dataclasses
 import enum
 import functools
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import logging
 import marshal
 import math
-import operator
 import re
-import string
 import sys
 import threading
 import types
@@ -49,7 +46,7 @@ from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path, PurePath
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -74,15 +71,20 @@ _MAX_PART = 2_000
 # Larger containers of plain data are hashed in one call: 100,000 rows then take 0.1 s instead of 5 s.
 _MANY_ITEMS = 200
 
-# Types whose repr describes the value completely and is the same in every process.
-_PLAIN = (
-    *(Decimal, Fraction, UUID, date, time, timedelta, range, complex, PurePath),
-    *(operator.itemgetter, operator.attrgetter, operator.methodcaller),
-    *(types.GenericAlias, types.UnionType, TypeVar, tzinfo),
+# Objects of these packages are data, and so are objects of a user's class whose bases are all the user's or theirs.
+# Objects of other packages may be clients, whose state differs in each process.
+_DATA_PACKAGES = frozenset(
+    {
+        *("abc", "argparse", "array", "builtins", "_collections", "collections", "dataclasses", "datetime", "decimal"),
+        *("enum", "fractions", "functools", "ipaddress", "numbers", "operator", "pathlib", "re", "string", "types"),
+        *("typing", "uuid", "zoneinfo", "msgspec", "numpy", "pydantic.main"),
+    }
 )
-# Containers of the standard library, described by their class and their items.
-_CONTAINERS = (dict, list, collections.deque, collections.ChainMap, types.MappingProxyType)
-
+# Objects of these types are data, whichever package their class comes from.
+_DATA_TYPES = (
+    *(dict, list, tuple, set, frozenset, collections.deque, collections.ChainMap, enum.Enum, msgspec.Struct),
+    *(date, time, timedelta, tzinfo, Decimal, Fraction, UUID, PurePath),
+)
 # Members of a class that do not affect its behaviour, or that `_class` describes in another way.
 _CLASS_BOOKKEEPING = frozenset(
     {
@@ -94,29 +96,12 @@ _CLASS_BOOKKEEPING = frozenset(
 )
 # Members that attrs and pydantic derive from the fields of a class. The source of the class has the fields.
 _DERIVED_MEMBERS = ("__attrs_", "__pydantic_")
-_DESCRIPTORS = (
-    *(types.MemberDescriptorType, types.GetSetDescriptorType),
-    type(vars(collections.namedtuple("_", "field"))["field"]),  # noqa: PYI024 - there is no name for this type
-)
+_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 # Methods that dataclasses and named tuples generate. They have no source file.
 _GENERATED = frozenset(
     {
         *("__init__", "__new__", "__repr__", "__eq__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__"),
         *("__setattr__", "__delattr__", "__replace__", "_make", "_replace", "_asdict", "__getnewargs__"),
-    }
-)
-# Bases of a user's class whose objects have no state besides `__dict__`, `__slots__` and the items of a container.
-_STATELESS_BASES = frozenset(
-    {
-        *(
-            "builtins.object",
-            "builtins.dict",
-            "builtins.list",
-            "builtins.tuple",
-            "builtins.str",
-            "builtins.int",
-        ),
-        *("builtins.float", "abc.ABC", "typing.Generic", "typing.Protocol", "pydantic.main.BaseModel"),
     }
 )
 # The state of a lock does not affect what a function computes.
@@ -185,8 +170,6 @@ class _Collector:
             return value if value.bit_length() < 64 else {"repr": hex(value)}
         if type(value) is float:
             return value if math.isfinite(value) else {"repr": repr(value)}
-        if isinstance(value, enum.Enum):
-            return [self.describe(type(value), name), value.name, self.describe(value.value, name)]
         if isinstance(value, (types.FunctionType, type)):
             return self._definition(value, name)
         if isinstance(value, types.ModuleType):
@@ -202,13 +185,8 @@ class _Collector:
         if isinstance(value, (bytes, bytearray)):
             return {"bytes": hashlib.sha256(value).hexdigest()}
         if isinstance(value, re.Pattern):
-            return (
-                {"pattern": value.pattern, "flags": value.flags}
-                if isinstance(value.pattern, str)
-                else {"repr": repr(value)}
-            )
-        if isinstance(value, _PLAIN) and not is_users_class(type(value)):
-            return {"repr": repr(value)}
+            # Not by `_once`: whether two equal patterns are one object depends on the cache of `re`.
+            return {"pattern": self.describe(value.pattern, name), "flags": value.flags}
         return self._once(value, name)
 
     def _once(self, value: Any, name: str) -> Any:
@@ -230,24 +208,14 @@ class _Collector:
         if type(value) in (set, frozenset):
             # The order of a set differs between processes.
             return {"set": sorted(fingerprint([self.describe(item, name)]) for item in value)}
-        if isinstance(value, (functools.partial, functools.partialmethod)):
-            return {
-                "partial": self.describe(value.func, name),
-                "type": self.describe(type(value), name),
-                "args": self.describe(value.args, name),
-                "keywords": self.describe(value.keywords, name),
-                "state": self.describe(dict(vars(value)), name) if is_users_class(type(value)) else {},
-            }
+        if type(value) is types.MappingProxyType:
+            return {"read only": self.describe(dict(value), name)}
         if isinstance(value, types.MethodType):
             return {"method": self.describe(value.__func__, name), "of": self.describe(value.__self__, name)}
         if isinstance(value, (staticmethod, classmethod)):
             return self.describe(value.__func__, name)
         if isinstance(value, property):
             return [self.describe(each, name) for each in (value.fget, value.fset, value.fdel)]
-        if isinstance(value, functools.cached_property):
-            return {"cached": self.describe(value.func, name)}
-        if isinstance(value, functools.singledispatchmethod):
-            return {"dispatch": self.describe(value.dispatcher, name)}
         try:
             return self._object(value, name)
         except Exception:  # noqa: BLE001 - attributes of an object are code of the user, which may raise anything
@@ -258,7 +226,10 @@ class _Collector:
         return self.describe(type(value), name)
 
     def _object(self, value: Any, name: str) -> Any:
-        """Describe an object by its class and its state. It is unknown if its state cannot be read completely."""
+        """Describe an object by its class and by what pickle would store.
+
+        Raises if the object may be a client, or cannot be pickled. The caller then lists it as unknown.
+        """
         users = is_users_class(type(value))
         # getattr would run code of the object: it may compute attributes, and a proxy without a target raises.
         wrapped = inspect.getattr_static(value, "__wrapped__", None)
@@ -266,47 +237,32 @@ class _Collector:
             # functools.cache and similar decorators store the wrapped function here.
             return {"wrapper": type(value).__qualname__, "of": self.describe(wrapped, name)}
         kind = self.describe(type(value), name)
-        if isinstance(value, (logging.Logger, ContextVar)):
-            return [kind, value.name]
-        if type(value).__module__ == "typing":
-            return {"repr": _ADDRESS.sub("", repr(value))}
         if type(value) in _LOCKS:
             return kind
-        if isinstance(value, msgspec.Struct):
-            return [kind, self.describe(msgspec.structs.asdict(value), name)]
-        if dataclasses.is_dataclass(value):
-            fields = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
-            return [kind, self.describe(fields | _state_of(value), name)]
-        if isinstance(value, (types.SimpleNamespace, argparse.Namespace, string.Template)):
-            return [kind, self.describe(dict(vars(value)), name)]
-        if type(value).__module__ == "numpy" and hasattr(value, "dtype"):
-            if value.dtype.hasobject:
-                # The bytes of an array of objects are memory addresses, which differ between processes.
-                return {"array": self.describe(value.tolist(), name), "type": str(value.dtype)}
-            content = hashlib.sha256(value.tobytes()).hexdigest()
-            return {"array": content, "type": str(value.dtype), "shape": list(value.shape)}
-        bases = [base for base in type(value).__mro__ if not is_users_class(base)]
-        if users and all(f"{base.__module__}.{base.__qualname__}" in _STATELESS_BASES for base in bases):
-            return [kind, self.describe(_state_of(value), name), self._items(value, name)]
-        if not users and isinstance(value, (*_CONTAINERS, tuple, set, frozenset)):
-            return [
-                kind,
-                self._items(value, name),
-                self.describe(getattr(value, "default_factory", None), name),
-            ]
-        return self._unknown(value, name)
-
-    def _items(self, value: Any, name: str) -> Any:
-        """Describe the content of an object that is also a container, a text or a number."""
-        plain: Any
-        for plain in (str, int, float, tuple, list, set, frozenset):
-            if isinstance(value, plain):
-                return self.describe(plain(value), name)
-        if isinstance(value, (dict, types.MappingProxyType)):
-            return self.describe(dict(value), name)
-        if isinstance(value, collections.ChainMap):
-            return self.describe(value.maps, name)
-        return self.describe(list(value), name) if isinstance(value, collections.deque) else None
+        if isinstance(value, (logging.Logger, ContextVar)):
+            return [kind, value.name]
+        if isinstance(value, functools.partial):
+            parts = (value.func, value.args, value.keywords, vars(value))
+            return [kind, *(self.describe(part, name) for part in parts)]
+        if not _is_data(value):
+            raise TypeError(f"{type(value)} is not known to be data")
+        reduce = copyreg.dispatch_table.get(type(value))
+        reduced = reduce(value) if reduce else value.__reduce_ex__(4)
+        if isinstance(reduced, str):  # the name of a constant of its module
+            return [kind, reduced]
+        make, args, state, items, pairs = (*reduced, None, None, None)[:5]
+        if isinstance(value, (set, frozenset)):
+            args = set(value)  # pickle stores a list, whose order differs between processes
+        if state is None and users:
+            # Some classes of the standard library, such as defaultdict, leave out the attributes of a subclass.
+            state = object.__getstate__(value)
+        match state:
+            case (None | dict() as attributes, dict() as slots):
+                state = (attributes or {}) | slots
+        return [
+            *(kind, self.describe(make, name), self.describe(args, name), self.describe(state, name)),
+            *(self.describe(list(items or ()), name), self.describe(dict(pairs or ()), name)),
+        ]
 
     def _builtin(self, value: Any, name: str) -> Any:
         owner = getattr(value, "__self__", None)
@@ -388,11 +344,10 @@ class _Collector:
                     self.describe(field.default_factory, f"{cls.__qualname__}.{field.name}"),
                 ]
                 for field in dataclasses.fields(cls)
-                if field.default_factory is not dataclasses.MISSING
-            ] + [field.name for field in dataclasses.fields(cls)]
-        for name in ("__struct_fields__", "__struct_defaults__"):  # of msgspec
-            if hasattr(cls, name):
-                content[name] = self.describe(getattr(cls, name), f"{cls.__qualname__}.{name}")
+            ]
+        if issubclass(cls, msgspec.Struct):
+            defaults = [getattr(default, "factory", default) for default in cls.__struct_defaults__]
+            content["fields"] = self.describe([cls.__struct_fields__, defaults], f"{cls.__qualname__}.fields")
         if fields := _library_fields(cls):
             content["fields"] = [
                 [
@@ -530,15 +485,15 @@ def _parts_of(field: Any) -> list[Any]:
     return [part for part in parts if is_users_value(part) or dataclasses.is_dataclass(part)]
 
 
-def _state_of(value: object) -> dict[str, Any]:
-    """Return the attributes of an object, from `__dict__` and from slots."""
-    state = dict(getattr(value, "__dict__", {}))
-    for cls in type(value).__mro__:
-        for name, member in vars(cls).items():
-            if isinstance(member, types.MemberDescriptorType):
-                with suppress(AttributeError):  # not assigned yet
-                    state[name] = member.__get__(value)
-    return state
+def _is_data(value: Any) -> bool:
+    """Return whether pickle stores an object completely, and the same in every process."""
+    if isinstance(value, _DATA_TYPES) or dataclasses.is_dataclass(value):
+        return True
+    bases = [base.__module__ for base in type(value).__mro__ if not is_users_class(base)]
+    return all(
+        not _DATA_PACKAGES.isdisjoint((module, module.partition(".")[0])) and not module.startswith("numpy.random")
+        for module in bases
+    )
 
 
 def _json_text(text: str) -> Any:
