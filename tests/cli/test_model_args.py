@@ -11,8 +11,8 @@ import pytest
 import assay
 from assay.core import registry
 from assay.core.errors import UsageError
-from assay.core.model_args import arguments_for, check_arguments, with_options_of_arguments
 from assay.core.roles import Role
+from assay.usercode.model_args import arguments_for, check_arguments, with_options_of_arguments
 
 from conftest import Assay
 from servers.loopback import LoopbackServer, chat
@@ -144,7 +144,7 @@ def test_a_key_among_the_arguments_is_refused_with_the_variable_for_it(model: st
 
 def test_every_provider_can_be_asked_for_its_arguments() -> None:
     """None of them takes an argument that sets an option of assay: it would be set twice."""
-    from assay.core.model_args import OPTIONS
+    from assay.usercode.model_args import OPTIONS
 
     for name in registry.names("model"):
         about = registry.find("model", name).ABOUT

@@ -169,8 +169,8 @@ def test_odd_yaml_is_a_sentence(tmp_path: Path, text: str, message: str) -> None
 @pytest.mark.parametrize("count", [350, 1_000])
 def test_too_many_values_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Some more than the bound, here a thousandth, and so many that the rest of the file is not even read."""
-    monkeypatch.setattr("assay.core.yamlfile._MAX_VALUES", 300)
-    monkeypatch.setattr("assay.core.yamlfile._LARGE", 1_500)  # characters of a file whose values are counted first
+    monkeypatch.setattr("assay.files.yaml_files._MAX_VALUES", 300)
+    monkeypatch.setattr("assay.files.yaml_files._LARGE", 1_500)  # characters of a file whose values are counted first
     (tmp_path / "many.yaml").write_text("a: [" + "1," * count + "]")
     with pytest.raises(InputError, match=r"many\.yaml:1: has more than 300,000 values"):
         load_yaml(tmp_path / "many.yaml")

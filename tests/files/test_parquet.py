@@ -144,7 +144,7 @@ def test_a_small_file_that_unpacks_to_far_more_is_refused(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here the bound of bytes is an eighth."""
-    monkeypatch.setattr("assay.core.parquet._RATIO_FROM", 1 << 25)
+    monkeypatch.setattr("assay.files.parquet._RATIO_FROM", 1 << 25)
     make, reason = BOMBS[name]
     path = tmp_path / "rows.parquet"
     parquet.write_table(pa.table({"a": make()}), path, compression="zstd", write_statistics=False)
@@ -169,7 +169,7 @@ def test_texts_that_repeat_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", [pa.string(), pa.list_(pa.string())])
 def test_a_large_file_of_long_documents_is_read(tmp_path: Path, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Together they have more than the bound, here a half, but no more than twenty times the bytes of the file."""
-    monkeypatch.setattr("assay.core.parquet._MAX_BLOCK_BYTES", 1 << 29)
+    monkeypatch.setattr("assay.files.parquet._MAX_BLOCK_BYTES", 1 << 29)
     path = tmp_path / "rows.parquet"
     with parquet.ParquetWriter(path, pa.schema({"a": kind}), compression="zstd") as writer:
         for first in range(0, 280, 20):

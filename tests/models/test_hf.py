@@ -19,7 +19,6 @@ import pytest
 import assay
 from assay.core.errors import MissingExtra, ModelError, UsageError
 from assay.core.events import Event, Noted
-from assay.core.model_args import takes_do_sample
 from assay.core.roles import CHAT, LIKELIHOOD, TEXT, Connection
 from assay.core.types import Request, Response, Usage
 from assay.models import hf
@@ -27,6 +26,7 @@ from assay.models.hf import HfModel
 from assay.runner.opening import open_run
 from assay.runner.runner import Runner
 from assay.suites import find_suite
+from assay.usercode.model_args import takes_do_sample
 
 from servers.wired import Run
 

@@ -91,7 +91,7 @@ def test_endless_recursion_gives_a_short_traceback() -> None:
 
 INTERRUPTED = """
 import os, signal, threading, time
-from assay.core import user_code
+from assay.usercode import user_function as user_code
 from assay.usercode.errors import UserCodeError
 
 def waits():

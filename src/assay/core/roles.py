@@ -195,15 +195,6 @@ class About(Struct, frozen=True, kw_only=True):
     """Whether requests may have the parameter `do_sample`, which transformers has and endpoints do not."""
 
 
-def describe_provider(name: str) -> About:
-    """Return the description of a provider. Raises UsageError for an unknown provider.
-
-    One in a user's file may have none. Then its arguments are unknown.
-    """
-    about = getattr(registry.find("model", name), "ABOUT", None)
-    return about if isinstance(about, About) else _UNDESCRIBED
-
-
 def lacks(model: str, missing: Collection[str]) -> str:
     """Return the message for a model that cannot do what a run needs, with a provider that can."""
     provider, _, name = model.partition("/")
@@ -221,7 +212,6 @@ def response_format(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
 
 
-_UNDESCRIBED = About(summary="", needs="", can=frozenset(), example="", any_args=True)
 # What to use instead of a model that lacks an ability.
 _INSTEAD = {
     CHAT: ". Use a chat model, such as openai/{name} at an endpoint with /chat/completions",

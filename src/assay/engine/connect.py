@@ -10,11 +10,8 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from assay.core import registry
-from assay.core.addresses import base_url_of
 from assay.core.errors import StopRun, UsageError
 from assay.core.hashing import fingerprint
-from assay.core.model_args import arguments_for, check_arguments
 from assay.core.protocols import Model
 from assay.core.roles import (
     CHAT,
@@ -34,7 +31,10 @@ from assay.core.types import Request, Response
 from assay.engine.permits import Permits
 from assay.engine.several import SeveralEndpoints, SharedPermits
 from assay.models.http.dialer import tls_context
+from assay.usercode import plugins
+from assay.usercode.addresses import base_url_of
 from assay.usercode.definitions import model_path
+from assay.usercode.model_args import arguments_for, check_arguments
 
 # How the names of a vendor's models begin, for the advice about a name without a provider.
 _VENDORS = {
@@ -91,7 +91,7 @@ def connect(spec: RunSpec, named: str | Role, roles: Iterable[Role] = ()) -> Mod
             from assay.models.servers.command import connect_served
 
             return connect_served(provider, connection, spec.serve)
-        model: Model = registry.find("model", provider).connect(connection)
+        model: Model = plugins.find("model", provider).connect(connection)
         models[model.endpoint] = model
         # A model without a network ignores the base URLs.
         if not model.endpoint.startswith(("http://", "https://")):

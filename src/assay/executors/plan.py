@@ -16,12 +16,13 @@ from msgspec import Struct
 
 import assay
 from assay.core.protocols import Model
-from assay.core.roles import Role, describe_provider
+from assay.core.roles import Role
 from assay.core.spec import RunSpec, SuiteOptions
 from assay.core.suite import Suite, WorkerParts
 from assay.engine.connect import Connections
 from assay.models.python import PythonModel
 from assay.suites import find_suite
+from assay.usercode.plugins import describe_provider
 
 
 class RoleFacts(Struct, frozen=True):

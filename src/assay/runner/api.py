@@ -23,7 +23,7 @@ from assay.core.errors import AssayError, Problem, UsageError, unknown
 from assay.core.events import Notify
 from assay.core.file_check import PRICES, REPLIES, RESULTS, CheckOptions
 from assay.core.report import Report
-from assay.core.roles import About, describe_provider
+from assay.core.roles import About
 from assay.core.spec import RunSpec, SuiteOptions, build
 from assay.core.suite import Overview, files_of, pages_of
 from assay.core.suite_pages import Section, SuitePages
@@ -37,6 +37,7 @@ from assay.runner.results import Run, RunCase
 from assay.store.runs import find_run, state_of
 from assay.suites import BUILT_IN, SuiteCommand, command_table, find_options, find_suite, is_path, suite_names
 from assay.usercode.named_code import CodeNotNamed, only_named_code
+from assay.usercode.plugins import describe_provider
 
 if TYPE_CHECKING:
     from assay.models.weights.pulled import LocalWeights

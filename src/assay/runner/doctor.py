@@ -28,9 +28,7 @@ import msgspec
 from msgspec import Struct
 
 import assay
-from assay.core import registry
 from assay.core.errors import AssayError, ModelError, UsageError, write_advice
-from assay.core.model_args import check_arguments, with_options_of_arguments
 from assay.core.protocols import Model
 from assay.core.roles import CHAT, EMBEDDINGS, FORWARD, LIKELIHOOD, SCHEMA, About, Role, response_format
 from assay.core.spec import RunSpec
@@ -40,6 +38,8 @@ from assay.engine.reasoning import split_reasoning
 from assay.models.http.proxies import proxy_for
 from assay.models.http.request_limit import REQUESTS_SPENT, RequestLimit, limited_requests
 from assay.models.likelihood.endpoint import PROBE_TEXT
+from assay.usercode import plugins
+from assay.usercode.model_args import check_arguments, with_options_of_arguments
 
 # Requests that one examination may send, without --probe-limits.
 MAX_CALLS = 8
@@ -81,7 +81,7 @@ async def examine(spec: RunSpec, probe_limits: int = 0) -> Diagnosis:
 
     With `probe_limits` it also sends up to twice as many requests, ever more at once, to find the endpoint's limits.
     """
-    about = registry.find("model", spec.model.partition("/")[0]).ABOUT if "/" in spec.model else None
+    about = plugins.find("model", spec.model.partition("/")[0]).ABOUT if "/" in spec.model else None
     findings = [*_installation(), _output_folder(Path(spec.output_dir or "results"))]
     probe: ModelProbe | None = None
     if about is not None:

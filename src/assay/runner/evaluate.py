@@ -22,7 +22,6 @@ import msgspec
 from assay.core.errors import UsageError
 from assay.core.events import observed
 from assay.core.hashing import fingerprint
-from assay.core.model_args import with_options_of_arguments
 from assay.core.protocols import Model
 from assay.core.roles import SEVERAL, split_urls
 from assay.core.run_end import INTERRUPTED
@@ -39,6 +38,7 @@ from assay.suites.evaluate.rows import RowSource, read_rows
 from assay.suites.evaluate.scorers import AnswerJudge, NamedMetric, OwnScorer, Rubric, ScorerLike
 from assay.suites.evaluate.suite import EvaluateSuite, SubjectParts
 from assay.usercode import user_function
+from assay.usercode.model_args import with_options_of_arguments
 from assay.usercode.source import describe_callable, parameters_of
 
 AnswerFunction = Callable[..., Any]

@@ -19,7 +19,6 @@ import msgspec
 from assay.core.diff import differences
 from assay.core.errors import AssayError, UsageError
 from assay.core.hashing import fingerprint
-from assay.core.model_args import ask_arguments
 from assay.core.shard import Shard
 from assay.core.spec import values_marked
 from assay.core.suite import Suite
@@ -28,6 +27,7 @@ from assay.journal.folder import HOME
 from assay.runner.opened import OpenedRun
 from assay.suites import BUILT_IN
 from assay.usercode.code_hash import code_sha256
+from assay.usercode.model_args import ask_arguments
 from assay.usercode.opened_files import CODE_FILES, outdated_files
 
 # So many changed files are named.

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from assay.core.model_args import with_options_of_arguments
 from assay.core.protocols import Model
 from assay.core.run_end import FAILED
 from assay.core.spec import RunSpec
@@ -24,6 +23,7 @@ from assay.runner.runner import Runner
 from assay.suites.memory.snapshots import ItemChange
 from assay.suites.memory.test.trial import SUITE, MemoryTryOptions, TrialPlan, TrialSuite, plan_trial
 from assay.suites.memory.try_memory import EvidencePlace, QuestionTrial, SessionTrial, Show
+from assay.usercode.model_args import with_options_of_arguments
 
 __all__ = [
     "SUITE",

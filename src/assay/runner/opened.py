@@ -9,7 +9,6 @@ import msgspec
 
 from assay.core.errors import UsageError
 from assay.core.events import Event, Noted, Notify
-from assay.core.model_args import argument_notices
 from assay.core.protocols import Model
 from assay.core.roles import lacks
 from assay.core.spec import RunSpec
@@ -17,6 +16,7 @@ from assay.core.suite import Suite
 from assay.engine.connect import ReplayOnlyModel
 from assay.engine.prices import read_prices, reports_prices
 from assay.files.redact import Redactor, secrets_of
+from assay.usercode.model_args import argument_notices
 
 
 class OpenedRun:

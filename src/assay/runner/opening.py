@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from assay.core.errors import UsageError
 from assay.core.events import Notify, observed
-from assay.core.model_args import argument_notices, with_options_of_arguments
 from assay.core.protocols import Model
 from assay.core.roles import SEVERAL
 from assay.core.spec import RunSpec, fields
@@ -24,6 +23,7 @@ from assay.journal import folder as folders
 from assay.journal.folder import RunInfo
 from assay.runner.runner import Runner
 from assay.suites import find_suite
+from assay.usercode.model_args import argument_notices, with_options_of_arguments
 
 
 def open_run(

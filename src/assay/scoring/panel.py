@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from assay.core import registry
-from assay.core.addresses import OPENAI, same_vendor
 from assay.core.errors import ModelError, UsageError, similar_names
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.protocols import Asker, Context
@@ -38,6 +37,7 @@ from assay.scoring.questions import (
     trivial_verdict,
 )
 from assay.usercode import plugins
+from assay.usercode.addresses import OPENAI, same_vendor
 from assay.usercode.loop import LoopTurn, compute
 
 OFFLINE = "offline"

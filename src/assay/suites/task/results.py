@@ -20,7 +20,6 @@ import msgspec
 
 import assay
 from assay.core.judges import JudgeInfo
-from assay.core.model_args import arguments_for
 from assay.core.roles import Role
 from assay.core.spec import RunSpec
 from assay.core.suite import RunFacts
@@ -30,6 +29,7 @@ from assay.suites.task.config import KEYS, written_setting
 from assay.suites.task.options import TaskOptions, seeds_of
 from assay.suites.task.tally import MetricResult, TaskNumbers, aggregate_group
 from assay.suites.task.task import Task
+from assay.usercode.model_args import arguments_for
 
 # Settings in which the harness writes a function as `<function name at 0x…>`, not as source text.
 _NESTED_FUNCTIONS = frozenset({"fewshot_config", "filter_list"})

@@ -19,7 +19,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.model_args import takes_do_sample
 from assay.core.spec import DEFAULT_SEED, RunSpec, apply_limit
 from assay.core.types import BAD_CASE, Failure
 from assay.suites.task.config import (
@@ -50,6 +49,7 @@ from assay.suites.task.scorer import TaskScoring
 from assay.suites.toolkit.prompt import PromptInputs
 from assay.usercode import plugins
 from assay.usercode.errors import UserCodeError
+from assay.usercode.model_args import takes_do_sample
 from assay.usercode.user_function import call_here
 
 # Settings that change scores but no request. Changing one scores the stored replies again.

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from assay.core.addresses import OPENAI, same_vendor
 from assay.core.error_counts import ErrorCounts
 from assay.core.errors import UsageError
 from assay.core.judges import ANSWER as ANSWER_KIND, JudgeInfo
@@ -58,6 +57,7 @@ from assay.suites.memory.eval.rows import SampleRows
 from assay.suites.memory.eval.scorers import ANSWER, F1, METRICS_BY_KIND, EvalScorer, LexicalScorer
 from assay.suites.memory.eval.tally import BaselineTally, answered_questions
 from assay.suites.memory.settings import split_settings
+from assay.usercode.addresses import OPENAI, same_vendor
 from assay.usercode.loop import compute
 
 NOT_JUDGED = "No judge: the report has only token F1 and BLEU-1."

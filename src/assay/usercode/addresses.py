@@ -13,7 +13,8 @@ from collections.abc import Iterable
 
 from assay.core import registry
 from assay.core.errors import UsageError
-from assay.core.roles import SEVERAL, Role, describe_provider
+from assay.core.roles import SEVERAL, Role
+from assay.usercode.plugins import describe_provider
 
 OPENAI = "openai"
 

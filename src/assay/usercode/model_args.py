@@ -18,8 +18,9 @@ import msgspec
 from assay.core import registry
 from assay.core.envfile import COMMON_KEY
 from assay.core.errors import UsageError, unknown
-from assay.core.roles import About, Role, describe_provider
+from assay.core.roles import About, Role
 from assay.core.spec import RunSpec, SuiteOptions, build
+from assay.usercode.plugins import describe_provider
 
 # Arguments that set an option of assay, and that option.
 OPTIONS = {
