@@ -82,7 +82,7 @@ def reply(number: int) -> str:
 
 def stage(folder: Path) -> float:
     """Return the CPU seconds that scoring all documents takes in this process."""
-    from assay.core.protocols import View
+    from assay.core.protocols import ScorerInput
     from assay.core.types import Case, End, Record
     from assay.suites.task.config import TaskFiles, read_task
     from assay.suites.task.filters import read_filters
@@ -101,7 +101,7 @@ def stage(folder: Path) -> float:
         case = Case(number, str(number), "filters", "model", str(number), None, gold)
         head = (number, str(number), "filters", "model")
         records = [Record(*head, try_=1, kind="answer", data=[[reply(number)]])]
-        views.append(View(case, End(*head, stage="ask", try_=1, status="ok", lines=[]), records))
+        views.append(ScorerInput(case, End(*head, stage="ask", try_=1, status="ok", lines=[]), records))
 
     async def score_all() -> list[float]:
         seconds = []

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         SearchHit as SearchHit,
         options_of as options_of,
     )
-    from assay.core.protocols import Context as Context, Scorer as Scorer, Solver as Solver, View as View
+    from assay.core.protocols import Context as Context, Scorer as Scorer, ScorerInput as ScorerInput, Solver as Solver
     from assay.core.report import (
         Entry as Entry,
         Interval as Interval,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         Suite as Suite,
     )
     from assay.core.suite_files import Match as Match, SuiteFiles as SuiteFiles
-    from assay.core.suite_pages import CaseView as CaseView, Section as Section, SuitePages as SuitePages
+    from assay.core.suite_pages import Section as Section, StoredCase as StoredCase, SuitePages as SuitePages
     from assay.core.types import (
         Call as Call,
         Case as Case,
@@ -136,14 +136,14 @@ _MODULES = {
     "assay.core.roles": "CHAT TEXT About Role",
     "assay.core.errors": "CaseFailed CheckFailed InputError ModelError Problem UsageError",
     "assay.core.memory": "AboutMemory MemoryItem Message Query SearchHit options_of",
-    "assay.core.protocols": "Context Scorer Solver View",
+    "assay.core.protocols": "Context Scorer ScorerInput Solver",
     "assay.files.records": "read_structs",
     "assay.core.report": "Entry Interval Metric Report Slice Table",
     "assay.files.schema": "refuse",
     "assay.core.spec": "RunSpec SuiteOptions ask how score",
     "assay.core.suite": "CaseContent ListedRows Outcome Overview PlannedCalls Results Row Rows RunFacts Suite",
     "assay.core.suite_files": "Match SuiteFiles",
-    "assay.core.suite_pages": "CaseView Section SuitePages",
+    "assay.core.suite_pages": "StoredCase Section SuitePages",
     "assay.core.types": "Call Case Failure Record Request Response Score",
     "assay.runner.evaluate": "aevaluate evaluate",
     "assay.scoring.judge_prompt": "OneLabelPrompt",

@@ -8,7 +8,7 @@ import pytest
 
 from assay.cli.case_list import CaseLine, case_lines, error_lines, line_cells
 from assay.core.suite import pages_of
-from assay.core.suite_pages import CaseView, RunOrigin
+from assay.core.suite_pages import RunOrigin, StoredCase
 from assay.core.types import ASK, Call, End, Failure, Record, Score
 from assay.store.render.screen import columns_of, cut_cell
 from assay.suites.hop.suite import HopSuite
@@ -24,10 +24,10 @@ def view(
     records: list[Record] | None = None,
     scores: list[Score] | None = None,
     calls: list[Call] | None = None,
-) -> CaseView:
+) -> StoredCase:
     status = failure.status if failure else "ok"
     end = End(index, f"key{index}", "set", "fast", ASK, 1, status, [], failure)
-    return CaseView(end, records or [], scores or [], calls or [])
+    return StoredCase(end, records or [], scores or [], calls or [])
 
 
 def score(value: float, data: Any = None, expected: Any = None, metric: str = "correct", part: str = "") -> Score:
@@ -38,7 +38,7 @@ def answer(data: Any) -> Record:
     return Record(0, "key", "set", "fast", 1, "answer", data=data)
 
 
-def row(result: str, *checks: dict[str, Any], expected: Any) -> CaseView:
+def row(result: str, *checks: dict[str, Any], expected: Any) -> StoredCase:
     """Return a row of a hop run that returned `result`."""
     passed = all(check["passed"] for check in checks)
     return view(
@@ -91,7 +91,7 @@ RAISED = Failure("user_code", "[KeyError] 'foo' (two.py:2: raise KeyError('foo')
     ],
     ids=["a wrong field", "of several fields the wrong ones", "the function failed", "it raised"],
 )
-def test_a_row_of_a_hop_run_has_its_expected_and_found_values(case: CaseView, expected: str, found: str) -> None:
+def test_a_row_of_a_hop_run_has_its_expected_and_found_values(case: StoredCase, expected: str, found: str) -> None:
     """Also beside a row that raised."""
     line, _ = case_lines([case, view(1, failure=RAISED)], pages_of(HopSuite), ORIGIN)
     assert (line.expected, line.found) == (expected, found)

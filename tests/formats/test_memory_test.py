@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 import assay
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import StoredCase
 from assay.runner import api
 from assay.store.cases import RunCases
 
@@ -51,7 +51,7 @@ def copied(run: api.Run, folder: Path, memory: str = "bm25") -> Path:
     return Path(shutil.copytree(results_of(run, memory), folder / "261116_2343"))
 
 
-def answers_of(view: CaseView) -> dict[str, Any]:
+def answers_of(view: StoredCase) -> dict[str, Any]:
     """Return the answers of a case by test and question, without tokens, which the files lack."""
     return {
         record.part: {key: value for key, value in record.data.items() if key != "tokens"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import StoredCase
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score
 from assay.store.render.case_diff import TextPair, compare_cases, line_changes
 from assay.store.render.markdown import case_diff_markdown
@@ -10,7 +10,7 @@ from assay.store.render.markdown import case_diff_markdown
 HEAD = (0, "k", "set", "m")
 
 
-def view(*replies: str, key: str = "k", failure: Failure | None = None, value: float | None = 1.0) -> CaseView:
+def view(*replies: str, key: str = "k", failure: Failure | None = None, value: float | None = 1.0) -> StoredCase:
     """A case with a prompt and a reply for each text."""
     status = failure.status if failure else "ok"
     calls = [
@@ -27,7 +27,7 @@ def view(*replies: str, key: str = "k", failure: Failure | None = None, value: f
     ]
     records = [Record(*HEAD, 1, "answer", data=replies[-1])] if replies else []
     scores = [Score(*HEAD, scorer="s@1", metric="right", value=value, reason="because")]
-    return CaseView(End(0, key, "set", "m", ASK, 1, status, [], failure), records, scores, calls)
+    return StoredCase(End(0, key, "set", "m", ASK, 1, status, [], failure), records, scores, calls)
 
 
 def test_texts_are_paired_by_their_names() -> None:

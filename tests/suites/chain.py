@@ -19,7 +19,7 @@ import aiohttp
 
 import assay
 from assay.core.events import Ended, Event, Finished
-from assay.core.protocols import Context, Scorer, Solver, View
+from assay.core.protocols import Context, Scorer, ScorerInput, Solver
 from assay.core.report import Entry, Metric, Report
 from assay.core.spec import RunSpec, SuiteOptions, ask, how
 from assay.core.suite import CaseContent, Outcome, Results, Row, Rows, RunFacts, Suite
@@ -83,7 +83,7 @@ class ChainScorer(Scorer):
 
     id = "chain@1"
 
-    async def score(self, view: View, ctx: Context) -> list[Score]:
+    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
         """One score a case."""
         case = view.case
         value = float(view.records[0].data[-1] == view.records[-1].data[-1])

@@ -15,7 +15,7 @@ from assay.store.runs import origin_of
 
 if TYPE_CHECKING:
     from assay.core.case_details import CaseDetails
-    from assay.core.suite_pages import CaseView, RunOrigin
+    from assay.core.suite_pages import RunOrigin, StoredCase
     from assay.runner.api import Run
     from assay.store.cases import RunCases
 
@@ -32,7 +32,7 @@ _MAX_POSITIONS, _MAX_ERROR = 10, 2000
 class CaseLine(NamedTuple):
     """One case of a list, with texts in full. `mark` is ✓ right, ✗ wrong, ! without an answer."""
 
-    view: CaseView
+    view: StoredCase
     mark: str
     question: str
     expected: str
@@ -43,7 +43,7 @@ class CaseLine(NamedTuple):
 
 def print_cases(
     cases: RunCases,
-    views: Sequence[CaseView],
+    views: Sequence[StoredCase],
     pages: SuitePages,
     run: Run,
     further: Mapping[str, Sequence[str]] | None = None,
@@ -70,7 +70,7 @@ def print_cases(
     return True
 
 
-def case_lines(views: Sequence[CaseView], pages: SuitePages, origin: RunOrigin) -> list[CaseLine]:
+def case_lines(views: Sequence[StoredCase], pages: SuitePages, origin: RunOrigin) -> list[CaseLine]:
     """Return the lines of some cases.
 
     Empty if a case consists of many questions, or if there is nothing to compare: no expected value and no error.
@@ -82,7 +82,7 @@ def case_lines(views: Sequence[CaseView], pages: SuitePages, origin: RunOrigin) 
     return lines if is_useful else []
 
 
-def _line(view: CaseView, pages: SuitePages, origin: RunOrigin) -> CaseLine:
+def _line(view: StoredCase, pages: SuitePages, origin: RunOrigin) -> CaseLine:
     question = _question(view, pages, origin)
     expected, found = _values(view, pages.details(view))
     if failure := view.end.failure:
@@ -91,7 +91,7 @@ def _line(view: CaseView, pages: SuitePages, origin: RunOrigin) -> CaseLine:
     return CaseLine(view, "✗" if view.failed else "✓", question, expected, found or pages.answer_text(view.records))
 
 
-def _values(view: CaseView, details: CaseDetails) -> tuple[str, str]:
+def _values(view: StoredCase, details: CaseDetails) -> tuple[str, str]:
     """Return what was expected and what was found. `found` is empty if only the suite knows it."""
     if pairs := details.pairs:
         # Of several filters, the one that is wrong: the case is in the list because of it.
@@ -116,7 +116,7 @@ def _joined(values: Sequence[tuple[str, str | None]]) -> str:
     return " · ".join(f"{place}: {'–' if value is None else value}" for place, value in values)
 
 
-def _question(view: CaseView, pages: SuitePages, origin: RunOrigin) -> str:
+def _question(view: StoredCase, pages: SuitePages, origin: RunOrigin) -> str:
     """Return the question of a case: the prompt without few-shot examples, where they can be told apart."""
     request = next((call.request for call in view.calls if call.request is not None), None)
     if request is None:

@@ -12,7 +12,7 @@ from assay.core.errors import UsageError
 from assay.store.render.screen import block, heading, safe, table
 
 if TYPE_CHECKING:
-    from assay.core.suite_pages import CaseView
+    from assay.core.suite_pages import StoredCase
     from assay.store.render.case_diff import CaseDiff, TextPair
     from assay.store.render.flips import Change
 
@@ -64,7 +64,7 @@ def command(names: tuple[str, ...], markdown: bool) -> int:
     return 0
 
 
-def _case_title(view: CaseView) -> str:
+def _case_title(view: StoredCase) -> str:
     end = view.end
     label = f"{end.label} with {end.subject}" if end.label else end.subject
     return " · ".join((f"case {end.index}", f"{end.set}/{end.case}", label, end.status))

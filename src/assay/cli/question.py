@@ -10,7 +10,7 @@ import click
 from assay.cli.printer import print_sections
 from assay.core.errors import UsageError
 from assay.core.suite import pages_of
-from assay.core.suite_pages import CaseView, Section
+from assay.core.suite_pages import Section, StoredCase
 from assay.store.render.screen import rule
 from assay.store.runs import origin_of
 from assay.suites import find_suite
@@ -35,7 +35,7 @@ def print_question(run: Run, cases: RunCases, case: str | None, question: str) -
             f"a {run.info.suite} run has no questions inside its cases; `assay show {run.folder} CASE` shows a case"
         )
     origin = origin_of(run.folder, run.info)
-    matches: list[tuple[CaseView, Sequence[Section]]] = []
+    matches: list[tuple[StoredCase, Sequence[Section]]] = []
     for view in _named_cases(cases, case):
         # CONVERSATION/NUMBER names both.
         for name in (question, question.removeprefix(f"{view.end.label}/")):
@@ -63,7 +63,7 @@ def print_question(run: Run, cases: RunCases, case: str | None, question: str) -
         print_sections(sections)
 
 
-def _named_cases(cases: RunCases, name: str | None) -> Iterator[CaseView]:
+def _named_cases(cases: RunCases, name: str | None) -> Iterator[StoredCase]:
     """Yield the cases with this key or label, else the one that `RunCases.find` finds. Without a name, all."""
     named = False
     for view in cases:

@@ -22,7 +22,7 @@ from assay.store.notes import notes_or_warning
 from assay.store.render.screen import block, counted, heading, rule, table, tell
 
 if TYPE_CHECKING:
-    from assay.core.suite_pages import CaseView
+    from assay.core.suite_pages import StoredCase
     from assay.core.types import Call, Request
     from assay.runner.api import Run
     from assay.store.cases import RunCases
@@ -180,7 +180,7 @@ def _print_found_case(cases: RunCases, name: str, pages: SuitePages) -> None:
     print_case(view._replace(calls=cases.calls(view.end.index)), pages)
 
 
-def _print_scores(views: Sequence[CaseView], run: Run, pages: SuitePages) -> None:
+def _print_scores(views: Sequence[StoredCase], run: Run, pages: SuitePages) -> None:
     """Print a list of cases that have no expected value to show: conversations, and cases without gold."""
     from assay.store.cases import answer_preview
 
@@ -194,7 +194,7 @@ def _print_scores(views: Sequence[CaseView], run: Run, pages: SuitePages) -> Non
     table(["position", "set", "key", "status", "scores", "reply"], rows)
 
 
-def _invalid_rows(view: CaseView) -> list[list[str]]:
+def _invalid_rows(view: StoredCase) -> list[list[str]]:
     """Return a row for each invalid verdict of a case. Several scores may be computed from one (data `verdict`)."""
     metrics: dict[tuple[str, str, object], list[str]] = {}
     for score in view.scores:
@@ -263,12 +263,12 @@ def print_document(run: Run, *, latex: bool) -> None:
         click.echo(f"{escape(about)}\n\n{report_markdown({'': run.report})}", nl=False)
 
 
-def _name_for_people(view: CaseView, pages: SuitePages) -> str:
+def _name_for_people(view: StoredCase, pages: SuitePages) -> str:
     """Return a name such as `row 3 with fast`. Empty if the case has no label."""
     return f"{pages.case_word} {view.end.label} with {view.end.subject}" if view.end.label else ""
 
 
-def _score_cell(view: CaseView, left_out: Collection[str]) -> str:
+def _score_cell(view: StoredCase, left_out: Collection[str]) -> str:
     """Return the scores of a case, without some metrics. If there are many, their mean and number by metric."""
     final = [score for score in view.scores if not score.interim and score.metric not in left_out]
     if len(final) == len(view.scores) <= MAX_SCORES:
@@ -284,7 +284,7 @@ def _score_cell(view: CaseView, left_out: Collection[str]) -> str:
     return ", ".join(f"{name} {fmean(numbers):.3f} of {len(numbers):,}" for name, numbers in values.items())
 
 
-def print_case(view: CaseView, pages: SuitePages) -> None:
+def print_case(view: StoredCase, pages: SuitePages) -> None:
     """Print how a case ended, its calls with prompts and replies, and the suite's sections."""
     end = view.end
     names = (f"case {end.index}", end.set, end.case, _name_for_people(view, pages), end.outcome)

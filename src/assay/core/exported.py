@@ -33,7 +33,7 @@ from assay.core.types import Record, Score
 
 if TYPE_CHECKING:
     # core/suite.py imports this module for `SuiteFiles.exporter`.
-    from assay.core.suite_pages import CaseView
+    from assay.core.suite_pages import StoredCase
 
 
 class RunAbout(Struct, kw_only=True):
@@ -57,7 +57,7 @@ class RunAbout(Struct, kw_only=True):
     """The options of the run, as run.json stores them."""
     facts: dict[str, Any] = field(default_factory=dict)
     gold_columns: frozenset[str] = frozenset()
-    """Columns of `CaseView.row` that the evaluated function, prompt or model never received."""
+    """Columns of `StoredCase.row` that the evaluated function, prompt or model never received."""
 
 
 class ExportedRun(ABC):
@@ -77,7 +77,7 @@ class ExportedRun(ABC):
         return self.about.report
 
     @abstractmethod
-    def cases(self, *, calls: bool = True) -> Iterator[CaseView]:
+    def cases(self, *, calls: bool = True) -> Iterator[StoredCase]:
         """Yield the cases in data order, one at a time. Without `calls` it is several times faster."""
 
 
@@ -114,7 +114,7 @@ class CasePart(NamedTuple):
     answers: list[Record]
 
 
-def case_parts(view: CaseView) -> list[CasePart]:
+def case_parts(view: StoredCase) -> list[CasePart]:
     """Return the parts of a case, in the order of their answers.
 
     Interim questions are left out, because a later test asks them again: `interim_loss` names them.

@@ -35,7 +35,7 @@ class Section(Struct, kw_only=True):
     """Longer texts are cut to this many characters."""
 
 
-class CaseView(NamedTuple):
+class StoredCase(NamedTuple):
     """One case with everything that the journal has about it, for `assay show`."""
 
     end: End
@@ -137,7 +137,7 @@ def damage_of(place: str) -> Iterator[None]:
         raise DamagedRun(Problem(place, message)) from error
 
 
-# Methods of SuitePages that read one case of a run. One of their arguments is a CaseView, or its records.
+# Methods of SuitePages that read one case of a run. One of their arguments is a StoredCase, or its records.
 _CASE_READERS = (
     *("sections", "answer_text", "question_sections", "details", "prompt_pieces"),
     *("question_detail", "held_items", "curve_values", "graded_answers"),
@@ -157,7 +157,7 @@ def _names_damage(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _place(arguments: Sequence[Any]) -> str:
     for argument in arguments:
-        if isinstance(argument, CaseView):
+        if isinstance(argument, StoredCase):
             return f"case {argument.end.index} ({argument.name})"
         if isinstance(argument, Sequence) and argument and isinstance(argument[0], Record):
             return f"case {argument[0].index} ({argument[0].set}/{argument[0].case})"
@@ -182,7 +182,7 @@ class SuitePages:
     def __init__(self, case_word: str = "case") -> None:
         self.case_word = case_word
 
-    def sections(self, case: CaseView) -> Sequence[Section]:
+    def sections(self, case: StoredCase) -> Sequence[Section]:
         """Return what `assay show RUN CASE` prints of records and scores, below prompts and replies."""
         pairs = [
             Section(
@@ -206,39 +206,39 @@ class SuitePages:
         """Return the question that a part asks. Parts that ask the same one, as in several tests, share its text."""
         return part
 
-    def question_sections(self, case: CaseView, name: str, origin: RunOrigin) -> Sequence[Section]:
+    def question_sections(self, case: StoredCase, name: str, origin: RunOrigin) -> Sequence[Section]:
         """Return everything about one question of a case, for `assay show RUN --question NAME`.
 
         Returns nothing if the case has no question of this name. Only called for a suite that `has_questions`.
         """
         return ()
 
-    def details(self, case: CaseView) -> CaseDetails:
+    def details(self, case: StoredCase) -> CaseDetails:
         """Return what the page of a case shows besides prompts, replies and scores."""
         return case_details(case)
 
-    def prompt_pieces(self, request: Request, case: CaseView, origin: RunOrigin) -> Sequence[PromptPiece]:
+    def prompt_pieces(self, request: Request, case: StoredCase, origin: RunOrigin) -> Sequence[PromptPiece]:
         """Return the few-shot examples of a prompt and what stands around them; empty if that cannot be told."""
         return ()
 
-    def question_detail(self, case: CaseView, name: str, origin: RunOrigin) -> QuestionDetail | None:
+    def question_detail(self, case: StoredCase, name: str, origin: RunOrigin) -> QuestionDetail | None:
         """Return one question of a case with every test that asked it; None if the case has no such question."""
         return None
 
-    def held_items(self, case: CaseView) -> Sequence[HeldSession]:
+    def held_items(self, case: StoredCase) -> Sequence[HeldSession]:
         """Return what a memory held after each conversation session, and what the session changed."""
         return ()
 
-    def curve_values(self, case: CaseView) -> Sequence[CurveValue]:
+    def curve_values(self, case: StoredCase) -> Sequence[CurveValue]:
         """Return every score of a case with its test and category, for curves by category."""
         return ()
 
-    def graded_answers(self, case: CaseView) -> Sequence[GradedAnswer]:
+    def graded_answers(self, case: StoredCase) -> Sequence[GradedAnswer]:
         """Return the answers of a case that a person can label as right or wrong, for `assay label`."""
         return graded_answers(case)
 
 
-def case_details(case: CaseView) -> CaseDetails:
+def case_details(case: StoredCase) -> CaseDetails:
     """Return the answers of a case beside their references, and the verdicts of judges."""
     from assay.core.case_details import AnswerPair, CaseDetails, verdict_details
 
@@ -249,7 +249,7 @@ def case_details(case: CaseView) -> CaseDetails:
     return CaseDetails(pairs=list(pairs), verdicts=verdict_details(case.scores))
 
 
-def graded_answers(case: CaseView) -> list[GradedAnswer]:
+def graded_answers(case: StoredCase) -> list[GradedAnswer]:
     """Return an answer for each score of a case, without scores that have no answer or do not count.
 
     The question is the label of the score where a case has several questions, else the prompt as it was sent.
@@ -298,7 +298,7 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _answer_of(case: CaseView, part: str) -> Any:
+def _answer_of(case: StoredCase, part: str) -> Any:
     """Return the answer of a part, else that of the case. None if there is none."""
     records = [record for record in case.records if record.kind == "answer"]
     matches = [record for record in records if record.part == part] or [record for record in records if not record.part]
@@ -310,7 +310,7 @@ def _answer_of(case: CaseView, part: str) -> Any:
     return answer
 
 
-def first_prompt(case: CaseView) -> str:
+def first_prompt(case: StoredCase) -> str:
     """Return the first prompt that the case sent: its last message, without the system's."""
     for call in case.calls:
         request = call.request
@@ -324,7 +324,7 @@ def first_prompt(case: CaseView) -> str:
     return ""
 
 
-def record_sections(case: CaseView) -> list[Section]:
+def record_sections(case: StoredCase) -> list[Section]:
     """Return a section for each record, as text or JSON."""
     return [
         Section(
@@ -336,7 +336,7 @@ def record_sections(case: CaseView) -> list[Section]:
     ]
 
 
-def score_sections(case: CaseView) -> list[Section]:
+def score_sections(case: StoredCase) -> list[Section]:
     """Return a section for each score, with status and reason."""
     sections = []
     for score in case.scores:

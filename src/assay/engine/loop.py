@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun, WorkerLost
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
-from assay.core.protocols import Scorer, Solver, View
+from assay.core.protocols import Scorer, ScorerInput, Solver
 from assay.core.types import ASK, Case, End, Failure
 from assay.engine.attempt import CANCELLED, attempt
 from assay.engine.cases import CaseSource, check_key
@@ -79,7 +79,7 @@ class Setup(Struct, frozen=True):
     """`Suite.passed`."""
     gateway: SdkGateway | None = None
     shared_endpoint: SharedEndpoint | None = None
-    checkpoint: Callable[[View], Awaitable[None]] | None = None
+    checkpoint: Callable[[ScorerInput], Awaitable[None]] | None = None
     """`Suite.checkpoint`, if the suite has one."""
     asks: bool = True
     """False scores the cases that have ended, and runs no case."""
@@ -219,14 +219,14 @@ class Loop:
             if not self._forgive_cancellation():
                 raise
 
-    def _read(self, case: Case) -> View:
+    def _read(self, case: Case) -> ScorerInput:
         ended = self._journal.reader.ended(case.index)
         assert ended is not None
         end, records = ended
         check_key(case.key, end)
-        return View(case, end, records)
+        return ScorerInput(case, end, records)
 
-    async def _solve(self, case: Case) -> View:
+    async def _solve(self, case: Case) -> ScorerInput:
         earlier = 0 if self._new else self._journal.last_try(case.index)
         ctx = TryContext(case, ASK, earlier + 1, self._run)
         started = time.perf_counter()
@@ -261,7 +261,7 @@ class Loop:
             # Without secrets, as the scorers would read them from the journal.
             ctx.records[-len(last) :] = last
         self._setup.notify(Ended(case, end))
-        return View(case, end, ctx.records)
+        return ScorerInput(case, end, ctx.records)
 
     async def _solve_elsewhere(
         self, case: Case, ctx: TryContext, lost: WorkerLost
@@ -297,7 +297,7 @@ class Loop:
             task.uncancel()
         return True
 
-    async def _score(self, scorer: Scorer, view: View) -> None:
+    async def _score(self, scorer: Scorer, view: ScorerInput) -> None:
         if self._journal.index.stages[scorer.id].code(view.case.index):
             return
         ctx: TryContext | None = None

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from assay.core.exported import CasePart, ExportedRun, Exporter, case_parts, interim_loss
 from assay.core.no_answer import is_measured
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import StoredCase
 from assay.core.types import Score
 from assay.files.csv_cell import csv_cell
 from assay.files.redact import Redactor, secrets_from_environment
@@ -85,7 +85,7 @@ def export_rows(run: ExportedRun) -> Iterator[ExportRow]:
 
 
 def _row(
-    run: ExportedRun, view: CaseView, part: str, scores: list[Score], answer: Any, *, with_part: bool
+    run: ExportedRun, view: StoredCase, part: str, scores: list[Score], answer: Any, *, with_part: bool
 ) -> ExportRow:
     end = view.end
     usage = end.usage

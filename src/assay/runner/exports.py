@@ -19,7 +19,7 @@ from assay.core.errors import UsageError, unknown
 from assay.core.exported import ExportedRun, Exporter, RunAbout
 from assay.core.report import Report
 from assay.core.suite import files_of
-from assay.core.suite_pages import CaseView, damage_of
+from assay.core.suite_pages import StoredCase, damage_of
 from assay.files.redact import Redactor, secrets_from_environment
 from assay.formats.tables import CsvExporter, JsonLinesExporter, ParquetExporter
 from assay.store.cases import RunCases
@@ -139,7 +139,7 @@ class StoredRun(ExportedRun):
             )
         )
 
-    def cases(self, *, calls: bool = True) -> Iterator[CaseView]:
+    def cases(self, *, calls: bool = True) -> Iterator[StoredCase]:
         """Yield the cases in data order, with their calls unless `calls` is False."""
         for view in self._cases:
             yield view._replace(calls=self._cases.calls(view.end.index)) if calls else view

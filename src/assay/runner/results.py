@@ -22,7 +22,7 @@ from msgspec import Struct
 from assay.core.errors import CheckFailed, UsageError, unknown
 from assay.core.judges import JudgeInfo
 from assay.core.report import Metric, Report
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import StoredCase
 from assay.core.types import Call, Failure, Record, Score
 from assay.journal.earlier import EarlierScoring, earlier_scorings
 from assay.journal.folder import RunInfo, Summary
@@ -235,7 +235,7 @@ def _words(subject: str | None, set_name: str | None, filter_name: str | None) -
 class RunCase:
     """One case of a run, read from its journal."""
 
-    def __init__(self, view: CaseView, reader: RunCases) -> None:
+    def __init__(self, view: StoredCase, reader: RunCases) -> None:
         self._view = view
         self._reader = reader
         end = view.end

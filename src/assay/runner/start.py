@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from assay.core.errors import AssayError, ModelRefused, Problem, StartInterrupted, StopRun, cannot_write
 from assay.core.events import halt, notify
-from assay.core.protocols import Upstream, View
+from assay.core.protocols import ScorerInput, Upstream
 from assay.core.suite import RunFacts
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.cases import Cases
@@ -274,7 +274,7 @@ class Start:
             executor.expect(open_cases)
         shared = await self._open_shared_endpoint(gateway, callers, journal, only_open_case=open_cases == 1)
 
-        async def checkpoint(view: View) -> None:
+        async def checkpoint(view: ScorerInput) -> None:
             try:
                 await suite.checkpoint(view, journal.folder, self._opened.redactor)
             except OSError as error:

@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 
 from assay.core.errors import DamagedRun, Problem, UsageError
-from assay.core.suite_pages import CaseView, SuitePages
+from assay.core.suite_pages import StoredCase, SuitePages
 from assay.core.types import JUDGE, Call, End, Failure, Record, Score
 from assay.files.plain_files import is_plain, open_plain_file, plain_problem, plain_size, read_plain
 from assay.journal.calls import CallReader
@@ -23,7 +23,7 @@ from assay.journal.index import OK, RunIndex
 from assay.journal.integrity import FINAL_STATES, intact_index
 from assay.journal.reader import RunReader
 
-__all__ = ["CaseView", "RunCases", "answer_preview"]
+__all__ = ["RunCases", "StoredCase", "answer_preview"]
 
 # Bytes at the end of scores.jsonl that are searched for scorers. A line with a judge's reasons can be long.
 _TAIL_BYTES = 1 << 20
@@ -58,7 +58,7 @@ class RunCases:
             self._subjects = facts.subjects
             self.gold_columns = facts.gold
 
-    def __iter__(self) -> Iterator[CaseView]:
+    def __iter__(self) -> Iterator[StoredCase]:
         for end in self.ends():
             yield self._view(end)
 
@@ -89,12 +89,12 @@ class RunCases:
             raise UsageError(f"{self.folder} has no case {index} that has ended")
         return end
 
-    def case(self, index: int) -> CaseView | None:
+    def case(self, index: int) -> StoredCase | None:
         """Return the case with this number, or None if it has not finished."""
         end = self._reader.end(index)
         return self._view(end) if end is not None else None
 
-    def find(self, name: str) -> CaseView:
+    def find(self, name: str) -> StoredCase:
         """Return the case that `name` identifies. Raises UsageError if there is none, or more than one.
 
         These meanings are tried in order: `@4`, the position of a case in the run; its key; its label, also as
@@ -156,13 +156,13 @@ class RunCases:
                     earlier[scorer] = scores
         return earlier
 
-    def _view(self, end: End) -> CaseView:
+    def _view(self, end: End) -> StoredCase:
         number = end.index // self._subjects
         try:
             row = msgspec.json.decode(self._rows[number]) if number < len(self._rows) else None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise DamagedRun(Problem(f"{self.folder / ROWS}:{number + 1}", _ROWS_CHANGED)) from None
-        return CaseView(end, self._reader.records(end.index), self._scores(end.index), row=row, neutral=self._neutral)
+        return StoredCase(end, self._reader.records(end.index), self._scores(end.index), row=row, neutral=self._neutral)
 
     def _scores(self, index: int) -> list[Score]:
         scores = []

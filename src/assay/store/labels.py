@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from assay.core.errors import DamagedRun, InputError, Problem, UsageError, unknown
 from assay.core.judges import ANSWER, RUBRIC, Agreement
-from assay.core.suite_pages import CaseView, GradedAnswer, graded_answers
+from assay.core.suite_pages import GradedAnswer, StoredCase, graded_answers
 from assay.files.plain_files import open_plain, read_plain
 from assay.files.write import sync_data
 from assay.journal.folder import read_info, usable_summary
@@ -33,7 +33,7 @@ from assay.scoring.agreement import JudgedRow, agreement
 from assay.store.cases import RunCases
 
 FILE = "labels.jsonl"
-AnswersOf = Callable[[CaseView], Sequence[GradedAnswer]]
+AnswersOf = Callable[[StoredCase], Sequence[GradedAnswer]]
 
 
 class LabelsBusy(UsageError):
@@ -163,7 +163,7 @@ def score_name(metric: str, filter_name: str = "") -> str:
     return f"{metric},{filter_name}" if filter_name else metric
 
 
-def _drawn(cases: RunCases, max_cases: int | None, seed: int) -> Iterator[CaseView]:
+def _drawn(cases: RunCases, max_cases: int | None, seed: int) -> Iterator[StoredCase]:
     """Yield all cases, or a random choice of them in the order of the data."""
     positions = cases.positions
     if max_cases is None or len(positions) <= max_cases:

@@ -25,7 +25,7 @@ from assay.journal.columns import SCORED, ColumnsHead, RunColumns
 from assay.journal.earlier import EARLIER, earlier_scorings
 from assay.journal.folder import FILES, RunInfo, Summary, journal_sizes, read_info, read_summary
 from assay.journal.index import INFRA_ERROR, OK, SUBJECT_ERROR
-from assay.store.cases import CaseView, RunCases, counted_scorers
+from assay.store.cases import RunCases, StoredCase, counted_scorers
 from assay.store.row_table import RowTable, ValueRange
 from assay.store.runs import is_locked
 
@@ -235,7 +235,7 @@ class OpenRun:
             self._distributions[column] = _distribution(table.case_values(column), column)
         return self._distributions[column]
 
-    def case(self, index: int) -> CaseView:
+    def case(self, index: int) -> StoredCase:
         """Return a case with its calls. Raises UsageError if the run has no case of this number that has ended."""
         cases = self.cases()
         view = cases.case(index)

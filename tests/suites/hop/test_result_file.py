@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.protocols import View
+from assay.core.protocols import ScorerInput
 from assay.core.types import Case, End
 from assay.files.redact import Redactor
 from assay.suites.hop.files import PartialFile, ResultFile
@@ -81,7 +81,7 @@ def partial_file(folder: Path, secret: str = "") -> PartialFile:
 def add_row(file: PartialFile, record: dict[str, Any]) -> None:
     row = HopRow(record["id"], "t", None, None, {}, {}, record, 1, "", "")
     end = End(0, "", "", "p", "ask", 1, "ok", [], None, None, 0, 0.0)
-    file.add(View(Case(0, "", "", "p", "", None, row), end, []), Audit({}), "{}")
+    file.add(ScorerInput(Case(0, "", "", "p", "", None, row), end, []), Audit({}), "{}")
 
 
 def add_rows(file: PartialFile, *ids: int, word: str = "") -> None:

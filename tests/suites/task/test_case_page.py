@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay.core.suite import pages_of
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import StoredCase
 from assay.core.types import ASK, Call, End, Record, Request, Response, Score
 from assay.suites.task.case_page import prompt_pieces
 from assay.suites.task.suite import TaskSuite
@@ -77,14 +77,14 @@ def asked(text: str, logprob: float, prompt: str = "Capital of France?") -> Call
     return Call(0, "key", "set", "m", ASK, 1, f"{prompt} {text}", 0, sent, reply)
 
 
-def choice(calls: list[Call], logprobs: list[float], *metrics: str, expected: Any = 0) -> CaseView:
+def choice(calls: list[Call], logprobs: list[float], *metrics: str, expected: Any = 0) -> StoredCase:
     """Return a case of a multiple choice with these metrics."""
     data: Any = {"filtered": [[logprob, False] for logprob in logprobs]}
     scores = []
     for metric in metrics:
         scores.append(Score(0, "key", "set", "m", "s@1", metric, "none", value=0.0, data=data, expected=expected))
         data = expected = None
-    return CaseView(End(0, "key", "set", "m", ASK, 1, "ok", []), [], scores, calls)
+    return StoredCase(End(0, "key", "set", "m", ASK, 1, "ok", []), [], scores, calls)
 
 
 ROME_FIRST = [asked("Rome", -1.0), asked("Paris", -2.0)]
@@ -123,7 +123,7 @@ IN_QUESTIONS = [asked("is big", -2.0, "Paris"), asked("is big", -1.0, "Rome")]
         "no calls",
     ],
 )
-def test_a_multiple_choice_shows_the_texts_of_its_choices(case: CaseView, expected: str, found: str) -> None:
+def test_a_multiple_choice_shows_the_texts_of_its_choices(case: StoredCase, expected: str, found: str) -> None:
     (pair,) = pages_of(TaskSuite).details(case).pairs
     assert (pair.expected, pair.found) == (expected, found)
     assert pages_of(TaskSuite).sections(case)[0].text == f"expected {expected} · found {found} ✗"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from assay.core.case_details import AnswerPair
-from assay.core.protocols import View
+from assay.core.protocols import ScorerInput
 from assay.core.suite import pages_of
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import StoredCase
 from assay.core.types import ASK, Case, End, Failure
 from assay.suites.task.config import GENERATE, ROLLING
 from assay.suites.task.filters import FilterChain
@@ -26,7 +26,7 @@ def test_a_document_without_an_answer_has_its_target_once_for_each_filter(output
     failure = Failure("user_code", "ValueError: boom")
     case = Case(0, "key", "sums", "m", "", None, TaskGold({}, "4"))
     end = End(0, "key", "sums", "m", ASK, 1, failure.status, [], failure)
-    scores = scorer.score_at_once(View(case, end, []))
+    scores = scorer.score_at_once(ScorerInput(case, end, []))
     assert scores is not None
     assert [(score.metric, score.part, score.value, score.expected) for score in scores] == [
         ("exact_match", "number", 0.0, expected),
@@ -34,7 +34,7 @@ def test_a_document_without_an_answer_has_its_target_once_for_each_filter(output
         ("exact_match", "strict", 0.0, expected),
         ("f1", "strict", None, None),
     ]
-    view = CaseView(end, [], scores)
+    view = StoredCase(end, [], scores)
     assert pages_of(TaskSuite).details(view).pairs == [
         AnswerPair(name=chain.name, expected=expected, found=None) for chain in chains if expected
     ]

@@ -18,7 +18,7 @@ import msgspec
 from assay.core.errors import InputError, Problem
 from assay.core.exported import ExportedRun, Exporter
 from assay.core.hashing import file_sha256
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import StoredCase
 from assay.files.foreign_json import decode_json, json_lines
 from assay.formats.hop.results import ROW, row_number
 from assay.suites.hop.analysis import RowResult, case_result
@@ -121,7 +121,7 @@ class _OwnFile:
                     row = self._reader.row(record, line.number)
                     self._records[str(row.id)] = row.record
 
-    def row(self, view: CaseView) -> HopRow:
+    def row(self, view: StoredCase) -> HopRow:
         """Return the row of a case."""
         label = view.end.label
         record = next((each.data for each in view.records if each.kind == ROW), None)

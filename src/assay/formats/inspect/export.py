@@ -21,7 +21,7 @@ import assay
 from assay.core.exported import ExportedRun, Exporter, case_parts, interim_loss
 from assay.core.hashing import fingerprint
 from assay.core.report import Entry, Metric
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import StoredCase
 from assay.core.types import ASK, Call, Record, Request, Score
 from assay.formats.inspect.results import SAMPLE_ERROR
 from assay.suites.evaluate.scorers import RIGHT_WRONG
@@ -121,7 +121,7 @@ class _LogFile:
             "metadata": {"assay_run": run.about.folder.name, "suite": run.about.suite},
         }
 
-    def add(self, view: CaseView) -> None:
+    def add(self, view: StoredCase) -> None:
         """Write the samples of a case."""
         if self._run.about.score_parts == "rows":
             for part, scores, answers in case_parts(view):
@@ -130,7 +130,7 @@ class _LogFile:
             answers = [record for record in view.records if record.kind == "answer"]
             self._add_sample(view, "", answers, view.scores)
 
-    def _add_sample(self, view: CaseView, part: str, answers: list[Record], scores: list[Score]) -> None:
+    def _add_sample(self, view: StoredCase, part: str, answers: list[Record], scores: list[Score]) -> None:
         name = "/".join(filter(None, (view.end.label or view.end.case, part)))
         self._ids[name] = self._ids.get(name, 0) + 1
         if self._ids[name] > 1:
@@ -149,7 +149,7 @@ class _LogFile:
             self._samples += 1
 
     def _sample(
-        self, view: CaseView, name: str, epoch: int, answer: Record | None, scores: list[Score]
+        self, view: StoredCase, name: str, epoch: int, answer: Record | None, scores: list[Score]
     ) -> dict[str, Any]:
         row = dict(view.row or {})
         calls = _with_requests([call for call in view.calls if call.stage == ASK])

@@ -21,7 +21,7 @@ import assay
 from assay.core.exported import CasePart, ExportedRun, Exporter, case_parts, interim_loss
 from assay.core.imported import UNPLACED
 from assay.core.report import Entry, Metric
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import StoredCase
 from assay.core.types import ASK, Record
 from assay.files.write import fitting_name, write_whole
 from assay.formats.lm_eval.results import DOCUMENT, FORMAT
@@ -134,7 +134,7 @@ class _HarnessFiles:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def _write_case(self, writer: SamplesWriter, task: _Task, view: CaseView) -> None:
+    def _write_case(self, writer: SamplesWriter, task: _Task, view: StoredCase) -> None:
         requests = [call.request for call in view.calls if call.request is not None and call.stage == ASK]
         inputs = PromptInputs(requests)
         if _is_from_harness(self._run):
@@ -162,7 +162,7 @@ class _HarnessFiles:
             writer.write(self._sizes[task], inputs, gold, view.end, replies, placed)
             self._sizes[task] += 1
 
-    def _documents(self, view: CaseView) -> list[CasePart]:
+    def _documents(self, view: StoredCase) -> list[CasePart]:
         """Return the documents of a case with their scores and answers: its parts, or the case as a whole."""
         if self._parts == "rows":
             return case_parts(view)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from assay.core.exported import ExportedRun, Exporter
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import StoredCase
 from assay.formats.prompt_lab.results import FILE_NAME, POINTS, TESTS, TestFields
 from assay.suites.pipeline.evaluation import read_output, records_by_test
 from assay.suites.pipeline.result_files import TestResult
@@ -60,7 +60,7 @@ def _own_file(run: ExportedRun) -> Path | None:
     return next((path for path in run.about.files if path.name == FILE_NAME and path.is_file()), None)
 
 
-def _lines(view: CaseView) -> list[dict[str, Any]]:
+def _lines(view: StoredCase) -> list[dict[str, Any]]:
     """Return the lines of a case of an imported run, one for each test."""
     tests = [
         msgspec.convert(test, TestFields) for record in view.records if record.kind == TESTS for test in record.data

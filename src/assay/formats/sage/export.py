@@ -14,7 +14,7 @@ import msgspec
 
 from assay.core.exported import ExportedRun, Exporter
 from assay.core.report import Entry, Metric, Point
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import StoredCase
 from assay.core.types import Failure
 from assay.files.write import write_json
 from assay.formats.sage.file import ImportedConversation
@@ -90,12 +90,12 @@ class SageExporter(Exporter):
         return files
 
 
-def _failure(case: CaseView, failure: Failure) -> dict[str, str]:
+def _failure(case: StoredCase, failure: Failure) -> dict[str, str]:
     # The number of the conversation was in no file, so its id stands in its place.
     return {"task_id": case.end.label, "sample_id": case.end.label, "reason": failure.message}
 
 
-def _document(conversation: ImportedConversation, case: CaseView) -> dict[str, Any]:
+def _document(conversation: ImportedConversation, case: StoredCase) -> dict[str, Any]:
     """Return the content of the file of one conversation."""
     tests: list[dict[str, Any]] = [
         {

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from assay.core.errors import UsageError
 from assay.core.report import PairedRow
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import StoredCase
 from assay.journal.columns import SCORED, score_part_digest
 from assay.store.comparison.case_table import CaseTable, GroupRow, TablePage, TableSelection
 from assay.store.comparison.columns import STATES
@@ -266,7 +266,7 @@ class OpenComparison:
         self._selection.close()
 
 
-def _part_of(case: CaseView, part: str, score_parts: str) -> CaseView:
+def _part_of(case: StoredCase, part: str, score_parts: str) -> StoredCase:
     """Return a case, or what it has of one test or question if its parts are rows."""
     if not part or score_parts != "rows":
         return case

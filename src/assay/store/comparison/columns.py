@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.core.no_answer import is_measured
 from assay.core.report import Report
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import StoredCase
 from assay.core.types import CLOSING_KINDS, End, Record, Score
 from assay.journal.columns import (
     INVALID,
@@ -221,7 +221,7 @@ class ComparedRun:
                 return record.data.get("answer") or hits
         return records[-1].data if records and records[-1].kind not in CLOSING_KINDS else None
 
-    def case(self, index: int) -> CaseView:
+    def case(self, index: int) -> StoredCase:
         """Return a case that is in the columns, with its calls."""
         if self._cases is None:
             self._cases = RunCases(self.folder, self._columns)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
 
-from assay.core.suite_pages import CaseView, as_text
+from assay.core.suite_pages import StoredCase, as_text
 from assay.core.types import ASK, Call, Request
 from assay.store.render.flips import Change, common_ends, word_changes
 from assay.store.render.tables import NOT_MEASURED, TextTable
@@ -74,7 +74,7 @@ class CaseDiff(NamedTuple):
     same_row: bool
 
 
-def compare_cases(left: CaseView, right: CaseView) -> CaseDiff:
+def compare_cases(left: StoredCase, right: StoredCase) -> CaseDiff:
     """Compare two cases. Texts are paired by their names: the first prompt with the first prompt."""
     left_texts, right_texts = case_texts(left), case_texts(right)
     names = dict.fromkeys([*left_texts, *right_texts])
@@ -85,7 +85,7 @@ def compare_cases(left: CaseView, right: CaseView) -> CaseDiff:
     return CaseDiff(pairs, scores, same_row)
 
 
-def case_texts(view: CaseView) -> dict[str, str]:
+def case_texts(view: StoredCase) -> dict[str, str]:
     """Return the texts of a case by name: each prompt with its replies, the answer, the failure, reasons of scores."""
     texts: dict[str, str] = {}
     prompts = 0
@@ -144,7 +144,7 @@ def _score_name(metric: str, part: str) -> str:
     return f"{metric},{part}" if part else metric
 
 
-def score_rows(views: Sequence[CaseView | None]) -> list[list[str]]:
+def score_rows(views: Sequence[StoredCase | None]) -> list[list[str]]:
     """Return a row for each score: its name, and its value in each case; empty for a case that does not have it."""
     sides = [[score for score in view.scores if not score.interim] if view else [] for view in views]
     counts = [Counter(score.metric for score in scores) for scores in sides]

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from assay.core.errors import UsageError, unknown
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.judges import ANSWER, BUILT_IN, LIMITED, NOT_JUDGED, RUBRIC, Calibration, JudgeInfo
-from assay.core.protocols import Context, Scorer, Solver, View
+from assay.core.protocols import Context, Scorer, ScorerInput, Solver
 from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit, split_names
 from assay.core.suite import CaseContent, ListedRows, Outcome, Overview, PlannedCalls, Results, Row, RunFacts, Suite
@@ -310,7 +310,7 @@ class CalibrationScorer(Scorer):
         self._panel = panel
         self._rubric_judge = rubric_judge
 
-    async def score(self, view: View, ctx: Context) -> list[Score]:
+    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
         """Call the judge. Raises ModelError if its endpoint does not answer."""
         row: LabelledRow = view.case.gold
         question = row.question
@@ -336,7 +336,7 @@ class CalibrationScorer(Scorer):
 
     def _score(
         self,
-        view: View,
+        view: ScorerInput,
         row: LabelledRow,
         number: int,
         value: float | None,

@@ -33,7 +33,7 @@ from msgspec import Struct, field
 from assay.core.errors import UsageError, unknown
 from assay.core.hashing import fingerprint
 from assay.core.judges import JudgeInfo
-from assay.core.protocols import Context, Scorer, View
+from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.types import Record, Score, ScoreStatus
 from assay.files.excerpt import cut_end
 from assay.language.patterns import PatternStopped, apart
@@ -232,7 +232,7 @@ class EvaluateScorer(Scorer):
         """Return the scores of a case that failed. By default the case is left out of the metric."""
         return {self.name: Scored(None, "not_applicable", NO_ANSWER)}
 
-    async def score(self, view: View, ctx: Context) -> list[Score]:
+    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
         """Return one score per metric. With repeats, it is the mean over the answers."""
         number: int = view.case.gold
         expected = self._target(number)

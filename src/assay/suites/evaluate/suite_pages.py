@@ -8,9 +8,9 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.suite_pages import (
-    CaseView,
     GradedAnswer,
     Section,
+    StoredCase,
     SuitePages,
     as_text,
     graded_answers,
@@ -23,7 +23,7 @@ from assay.suites.evaluate.rows import QUESTION_COLUMNS
 class EvaluatePages(SuitePages):
     """A row of `assay.evaluate` for people."""
 
-    def graded_answers(self, case: CaseView) -> Sequence[GradedAnswer]:
+    def graded_answers(self, case: StoredCase) -> Sequence[GradedAnswer]:
         """Return the answers with the column of the row that has the question, and with the rubric if there is one."""
         row = case.row or {}
         question = next((as_text(row[name]) for name in QUESTION_COLUMNS if name in row), "")
@@ -37,7 +37,7 @@ class EvaluatePages(SuitePages):
             for answer in graded_answers(case)
         ]
 
-    def sections(self, case: CaseView) -> Sequence[Section]:
+    def sections(self, case: StoredCase) -> Sequence[Section]:
         """Return what `assay show RUN CASE` prints: the row, the answers and the scores."""
         row = []
         if case.row is not None:

@@ -17,7 +17,7 @@ from typing import IO, Any, cast
 import msgspec
 from msgspec import Struct
 
-from assay.core.protocols import View
+from assay.core.protocols import ScorerInput
 from assay.core.suite import CaseResult
 from assay.files.redact import Redactor
 from assay.files.write import FILE_MODE
@@ -114,7 +114,7 @@ class PartialFile:
                 ]
             )
 
-    def add(self, view: View, audit: Audit, text: str | None) -> None:
+    def add(self, view: ScorerInput, audit: Audit, text: str | None) -> None:
         """Add a row that has ended, with its result as text. The event loop writes it some seconds later."""
         if self._is_given_up:
             return

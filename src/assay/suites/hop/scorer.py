@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.core.protocols import Context, Scorer, View
+from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.types import End, Record, Score
 from assay.scoring.expectations import MISSING, Check, Matching, compare, same_number, unequal
 from assay.suites.hop.contract import OutputField, parse_bool, strip_texts
@@ -66,13 +66,13 @@ class HopScorer(Scorer):
     def __init__(self, scorer_id: str, fields: Mapping[str, OutputField]) -> None:
         self.id = scorer_id
         self._fields = fields
-        self.on_result: Callable[[View, Audit, str | None], object] | None = None
+        self.on_result: Callable[[ScorerInput, Audit, str | None], object] | None = None
         """Called with each row that has ended, and its result as text."""
 
-    async def score(self, view: View, ctx: Context) -> list[Score]:
+    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
         return self.score_at_once(view)
 
-    def score_at_once(self, view: View) -> list[Score]:
+    def score_at_once(self, view: ScorerInput) -> list[Score]:
         case = view.case
         row = case.gold
         text = result_text(view.records)

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from assay.core.case_details import CaseDetails, CheckDetail, StepDetail, TestDetail
-from assay.core.suite_pages import CaseView, Section, SuitePages, as_text, case_details, score_sections
+from assay.core.suite_pages import Section, StoredCase, SuitePages, as_text, case_details, score_sections
 from assay.core.types import Record
 from assay.scoring.expectations import MISSING, Check
 from assay.suites.hop.result import OK
@@ -18,7 +18,7 @@ from assay.suites.hop.result import OK
 class HopPages(SuitePages):
     """A row of a HOP batch test for people."""
 
-    def sections(self, case: CaseView) -> Sequence[Section]:
+    def sections(self, case: StoredCase) -> Sequence[Section]:
         """Return the traced steps, the result, then each score with its checks."""
         sections = []
         for record in case.records:
@@ -46,7 +46,7 @@ class HopPages(SuitePages):
         answers = [record.data for record in records if record.kind == "answer"]
         return result_text(answers[-1]) if answers else ""
 
-    def details(self, case: CaseView) -> CaseDetails:
+    def details(self, case: StoredCase) -> CaseDetails:
         """Return the traced steps and the checks of the result."""
         steps = [_step_detail(record.data) for record in case.records if record.kind == "step"]
         checks = [

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.core.case_details import CaseDetails, CheckDetail, StepDetail, TestDetail, verdict_details
-from assay.core.suite_pages import CaseView, as_text
+from assay.core.suite_pages import StoredCase, as_text
 from assay.core.types import ASK, Call, Record, Score
 
 _STEP_KINDS = ("step", "aggregation")
@@ -14,7 +14,7 @@ _STEP_KINDS = ("step", "aggregation")
 _ROUNDING_SECONDS = 0.01
 
 
-def test_details(case: CaseView) -> CaseDetails:
+def test_details(case: StoredCase) -> CaseDetails:
     """Return the tests of a case in order, with their steps and checks."""
     scores = {score.part: score for score in case.scores}
     steps = [record for record in case.records if record.kind in _STEP_KINDS]

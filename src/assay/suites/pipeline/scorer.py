@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.hashing import fingerprint
-from assay.core.protocols import Context, Scorer, View
+from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.types import Case, Record, Score, ScoreStatus
 from assay.language.patterns import apart
 from assay.scoring.expectations import verdict
@@ -51,14 +51,14 @@ class PipelineScorer(Scorer):
         self._evaluations = evaluations
         self._judge = judge
 
-    async def score(self, view: View, ctx: Context) -> list[Score]:
+    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
         """Return a score for each test of the case, in the order of the tests."""
         tests: list[TestCase] = view.case.gold
         records = records_by_test(view.records, tests)
         outputs = {test.key: read_output(records[test.key], test.key) for test in tests}
         return [await self._score_test(view, test, outputs[test.key], ctx) for test in tests]
 
-    async def _score_test(self, view: View, test: TestCase, output: TestOutput, ctx: Context) -> Score:
+    async def _score_test(self, view: ScorerInput, test: TestCase, output: TestOutput, ctx: Context) -> Score:
         evaluation = self._evaluations[view.case.subject]
         if output.skipped:
             return self._score(view.case, test, SKIPPED, output.skipped, {})

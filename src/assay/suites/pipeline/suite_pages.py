@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from assay.core.case_details import CaseDetails
-from assay.core.suite_pages import CaseView, GradedAnswer, Section, SuitePages, as_text, graded_answers
+from assay.core.suite_pages import GradedAnswer, Section, StoredCase, SuitePages, as_text, graded_answers
 from assay.suites.pipeline.case_page import test_details
 from assay.suites.pipeline.result_files import JUDGE
 from assay.suites.pipeline.views import test_sections
@@ -14,15 +14,15 @@ from assay.suites.pipeline.views import test_sections
 class PipelinePages(SuitePages):
     """The tests of a pipeline for people."""
 
-    def sections(self, case: CaseView) -> Sequence[Section]:
+    def sections(self, case: StoredCase) -> Sequence[Section]:
         """Return the output of each step in the order in which the steps ended, then the checks of each test."""
         return test_sections(case)
 
-    def details(self, case: CaseView) -> CaseDetails:
+    def details(self, case: StoredCase) -> CaseDetails:
         """Return the tests of a case with their steps and checks."""
         return test_details(case)
 
-    def graded_answers(self, case: CaseView) -> Sequence[GradedAnswer]:
+    def graded_answers(self, case: StoredCase) -> Sequence[GradedAnswer]:
         """Return the outputs of each test, and as the metric `judge` every text that a judge read with its rubric."""
         answers = graded_answers(case)
         for score in case.scores:

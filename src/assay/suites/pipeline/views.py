@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from assay.core.suite_pages import CaseView, Section
+from assay.core.suite_pages import Section, StoredCase
 from assay.core.types import Score
 
 # Characters of a step's output, and of a failed check's values.
@@ -13,7 +13,7 @@ _LONGEST_OUTPUT = 4000
 _LONGEST_DIFFERENCE = 300
 
 
-def test_sections(case: CaseView) -> Sequence[Section]:
+def test_sections(case: StoredCase) -> Sequence[Section]:
     """Return the output of each step in the order in which the steps ended, then the checks of each test."""
     sections: list[Section] = []
     for record in case.records:

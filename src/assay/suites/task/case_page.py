@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.core.case_details import AnswerPair, PromptPiece
-from assay.core.suite_pages import CaseView, as_text
+from assay.core.suite_pages import StoredCase, as_text
 from assay.core.types import ASK, Request, Score
 from assay.suites.task.metrics import ChoiceLikelihoods
 from assay.suites.task.outputs import TaskGold
@@ -90,7 +90,7 @@ def _pieces_of_text(text: str, head: str | None, shots: int, delimiter: str) -> 
     return [*pieces, PromptPiece(role="user", heading="question", text=text[begin:])]
 
 
-def answer_pair(score: Score, case: CaseView) -> AnswerPair | None:
+def answer_pair(score: Score, case: StoredCase) -> AnswerPair | None:
     """Return the target beside the answer of a filter: `score` is the first of the filter, which stores them.
 
     Of a multiple choice they are the texts of the choices, if the calls tell which text has which likelihood. None if
@@ -109,7 +109,7 @@ def answer_pair(score: Score, case: CaseView) -> AnswerPair | None:
     return AnswerPair(name=score.part, expected=None if expected is None else as_text(expected), found=as_text(found))
 
 
-def choice_texts(answers: object, case: CaseView) -> list[str]:
+def choice_texts(answers: object, case: StoredCase) -> list[str]:
     """Return the texts of the choices in their order; empty if the answers are no likelihoods, or it cannot be told.
 
     Calls are in the order in which they ended, so a choice is found by its likelihood.

@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.core.errors import UsageError
 from assay.core.judges import JudgeInfo
-from assay.core.protocols import Context, Scorer, View
+from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.spec import RunSpec
 from assay.core.types import Case, Score
 from assay.language.patterns import apart
@@ -75,7 +75,7 @@ class TaskJudge(Scorer):
             if reason := _why_not_judged(task):
                 yield f"{task.name} is not judged: it {reason}"
 
-    async def score(self, view: View, ctx: Context) -> list[Score]:
+    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
         """Return the judge's score. A document without a target is not applicable."""
         case, chain = view.case, self.chain(view.case.set)
         if chain is None:

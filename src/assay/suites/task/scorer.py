@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core.protocols import Context, Scorer, View
+from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.types import Case, Score, ScoreStatus
 from assay.language.patterns import PatternStopped, apart, at_once
 from assay.scoring.statistics import OF_NUMBERS, first_votes
@@ -62,15 +62,15 @@ class TaskScorer(Scorer):
         self.id = scorer_id
         self._tasks = tasks
 
-    def score_at_once(self, view: View) -> list[Score] | None:
+    def score_at_once(self, view: ScorerInput) -> list[Score] | None:
         """Return the scores, unless a filter has a slow pattern."""
         return at_once(self._scores, view)
 
-    async def score(self, view: View, ctx: Context) -> list[Score]:
+    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
         """Return a score for each filter and metric, ordered by filter."""
         return await apart(self._scores, view)
 
-    def _scores(self, view: View) -> list[Score]:
+    def _scores(self, view: ScorerInput) -> list[Score]:
         scoring = self._tasks[view.case.set]
         scores: list[Score] = []
         for chain in scoring.chains:

@@ -14,7 +14,7 @@ from assay.core.case_details import (
     count_votes,
     verdict_details,
 )
-from assay.core.suite_pages import CaseView, RunOrigin, Section, SuitePages, as_text
+from assay.core.suite_pages import RunOrigin, Section, StoredCase, SuitePages, as_text
 from assay.core.types import Record, Request, Score
 from assay.suites.task.case_page import answer_pair, is_likelihood, prompt_pieces
 
@@ -22,7 +22,7 @@ from assay.suites.task.case_page import answer_pair, is_likelihood, prompt_piece
 class TaskPages(SuitePages):
     """A document of a task for people."""
 
-    def sections(self, case: CaseView) -> Sequence[Section]:
+    def sections(self, case: StoredCase) -> Sequence[Section]:
         """Return each score of a case, with the filtered answers and the votes, for `assay show`."""
         sections = []
         for score in case.scores:
@@ -54,7 +54,7 @@ class TaskPages(SuitePages):
                 return "log-likelihoods " + ", ".join(f"{logprob:.6g}" for logprob, _ in firsts)
         return super().answer_text(records)
 
-    def details(self, case: CaseView) -> CaseDetails:
+    def details(self, case: StoredCase) -> CaseDetails:
         """Return each filter's answer beside the target, and how often each answer came among the repeats."""
         from assay.core.case_details import CaseDetails
 
@@ -73,7 +73,7 @@ class TaskPages(SuitePages):
                 details.votes.append(AnswerVotes(score.part, votes))
         return details
 
-    def prompt_pieces(self, request: Request, case: CaseView, origin: RunOrigin) -> Sequence[PromptPiece]:
+    def prompt_pieces(self, request: Request, case: StoredCase, origin: RunOrigin) -> Sequence[PromptPiece]:
         """Return description, few-shot examples and question of a prompt."""
         settings, facts = origin.plan.get(case.end.set), origin.facts.get(case.end.set)
         if not isinstance(settings, Mapping) or not isinstance(facts, Mapping):

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from assay.core.case_details import QuestionDetail, QuestionLine, VerdictDetail, verdict_details
 from assay.core.errors import UsageError
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import StoredCase
 from assay.core.types import Failure, Score
 from assay.runner import api
 from assay.store.comparison.case_pages import FlippedRows
@@ -85,7 +85,7 @@ class CasePage(Struct, kw_only=True):
     part: str
     test: str
     """The test of the question that the address names."""
-    case: CaseView
+    case: StoredCase
     title: str
     failure: Failure | None
     traceback: TextBlock | None
@@ -225,7 +225,7 @@ class _CasePageReader:
             else "",
         )
 
-    def _lives(self, run: OpenRun, case: CaseView) -> list[QuestionLife]:
+    def _lives(self, run: OpenRun, case: StoredCase) -> list[QuestionLife]:
         """Return the question of the address as each memory answered it, this case's memory first.
 
         Empty if the part is no question, such as a session.
@@ -248,7 +248,7 @@ class _CasePageReader:
             )
         return lives
 
-    def _only_part(self, case: CaseView) -> CaseView:
+    def _only_part(self, case: StoredCase) -> StoredCase:
         """Return the records and scores of the part, such as a session or a point of a sample.
 
         Without calls: a prompt does not say which part it is about.
@@ -259,7 +259,7 @@ class _CasePageReader:
         records = [record for record in case.records if record.part == self._part]
         return case._replace(records=records, scores=scores, calls=())
 
-    def _judges(self, run: OpenRun, case: CaseView, is_shown: Callable[[Score], bool]) -> list[JudgeColumn]:
+    def _judges(self, run: OpenRun, case: StoredCase, is_shown: Callable[[Score], bool]) -> list[JudgeColumn]:
         """Return a column for the judge that counts, and one for each judge that it replaced."""
         report = run.summary()
         names = [judge.name for judge in report.report.judges(case.end.subject)] if report and report.report else []
@@ -274,7 +274,7 @@ class _CasePageReader:
                 columns.append(_judge_column(models[0] if models else scorer, earlier, counts=False))
         return columns
 
-    def _attempts(self, case: CaseView) -> list[Attempt]:
+    def _attempts(self, case: StoredCase) -> list[Attempt]:
         """Return the calls that were retried or failed, and those of a later try."""
         attempts = []
         for number, call in enumerate(case.calls, 1):
@@ -328,7 +328,7 @@ def case_address(name: str, index: int, query: RowQuery, part: str = "") -> str:
     return address + f"&{urlencode({'part': part}, errors='replace')}" if part else address
 
 
-def same_row(run: OpenRun, case: CaseView) -> list[CaseView]:
+def same_row(run: OpenRun, case: StoredCase) -> list[StoredCase]:
     """Return the cases of the same row of the data with the other subjects, in the order of the subjects."""
     count = len(run.table().subjects)
     first = case.end.index - case.end.index % count if count else 0
@@ -349,7 +349,7 @@ def _judge_column(name: str, verdicts: list[VerdictDetail], *, counts: bool) -> 
     return JudgeColumn(name=name, counts=counts, verdicts={verdict.name: verdict for verdict in verdicts})
 
 
-def _raw(case: CaseView) -> str:
+def _raw(case: StoredCase) -> str:
     """Return the end, calls, records and scores of a case as indented JSON."""
     parts: dict[str, Any] = {
         "end": case.end,

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from assay.core.protocols import Context, Scorer, View
+from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.types import Case, End, Score
 from assay.scoring.questions import JudgeQuestion, Verdict, trivial_verdict
 from assay.suites.memory.eval.rows import (
@@ -112,7 +112,7 @@ class Inside:
         return list(await asyncio.gather(*map(function, items)))
 
 
-VIEW = View(Case(0, "k", "set", "FUMemory", "s", None), End(0, "k", "set", "FUMemory", "ask", 1, "ok", []), [])
+VIEW = ScorerInput(Case(0, "k", "set", "FUMemory", "s", None), End(0, "k", "set", "FUMemory", "ask", 1, "ok", []), [])
 
 
 def scores_of(scorer: Scorer) -> list[Score]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from assay.core.protocols import Context, View
+from assay.core.protocols import Context, ScorerInput
 from assay.core.spec import RunSpec
 from assay.core.types import Case, End, Record
 from assay.suites.memory.test.conversation import ConversationQuestion, MessagePlace
@@ -29,7 +29,7 @@ def scored(
     gold = ConversationGold([question], KNOWN, {1: LIST_PARTS, 3: FIRST_PART}, "conv", [3])
     data = {"test": 1, "question": 1, "answer": answer, "hits": list(hits)}
     end = End(0, "k", "s", "m", "ask", 1, "ok", [])
-    view = View(Case(0, "k", "s", "m", "l", None, gold), end, [Record(0, "k", "s", "m", 1, "answer", data=data)])
+    view = ScorerInput(Case(0, "k", "s", "m", "l", None, gold), end, [Record(0, "k", "s", "m", 1, "answer", data=data)])
     scores = asyncio.run(WordScorer("1", answers=answers, top_k=10).score(view, cast("Context", None)))
     return {score.metric: score.value for score in scores if score.metric in HEADLINES}
 

@@ -20,7 +20,7 @@ from assay.core.case_details import (
     verdict_details,
 )
 from assay.core.memory import ACTIVE
-from assay.core.suite_pages import CaseView
+from assay.core.suite_pages import StoredCase
 from assay.core.types import Record, Score
 from assay.suites.memory.eval.scorers import ANSWER, CORRECTNESS, EVIDENCE, F1, RECALL, RETRIEVED, UPDATE_RECALL
 from assay.suites.memory.eval.tally import JUDGED, LEXICAL
@@ -34,7 +34,7 @@ _CHANGE_WORDS = {ADD: "added", UPDATE: "updated"}
 _MOST_ITEMS = 50
 
 
-def sample_details(case: CaseView) -> CaseDetails:
+def sample_details(case: StoredCase) -> CaseDetails:
     """Return the questions of a sample, and the verdicts on its sessions and points."""
     answers = {score.part: score for score in case.scores if score.metric == ANSWER}
     lines = []
@@ -59,7 +59,7 @@ def sample_details(case: CaseView) -> CaseDetails:
     return CaseDetails(questions=lines, verdicts=verdict_details(others))
 
 
-def sample_question(case: CaseView, name: str) -> QuestionDetail | None:
+def sample_question(case: StoredCase, name: str) -> QuestionDetail | None:
     """Return one question with its scores, and the retrieved items beside the evidence."""
     part = question_part(case, name)
     if part is None:
@@ -93,7 +93,7 @@ def sample_question(case: CaseView, name: str) -> QuestionDetail | None:
     )
 
 
-def held_sessions(case: CaseView) -> list[HeldSession]:
+def held_sessions(case: StoredCase) -> list[HeldSession]:
     """Return the items of the memory after each session, in order, with marks at those that the session changed."""
     values = {(score.part, score.metric): score.value for score in case.scores}
     snapshot = MemorySnapshot()
@@ -130,7 +130,7 @@ def held_sessions(case: CaseView) -> list[HeldSession]:
     return sessions
 
 
-def _retrieved(case: CaseView, record: Record | None) -> tuple[list[QuestionHit], int, str]:
+def _retrieved(case: StoredCase, record: Record | None) -> tuple[list[QuestionHit], int, str]:
     """Return the first retrieved items, the number of further ones, and a remark."""
     if record is None:
         return [], 0, "The retrieved items are not in the run."

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from assay.core.hashing import fingerprint
-from assay.core.protocols import Context, Scorer, View
+from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.types import Score, ScoreStatus
 from assay.scoring.questions import (
     BOTH,
@@ -90,8 +90,8 @@ NO_POINTS = "the sample has no memory points"
 """The reason why the memories of a sample cannot be called correct or made up."""
 
 ScoreHead = tuple[int, str, str, str, str]
-RowsOf = Callable[[View], SampleRows]
-AnswersOf = Callable[[View], Iterable[AnswerRow]]
+RowsOf = Callable[[ScorerInput], SampleRows]
+AnswersOf = Callable[[ScorerInput], Iterable[AnswerRow]]
 
 
 class EvalJudge(Protocol):
@@ -227,7 +227,7 @@ class EvalScorer(Scorer):
         """Stage of the judge's calls. It has neither votes nor gold, so paid replies are reused when these change."""
         return self._call_stage
 
-    async def score(self, view: View, ctx: Context) -> list[Score]:
+    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
         """Return the scores of all tasks. Judges equal questions once, and all questions concurrently."""
         tasks = await compute(lambda: judge_tasks(self._rows_of(view)))
         # Looked up once for each task, because hashing a question hashes all its texts.
@@ -240,7 +240,7 @@ class EvalScorer(Scorer):
             scores += self._scores(view, task, verdicts[place], place)
         return scores
 
-    def _scores(self, view: View, task: JudgeTask, verdict: Verdict, number: int) -> Iterator[Score]:
+    def _scores(self, view: ScorerInput, task: JudgeTask, verdict: Verdict, number: int) -> Iterator[Score]:
         for place, metric in enumerate(task.metrics):
             data = dict(task.about)
             if place == 0:
@@ -301,7 +301,7 @@ class LexicalScorer(Scorer):
         self.id = f"words@{fingerprint([_VERSION, gold])}"
         self._answers_of = answers_of
 
-    async def score(self, view: View, ctx: Context) -> list[Score]:
+    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
         """Return two scores for each question, with the same part as the judged answer."""
         return await compute(lambda: lexical_scores((*view.case.head, self.id), self._answers_of(view)))
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from assay.core.error_counts import ErrorCounts
 from assay.core.errors import UsageError
 from assay.core.judges import ANSWER as ANSWER_KIND, JudgeInfo
-from assay.core.protocols import Scorer, View
+from assay.core.protocols import Scorer, ScorerInput
 from assay.core.report import Report
 from assay.core.roles import with_provider
 from assay.core.spec import RunSpec, SuiteOptions, split_names
@@ -161,7 +161,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         """The word scorer, and the judge if there is one. Two scorers, so that a new judge keeps the word scores."""
         source, gold = self.source, self.source.gold_fingerprint
 
-        def rows_of(view: View) -> SampleRows:
+        def rows_of(view: ScorerInput) -> SampleRows:
             return source.sample_rows(view.case.gold, view.case.subject, view.records)
 
         scorers: list[Scorer] = [
@@ -213,11 +213,11 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         facts["files"] = ", ".join(str(folder) for folder in self.source.folders.values())
         return Overview(facts=facts, calls=calls)
 
-    async def checkpoint(self, view: View, folder: Path, redact: Callable[[bytes], bytes]) -> None:
+    async def checkpoint(self, view: ScorerInput, folder: Path, redact: Callable[[bytes], bytes]) -> None:
         """Add the sample to the pipeline files, so that `--eval-only` can judge it whatever becomes of this run."""
         await compute(partial(self._add_to_pipeline, view, folder, redact))
 
-    def _add_to_pipeline(self, view: View, folder: Path, redact: Callable[[bytes], bytes]) -> None:
+    def _add_to_pipeline(self, view: ScorerInput, folder: Path, redact: Callable[[bytes], bytes]) -> None:
         case = view.case
         if self._checkpoint is None:
             self._checkpoint = CheckpointFiles(folder, self.source.gold_fingerprint, self.source.folders)

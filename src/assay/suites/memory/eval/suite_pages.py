@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from assay.core.case_details import CaseDetails, HeldSession, QuestionDetail
-from assay.core.suite_pages import CaseView, GradedAnswer, RunOrigin, Section, SuitePages, graded_answers
+from assay.core.suite_pages import GradedAnswer, RunOrigin, Section, StoredCase, SuitePages, graded_answers
 from assay.core.types import Record
 from assay.suites.memory.eval.case_page import held_sessions, sample_details, sample_question
 from assay.suites.memory.eval.scorers import ANSWER, EVIDENCE, F1
@@ -21,7 +21,7 @@ class MemoryEvalPages(SuitePages):
     has_questions = True
     dimensions = tuple(DIMENSIONS)
 
-    def graded_answers(self, case: CaseView) -> Sequence[GradedAnswer]:
+    def graded_answers(self, case: StoredCase) -> Sequence[GradedAnswer]:
         """Return the answers with their evidence, which the judge reads too."""
         evidence = {
             score.part: tuple(score.data.get("evidence", ())) for score in case.scores if score.metric == EVIDENCE
@@ -32,11 +32,11 @@ class MemoryEvalPages(SuitePages):
             if answer.metric in (ANSWER, F1)
         ]
 
-    def sections(self, case: CaseView) -> Sequence[Section]:
+    def sections(self, case: StoredCase) -> Sequence[Section]:
         """Return three tables: sessions with their changes, points with their labels, and questions."""
         return sample_sections(case)
 
-    def question_sections(self, case: CaseView, name: str, origin: RunOrigin) -> Sequence[Section]:
+    def question_sections(self, case: StoredCase, name: str, origin: RunOrigin) -> Sequence[Section]:
         """Return one question with its verdicts, and the retrieved items beside the evidence."""
         return question_sections(case, name)
 
@@ -44,14 +44,14 @@ class MemoryEvalPages(SuitePages):
         """Return the answer to one question, or how many items one session changed."""
         return row_text(records)
 
-    def details(self, case: CaseView) -> CaseDetails:
+    def details(self, case: StoredCase) -> CaseDetails:
         """Return the questions of a sample, and the verdicts on its sessions and points."""
         return sample_details(case)
 
-    def question_detail(self, case: CaseView, name: str, origin: RunOrigin) -> QuestionDetail | None:
+    def question_detail(self, case: StoredCase, name: str, origin: RunOrigin) -> QuestionDetail | None:
         """Return one question with its scores, and the retrieved items beside the evidence."""
         return sample_question(case, name)
 
-    def held_items(self, case: CaseView) -> Sequence[HeldSession]:
+    def held_items(self, case: StoredCase) -> Sequence[HeldSession]:
         """Return the items of the memory after each session."""
         return held_sessions(case)

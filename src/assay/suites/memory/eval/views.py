@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from assay.core.report import Cell, Table
-from assay.core.suite_pages import CaseView, Section
+from assay.core.suite_pages import Section, StoredCase
 from assay.core.types import Record, Score
 from assay.scoring.questions import COVERED
 from assay.suites.memory import snapshots
@@ -33,7 +33,7 @@ QUESTION_METRICS = (ANSWER, EVIDENCE, RETRIEVED, F1, BLEU1)
 _CHANGE_WORDS = {snapshots.ADD: "added", snapshots.UPDATE: "updated", snapshots.ARCHIVE: "removed"}
 
 
-def sample_sections(case: CaseView) -> list[Section]:
+def sample_sections(case: StoredCase) -> list[Section]:
     """Return three tables: sessions with their changes, points with their labels, and questions."""
     scores = {(score.metric, score.part): score for score in case.scores}
     sessions: list[list[Cell]] = []
@@ -79,7 +79,7 @@ def sample_sections(case: CaseView) -> list[Section]:
     return [Section(table=table) for table in tables if table.rows]
 
 
-def question_sections(case: CaseView, name: str) -> list[Section]:
+def question_sections(case: StoredCase, name: str) -> list[Section]:
     """Return one question with its verdicts, and the retrieved items beside the evidence.
 
     `name` is CHECKPOINT/NUMBER, the checkpoint of a single question, or the text of the question. Returns [] if the
@@ -121,7 +121,7 @@ def question_sections(case: CaseView, name: str) -> list[Section]:
     return sections
 
 
-def question_part(case: CaseView, name: str) -> str | None:
+def question_part(case: StoredCase, name: str) -> str | None:
     """Return the part of the question with this part, checkpoint or text; None if there is none."""
     parts = [score.part for score in case.scores if score.metric == F1]
     if name in parts:
@@ -151,7 +151,7 @@ def is_covered(score: Score | None, number: int) -> bool | None:
     return bool(labels[number] == COVERED)
 
 
-def _retrieved_section(case: CaseView, part: str) -> Section:
+def _retrieved_section(case: StoredCase, part: str) -> Section:
     """Return a table of the retrieved items, best first, with a mark at those that the answer cites."""
     record = next((each for each in case.records if each.kind == ANSWER_RECORD and each.part == part), None)
     if record is None:

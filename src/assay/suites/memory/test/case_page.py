@@ -18,7 +18,7 @@ from assay.core.case_details import (
     VerdictDetail,
     verdict_details,
 )
-from assay.core.suite_pages import CaseView, RunOrigin
+from assay.core.suite_pages import RunOrigin, StoredCase
 from assay.core.types import Score
 from assay.suites.memory.conversation import AnswerRecord, read_answers
 from assay.suites.memory.test.scorers import (
@@ -44,7 +44,7 @@ from assay.suites.memory.test.views import (
 _MOST_ITEMS = 50
 
 
-def question_lines(case: CaseView) -> CaseDetails:
+def question_lines(case: StoredCase) -> CaseDetails:
     """Return every question with its headline score in each test, in the order of the data."""
     scores = _scores_by_question(case.scores)
     answers: dict[int, list[AnswerRecord]] = {}
@@ -73,7 +73,7 @@ def question_lines(case: CaseView) -> CaseDetails:
     return CaseDetails(questions=lines)
 
 
-def question_life(case: CaseView, name: str, origin: RunOrigin) -> QuestionDetail | None:
+def question_life(case: StoredCase, name: str, origin: RunOrigin) -> QuestionDetail | None:
     """Return one question with every test that asked it: scores, answer, and retrieved items beside the evidence."""
     number = question_number(case, name)
     if number is None:
@@ -103,7 +103,7 @@ def question_life(case: CaseView, name: str, origin: RunOrigin) -> QuestionDetai
     )
 
 
-def curve_values(case: CaseView) -> list[CurveValue]:
+def curve_values(case: StoredCase) -> list[CurveValue]:
     """Return the score of each answer in each test. A score without a value has its status instead."""
     values = []
     ages = {

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from assay.core.protocols import Context, Scorer, View
+from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.types import Case, Record, Score
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.questions import AnswerQuestion, Verdict
@@ -139,7 +139,7 @@ class WordScorer(Scorer):
         self._ks = ks or {}
         self._unranked = unranked
 
-    async def score(self, view: View, ctx: Context) -> list[Score]:
+    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
         """Return a score for each answer and each metric that applies to it."""
         # A conversation has hundreds of answers.
         return await compute(
@@ -228,7 +228,7 @@ class ConversationJudge(Scorer):
         self._panel = panel
         self._rules = rules
 
-    async def score(self, view: View, ctx: Context) -> list[Score]:
+    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
         """Return a score for each answer whose question has a reference."""
         judged = await compute(lambda: _judged_answers(view.case.gold, view.records, self._rules))
         questions = list(dict.fromkeys(each.question for each in judged))

@@ -14,7 +14,7 @@ from statistics import fmean
 from assay.core.errors import AssayError
 from assay.core.hashing import file_sha256
 from assay.core.report import Cell, Table
-from assay.core.suite_pages import CaseView, RunOrigin, Section
+from assay.core.suite_pages import RunOrigin, Section, StoredCase
 from assay.core.types import Record, Score
 from assay.files.bounds import refuse_special_file
 from assay.suites.memory.conversation import AnswerRecord, read_answers
@@ -32,7 +32,7 @@ _MOST_PLACES = 12
 _MARK = "*"
 
 
-def conversation_sections(case: CaseView) -> list[Section]:
+def conversation_sections(case: StoredCase) -> list[Section]:
     """Return two tables: the means of each test, and all questions of the last test."""
     answers = [answer for _, answer in read_answers(case.records)]
     last = max((answer.test for answer in answers), default=0)
@@ -69,7 +69,7 @@ def conversation_sections(case: CaseView) -> list[Section]:
     ]
 
 
-def question_sections(case: CaseView, name: str, origin: RunOrigin) -> list[Section]:
+def question_sections(case: StoredCase, name: str, origin: RunOrigin) -> list[Section]:
     """Return one question in every test that asked it, with the retrieved items beside the evidence.
 
     `name` is the number of the question, TEST/NUMBER, or its text. Returns [] if the case has no such question.
@@ -120,7 +120,7 @@ def question_sections(case: CaseView, name: str, origin: RunOrigin) -> list[Sect
     return sections
 
 
-def question_number(case: CaseView, name: str) -> int | None:
+def question_number(case: StoredCase, name: str) -> int | None:
     """Return the number of the question with this number, part (`3/7`) or text; None if there is none."""
     asked = {str(answer.question): answer.question for _, answer in read_answers(case.records)}
     parts = {f"{answer.test}/{answer.question}": answer.question for _, answer in read_answers(case.records)}
