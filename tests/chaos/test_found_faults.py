@@ -21,9 +21,9 @@ import assay
 from assay.core.errors import StopRun
 from assay.core.judges import Calibration
 from assay.journal import folder as folders, journal, sidecar
+from assay.journal.disk_reserve import DiskReserve
 from assay.journal.folder import RunInfo, Summary
 from assay.journal.journal import Journal
-from assay.journal.room import Room
 from assay.store.calibrations import SHIPPED, write_calibrations
 from assay.store.cases import counted_scorers
 from assay.suites.memory.test.sink import output_folders
@@ -138,7 +138,7 @@ def test_a_journal_that_cannot_be_opened_stops_the_run_with_a_sentence(tmp_path:
 
 def test_the_reserve_that_a_kill_left_is_removed_by_the_next_start(tmp_path: Path) -> None:
     (tmp_path / ".room").touch()
-    Room(tmp_path).close()
+    DiskReserve(tmp_path).close()
     assert list(tmp_path.iterdir()) == []
 
 

@@ -95,7 +95,7 @@ class HeldCluster(RayCluster):
     def actor_class(self) -> Any:
         return SimpleNamespace(remote=lambda: self.actor)
 
-    def room(self) -> dict[str, int]:
+    def capacity(self) -> dict[str, int]:
         return {"node": 1}
 
     def free_room(self) -> str:

@@ -45,7 +45,7 @@ def test_calls_go_to_the_endpoint_with_the_most_room(run: Callable[[Main], None]
         assert [await permits.acquire(0) for _ in range(4)] == [0, 1, 0, 1]
         assert permits.crowded
         permits.release(1)
-        await permits.room()
+        await permits.wait_for_one()
         assert await permits.acquire(0) == 1
 
     run(main)
@@ -79,7 +79,7 @@ def test_a_worker_that_waits_for_room_tries_the_endpoint_again(run: Callable[[Ma
         permits = two_endpoints(1)
         fail(permits, await permits.acquire(0), REFUSED)
         assert await permits.acquire(0) == 1
-        await permits.room()
+        await permits.wait_for_one()
         assert await permits.acquire(0) == 0
 
     run(main)
@@ -176,7 +176,7 @@ def test_an_endpoint_with_a_reduced_limit_takes_no_room_from_the_other(run: Call
         for _ in range(16):
             await permits.acquire(0)
         permits.lanes[0].limit = 2.0
-        workers = [asyncio.create_task(permits.room()) for _ in range(4)]
+        workers = [asyncio.create_task(permits.wait_for_one()) for _ in range(4)]
         await asyncio.sleep(0)
         for _ in range(5):
             permits.release(1)

@@ -51,7 +51,7 @@ class Gate(Protocol):
         """Whether a new case would find no free permit."""
         ...
 
-    async def room(self) -> None:
+    async def wait_for_one(self) -> None:
         """Wait until a permit is free."""
         ...
 
@@ -171,7 +171,7 @@ class Loop:
         try:
             while self.stopped is None:
                 if gate.crowded:
-                    await gate.room()
+                    await gate.wait_for_one()
                 case = next(self._cases, None)
                 if case is None or self.stopped is not None:
                     return

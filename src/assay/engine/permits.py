@@ -3,7 +3,7 @@
 permits = Permits(max_calls=16)
 at = await permits.acquire(order=case.index)    # for each attempt of a call
 permits.release(at)
-await permits.room()                            # a worker waits here before it starts another case
+await permits.wait_for_one()                            # a worker waits here before it starts another case
 
 `at` is the number of the endpoint. It is always 0 here; `several.py` has permits of several endpoints.
 """
@@ -88,7 +88,7 @@ class Permits:
         if self._waiting_calls or self._waiting_workers:
             self._wake()
 
-    async def room(self) -> None:
+    async def wait_for_one(self) -> None:
         """Wait until a new case would get a permit at once."""
         while self.crowded:
             future = asyncio.get_running_loop().create_future()
@@ -96,7 +96,7 @@ class Permits:
             await future
 
     def pass_on(self) -> None:
-        """Wake the next worker in `room`.
+        """Wake the next worker in `wait_for_one`.
 
         A worker that was woken but exits without making a call must do this. Otherwise the next worker waits
         forever, because no release follows.

@@ -213,7 +213,7 @@ class RayCluster:
             scheduling_strategy="SPREAD",
         )
 
-    def room(self) -> dict[str, int]:
+    def capacity(self) -> dict[str, int]:
         """Return how many workers each node holds, by the node's name."""
         room: dict[str, int] = {}
         for node in self.ray.nodes():
@@ -226,10 +226,10 @@ class RayCluster:
 
     def worker_count(self) -> int:
         """Return how many workers to start. Raises ExecutorRefused if the cluster cannot hold them."""
-        room = self.room()
-        total = sum(room.values())
+        capacity = self.capacity()
+        total = sum(capacity.values())
         wanted = self._settings.workers
-        nodes = ", ".join(f"{node}: {workers}" for node, workers in room.items())
+        nodes = ", ".join(f"{node}: {workers}" for node, workers in capacity.items())
         if total == 0:
             raise ExecutorRefused(
                 f"the cluster holds no worker of {self.need} (room on its nodes: {nodes or 'it has none'}). "

@@ -95,7 +95,7 @@ class RayPool:
             self._notify(Noted(f"connecting to Ray at {cluster.address}"))
         await cluster.connect()
         count = cluster.worker_count()
-        nodes = sum(1 for workers in cluster.room().values() if workers)
+        nodes = sum(1 for workers in cluster.capacity().values() if workers)
         what = "1 worker" if count == 1 else f"{count} workers"
         where = "1 node" if nodes == 1 else f"{nodes} nodes"
         self._notify(Noted(f"starting {what} of {cluster.need} on {where} of Ray"))

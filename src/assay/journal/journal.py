@@ -21,6 +21,7 @@ from assay.core.types import ASK, Call, Commit, End, Record, Score
 from assay.files.plain_files import is_plain
 from assay.files.redact import Redactor
 from assay.journal.calls import CallReader, SharedReplies
+from assay.journal.disk_reserve import DiskReserve
 from assay.journal.folder import FILES, RunCosts
 from assay.journal.index import (
     ASK_CALL,
@@ -36,7 +37,6 @@ from assay.journal.index import (
 from assay.journal.lines import JournalFile, SyncThread, run_id
 from assay.journal.reader import RunReader
 from assay.journal.repair import Repair, reopen_cases, repair
-from assay.journal.room import Room
 from assay.journal.sidecar import MIN_LINES
 
 # Characters of a failure's message in summary.json. The end of the case has all of it.
@@ -64,11 +64,11 @@ class Journal:
         run: str = "",
         *,
         lost_lines: bool = False,
-        room: Room | None = None,
+        reserve: DiskReserve | None = None,
     ) -> None:
         """With `lost_lines`, lines are missing at the end of a file: see `reopen_cases`.
 
-        `room` is what the run has reserved on its disk. The caller closes it after the journal.
+        `reserve` is what the run has reserved on its disk. The caller closes it after the journal.
         """
         self.folder = folder
         run = run or run_id(folder)
@@ -81,8 +81,8 @@ class Journal:
         if self.repairs or lost_lines:
             self.index = RunIndex.of_run(folder, verify=True)
         self._redact = redact = Redactor(secrets)
-        self._calls, self._records, self._scores = [JournalFile(folder / name, redact, run, room) for name in FILES]
-        self._room = room
+        self._calls, self._records, self._scores = [JournalFile(folder / name, redact, run, reserve) for name in FILES]
+        self._reserve = reserve
         self._scorers = [self.index.stage(scorer) for scorer in scorers]
         self._has_replies = False
         self._call_places = self._unfinished_calls()
@@ -232,7 +232,7 @@ class Journal:
             messages[kind] = with_place(failure)[:_MAX_FAILURE_MESSAGE] if failure else ""
         return counts, messages
 
-    # On a full disk a line goes into the room that the run has reserved. `_room.stop` then ends the run, after the line
+    # On a full disk a line goes into the room that the run has reserved. `_reserve.stop` then ends the run, after the line
     # is written and counted.
 
     def call(self, call: Call) -> Call:
@@ -245,8 +245,8 @@ class Journal:
         if self._open_calls is not None and call.stage == ASK:
             self._open_calls.setdefault(call.index, []).append(offset)
         self.index.positions[CALLS] = self._calls.size
-        if self._room is not None and self._room.stop is not None:
-            raise self._room.stop
+        if self._reserve is not None and self._reserve.stop is not None:
+            raise self._reserve.stop
         return call
 
     def write_records(self, records: Sequence[Record]) -> tuple[list[int], list[Record]]:
@@ -260,8 +260,8 @@ class Journal:
             raise
         self._records.write()
         self.index.counts[RECORDS].add(len(added), 0, 0)
-        if self._room is not None and self._room.stop is not None:
-            raise self._room.stop
+        if self._reserve is not None and self._reserve.stop is not None:
+            raise self._reserve.stop
         return [offset for offset, _ in added], [record for _, record in added]
 
     def without_secrets(self, records: Sequence[Record]) -> Sequence[Record]:
@@ -368,8 +368,8 @@ class Journal:
             raise
         if self._count >= self._next_save:
             self._save_index()
-        if self._room is not None and self._room.stop is not None:
-            raise self._room.stop
+        if self._reserve is not None and self._reserve.stop is not None:
+            raise self._reserve.stop
 
     def _save_after(self) -> int:
         """Return the number of calls and cases at which the index is saved again: a quarter more than it has now."""

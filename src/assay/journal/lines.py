@@ -28,7 +28,7 @@ from assay.core.errors import DamagedRun, InputError, Problem, cannot_log, canno
 from assay.core.types import Commit
 from assay.files.plain_files import is_plain, open_plain, open_plain_file, read_plain
 from assay.files.write import sync_data
-from assay.journal.room import Room
+from assay.journal.disk_reserve import DiskReserve
 
 # Version of the format. Format 1 had no checksums; format 2 had line numbers and a checksum over the file so far.
 FORMAT = 3
@@ -138,13 +138,13 @@ class JournalFile:
         path: Path,
         redact: Callable[[bytes], bytes] | None = None,
         run: str = "",
-        room: Room | None = None,
+        reserve: DiskReserve | None = None,
     ) -> None:
         self.path = path
         self.name = path.name
         # A Redactor without secrets is falsy. None saves the call for every line.
         self._redact = redact or None
-        self._room = room
+        self._reserve = reserve
         self._added: list[bytes] = []
         try:
             self._fd = open_plain(path, os.O_RDWR | os.O_CREAT)
@@ -218,7 +218,7 @@ class JournalFile:
         """Write a block that did not fit on the disk into the reserved room. Raises StopRun if there is none."""
         try:
             self._remove_torn_block()
-            if self._room is None or not self._room.give_up(self.path, error):
+            if self._reserve is None or not self._reserve.give_up(self.path, error):
                 raise error
             try:
                 written = 0

@@ -25,12 +25,12 @@ from assay.engine.shared_calls import SharedCalls
 from assay.engine.waiting import waiting_reports
 from assay.journal import folder as folders
 from assay.journal.calls import ReusableCalls, find_reusable
+from assay.journal.disk_reserve import DiskReserve
 from assay.journal.earlier import keep_scoring
 from assay.journal.folder import FinishedSummary, RunFolder, RunInfo, Summary
 from assay.journal.integrity import file_problems
 from assay.journal.journal import Journal
 from assay.journal.repair import repair_notices
-from assay.journal.room import Room
 from assay.runner.finish import Finish, StartCounts
 from assay.runner.identity import RunIdentity
 from assay.runner.opened import OpenedRun
@@ -107,11 +107,13 @@ class Start:
             earlier: FinishedSummary | None = folders.begin_scoring(folder.path, before)
         else:
             earlier = folders.reopen(folder.path)
-        room = Room(folder.path, Path(self._opened.spec.output_dir))
+        reserve = DiskReserve(folder.path, Path(self._opened.spec.output_dir))
         self._opened.suite.prepare(RunFacts(info.started, 0.0, folder.path))
         self._opened.redactor.redact_file(folder.path / folders.ROWS)
         scorers = [scorer.id for scorer in self._opened.suite.scorers]
-        journal = Journal(folder.path, scorers, self._opened.secrets, info.id, lost_lines=bool(problems), room=room)
+        journal = Journal(
+            folder.path, scorers, self._opened.secrets, info.id, lost_lines=bool(problems), reserve=reserve
+        )
         finish = Finish(self._opened, self._identity, folder, info, cases, journal, self._counts)
         try:
             self._opened.notice(repair_notices(journal.repairs))
@@ -152,7 +154,7 @@ class Start:
             return finish.finish(seconds, stopped, earlier)
         finally:
             journal.close()
-            room.close()
+            reserve.close()
 
     def _replaced_scoring(self, folder: Path, before: Summary | None) -> Summary | None:
         """Keep the scoring that this start replaces, with copies of its result files. None if it replaces none."""

@@ -9,7 +9,7 @@ import pytest
 from assay.core.suite import pages_of
 from assay.core.suite_pages import StoredCase
 from assay.core.types import ASK, Call, End, Record, Request, Response, Score
-from assay.suites.task.case_page import prompt_pieces
+from assay.suites.task.page_details import prompt_pieces
 from assay.suites.task.suite import TaskSuite
 
 FEWSHOT = {"fewshot_delimiter": "\n\n", "doc_to_target": "{{answer}}"}

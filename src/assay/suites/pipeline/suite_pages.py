@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from assay.core.case_details import CaseDetails
 from assay.core.suite_pages import GradedAnswer, Section, StoredCase, SuitePages, as_text, graded_answers
-from assay.suites.pipeline.case_page import test_details
+from assay.suites.pipeline.page_details import test_details
 from assay.suites.pipeline.result_files import JUDGE
-from assay.suites.pipeline.views import test_sections
+from assay.suites.pipeline.show_sections import test_sections
 
 
 class PipelinePages(SuitePages):

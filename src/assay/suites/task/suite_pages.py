@@ -16,7 +16,7 @@ from assay.core.case_details import (
 )
 from assay.core.suite_pages import RunOrigin, Section, StoredCase, SuitePages, as_text
 from assay.core.types import Record, Request, Score
-from assay.suites.task.case_page import answer_pair, is_likelihood, prompt_pieces
+from assay.suites.task.page_details import answer_pair, is_likelihood, prompt_pieces
 
 
 class TaskPages(SuitePages):

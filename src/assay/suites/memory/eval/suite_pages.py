@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from assay.core.case_details import CaseDetails, HeldSession, QuestionDetail
 from assay.core.suite_pages import GradedAnswer, RunOrigin, Section, StoredCase, SuitePages, graded_answers
 from assay.core.types import Record
-from assay.suites.memory.eval.case_page import held_sessions, sample_details, sample_question
+from assay.suites.memory.eval.page_details import held_sessions, sample_details, sample_question
 from assay.suites.memory.eval.scorers import ANSWER, EVIDENCE, F1
+from assay.suites.memory.eval.show_sections import question_sections, row_text, sample_sections
 from assay.suites.memory.eval.tally import DIMENSIONS
-from assay.suites.memory.eval.views import question_sections, row_text, sample_sections
 
 
 class MemoryEvalPages(SuitePages):

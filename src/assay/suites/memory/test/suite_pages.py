@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from assay.core.case_details import CaseDetails, CurveValue, QuestionDetail
 from assay.core.suite_pages import RunOrigin, Section, StoredCase, SuitePages
 from assay.core.types import Record
-from assay.suites.memory.test.case_page import curve_values, question_life, question_lines
-from assay.suites.memory.test.views import conversation_sections, one_answer, question_sections
+from assay.suites.memory.test.page_details import curve_values, question_life, question_lines
+from assay.suites.memory.test.show_sections import conversation_sections, one_answer, question_sections
 
 
 class MemoryTestPages(SuitePages):

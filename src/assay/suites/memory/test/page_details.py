@@ -30,7 +30,7 @@ from assay.suites.memory.test.scorers import (
     ordered_metrics,
     retrieved_places,
 )
-from assay.suites.memory.test.views import (
+from assay.suites.memory.test.show_sections import (
     answer_text,
     category_label,
     evidence_places,

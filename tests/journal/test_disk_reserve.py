@@ -15,11 +15,11 @@ PROGRAM = """if True:
     from pathlib import Path
     if sys.argv[2] == "macOS":
         del os.posix_fallocate  # Python has none there
-    from assay.journal.room import RESERVED_BYTES, Room
-    room = Room(Path(sys.argv[1]))
+    from assay.journal.disk_reserve import RESERVED_BYTES, DiskReserve
+    reserve = DiskReserve(Path(sys.argv[1]))
     files = [file for file in Path("/proc/self/fd").iterdir() if ".room" in os.path.realpath(file)]
     print(*(os.stat(file).st_blocks * 512 >= RESERVED_BYTES for file in files))
-    room.close()
+    reserve.close()
 """
 
 

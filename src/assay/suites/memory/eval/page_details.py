@@ -23,8 +23,8 @@ from assay.core.memory import ACTIVE
 from assay.core.suite_pages import StoredCase
 from assay.core.types import Record, Score
 from assay.suites.memory.eval.scorers import ANSWER, CORRECTNESS, EVIDENCE, F1, RECALL, RETRIEVED, UPDATE_RECALL
+from assay.suites.memory.eval.show_sections import QUESTION_METRICS, is_covered, item_texts, question_part
 from assay.suites.memory.eval.tally import JUDGED, LEXICAL
-from assay.suites.memory.eval.views import QUESTION_METRICS, is_covered, item_texts, question_part
 from assay.suites.memory.sessions import ANSWER as ANSWER_RECORD, SESSION
 from assay.suites.memory.snapshots import ADD, UPDATE, MemorySnapshot, SessionChanges
 

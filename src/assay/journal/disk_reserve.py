@@ -1,8 +1,8 @@
 """Reserves room on the disk before a run sends its first request.
 
-    room = Room(folder)       # raises StopRun if the disk is full
-    room.give_up(error)       # at the first write that fails: frees the reserve, so that the lines in flight fit
-    room.close()
+    reserve = DiskReserve(folder)       # raises StopRun if the disk is full
+    reserve.give_up(error)       # at the first write that fails: frees the reserve, so that the lines in flight fit
+    reserve.close()
 
 Requests are paid for, so a run on a full disk must not send any. The reserve is a file without a name: nothing of it
 stays if the process is killed.
@@ -20,7 +20,7 @@ from assay.core.errors import FULL_DISK, DiskFull, StopRun, write_advice
 RESERVED_BYTES = 1 << 20
 
 
-class Room:
+class DiskReserve:
     """Room on the disk of a run folder. `stop` is None until a write failed; then it is why the run must stop."""
 
     def __init__(self, folder: Path, output: Path | None = None) -> None:
