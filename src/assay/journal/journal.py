@@ -232,7 +232,8 @@ class Journal:
             messages[kind] = with_place(failure)[:_MAX_FAILURE_MESSAGE] if failure else ""
         return counts, messages
 
-    # On a full disk a line goes into the room that the run has reserved. `_reserve.stop` then ends the run, after the line
+    # On a full disk a line goes into the room that the run has reserved. `_reserve.stop` then ends the run, after the
+    # line
     # is written and counted.
 
     def call(self, call: Call) -> Call:
