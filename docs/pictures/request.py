@@ -56,13 +56,13 @@ BOX_WIDTH, BOX_HEIGHT = 250, 86
 LEFT, MIDDLE, RIGHT = 20, 335, 650
 HEADINGS = ((LEFT, "one case"), (MIDDLE, "the run folder"), (RIGHT, "the way to the model"))
 BOXES = (
-    Box(LEFT, 40, "Solver", "asks models, emits records", "solvers/"),
-    Box(RIGHT, 40, "CaseAsker", "looks in the log first", "engine/caller.py"),
+    Box(LEFT, 40, "Solver", "asks through its context", "suites/"),
+    Box(RIGHT, 40, "Asker", "looks in the log first", "engine/asker.py"),
     Box(MIDDLE, 176, "calls.jsonl", "every request and reply", "journal/", "file"),
     Box(RIGHT, 176, "Caller", "permit, budget, retries", "engine/caller.py"),
-    Box(LEFT, 312, "Scorer", "metrics, checks, judges", "scoring/"),
+    Box(LEFT, 312, "Scorer", "metrics, checks, judges", "suites/, scoring/"),
     Box(MIDDLE, 312, "records.jsonl", "the output of every case", "journal/", "file"),
-    Box(RIGHT, 312, "Provider", "openai, local, script, …", "models/"),
+    Box(RIGHT, 312, "Provider", "openai, local, script, …", "models/, models/http/"),
     Box(MIDDLE, 448, "scores.jsonl", "the scores of every case", "journal/", "file"),
     Box(RIGHT, 448, "Model", "a server, or in-process", "", "outside"),
     Box(LEFT, 584, "Report", "summary.json, terminal", "core/report.py"),
@@ -138,7 +138,7 @@ def draw() -> str:
         elements += draw_box(box)
     for arrow in ARROWS:
         elements += draw_arrow(arrow)
-    title = "The path of a request: solver, log, caller, provider, model, and back; then scorer and report"
+    title = "The path of a request: solver, asker, log, caller, provider, model, and back; then scorer and report"
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',

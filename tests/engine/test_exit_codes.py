@@ -1,4 +1,4 @@
-"""The exit code of every suite in every situation: the table of docs/architecture.md, rule 9, with real commands."""
+"""The exit code of every suite in every situation: the table of docs/cli.md, with real commands."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ the run continues, and limited and retried like every other call. A run may also
 code that reads OPENAI_BASE_URL and does not accept a URL per case.
 
 The file reads from the top down: Gateway (opens endpoints), CaseEndpoint (requests become calls),
-GatewayServer (HTTP). `foreign_sdk.py` translates requests and replies.
+GatewayServer (HTTP). `models/http/sdk_requests.py` translates requests and replies.
 """
 
 from __future__ import annotations

@@ -233,8 +233,7 @@ class Journal:
         return counts, messages
 
     # On a full disk a line goes into the room that the run has reserved. `_reserve.stop` then ends the run, after the
-    # line
-    # is written and counted.
+    # line is written and counted.
 
     def call(self, call: Call) -> Call:
         """Log one call and return it without secrets. The case must get this call: a replay would give it the same."""

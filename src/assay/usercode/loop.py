@@ -7,8 +7,8 @@ and writes calls.jsonl must never wait for a computation. Three tools:
     verdict = await compute(lambda: offline.verdict(question))  # a long computation of assay, in a thread
     await turn.give_way()                                     # before each of many short computations
 
-`run_blocking` in run_loop.py starts the two loops. The run has a thread of its own, and the main thread has the loop
-for user code, because only there the watchdog can interrupt a coroutine that blocks (usercode/watchdog.py).
+`run_blocking` in runner/loops.py starts the two loops. The run has a thread of its own, and the main thread has the
+loop for user code, because only there the watchdog can interrupt a coroutine that blocks (usercode/watchdog.py).
 """
 
 from __future__ import annotations

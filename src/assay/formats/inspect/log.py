@@ -142,7 +142,7 @@ class InspectLimit(Struct, kw_only=True):
 
 
 class InspectSample(Struct, kw_only=True):
-    """One sample of one epoch. Messages and events stay plain values: `inspect_results.py` picks what it reads."""
+    """One sample of one epoch. Messages and events stay plain values: `results.py` picks what it reads."""
 
     id: str | int
     epoch: int = 1

@@ -3,7 +3,7 @@
     client = ProxiedClient(proxy, timeout=60.0, network=Network())
     response = await client.send("POST", "https://models.example/v1/chat/completions", headers, body)
 
-aiohttp speaks to the proxy. The own client in `http_client.py` is faster, but behind a proxy its speed matters less
+aiohttp speaks to the proxy. The own client in `client.py` is faster, but behind a proxy its speed matters less
 than the details of CONNECT. Limits and errors are those of the own client.
 """
 

@@ -1,4 +1,4 @@
-"""The Run tab: a form of the inputs, the result as a card, feedback and retries. `hop_trials.py` does the work."""
+"""The Run tab: a form of the inputs, the result as a card, feedback and retries. `trials.py` does the work."""
 
 from __future__ import annotations
 
