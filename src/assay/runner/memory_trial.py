@@ -13,12 +13,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from assay.core.protocols import Model
 from assay.core.run_end import FAILED
 from assay.core.spec import RunSpec
 from assay.core.types import Failure
-from assay.engine.connect import Connections
 from assay.runner.loops import run_blocking
+from assay.runner.opening import open_suite
 from assay.runner.runner import Runner
 from assay.suites.memory.snapshots import ItemChange
 from assay.suites.memory.test.trial import SUITE, MemoryTryOptions, TrialPlan, TrialSuite, plan_trial
@@ -71,12 +70,5 @@ def try_memory(spec: RunSpec, plan: TrialPlan, show: Show) -> TrialEnd:
 
 
 def _open(spec: RunSpec, plan: TrialPlan, show: Show) -> Runner:
-    connections = Connections(spec)
-    models: dict[str, Model] = {}
-    # Requests contain the endpoint. The provider chooses it, so the suite is built after the model is connected.
-    if spec.model:
-        spec = replace(spec, base_url=connections.connect(spec.model).endpoint or None)
-    suite = TrialSuite(spec, plan, show)
-    for name, role in suite.roles.items():
-        models[name] = connections.connect(role, suite.roles.values())
+    suite, models = open_suite(spec, lambda connected: TrialSuite(connected, plan, show))
     return Runner(suite, models, (), command=[])

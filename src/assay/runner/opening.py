@@ -6,8 +6,10 @@ run = await runner.start_or_show()
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -17,7 +19,7 @@ from assay.core.events import Notify, observed
 from assay.core.protocols import Model
 from assay.core.roles import SEVERAL
 from assay.core.spec import RunSpec, fields
-from assay.core.suite import MAIN
+from assay.core.suite import MAIN, Suite
 from assay.engine.connect import Connections, ReplayOnlyModel
 from assay.journal import folder as folders
 from assay.journal.folder import RunInfo
@@ -50,24 +52,11 @@ def _open_run(spec: RunSpec, observers: Sequence[Notify], *, asks: bool, command
     adopted = suite_class.adopt(spec)
     if adopted is not None:
         return _open_adopted(spec, adopted, observers)
-    models: dict[str, Model] = {}
-    connections = Connections(spec)
-    if not asks:
-        models[MAIN] = ReplayOnlyModel(spec.base_url or "")
-    elif spec.model:
-        models[MAIN] = connections.connect(spec.model)
-    # Requests contain the endpoint. The provider chooses it, so the suite is built after the model is connected.
-    connected_spec = replace(spec, base_url=models[MAIN].endpoint or None) if models else spec
-    suite = suite_class(connected_spec)
-    for name, role in suite.roles.items():
-        # A role with its own endpoint or key needs its own connection, even if its name is `main`.
-        if name not in models or role.base_url or role.key:
-            models[name] = (
-                connections.connect(role, suite.roles.values()) if asks else ReplayOnlyModel(spec.base_url or "")
-            )
-    if not asks:
-        # With models, the runner checks them.
-        argument_notices(spec, suite.roles.values())
+    if asks:
+        suite, models = open_suite(spec, suite_class)
+    else:
+        suite, models = open_suite(spec, suite_class, asks="none", endpoint=spec.base_url or "")
+        argument_notices(spec, suite.roles.values())  # with models, the runner checks them
     return Runner(suite, models, observers, asks=asks, command=command)
 
 
@@ -76,17 +65,50 @@ def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> R
     info = folders.read_info(folder)
     if info.imported is not None:
         raise UsageError(f"{folder} was imported; only runs that assay made can be scored again")
-    endpoints: dict[str, str] = {name: asked[1] for name, asked in info.parts["ask"]["models"].items()}
     spec = _with_ask_options_of(info, spec)
-    suite = find_suite(spec.suite)(replace(spec, base_url=info.spec["base_url"]))
-    models: dict[str, Model] = {}
-    connections = Connections(spec)
-    for name, role in suite.roles.items():
-        if role.mark == "ask":
-            models[name] = ReplayOnlyModel(endpoints.get(name, info.spec["base_url"] or ""))
-        else:
-            models[name] = connections.connect(role, suite.roles.values())
+    endpoints = {name: asked[1] for name, asked in info.parts["ask"]["models"].items()}
+    suite, models = open_suite(
+        spec, find_suite(spec.suite), asks="judges", endpoint=info.spec["base_url"] or "", endpoints=endpoints
+    )
     return Runner(suite, models, observers, asks=False, folder=folder)
+
+
+class OpenedSuite(NamedTuple):
+    """A suite and the models of its roles."""
+
+    suite: Suite[Any, Any]
+    models: dict[str, Model]
+
+
+def open_suite(
+    spec: RunSpec,
+    make: Callable[[RunSpec], Suite[Any, Any]],
+    *,
+    asks: Literal["all", "judges", "none"] = "all",
+    endpoint: str = "",
+    endpoints: Mapping[str, str] = MappingProxyType({}),
+) -> OpenedSuite:
+    """Connect the models of a spec and build its suite with `make`. Only the models that `asks` names send requests.
+
+    The other models stand for those of an existing run: `endpoint` is that of its main model, `endpoints` has those of
+    further roles.
+    """
+    connections = Connections(spec)
+    models: dict[str, Model] = {}
+    if asks == "all":
+        if spec.model:
+            models[MAIN] = connections.connect(spec.model)
+        endpoint = models[MAIN].endpoint if models else spec.base_url or ""
+    # Requests contain the endpoint. The provider chooses it, so the suite is built after the model is connected.
+    suite = make(replace(spec, base_url=endpoint or None))
+    for name, role in suite.roles.items():
+        is_asked = asks == "all" or (asks == "judges" and role.mark == "score")
+        if not is_asked:
+            models[name] = ReplayOnlyModel(endpoints.get(name, endpoint))
+        # A role with its own endpoint or key needs its own connection, even if its name is `main`.
+        elif name not in models or role.base_url or role.key:
+            models[name] = connections.connect(role, suite.roles.values())
+    return OpenedSuite(suite, models)
 
 
 def _with_ask_options_of(info: RunInfo, spec: RunSpec) -> RunSpec:
@@ -95,7 +117,6 @@ def _with_ask_options_of(info: RunInfo, spec: RunSpec) -> RunSpec:
     own = {field.name for field in fields(type(spec.options)) if field.mark == "ask"}
     before = info.spec["options"]
     options = msgspec.to_builtins(spec.options) | {name: before[name] for name in own & before.keys()}
-    # Runs of earlier versions have some options of all suites among those of their suite.
     stored = before | info.spec
     values = {name: stored[name] for name in common & stored.keys()}
     # The endpoint of a Python function or of embedded weights is no URL, and a judge cannot use it as a base URL.

@@ -12,12 +12,10 @@ import msgspec
 from assay.core.diff import differences
 from assay.core.errors import DamagedRun, InputError, Problem, UsageError
 from assay.core.events import Notify
-from assay.core.protocols import Model
 from assay.core.spec import RunSpec, build, fields, outputs_named_by
-from assay.core.suite import Suite
-from assay.engine.connect import ReplayOnlyModel
 from assay.journal import folder as folders
 from assay.journal.folder import RunInfo
+from assay.runner.opening import OpenedSuite, open_suite
 from assay.runner.runner import Runner
 from assay.store.runs import find_run, started_in
 from assay.suites import find_suite
@@ -139,17 +137,18 @@ def left_out_outputs(info: RunInfo) -> list[str]:
     return [f"not written: {', '.join(left_out)}. {rule}. To write it, {again}"]
 
 
-def replay_suite(info: RunInfo, spec: RunSpec) -> tuple[Suite[Any, Any], dict[str, Model]]:
+def replay_suite(info: RunInfo, spec: RunSpec) -> OpenedSuite:
     """Return the suite of a run, with models that know the run's replies only."""
     suite_class = find_suite(info.suite)
     # The endpoints of the fingerprints. In the options they may be spelled differently or be empty.
     known = info.parts["ask"]["models"] | info.parts.get("judges", {})
-    main_endpoint = info.spec["base_url"] or ""
-    suite = suite_class(msgspec.structs.replace(suite_class.resolve(spec), base_url=main_endpoint or None))
-    models: dict[str, Model] = {
-        role: ReplayOnlyModel(known[role][1] if role in known else main_endpoint) for role in suite.roles
-    }
-    return suite, models
+    return open_suite(
+        suite_class.resolve(spec),
+        suite_class,
+        asks="none",
+        endpoint=info.spec["base_url"] or "",
+        endpoints={role: names[1] for role, names in known.items()},
+    )
 
 
 def changed_places(info: RunInfo, ask_parts: dict[str, Any]) -> str:
