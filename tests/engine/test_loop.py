@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from assay.core.errors import CaseFailed, ModelError, StopRun, UsageError, WorkerLost
 from assay.core.events import Ended, Finished, Noted, Started
-from assay.core.protocols import Context, View
+from assay.core.protocols import Context, ScorerInput
 from assay.core.types import BAD_CASE, Failure, Response, Score
 
 from support.engine_run import EchoModel, EngineRun, FunctionScorer, answer, ask, case, cases, turns
@@ -233,7 +233,7 @@ class StoppingModel(EchoModel):
         return await super().reply(prompt)
 
 
-async def length(view: View, ctx: Context) -> float:
+async def length(view: ScorerInput, ctx: Context) -> float:
     return len(view.records[0].data)
 
 
@@ -360,11 +360,11 @@ def test_a_case_that_was_lost_with_three_workers_fails(tmp_path: Path) -> None:
 
 
 def test_scorers_get_the_case_with_its_gold_after_its_end_one_after_another(tmp_path: Path) -> None:
-    async def exact(view: View, ctx: Context) -> float:
+    async def exact(view: ScorerInput, ctx: Context) -> float:
         steps.append("exact")
         return float(view.records[0].data == view.case.gold)
 
-    async def by_judge(view: View, ctx: Context) -> float:
+    async def by_judge(view: ScorerInput, ctx: Context) -> float:
         steps.append("judge")
         return len(await ask(ctx, "is it right?", role="judge"))
 
@@ -372,7 +372,7 @@ def test_scorers_get_the_case_with_its_gold_after_its_end_one_after_another(tmp_
         steps.append("solve")
         await answer(inputs, ctx)
 
-    async def checkpoint(view: View) -> None:
+    async def checkpoint(view: ScorerInput) -> None:
         steps.append(f"checkpoint {view.end.status}")
 
     steps: list[str] = []
@@ -387,7 +387,7 @@ def test_scorers_get_the_case_with_its_gold_after_its_end_one_after_another(tmp_
 def test_a_failure_of_the_subject_is_scored_and_a_failure_of_an_endpoint_is_not(tmp_path: Path) -> None:
     """The case that an endpoint failed has no result yet: the next start asks again."""
 
-    async def zero(view: View, ctx: Context) -> float:
+    async def zero(view: ScorerInput, ctx: Context) -> float:
         return 0.0
 
     async def solve(inputs: str, ctx: Context) -> None:
@@ -411,7 +411,7 @@ def test_a_scorer_that_fails_costs_its_own_score_until_the_next_start(
 ) -> None:
     """The other scorers and cases are scored, and the solver is not asked again."""
 
-    async def fails(view: View, ctx: Context) -> float:
+    async def fails(view: ScorerInput, ctx: Context) -> float:
         if view.case.index == 0:
             act()
         await asyncio.sleep(0)  # a cancelled task ends where it waits
@@ -426,7 +426,7 @@ def test_a_scorer_that_fails_costs_its_own_score_until_the_next_start(
     (told,) = [event.text for event in result.events if isinstance(event, Noted)]
     assert told.splitlines()[0] == note
 
-    async def mended(view: View, ctx: Context) -> float:
+    async def mended(view: ScorerInput, ctx: Context) -> float:
         scored.append(view.case.index)
         return 7.0
 
@@ -437,7 +437,7 @@ def test_a_scorer_that_fails_costs_its_own_score_until_the_next_start(
 
 
 def test_ten_cases_that_could_not_be_scored_are_named_and_all_are_counted(tmp_path: Path) -> None:
-    async def fails(view: View, ctx: Context) -> float:
+    async def fails(view: ScorerInput, ctx: Context) -> float:
         raise ModelError(TIMEOUT)
 
     result = EngineRun(tmp_path).start(answer, cases(*"abcdefghijkl"), scorers=[FunctionScorer(fails)])
@@ -451,7 +451,7 @@ class LengthScorer(FunctionScorer):
     def __init__(self) -> None:
         super().__init__(length)
 
-    def score_at_once(self, view: View) -> list[Score]:
+    def score_at_once(self, view: ScorerInput) -> list[Score]:
         return [Score(*view.case.head, self.id, "metric", value=len(view.records[0].data) + 0.5)]
 
 
@@ -466,7 +466,7 @@ class JudgeScorer(FunctionScorer):
 
 
 def test_a_changed_scorer_scores_all_cases_again_and_pays_no_equal_call_twice(tmp_path: Path) -> None:
-    async def judged(view: View, ctx: Context) -> float:
+    async def judged(view: ScorerInput, ctx: Context) -> float:
         return len(await ask(ctx, view.records[0].data, role="judge"))
 
     judge = EchoModel()

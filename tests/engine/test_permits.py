@@ -133,7 +133,7 @@ def test_a_worker_waits_for_room_and_one_that_leaves_wakes_the_next() -> None:
         woken: list[str] = []
 
         async def worker(name: str) -> None:
-            await permits.room()
+            await permits.wait_for_one()
             woken.append(name)
 
         assert permits.take() == 0

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from assay.core.errors import AssayError
 from assay.core.events import Event
-from assay.core.protocols import Asker, Context, Model, Scorer, Solver, Upstream, View
+from assay.core.protocols import Asker, Context, Model, Scorer, ScorerInput, Solver, Upstream
 from assay.core.roles import CHAT, TEXT
 from assay.core.types import Call, Case, End, Request, Response, Score
 from assay.engine.caller import Caller, CallLedger
@@ -137,7 +137,7 @@ class EngineRun:
         retry_failed: bool = False,
         asks: bool = True,
         on_workers: bool = False,
-        checkpoint: Callable[[View], Awaitable[None]] | None = None,
+        checkpoint: Callable[[ScorerInput], Awaitable[None]] | None = None,
     ) -> StartResult:
         events: list[Event] = []
         ids = [scorer.id for scorer in scorers]
@@ -217,9 +217,9 @@ class _FunctionSolver(Solver):
 class FunctionScorer(Scorer):
     """A scorer whose one value is computed by an async function of the test."""
 
-    def __init__(self, function: Callable[[View, Context], Awaitable[float]], name: str = "scorer@1") -> None:
+    def __init__(self, function: Callable[[ScorerInput, Context], Awaitable[float]], name: str = "scorer@1") -> None:
         self.id = name
         self._function = function
 
-    async def score(self, view: View, ctx: Context) -> list[Score]:
+    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
         return [Score(*view.case.head, self.id, "metric", value=await self._function(view, ctx))]
