@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import os
 import signal
+import socket
+import sys
 from pathlib import Path
 
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # threads that spin would make it many times slower on shared cores
@@ -44,7 +46,16 @@ def main() -> None:
     params.offline = True
     if key := os.environ.get("LLAMA_API_KEY"):
         params.api_keys = [key]
-    server = xllamacpp.Server(params)
+    try:
+        server = xllamacpp.Server(params)
+    except RuntimeError:
+        # The binding does not say why. llama.cpp's own server names a port that another program has.
+        with socket.socket() as probe:
+            try:
+                probe.bind((options.host, options.port))
+            except OSError:
+                print(f"couldn't bind HTTP server socket, port: {options.port}", file=sys.stderr)  # noqa: T201
+        raise
     print(f"listening on {server.listening_address}", flush=True)  # noqa: T201
     # The binding cannot end a server in order; the process has nothing to save.
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
