@@ -130,10 +130,13 @@ class LlamaServer:
         except (OSError, subprocess.TimeoutExpired):
             return "it is damaged, or memory is short"
         # Lines are `0.00.005.841 E llama_model_load: error loading model: unknown model architecture: 'x'`.
-        for line in child.stderr.splitlines():
-            _, is_error, text = line.partition(" E ")
-            if is_error:
-                return text.partition(": ")[2].removeprefix("error loading model: ") or text
+        errors = [text for _, is_error, text in (line.partition(" E ") for line in child.stderr.splitlines()) if is_error]
+        # A thread of llama.cpp writes the log, and lines may change places. The others only say that loading failed.
+        for text in errors:
+            if reason := text.partition("error loading model: ")[2]:
+                return reason
+        if errors:
+            return errors[0].partition(": ")[2] or errors[0]
         # The child could load it with a small context.
         return f"memory is too short for a context of {self._settings.n_ctx:,} tokens. Pass a smaller n_ctx"
 
