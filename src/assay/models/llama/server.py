@@ -130,7 +130,7 @@ class LlamaServer:
         except (OSError, subprocess.TimeoutExpired):
             return "it is damaged, or memory is short"
         # Lines are `0.00.005.841 E llama_model_load: error loading model: unknown model architecture: 'x'`.
-        errors = [text for _, is_error, text in (line.partition(" E ") for line in child.stderr.splitlines()) if is_error]
+        errors = [line.partition(" E ")[2] for line in child.stderr.splitlines() if " E " in line]
         # A thread of llama.cpp writes the log, and lines may change places. The others only say that loading failed.
         for text in errors:
             if reason := text.partition("error loading model: ")[2]:
