@@ -76,8 +76,7 @@ class Cases:
     def load(self, skip: Callable[[int], Any] | None, open_cases: int) -> Iterator[Case]:
         """Yield the cases row by row: first all subjects of the first row.
 
-        They are built in groups. One by one, between calls, building takes twice the time, presumably because the code
-        has left the processor's cache.
+        They are built in groups. One by one, between calls, building takes twice the time.
         """
         cases = self._build(skip)
         size = min(_MAX_GROUP, max(_MIN_GROUP, open_cases // 2))

@@ -210,8 +210,8 @@ class Loop:
         """Let the other workers do the same step before this one goes on.
 
         Their replies arrive together. If all of them are logged, then all are scored, then all next requests are sent,
-        a run of short calls takes a tenth less CPU time, presumably because the code of a step stays in the
-        processor's cache. A model in this process never awaits: without this, Ctrl-C and timers would have no effect.
+        a run of short calls takes a tenth less CPU time. A model in this process never awaits: without this, Ctrl-C and
+        timers would have no effect.
         """
         try:
             yield  # as asyncio.sleep(0) does, with two coroutines fewer

@@ -7,7 +7,7 @@ from contextlib import nullcontext, suppress
 from msgspec import Struct, field
 
 from assay.core.error_counts import ErrorCounts
-from assay.core.errors import StopRun, cannot_write
+from assay.core.errors import DamagedRun, StopRun, cannot_write
 from assay.core.no_answer import leave_out_unanswered
 from assay.core.report import CaseCounts, Report
 from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
@@ -31,7 +31,7 @@ class StartCounts(Struct):
     """What one start of a run counted."""
 
     spent: dict[str, int] = field(default_factory=dict)
-    """Calls, tokens and costs of this start, as `CallLedger.counts` returns them."""
+    """Calls and tokens of this start, as `CallLedger.counts` returns them."""
     unscored: int = 0
     """Cases whose scoring has no result because a judge did not answer."""
     ran_on: str = ""
@@ -61,8 +61,17 @@ class Finish:
 
     def stopped(self, seconds: float, error: BaseException) -> Run:
         """Return the run as an error has stopped it. Nothing is written: an earlier result stays the run's result."""
-        summary = self.summary(seconds, error)
-        return Run(self.folder.path, self.info, summary, summary.exit_code, reason=str(error))
+        return self._run(self.summary(seconds, error), error)
+
+    def _run(self, summary: Summary, error: BaseException | None = None) -> Run:
+        reason = self._opened.redactor.clean(str(error)) if error is not None else ""
+        return Run(self.folder.path, self.info, summary, summary.exit_code, reason=reason)
+
+    def _restore(self, earlier: FinishedSummary | None) -> None:
+        """Let the earlier scoring be the run's result again, if this start was to replace it."""
+        if earlier is not None:
+            with suppress(StopRun):  # a full disk
+                folders.restore_summary(self.folder.path, earlier, self.journal.spent(), self.journal.costs())
 
     def finish(self, seconds: float, stopped: BaseException | None, earlier: FinishedSummary | None) -> Run:
         """Let the suite write its files, then write summary.json.
@@ -87,13 +96,14 @@ class Finish:
                     # Replies are redacted in the journal; rows of the data reach the files on their own way.
                     redactor.redact_file(path)
                     close_to_others(path)
+            except DamagedRun:
+                self._restore(earlier)
+                raise
             except OSError as error:
                 stopped, outcome = cannot_write(error.filename or opened.spec.output_dir, error), None
                 if earlier is not None:
-                    with suppress(StopRun):  # a full disk
-                        folders.restore_summary(folder.path, earlier, journal.spent(), journal.costs())
-                    summary = self.summary(seconds, stopped)
-                    return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped))
+                    self._restore(earlier)
+                    return self.stopped(seconds, stopped)
         if outcome is not None:
             report = outcome.report
             # The errors of whole cases, which every run has, and those of tests and questions, which the suite adds.
@@ -119,7 +129,7 @@ class Finish:
             # On a full disk the summary cannot be written either. The first error has the cause.
             if not stopped:
                 raise
-        return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped or ""))
+        return self._run(summary, stopped)
 
     def summary(self, seconds: float, stopped: BaseException | None, outcome: Outcome | None = None) -> Summary:
         """Return the summary of the run as it is now. Without an outcome it has no report and no files."""

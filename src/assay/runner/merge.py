@@ -26,7 +26,8 @@ from assay.journal import folder as folders
 from assay.journal.folder import HOME, MergedShard, RunInfo, Summary
 from assay.journal.integrity import refuse_lost_lines
 from assay.journal.merge import create_merged_run, remove_killed_merge
-from assay.runner.rescore import changed_places, left_out_outputs, refuse_incomplete, replay_suite, spec_of_run
+from assay.runner.opening import refuse_incomplete
+from assay.runner.rescore import changed_places, left_out_outputs, replay_suite, spec_of_run
 from assay.runner.runner import Runner
 from assay.store.runs import find_run, run_folders, started_in, state_of
 from assay.suites import find_suite

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.errors import UsageError
+from assay.core.errors import DamagedRun, Problem, UsageError
 from assay.core.events import Notify, observed
 from assay.core.protocols import Model
 from assay.core.roles import SEVERAL
@@ -65,12 +65,30 @@ def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> R
     info = folders.read_info(folder)
     if info.imported is not None:
         raise UsageError(f"{folder} was imported; only runs that assay made can be scored again")
+    refuse_incomplete(folder, info)
     spec = _with_ask_options_of(info, spec)
-    endpoints = {name: asked[1] for name, asked in info.parts["ask"]["models"].items()}
+    endpoints = {
+        role: asked[1]
+        for role, asked in info.parts["ask"]["models"].items()
+        if isinstance(asked, list) and len(asked) > 1
+    }
     suite, models = open_suite(
         spec, find_suite(spec.suite), asks="judges", endpoint=info.spec["base_url"] or "", endpoints=endpoints
     )
     return Runner(suite, models, observers, asks=False, folder=folder)
+
+
+def refuse_incomplete(folder: Path, info: RunInfo) -> None:
+    """Raise DamagedRun if `run.json` lacks settings that every run of assay has. Its checksum can be forged."""
+    asked = info.parts.get("ask")
+    if not (
+        info.spec.keys() >= {"options", "output_dir", "base_url"}
+        and isinstance(info.spec["options"], dict)
+        and isinstance(asked, dict)
+        and isinstance(asked.get("models"), dict)
+    ):
+        message = "lacks settings that every run of assay has, so the run cannot be scored"
+        raise DamagedRun(Problem(str(folder / "run.json"), message))
 
 
 class OpenedSuite(NamedTuple):

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from assay.core.diff import differences
-from assay.core.errors import DamagedRun, InputError, Problem, UsageError
+from assay.core.errors import InputError, UsageError
 from assay.core.events import Notify
 from assay.core.spec import RunSpec, build, fields, outputs_named_by
 from assay.journal import folder as folders
 from assay.journal.folder import RunInfo
-from assay.runner.opening import OpenedSuite, open_suite
+from assay.runner.opening import OpenedSuite, open_suite, refuse_incomplete
 from assay.runner.runner import Runner
 from assay.store.runs import find_run, started_in
 from assay.suites import find_suite
@@ -93,19 +93,6 @@ class Rescore:
         return "\n".join([*lines, *left_out_outputs(self.info)])
 
 
-def refuse_incomplete(folder: Path, info: RunInfo) -> None:
-    """Raise DamagedRun if `run.json` lacks settings that every run of assay has. Its checksum can be forged."""
-    asked = info.parts.get("ask")
-    if not (
-        info.spec.keys() >= {"options", "output_dir", "base_url"}
-        and isinstance(info.spec["options"], dict)
-        and isinstance(asked, dict)
-        and isinstance(asked.get("models"), dict)
-    ):
-        message = "lacks settings that every run of assay has, so the run cannot be scored"
-        raise DamagedRun(Problem(str(folder / "run.json"), message))
-
-
 def spec_of_run(info: RunInfo, **changes: Any) -> RunSpec:
     """Return the settings of a run with some of them changed, for a start that sends no requests.
 
@@ -147,7 +134,7 @@ def replay_suite(info: RunInfo, spec: RunSpec) -> OpenedSuite:
         suite_class,
         asks="none",
         endpoint=info.spec["base_url"] or "",
-        endpoints={role: names[1] for role, names in known.items()},
+        endpoints={role: asked[1] for role, asked in known.items() if isinstance(asked, list) and len(asked) > 1},
     )
 
 

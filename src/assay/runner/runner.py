@@ -134,6 +134,7 @@ class Runner:
                 # A line that the index's sidecar covers was changed. Without sidecar, every line is verified and the
                 # journal is repaired.
                 forget_sidecars(folder.path)
+                folder.created = False  # it has replies now, so it is repaired and never discarded
                 run = await self._start(folder, info, cases, signals=signals).run()
             if self._is_cancelled:
                 raise asyncio.CancelledError

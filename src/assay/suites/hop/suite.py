@@ -66,7 +66,7 @@ _OBSERVER = "observer.jsonl"
 _NO_TARGET = "pass a function and a file of rows: assay hop FILE.py:function DATA.jsonl"
 
 # Results that go through a step together at the end of a run: read, counted, written. One by one these steps take
-# longer, presumably because each one's code leaves the processor's cache.
+# longer.
 _GROUP = 32
 
 

@@ -72,7 +72,7 @@ _CHARACTERS_PER_TOKEN = 4
 # `--list` cuts the members of a tag to this many characters: a tag may have hundreds of tasks.
 _MAX_NAMES = 60
 # Results that go through a step together at the end of a run: read, counted, built, written. One by one these steps
-# take a twentieth longer, presumably because each one's code leaves the processor's cache.
+# take a twentieth longer.
 _GROUP = 32
 
 
