@@ -67,7 +67,7 @@ class Finish:
         reason = self._opened.redactor.clean(str(error)) if error is not None else ""
         return Run(self.folder.path, self.info, summary, summary.exit_code, reason=reason)
 
-    def _restore(self, earlier: FinishedSummary | None) -> None:
+    def restore(self, earlier: FinishedSummary | None) -> None:
         """Let the earlier scoring be the run's result again, if this start was to replace it."""
         if earlier is not None:
             with suppress(StopRun):  # a full disk
@@ -97,12 +97,12 @@ class Finish:
                     redactor.redact_file(path)
                     close_to_others(path)
             except DamagedRun:
-                self._restore(earlier)
+                self.restore(earlier)
                 raise
             except OSError as error:
                 stopped, outcome = cannot_write(error.filename or opened.spec.output_dir, error), None
                 if earlier is not None:
-                    self._restore(earlier)
+                    self.restore(earlier)
                     return self.stopped(seconds, stopped)
         if outcome is not None:
             report = outcome.report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import chdir, nullcontext, suppress
+from contextlib import chdir, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,7 +129,7 @@ class Start:
                 self._opened.notice([_DAMAGED_FILES])
             # User code may change the working folder; chdir changes it back. It may try to end the process.
             with chdir("."), refuse_exits(), code_files:
-                stopped = await self._loop(journal, info, cases)
+                stopped = await self._loop(journal)
             if code_files.too_many:
                 self._opened.notice([_TOO_MANY_FILES])
             if isinstance(stopped, ModelRefused) and not journal.empty:
@@ -137,8 +137,7 @@ class Start:
             if stopped and earlier and not self._opened.spec.retry_failed:
                 # Only scoring was left, for example by another judge. Its failure leaves the run finished, with the
                 # earlier scores and files.
-                with suppress(StopRun):  # a full disk
-                    folders.restore_summary(folder.path, earlier, journal.spent(), journal.costs())
+                finish.restore(earlier)
                 if isinstance(stopped, (StopRun, KeyboardInterrupt)):
                     return finish.stopped(time.perf_counter() - started, stopped)
             if isinstance(stopped, StartInterrupted) and folder.created:
@@ -168,7 +167,7 @@ class Start:
         """Return whether this start asks for no answer: all are there, or `assay rescore` takes those that are."""
         return not self._opened.asks or (before.state == "finished" and not self._opened.spec.retry_failed)
 
-    async def _loop(self, journal: Journal, info: RunInfo, cases: Cases) -> BaseException | None:
+    async def _loop(self, journal: Journal) -> BaseException | None:
         """Run every unfinished case. Returns the error that stopped the run early, or None."""
         spec, suite = self._opened.spec, self._opened.suite
         reusable = self._reuse.calls(journal.folder)
@@ -193,9 +192,9 @@ class Start:
         stop = self._stop
         with stop if self._signals else nullcontext():
             try:
-                executor = await self._open_executor(journal, cases, ledger, stop)
+                executor = await self._open_executor(journal, ledger)
                 try:
-                    await self._run_cases(journal, info, cases, ledger, executor, stop)
+                    await self._run_cases(journal, ledger, executor)
                 finally:
                     if executor is not None:
                         stop.begin(executor)
@@ -209,10 +208,9 @@ class Start:
                 self._counts.spent = ledger.counts()
         return None
 
-    async def _open_executor(
-        self, journal: Journal, cases: Cases, ledger: CallLedger, stop: StopRequest
-    ) -> RayExecutor | None:
+    async def _open_executor(self, journal: Journal, ledger: CallLedger) -> RayExecutor | None:
         """Start the workers of `--executor ray`. None if the cases run here, or none is left to run."""
+        cases = self._cases
         counts = journal.counts(cases.slots)
         solved = counts["ok"] + (0 if self._opened.spec.retry_failed else counts["subject_error"])
         if self._opened.spec.executor == "local" or not self._opened.asks or solved == cases.total:
@@ -227,7 +225,7 @@ class Start:
             notify=self._opened.notify,
             halt=ledger.halt,
         )
-        stop.begin(executor)
+        self._stop.begin(executor)
         try:
             await executor.start()
         except StartInterrupted:
@@ -241,14 +239,11 @@ class Start:
     async def _run_cases(
         self,
         journal: Journal,
-        info: RunInfo,
-        cases: Cases,
         ledger: CallLedger,
         executor: RayExecutor | None,
-        stop: StopRequest,
     ) -> None:
         """Run every unfinished case, here or where `executor` places it. Raises the error that stopped the run."""
-        spec, suite = self._opened.spec, self._opened.suite
+        spec, suite, cases = self._opened.spec, self._opened.suite, self._cases
         models = executor.models if executor else self._opened.models
         upstreams = {name: Upstream(role.model, models[name]) for name, role in suite.roles.items()}
         permits = {addresses_of(up.model): permits_of(up.model, spec.concurrency) for up in upstreams.values()}
@@ -296,7 +291,7 @@ class Start:
                 open_cases=open_cases,
                 retry_failed=spec.retry_failed,
                 seed=spec.seed,
-                started=info.started,
+                started=self._info.started,
                 gateway=gateway,
                 shared_endpoint=shared,
                 checkpoint=checkpoint if suite.checkpoints and self._opened.asks else None,
@@ -308,18 +303,18 @@ class Start:
         self._opened.notice([*self._opened.argument_notices, *suite.notices])
         if spec.insecure:
             self._opened.notice(["--insecure: certificates are not checked. Others may read and change what is sent"])
-        stop.begin(loop)
+        self._stop.begin(loop)
         with sdk_environment(shared.endpoint.url) if shared else nullcontext():
             try:
                 async with waiting_reports(ledger, permits.values()):
-                    await self._run_until_cancelled(loop, stop)
+                    await self._run_until_cancelled(loop)
             finally:
                 await gateway.close()
                 if ledger.lost_replies:
                     self._opened.notice([_lost_replies(ledger.lost_replies)])
                 self._counts.unscored = loop.unscored
 
-    async def _run_until_cancelled(self, loop: Loop, stop: StopRequest) -> None:
+    async def _run_until_cancelled(self, loop: Loop) -> None:
         """Run the loop. A cancellation lets running calls finish, because they are paid; a second one does not."""
 
         async def run_loop() -> BaseException | None:
@@ -337,7 +332,7 @@ class Start:
                 await asyncio.shield(task)
             except asyncio.CancelledError:
                 self.is_cancelled = True
-                stop.interrupt()
+                self._stop.interrupt()
         if (error := task.result()) is not None:
             raise error
 
