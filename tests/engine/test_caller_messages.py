@@ -8,7 +8,7 @@ import pytest
 
 from assay.core.errors import ModelError
 from assay.core.events import Event, Noted, Retrying
-from assay.core.protocols import Upstream
+from assay.core.protocols import NamedModel
 from assay.core.types import Call, Failure, Request, Response
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.permits import Permits
@@ -31,12 +31,12 @@ class Model:
     endpoint = "http://x"
     can: frozenset[str] = frozenset()
 
-    def __init__(self, *outcomes: Response | ModelError) -> None:
+    def __init__(self, *outcomes: Response | Exception) -> None:
         self._outcomes = list(outcomes)
 
     async def send(self, request: Request, seed: int) -> Response:
         outcome = self._outcomes.pop(0)
-        if isinstance(outcome, ModelError):
+        if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
@@ -44,13 +44,13 @@ class Model:
         pass
 
 
-def events_of(*outcomes: Response | ModelError, max_retries: int = 1) -> list[Event]:
+def events_of(*outcomes: Response | Exception, max_retries: int = 1) -> list[Event]:
     events: list[Event] = []
 
     async def send() -> None:
         ledger = CallLedger(Log(), events.append, None, None, redactor=Redactor([SECRET]))
-        upstream = Upstream("anthropic/m", Model(*outcomes))
-        caller = Caller(upstream, Permits(1), ledger, seed=1, max_retries=max_retries, max_wait=0.0)
+        named_model = NamedModel("anthropic/m", Model(*outcomes))
+        caller = Caller(named_model, Permits(1), ledger, seed=1, max_retries=max_retries, max_wait=0.0)
         await caller.send(Request(model="m", prompt="?"), 0, 0)
 
     asyncio.run(send())
@@ -63,9 +63,10 @@ def test_a_line_about_waiting_shows_no_secret_and_no_part_of_one() -> None:
     assert retry.failure.kind == "server_error"
 
 
-def test_an_error_that_ends_a_call_shows_no_secret() -> None:
+@pytest.mark.parametrize("error", [failed(), ValueError(f"no header for {SECRET}")], ids=["endpoint", "provider"])
+def test_an_error_that_ends_a_call_shows_no_secret(error: Exception) -> None:
     with pytest.raises(ModelError) as caught:
-        events_of(failed(), max_retries=0)
+        events_of(error, max_retries=0)
     assert SECRET not in caught.value.failure.message
     assert SECRET not in str(caught.value)
 

@@ -14,7 +14,7 @@ from assay.core.protocols import Model
 from assay.core.types import ASK, Call, Case, End, Failure, Record, Response, Usage
 from assay.core.usage import BUILD, JUDGE
 from assay.engine.caller import CallLedger
-from assay.engine.context import NOTHING_SPENT, RunContext, TryContext, Verdict
+from assay.engine.context import NOTHING_SPENT, PassedFunction, RunContext, TryContext
 from assay.journal.journal import Journal
 
 from support.engine_run import SEED, STARTED, EchoModel, ask, callers, case, logged_calls, request, turns
@@ -26,17 +26,17 @@ SCORER = "judge@1"
 class Run:
     """An open run: its journal, its models, and a context for each stage and try."""
 
-    def __init__(self, folder: Path, verdict: Verdict | None = None, seed: int = SEED, **models: Model) -> None:
+    def __init__(self, folder: Path, passed: PassedFunction | None = None, seed: int = SEED, **models: Model) -> None:
         self.folder = folder
         self.journal = Journal(folder, [SCORER], [SECRET])
         self.ledger = CallLedger(self.journal, lambda _: None, None, None)
         self._context = RunContext(
-            models=callers(models, self.journal, self.ledger),
+            callers=callers(models, self.journal, self.ledger),
             log=self.journal,
             replies=self._replies,
             seed=seed,
             started=STARTED,
-            verdict=verdict,
+            passed=passed,
         )
 
     def _replies(self, index: int, stage: str) -> dict[tuple[str, str, int], Call]:
@@ -61,9 +61,9 @@ def open_run(tmp_path: Path) -> Iterator[Open]:
     """Open the run of this test. Another call closes it and opens it again, as the next start does."""
     runs: list[Run] = []
 
-    def start(verdict: Verdict | None = None, seed: int = SEED, **models: Model) -> Run:
+    def start(passed: PassedFunction | None = None, seed: int = SEED, **models: Model) -> Run:
         close()
-        runs.append(Run(tmp_path, verdict, seed, **models))
+        runs.append(Run(tmp_path, passed, seed, **models))
         return runs[-1]
 
     def close() -> None:
@@ -104,7 +104,7 @@ def test_a_role_has_a_model_of_its_own_and_main_is_the_default(open_run: Open) -
         (lambda ctx: ctx.passed("step"), "ctx.passed() is not available: this suite has no `passed` method."),
         (lambda ctx: ctx.base_url(), "ctx.base_url() is not available: this run has no gateway for SDKs"),
     ],
-    ids=["role", "verdict", "gateway"],
+    ids=["role", "passed", "gateway"],
 )
 def test_what_a_run_does_not_have_is_a_mistake_with_a_message(
     use: Callable[[TryContext], Coroutine[Any, Any, Any]], message: str, open_run: Open
@@ -259,12 +259,12 @@ def test_records_are_read_in_the_order_in_which_they_were_emitted_with_the_head_
 
 
 def test_the_verdict_on_a_part_sees_the_records_so_far_as_the_journal_will_have_them(open_run: Open) -> None:
-    async def verdict(of: Case, records: Sequence[Record], part: str) -> bool:
+    async def passed(of: Case, records: Sequence[Record], part: str) -> bool:
         seen.append((of.key, part, [record.data for record in records]))
         return True
 
     seen: list[tuple[str, str, list[str]]] = []
-    ctx = open_run(verdict=verdict).context()
+    ctx = open_run(passed=passed).context()
     ctx.emit("answer", f"the key is {SECRET}", part="step")
     assert wait_for(ctx.passed("step"))
     assert seen == [("key 0", "step", ["the key is [redacted]"])]

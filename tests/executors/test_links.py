@@ -67,19 +67,19 @@ class NoRecords:
         return records
 
 
-async def _no_verdict(case: Case, records: Sequence[Record], part: str) -> bool:
+async def _never_passed(case: Case, records: Sequence[Record], part: str) -> bool:
     raise AssertionError
 
 
 def _context(index: int) -> TryContext:
     run = RunContext(
-        models={},
+        callers={},
         log=NoRecords(),
         replies=lambda index, stage: {},
         seed=0,
         started=0.0,
         gateway=None,
-        verdict=_no_verdict,
+        passed=_never_passed,
     )
     return TryContext(Case(index, f"key {index}", "set", "subject", "label", {}), ASK, 1, run)
 
@@ -120,7 +120,7 @@ def test_only_the_case_that_blocked_a_worker_runs_alone_next() -> None:
         while len(started) < len(first):
             messages, answer = await workers.remote.begun.get()
             started += [message for message in messages if isinstance(message, StartCase)]
-        blocked = CaseBlocked(started[0].attempt, BlockedCall("hop#1", "hop.py:3", ""))
+        blocked = CaseBlocked(started[0].placement, BlockedCall("hop#1", "hop.py:3", ""))
         answer.set_result(MessageGroup(1, [blocked]))
         losses = await asyncio.gather(*first, return_exceptions=True)
         workers.alone.clear()

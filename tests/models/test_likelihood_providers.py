@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from assay.core.errors import InputError, ModelError, ModelRefused
-from assay.core.protocols import Model, Upstream
+from assay.core.protocols import Model, NamedModel
 from assay.core.roles import LIKELIHOOD, Connection
 from assay.core.types import Call, Case, Request, Response, Usage
 from assay.engine.caller import Caller, CallLedger
@@ -92,7 +92,7 @@ def ask(model: Model, log: Log, *requests: Request) -> list[Response]:
 
     async def all_of_them() -> list[Response]:
         ledger = CallLedger(log, lambda _: None, None, None)
-        asker = Caller(Upstream("m", model), Permits(2), ledger, seed=1234, max_retries=0).bind(CASE, "ask", 1, {})
+        asker = Caller(NamedModel("m", model), Permits(2), ledger, seed=1234, max_retries=0).bind(CASE, "ask", 1, {})
         return [await asker.ask(request) for request in requests]
 
     return asyncio.run(all_of_them())
@@ -146,7 +146,7 @@ def test_an_endpoint_without_echo_stops_the_run() -> None:
         async with EchoServer("echo", "/tokenize") as server:
             model = openai_completions.connect(Connection(name="m", base_url=server.url))
             ledger = CallLedger(Log(), lambda _: None, None, None)
-            asker = Caller(Upstream("m", model), Permits(2), ledger, seed=1, max_retries=3).bind(CASE, "ask", 1, {})
+            asker = Caller(NamedModel("m", model), Permits(2), ledger, seed=1, max_retries=3).bind(CASE, "ask", 1, {})
             await asker.ask(Request(model="m", prompt="hello"))
             try:
                 with pytest.raises(ModelRefused, match="cannot return logprobs of the prompt"):

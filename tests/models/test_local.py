@@ -19,7 +19,7 @@ import assay
 from assay.core import registry
 from assay.core.errors import MissingExtra, ModelError, UsageError
 from assay.core.events import Computing, Event, notify
-from assay.core.protocols import Upstream
+from assay.core.protocols import NamedModel
 from assay.core.roles import Connection
 from assay.core.types import Call, Case, Request, Response
 from assay.engine.caller import Caller, CallLedger
@@ -63,7 +63,7 @@ def test_calls_do_not_pay_for_the_calls_before_them(weights: Path) -> None:
     async def main() -> None:
         model = local.connect(Connection(name="smollm2"))
         ledger = CallLedger(StoredCalls(), lambda _: None, None, None)
-        caller = Caller(Upstream("local/smollm2", model), Permits(4), ledger, seed=1, max_retries=0)
+        caller = Caller(NamedModel("local/smollm2", model), Permits(4), ledger, seed=1, max_retries=0)
         asker = caller.bind(case, "ask", 1, {})
         began = time.perf_counter()
         calls = await asyncio.gather(*(asker.call(text(f"{number} and")) for number in range(4)))

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from assay.core.errors import AssayError
-from assay.core.protocols import Context, Model, Upstream
+from assay.core.protocols import Context, Model, NamedModel
 from assay.core.registry import find
 from assay.core.roles import Connection
 from assay.core.types import Case, End
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.gateway import Gateway
-from assay.engine.loop import Loop, Setup
+from assay.engine.loop import Loop, LoopSetup
 from assay.engine.permits import Permits
 from assay.engine.prices import PriceTable
 from assay.journal.journal import Journal
@@ -78,11 +78,11 @@ class Lab:
         """Run what is left; gives what stopped it."""
         model = self._connect()
         journal = Journal(self.folder, [], ["sk-run-secret"])
-        gateway = Gateway({"main": Upstream(self.name, model)})
+        gateway = Gateway({"main": NamedModel(self.name, model)})
         permits = Permits(8)
         ledger = CallLedger(journal, lambda _: None, max_calls, None)
         caller = Caller(
-            Upstream(self.name, model),
+            NamedModel(self.name, model),
             permits,
             ledger,
             seed=SEED,
@@ -90,13 +90,13 @@ class Lab:
             prices=self.prices,
         )
         plan: Any = Plan(solve, total)
-        setup = Setup(
+        setup = LoopSetup(
             cases=plan,
             solver=plan,
             scorers=[],
             journal=journal,
-            models={"main": caller, "judge": caller},
-            gate=permits,
+            callers={"main": caller, "judge": caller},
+            permits=permits,
             halt=ledger.halt,
             notify=lambda _: None,
             open_cases=2,

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 from assay.core.errors import AssayError
 from assay.core.events import Event
-from assay.core.protocols import Asker, Context, Model, Scorer, ScorerInput, Solver, Upstream
+from assay.core.protocols import Asker, Context, Model, NamedModel, Scorer, ScorerInput, Solver
 from assay.core.roles import CHAT, TEXT
 from assay.core.types import Call, Case, End, Request, Response, Score
 from assay.engine.caller import Caller, CallLedger
-from assay.engine.loop import Loop, Setup
+from assay.engine.loop import Loop, LoopSetup
 from assay.engine.permits import Permits
 from assay.journal.calls import CallReader
 from assay.journal.index import RunIndex
@@ -86,7 +86,7 @@ def callers(
     ledger = ledger or CallLedger(journal, lambda _: None, None, None)
     permits = permits or Permits(8)
     return {
-        role: Caller(Upstream(f"test/{role}", model), permits, ledger, seed=SEED, max_retries=0)
+        role: Caller(NamedModel(f"test/{role}", model), permits, ledger, seed=SEED, max_retries=0)
         for role, model in models.items()
     }
 
@@ -145,14 +145,14 @@ class EngineRun:
         if on_workers:
             journal.keep_open_calls()
         ledger = CallLedger(journal, events.append, max_calls, None)
-        gate = Permits(permits)
-        setup = Setup(
+        limit = Permits(permits)
+        setup = LoopSetup(
             cases=_ListedCases(of),
             solver=_FunctionSolver(solve),
             scorers=scorers,
             journal=journal,
-            models=callers(self.models, journal, ledger, gate),
-            gate=gate,
+            callers=callers(self.models, journal, ledger, limit),
+            permits=limit,
             halt=ledger.halt,
             notify=events.append,
             open_cases=open_cases,

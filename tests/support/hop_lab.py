@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from assay.core.errors import AssayError, ModelError
-from assay.core.protocols import Context, Model, Upstream
+from assay.core.protocols import Context, Model, NamedModel
 from assay.core.roles import CHAT
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.gateway import Gateway
-from assay.engine.loop import Loop, Setup
+from assay.engine.loop import Loop, LoopSetup
 from assay.engine.permits import Permits
 from assay.journal.journal import Journal
 from assay.suites.hop.result import HopResult
@@ -80,17 +80,17 @@ class HopLab:
         self.folder.mkdir(exist_ok=True)
         journal = Journal(self.folder, [], [])
         permits, ledger = Permits(8), CallLedger(journal, lambda _: None, max_calls, None)
-        named = {role: Upstream(f"test/{role}", model) for role, model in self.models.items()}
+        named = {role: NamedModel(f"test/{role}", model) for role, model in self.models.items()}
         callers = {role: Caller(each, permits, ledger, seed=1, max_retries=0) for role, each in named.items()}
         gateway = Gateway(named)
         plan: Any = Plan(solve, 1)
-        setup = Setup(
+        setup = LoopSetup(
             cases=plan,
             solver=plan,
             scorers=[],
             journal=journal,
-            models=callers,
-            gate=permits,
+            callers=callers,
+            permits=permits,
             halt=ledger.halt,
             notify=lambda _: None,
             open_cases=1,

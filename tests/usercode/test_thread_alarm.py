@@ -107,7 +107,7 @@ def test_a_call_that_blocked_a_worker_raises_when_it_is_known() -> None:
 
     name = f"{f.__qualname__}#2"
     calls = CaseCalls(3, [BlockedCall(name, "hop.py:3: time.sleep(9)", "Traceback")])
-    assert calls.begin(f).attempt == 3
+    assert calls.begin(f).placement == 3
     calls.begin(g)
     with pytest.raises(UserCodeError, match="it blocked all other rows") as failed:
         calls.begin(f)

@@ -41,7 +41,7 @@ class Model(Protocol):
         ...
 
 
-class Upstream(NamedTuple):
+class NamedModel(NamedTuple):
     """A model of the run, with the name that the user passed, such as openai/gpt-4o-mini."""
 
     name: str

@@ -1,8 +1,8 @@
 """Makes every call to a model: replay from the log, permits, retries, budget, logging.
 
-    ledger = CallLedger(journal, notify, max_calls=None, reuse=None)   # one per run
-    caller = Caller(upstream, permits, ledger, seed=1, max_retries=5)  # one per model
-    asker = caller.bind(case, stage, try_, replies)                    # one per try of a case
+    ledger = CallLedger(journal, notify, max_calls=None, find_reply=None)   # one per start of a run
+    caller = Caller(named_model, permits, ledger, seed=1, max_retries=5)    # one per role and start
+    asker = caller.bind(case, stage, try_, replies)                         # one per try of a case
     response = await asker.ask(request)
 
 The rule is never to pay twice. A call is logged before the case sees its reply, and a request that the log
@@ -24,12 +24,12 @@ from msgspec.structs import replace
 from assay.core.dollars import dollars
 from assay.core.errors import AssayError, DiskFull, ModelError, ModelRefused, StopRun
 from assay.core.events import Called, Noted, Notify, Retrying
-from assay.core.protocols import Upstream
+from assay.core.protocols import NamedModel
 from assay.core.roles import LIKELIHOOD
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
 from assay.core.usage import BUILD, RETRIEVE
 from assay.engine.asker import NumberedAsker
-from assay.engine.permits import NO_LANES, Permits
+from assay.engine.permits import NONE_TRIED, Permits
 from assay.engine.prices import Pricer, PriceTable
 from assay.engine.reasoning import split_reasoning
 from assay.engine.several import SeveralEndpoints
@@ -47,10 +47,10 @@ LONGEST_WAIT_SECONDS = 30.0
 MAX_SAME_FAILURES = 20
 
 # What a memory asks. The answers of two subjects are not shared: each subject is evaluated on replies of its own.
-SHARED = (BUILD, RETRIEVE)
+SHARED_PURPOSES = (BUILD, RETRIEVE)
 
 # Returns the call of another run (--reuse) for (case, stage, request hash, n), or None if it has no reply there.
-Reuse = Callable[[Case, str, str, int], Call | None]
+FindReply = Callable[[Case, str, str, int], Call | None]
 
 
 class LoggedReplies(Protocol):
@@ -80,7 +80,7 @@ class CallLedger:
         log: CallLog,
         notify: Notify,
         max_calls: int | None,
-        reuse: Reuse | None,
+        find_reply: FindReply | None,
         max_cost: float | None = None,
         *,
         answered: bool = False,
@@ -94,7 +94,7 @@ class CallLedger:
         self.redactor = redactor
         self.answered = answered
         self.notify = notify
-        self.reuse = reuse
+        self.find_reply = find_reply
         self.halted: AssayError | None = None
         self.paused_calls = 0
         """Calls whose last attempt failed and that wait before the next one."""
@@ -102,7 +102,7 @@ class CallLedger:
         """Replies that arrived, and that the log could not take. They were paid for, and are requested again later."""
         self.halt_event = asyncio.Event()
         self.shared: SharedCalls | None = None
-        """Replies that the subjects of the run share, for calls whose purpose is in SHARED. None: nothing is shared."""
+        """Replies that the subjects of the run share, for calls whose purpose is in SHARED_PURPOSES. None: nothing is shared."""
         self._max_calls = max_calls
         self._calls_left = max_calls
         self.max_cost = max_cost
@@ -189,7 +189,7 @@ class Caller:
 
     def __init__(
         self,
-        upstream: Upstream,
+        named_model: NamedModel,
         permits: Permits,
         ledger: CallLedger,
         *,
@@ -200,7 +200,7 @@ class Caller:
         max_wait: float = 120.0,
     ) -> None:
         """`params` are the role's parameters. They override those of each request."""
-        self.name, self.model = upstream
+        self.name, self.model = named_model
         self.params = params or {}
         self._prices = prices
         self._pricers: dict[str, Pricer | None] = {}  # by model
@@ -234,16 +234,18 @@ class Caller:
         Returns the reply, the number of attempts and the seconds of the last attempt. Raises ModelError, or
         the reason to stop the run. `n` counts equal requests of a case: the seed sent is the run's seed + n.
         Permits go to the lowest `order` first.
+
+        `at` is the number of an endpoint, as `permits` gives it out. Several base URLs have several.
         """
         # The runner has checked the needs that the suite declares. User code may request likelihoods without that.
         if request.continuation is not None and LIKELIHOOD not in self.model.can:
             raise ModelError(Failure("rejected", f"{request.model} cannot do {LIKELIHOOD}"))
         replies_before = self._reply_count
         attempt = rounds = 0
-        tried: frozenset[int] = NO_LANES
+        tried: frozenset[int] = NONE_TRIED
         while True:
             attempt += 1
-            at = self.permits.take(tried)
+            at = self.permits.take(tried)  # without a coroutine, as nearly always
             if at is None:
                 at = await self.permits.acquire(order, tried)
             # Waiting for a permit is not the endpoint's time.
@@ -262,7 +264,7 @@ class Caller:
                     tried |= {at}
                     self.ledger.count_retry(error.failure, 0.0)
                     continue
-                tried = NO_LANES
+                tried = NONE_TRIED
                 rounds += 1
                 if not error.retry or rounds > self._max_retries:
                     self._halt_if_down(error, replies_before)
@@ -287,10 +289,7 @@ class Caller:
         """Release the permit of an attempt that raised. Returns the call's failure; raises other exceptions."""
         try:
             if isinstance(raised, ModelError):
-                error = raised
-                if self.ledger.redactor:
-                    error.failure = self.ledger.redactor.redacted(error.failure)
-                    error.args = (error.failure.message,)
+                error = self._without_secrets(raised)
                 # Before the release: it must not give the permit to a call that would fail alike.
                 if error.failure.kind == "rate_limited":
                     self.permits.overloaded(at)
@@ -302,11 +301,18 @@ class Caller:
                 raise raised
             # A bug of the provider, for example with an odd reply. It must not count against the evaluated model.
             failure = Failure("bad_reply", f"the provider raised {type(raised).__name__}: {raised}")
-            error = ModelError(failure, retry=True)
+            error = self._without_secrets(ModelError(failure, retry=True))
             error.__cause__ = raised
             return error
         finally:
             self.permits.release(at)
+
+    def _without_secrets(self, error: ModelError) -> ModelError:
+        """Return the error with a message that may be printed."""
+        if self.ledger.redactor:
+            error.failure = self.ledger.redactor.redacted(error.failure)
+            error.args = (error.failure.message,)
+        return error
 
     def _priced(self, request: Request, response: Response) -> Response:
         """Return the response with its price, if the endpoint reports one or the price table has it."""
@@ -414,7 +420,7 @@ class CaseAsker(NumberedAsker):
         failure: Failure | None = None
         attempts = 0
         seconds = 0.0
-        reused = ledger.reuse(case, self._stage, hash_, n) if ledger.reuse else None
+        reused = ledger.find_reply(case, self._stage, hash_, n) if ledger.find_reply else None
         is_shared = False
         if reused is not None:
             # 0 attempts in the log mark a call that this run has not paid.
@@ -422,7 +428,7 @@ class CaseAsker(NumberedAsker):
             seconds = reused.seconds
         else:
             try:
-                if ledger.shared is not None and purpose in SHARED:
+                if ledger.shared is not None and purpose in SHARED_PURPOSES:
                     send = partial(self._caller.send, request, n, case.index)
                     key = (case.key, self._stage, hash_, n)
                     response, attempts, seconds = await ledger.shared.get(key, send)

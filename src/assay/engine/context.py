@@ -1,6 +1,6 @@
 """TryContext: the Context that a solver or scorer gets for one try of one case.
 
-The protocols here describe what the context needs from the packages `models` and `journal`.
+The protocols here describe what a context needs of callers, gateway and journal. On a worker of Ray they are others.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from assay.core.protocols import Asker
 from assay.core.types import Call, Case, Failure, Record, Request, Usage
 from assay.usercode.errors import failure_of
 
-# Key of the shared endpoint in TryContext._endpoints. The other keys are names of roles, in lower case.
-_SHARED = "OPENAI_BASE_URL"
 # Records are written in groups of this size. A write per record would cost a system call each.
 _GROUP = 64
 T = TypeVar("T")
@@ -33,7 +31,7 @@ them has a price.
 NOTHING_SPENT: Spent = (None, 0, None)
 
 
-class Metered(Asker, Protocol):
+class CountingAsker(Asker, Protocol):
     """An asker that counts the calls and tokens of one try."""
 
     calls: int
@@ -47,10 +45,10 @@ class Metered(Asker, Protocol):
         ...
 
 
-class Binder(Protocol):
+class AskerSource(Protocol):
     """A model of the run, from which each try gets its own asker."""
 
-    def bind(self, case: Case, stage: str, try_: int, replies: Mapping[tuple[str, str, int], Call]) -> Metered:
+    def bind(self, case: Case, stage: str, try_: int, replies: Mapping[tuple[str, str, int], Call]) -> CountingAsker:
         """Return the asker of one try. `replies` are calls of earlier tries that may be replayed."""
         ...
 
@@ -92,12 +90,12 @@ class SharedEndpoint(Struct, frozen=True):
     """
 
     role: str
-    asker: Metered
+    asker: CountingAsker
     endpoint: SdkEndpoint
     only_open_case: bool
 
 
-Verdict = Callable[[Case, Sequence[Record], str], Awaitable[bool]]
+PassedFunction = Callable[[Case, Sequence[Record], str], Awaitable[bool]]
 """The type of `Suite.passed`: whether the records of a case meet the expectations of a part."""
 
 
@@ -124,22 +122,23 @@ class TryContext:
         self.stage = stage
         self.try_ = try_
         self._run = run
-        self._askers: dict[str, Metered] = {}
-        self._endpoints: dict[str, SdkEndpoint] = {}
+        self._askers: dict[str, CountingAsker] = {}
+        self._endpoints: dict[str, SdkEndpoint] = {}  # by role
+        self._lent_endpoint: SdkEndpoint | None = None
         self._earlier_failure = run.shared_endpoint.endpoint.failure if run.shared_endpoint else None
         self.written: list[int] = []
         self.pending: list[Record] = []
         self.records: list[Record] = []
 
-    def model(self, role: str = "main") -> Metered:
+    def model(self, role: str = "main") -> CountingAsker:
         """Return the model of this role."""
         asker = self._askers.get(role)
         if asker is None:
-            binder = self._run.models.get(role)
-            if binder is None:
+            caller = self._run.callers.get(role)
+            if caller is None:
                 raise UsageError(f"this run has no model for the role {role!r}. Pass one with --model")
             replies = self._run.replies(self.case.index, self.stage)
-            asker = binder.bind(self.case, self.stage, self.try_, replies)
+            asker = caller.bind(self.case, self.stage, self.try_, replies)
             self._askers[role] = asker
         return asker
 
@@ -158,7 +157,7 @@ class TryContext:
         shared, gateway = self._run.shared_endpoint, self._run.gateway
         if shared and shared.only_open_case and gateway:
             asker = self.model(shared.role)
-            self._endpoints[_SHARED] = gateway.open_shared_endpoint(shared.role, asker)
+            self._lent_endpoint = gateway.open_shared_endpoint(shared.role, asker)
 
     def failure_for(self, error: BaseException) -> Failure:
         """Return the failure that caused a solver's exception.
@@ -168,7 +167,7 @@ class TryContext:
         """
         own = failure_of(error)
         failed_call = self._failed_at_shared_endpoint()
-        for endpoint in self._endpoints.values():
+        for endpoint in self._open_endpoints():
             if endpoint.failure is not None:
                 failed_call = endpoint.failure
                 break
@@ -187,9 +186,13 @@ class TryContext:
         failure = self._run.shared_endpoint.endpoint.failure
         return None if failure is self._earlier_failure else failure
 
+    def _open_endpoints(self) -> list[SdkEndpoint]:
+        lent = [self._lent_endpoint] if self._lent_endpoint is not None else []
+        return [*self._endpoints.values(), *lent]
+
     def close(self) -> None:
         """Close this try's endpoints. Raises the error that stopped the run, even if the case's code swallowed it."""
-        for endpoint in self._endpoints.values():
+        for endpoint in self._open_endpoints():
             endpoint.close()
         for asker in self._askers.values():
             if asker.stopped:
@@ -226,9 +229,9 @@ class TryContext:
 
     async def passed(self, part: str) -> bool:
         """Return whether the records that this try emitted for `part` meet their expectations."""
-        if self._run.verdict is None:
+        if self._run.passed is None:
             raise UsageError("ctx.passed() is not available: this suite has no `passed` method.")
-        return await self._run.verdict(self.case, self._run.log.without_secrets(self.records), part)
+        return await self._run.passed(self.case, self._run.log.without_secrets(self.records), part)
 
     def rng(self, name: str) -> random.Random:
         """Return a generator whose numbers depend only on the case, the name and the run's seed."""
@@ -258,11 +261,11 @@ class TryContext:
 class RunContext(Struct, frozen=True):
     """The parts of a context that all tries of a run share."""
 
-    models: Mapping[str, Binder]
+    callers: Mapping[str, AskerSource]
     log: RecordLog
     replies: Callable[[int, str], Mapping[tuple[str, str, int], Call]]
     seed: int
     started: float
     gateway: SdkGateway | None = None
-    verdict: Verdict | None = None
+    passed: PassedFunction | None = None
     shared_endpoint: SharedEndpoint | None = None

@@ -1,6 +1,6 @@
 """The gateway: an OpenAI-compatible server on loopback, for evaluated code that uses its own SDK.
 
-    gateway = Gateway({"main": upstream})
+    gateway = Gateway({"main": named_model})
     await gateway.start()
     endpoint = gateway.open_endpoint("main", asker)   # the SDK gets endpoint.url as its base URL
     endpoint.close()                                  # when the try of the case ends
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from assay.core.errors import AssayError, ModelError, UsageError
-from assay.core.protocols import Asker, Upstream
+from assay.core.protocols import Asker, NamedModel
 from assay.core.roles import CHAT, EMBEDDINGS, FORWARD
 from assay.core.types import Failure, Request, Response
 from assay.models.http.sdk_requests import (
@@ -67,10 +67,10 @@ class Gateway:
     """Opens endpoints for the models of a run. The first `start` opens the port; most runs never need it."""
 
     def __init__(
-        self, upstreams: Mapping[str, Upstream], sdk_params: Mapping[str, dict[str, Any] | None] | None = None
+        self, models: Mapping[str, NamedModel], sdk_params: Mapping[str, dict[str, Any] | None] | None = None
     ) -> None:
         """`sdk_params` are those of the roles (`core/roles.py`). A role without them passes requests as they are."""
-        self._upstreams = upstreams
+        self._models = models
         self._sdk_params = sdk_params or {}
         self._endpoints: dict[str, CaseEndpoint] = {}  # by token, the random part of the URL
         self._shared_token = secrets.token_urlsafe(16)
@@ -104,7 +104,7 @@ class Gateway:
 
     def _open(self, token: str, role: str, asker: Asker, on_close: Callable[[], object]) -> CaseEndpoint:
         url = f"{self._address}/c/{token}/v1"
-        endpoint = CaseEndpoint(url, self._upstreams[role], asker, on_close, self._sdk_params.get(role))
+        endpoint = CaseEndpoint(url, self._models[role], asker, on_close, self._sdk_params.get(role))
         self._endpoints[token] = endpoint
         return endpoint
 
@@ -127,7 +127,7 @@ class CaseEndpoint:
     def __init__(
         self,
         url: str,
-        upstream: Upstream,
+        named_model: NamedModel,
         asker: Asker,
         on_close: Callable[[], object],
         sdk_params: dict[str, Any] | None,
@@ -135,7 +135,7 @@ class CaseEndpoint:
         self.url = url
         self._sdk_params = sdk_params
         self.failure: Failure | None = None
-        self._upstream = upstream
+        self._named_model = named_model
         self._asker = asker
         self._on_close = on_close
         self._calls: set[asyncio.Future[Response]] = set()
@@ -143,11 +143,11 @@ class CaseEndpoint:
 
     def list_models(self) -> SdkReply:
         """Answer GET /models with the one model of this endpoint."""
-        return build_model_list(self._upstream.name.partition("/")[2])
+        return build_model_list(self._named_model.name.partition("/")[2])
 
     async def post(self, path: str, body: dict[str, Any]) -> SdkReply:
         """Answer a POST. Every failure becomes an error reply that the SDK can raise."""
-        name, model = self._upstream
+        name, model = self._named_model
         try:
             if FORWARD in model.can or (path == EMBEDDINGS_PATH and EMBEDDINGS in model.can):
                 response = await self._ask(read_sdk_request(name, model.endpoint, path, body, self._sdk_params))

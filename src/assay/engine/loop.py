@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from types import coroutine
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -18,17 +17,18 @@ from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun, Wor
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
 from assay.core.protocols import Scorer, ScorerInput, Solver
 from assay.core.types import ASK, Case, End, Failure
-from assay.engine.attempt import CANCELLED, attempt
 from assay.engine.cases import CaseSource, check_key
 from assay.engine.context import (
     NOTHING_SPENT,
-    Binder,
+    AskerSource,
+    PassedFunction,
     RunContext,
     SdkGateway,
     SharedEndpoint,
     TryContext,
-    Verdict,
 )
+from assay.engine.one_try import CANCELLED, solve_once
+from assay.engine.permits import Permits
 from assay.journal.journal import Journal, Replies
 from assay.language.patterns import reason_to_stop
 from assay.usercode.errors import failure_of, is_failure
@@ -43,40 +43,27 @@ _STOP_SECONDS = 0.3
 _MAX_LOSSES = 3
 
 
-class Gate(Protocol):
-    """Delays new cases while the permits for requests are all taken."""
-
-    @property
-    def crowded(self) -> bool:
-        """Whether a new case would find no free permit."""
-        ...
-
-    async def wait_for_one(self) -> None:
-        """Wait until a permit is free."""
-        ...
-
-    def pass_on(self) -> None:
-        """Wake the next waiting worker. A worker that exits must call this; otherwise that worker hangs."""
-        ...
-
-
-class Setup(Struct, frozen=True):
+class LoopSetup(Struct, frozen=True):
     """The arguments of Loop."""
 
     cases: CaseSource
     solver: Solver
     scorers: Sequence[Scorer]
     journal: Journal
-    models: Mapping[str, Binder]
-    gate: Gate
+    callers: Mapping[str, AskerSource]
+    """By role."""
+    permits: Permits
+    """No further case starts while all of them are taken."""
     halt: Callable[[AssayError], object]
+    """Lets no further call begin."""
     notify: Notify
     open_cases: int
+    """The number of cases that run at once."""
     retry_failed: bool
     seed: int
     started: float
-    verdict: Verdict | None = None
-    """`Suite.passed`."""
+    """The time of the run's first start."""
+    passed: PassedFunction | None = None
     gateway: SdkGateway | None = None
     shared_endpoint: SharedEndpoint | None = None
     checkpoint: Callable[[ScorerInput], Awaitable[None]] | None = None
@@ -88,20 +75,20 @@ class Setup(Struct, frozen=True):
 class Loop:
     """Runs every case that is not done. Each start of a run has its own Loop."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: LoopSetup) -> None:
         self._setup = setup
         self._journal = setup.journal
         self._scorers = setup.scorers
         # In a new run no case has earlier tries, so the lookups are skipped.
         self._new = setup.journal.empty
         self._run = RunContext(
-            setup.models,
+            setup.callers,
             setup.journal,
             self._replies,
             seed=setup.seed,
             started=setup.started,
             gateway=setup.gateway,
-            verdict=setup.verdict,
+            passed=setup.passed,
             shared_endpoint=setup.shared_endpoint,
         )
         self._cases: Iterator[Case] = iter(())
@@ -167,11 +154,11 @@ class Loop:
         return self._journal.replies(index, stage, self._journal.last_try(index))
 
     async def _worker(self) -> None:
-        gate = self._setup.gate
+        permits = self._setup.permits
         try:
             while self.stopped is None:
-                if gate.crowded:
-                    await gate.wait_for_one()
+                if permits.crowded:
+                    await permits.wait_for_one()
                 case = next(self._cases, None)
                 if case is None or self.stopped is not None:
                     return
@@ -185,25 +172,25 @@ class Loop:
         except BaseException as error:  # noqa: BLE001 - an error of one worker stops the run, with its reason
             self.stop(error)
         finally:
-            gate.pass_on()
+            permits.pass_on()
 
     async def _case(self, case: Case) -> None:
         if self._new or not self._journal.solved(case.index, retry_failed=self._setup.retry_failed):
             if not self._setup.asks:
                 return
-            view = await self._solve(case)
+            solved = await self._solve(case)
             await self._give_way()
         else:
-            view = self._read(case)
-        if view.end.status != "infra_error":
+            solved = self._read(case)
+        if solved.end.status != "infra_error":
             if self._setup.checkpoint is not None:
-                await self._setup.checkpoint(view)
+                await self._setup.checkpoint(solved)
             for scorer in self._scorers:
                 # Code of a scorer may take long. Whoever presses Ctrl-C waits for calls that are paid for, not for
                 # scores: the next start scores this case.
                 if isinstance(self.stopped, KeyboardInterrupt):
                     return
-                await self._score(scorer, view)
+                await self._score(scorer, solved)
 
     @coroutine
     def _give_way(self) -> Generator[None, None, None]:
@@ -233,7 +220,7 @@ class Loop:
         failure = case.failure
         if failure is None:
             try:
-                failure = await attempt(self._setup.solver, case.inputs, ctx, self._forgive_cancellation)
+                failure = await solve_once(self._setup.solver, case.inputs, ctx, self._forgive_cancellation)
             except WorkerLost as lost:
                 ctx, failure = await self._solve_elsewhere(case, ctx, lost)
         seconds = round(time.perf_counter() - started, 6)
@@ -282,7 +269,7 @@ class Loop:
                     return ctx, Failure("worker_lost", message)
                 ctx = TryContext(case, ASK, ctx.try_, self._run)
                 try:
-                    return ctx, await attempt(self._setup.solver, case.inputs, ctx, self._forgive_cancellation)
+                    return ctx, await solve_once(self._setup.solver, case.inputs, ctx, self._forgive_cancellation)
                 except WorkerLost as next_loss:
                     lost = next_loss
         finally:
@@ -297,30 +284,30 @@ class Loop:
             task.uncancel()
         return True
 
-    async def _score(self, scorer: Scorer, view: ScorerInput) -> None:
-        if self._journal.index.stages[scorer.id].code(view.case.index):
+    async def _score(self, scorer: Scorer, solved: ScorerInput) -> None:
+        if self._journal.index.stages[scorer.id].code(solved.case.index):
             return
         ctx: TryContext | None = None
         started = time.perf_counter()
         try:
-            scores = scorer.score_at_once(view)
+            scores = scorer.score_at_once(solved)
             if scores is None:
-                ctx = TryContext(view.case, scorer.call_stage, view.end.try_, self._run)
-                scores = await scorer.score(view, ctx)
+                ctx = TryContext(solved.case, scorer.call_stage, solved.end.try_, self._run)
+                scores = await scorer.score(solved, ctx)
         except ModelError as error:
-            self._not_scored(view.case, f"could not be judged: {error}")
+            self._not_scored(solved.case, f"could not be judged: {error}")
             return
         except asyncio.CancelledError:
             if not self._forgive_cancellation():
                 raise
-            self._not_scored(view.case, f"could not be scored: {CANCELLED}")
+            self._not_scored(solved.case, f"could not be scored: {CANCELLED}")
             return
         except Exception as error:
             if not is_failure(error):
                 raise
             failure = failure_of(error)
             where = f"\n{failure.traceback}" if failure.traceback else ""
-            self._not_scored(view.case, f"could not be scored: {failure.message}{where}")
+            self._not_scored(solved.case, f"could not be scored: {failure.message}{where}")
             return
         finally:
             if ctx is not None:
@@ -328,7 +315,7 @@ class Loop:
         # Scorers may share a stage of calls. Each has a stage of its own in the journal.
         seconds = round(time.perf_counter() - started, 6)
         usage, calls, cost = ctx.spent() if ctx is not None else NOTHING_SPENT
-        case, try_ = view.case, view.end.try_
+        case, try_ = solved.case, solved.end.try_
         head = (case.index, case.key, case.set, case.subject)
         end = End(*head, scorer.id, try_, "ok", [], None, usage, calls, seconds, cost=cost)
         self._journal.end_scoring(end, scores)

@@ -23,7 +23,7 @@ OVERLOAD_FACTOR = 0.7
 # An overloaded endpoint answers all calls in flight with 429. Within this time they count as one overload;
 # otherwise sixteen of them would reduce the limit sixteen times.
 OVERLOAD_PAUSE_SECONDS = 1.0
-NO_LANES: frozenset[int] = frozenset()
+NONE_TRIED: frozenset[int] = frozenset()
 
 
 class Permits:
@@ -53,14 +53,14 @@ class Permits:
         """Whether a new case would have to wait for its first call."""
         return bool(self._waiting_calls) or self.busy >= int(self.limit)
 
-    def take(self, avoid: Collection[int] = NO_LANES) -> int | None:
+    def take(self, avoid: Collection[int] = NONE_TRIED) -> int | None:
         """Return the number of an endpoint, 0, if it has a free permit; else None: `acquire` waits for one."""
         if not self._waiting_calls and self.busy < int(self.limit):
             self.busy += 1
             return 0
         return None
 
-    async def acquire(self, order: int, avoid: Collection[int] = NO_LANES) -> int:
+    async def acquire(self, order: int, avoid: Collection[int] = NONE_TRIED) -> int:
         """Wait for a permit and return the number of its endpoint, 0.
 
         Lower orders go first, equal ones in the order of their arrival.

@@ -20,7 +20,7 @@ from assay.core.events import notice
 from assay.core.protocols import Model
 from assay.core.roles import SEVERAL
 from assay.core.types import Failure, Request, Response
-from assay.engine.permits import NO_LANES, Permits
+from assay.engine.permits import NONE_TRIED, Permits
 
 # An endpoint is left out after this many calls in a row without an answer. One alone may be the fault of its request. A
 # port that refuses connections is left out at once.
@@ -93,9 +93,9 @@ class SharedPermits(Permits):
 
     @property
     def crowded(self) -> bool:
-        return self._freest(NO_LANES) is None
+        return self._freest(NONE_TRIED) is None
 
-    def take(self, avoid: Collection[int] = NO_LANES) -> int | None:
+    def take(self, avoid: Collection[int] = NONE_TRIED) -> int | None:
         """Return the number of an endpoint with a free permit; None if there is none."""
         # Calls that wait do not want this room: they avoid its endpoint, or `_wake` would have given it to them.
         at = self._freest(avoid)
@@ -103,7 +103,7 @@ class SharedPermits(Permits):
             self._take(at)
         return at
 
-    async def acquire(self, order: int, avoid: Collection[int] = NO_LANES) -> int:
+    async def acquire(self, order: int, avoid: Collection[int] = NONE_TRIED) -> int:
         """Wait for a permit and return the number of its endpoint. Lower orders go first.
 
         An endpoint in `avoid` is chosen only if no other is answering, or to see whether it answers again.
@@ -191,7 +191,7 @@ class SharedPermits(Permits):
         """Return the endpoint for the next call: one to try again, else the one with the largest share of room."""
         all_down = all(lane.is_down for lane in self.lanes)
         if avoid and not self._has_other(avoid):
-            avoid = NO_LANES
+            avoid = NONE_TRIED
         freest: int | None = None
         smallest = 0.0
         for at, lane in enumerate(self.lanes):
@@ -218,7 +218,7 @@ class SharedPermits(Permits):
         while self._waiting_calls:
             entry = heappop(self._waiting_calls)
             future = entry[2]
-            avoid = self._avoided.get(future, NO_LANES)
+            avoid = self._avoided.get(future, NONE_TRIED)
             if future.done():
                 continue
             at = self._freest(avoid)

@@ -1,7 +1,7 @@
 """WorkerLink: the driver's side of the conversation with one worker.
 
     link = WorkerLink(remote, "node-1/4711", on_lost, on_report)
-    attempt = link.start(case, try_, started, blocked, handler)   # handler gets the messages of this case
+    placement = link.start(case, try_, started, blocked, handler)   # handler gets the messages of this case
     link.send(Reply(…))                                           # travels with the next group
 
 Messages travel in groups. There is always one exchange that waits at the worker for messages to return; a group for the
@@ -36,7 +36,7 @@ from assay.executors.messages import (
 )
 from assay.usercode.blocked_calls import BlockedCall
 
-# Numbers of attempts are unique in the process, so that a late message of a lost worker reaches nobody.
+# Numbers of placements are unique in the process, so that a late message of a lost worker reaches nobody.
 _numbers = count(1)
 
 
@@ -103,16 +103,16 @@ class WorkerLink:
         return len(self._handlers) + len(self._sends)
 
     def start(self, case: Case, try_: int, started: float, blocked: Sequence[BlockedCall], handler: CaseHandler) -> int:
-        """Start a case on the worker. Returns the number of the attempt."""
+        """Start a case on the worker. Returns the number of the placement."""
         number = next(_numbers)
         self._handlers[number] = handler
         self.send(StartCase(number, case, try_, started, blocked))
         return number
 
-    def abandon(self, attempt: int) -> None:
+    def abandon(self, placement: int) -> None:
         """Forget a case, and stop it if it still runs."""
-        if self._handlers.pop(attempt, None) is not None and self.is_open:
-            self.send(Abandon(attempt))
+        if self._handlers.pop(placement, None) is not None and self.is_open:
+            self.send(Abandon(placement))
 
     async def ask_model(self, role: str, request: Request, seed: int) -> Sent | None:
         """Ask a model in the worker. Returns None if the worker was lost."""
@@ -206,9 +206,9 @@ class WorkerLink:
             if future is not None and not future.done():
                 future.set_result(message)
         else:
-            handler = self._handlers.get(message.attempt)
+            handler = self._handlers.get(message.placement)
             if isinstance(message, (EndCase, Stopped)):
-                self._handlers.pop(message.attempt, None)
+                self._handlers.pop(message.placement, None)
             if handler is not None:
                 handler.receive(message)
             if isinstance(message, CaseBlocked):

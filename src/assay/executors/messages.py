@@ -3,10 +3,10 @@
 A worker computes and never asks an endpoint: it sends its requests to the driver, which logs each reply before the case
 sees it. Gold, keys, budget and journal never leave the driver.
 
-    driver → worker   StartCase, Reply, PartVerdict, Abandon, Send
+    driver → worker   StartCase, Reply, PartPassed, Abandon, Send
     worker → driver   Ask, Passed, EndCase, CaseBlocked, Stopped, Sent, Opened, Told
 
-`attempt` is a number of the driver for one case on one worker. A case that is started again has another one.
+`placement` is a number of the driver for one case on one worker. A case that is started again has another one.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ GROUP_SECONDS = 0.002
 class StartCase(Struct, frozen=True):
     """Run a case. It has no gold: that stays with the driver."""
 
-    attempt: int
+    placement: int
     case: Case
     try_: int
     started: float
     """The time of the run's first start, for `ctx.now`."""
     blocked: Sequence[BlockedCall] = ()
-    """Calls of the user's code that blocked the workers of earlier attempts."""
+    """Calls of the user's code that blocked the workers of earlier placements."""
 
 
 class Reply(Struct, frozen=True):
     """The answer to an Ask: the call as it is logged, with its reply or its failure."""
 
-    attempt: int
+    placement: int
     number: int
     call: Call
     replayed: bool
 
 
-class PartVerdict(Struct, frozen=True):
+class PartPassed(Struct, frozen=True):
     """The answer to Passed."""
 
-    attempt: int
+    placement: int
     number: int
     passed: bool
 
@@ -56,7 +56,7 @@ class PartVerdict(Struct, frozen=True):
 class Abandon(Struct, frozen=True):
     """Stop a case: the run stops, so nobody waits for its end."""
 
-    attempt: int
+    placement: int
 
 
 class Send(Struct, frozen=True):
@@ -71,7 +71,7 @@ class Send(Struct, frozen=True):
 class Ask(Struct, frozen=True):
     """A request of a case. Its hash and its number among equal requests are counted where the case runs."""
 
-    attempt: int
+    placement: int
     number: int
     role: str
     request: Request
@@ -83,7 +83,7 @@ class Ask(Struct, frozen=True):
 class Passed(Struct, frozen=True):
     """The question whether a part meets its expectations, with the records that the driver does not have yet."""
 
-    attempt: int
+    placement: int
     number: int
     part: str
     records: list[Record]
@@ -92,7 +92,7 @@ class Passed(Struct, frozen=True):
 class EndCase(Struct, frozen=True):
     """A case has ended. `records` are those that the driver does not have yet."""
 
-    attempt: int
+    placement: int
     records: list[Record]
     failure: Failure | None
 
@@ -100,14 +100,14 @@ class EndCase(Struct, frozen=True):
 class CaseBlocked(Struct, frozen=True):
     """Code of a case blocks the worker and cannot be interrupted. The driver ends the worker."""
 
-    attempt: int
+    placement: int
     call: BlockedCall
 
 
 class Stopped(Struct, frozen=True):
     """Code of a case raised an error that concerns the whole run. An exception would not cross processes unchanged."""
 
-    attempt: int
+    placement: int
     message: str
     exit_code: int
 
@@ -134,7 +134,7 @@ class Told(Struct, frozen=True):
     text: str
 
 
-ToWorker = StartCase | Reply | PartVerdict | Abandon | Send
+ToWorker = StartCase | Reply | PartPassed | Abandon | Send
 ToDriver = Ask | Passed | EndCase | CaseBlocked | Stopped | Sent | Opened | Told
 
 

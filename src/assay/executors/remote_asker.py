@@ -30,8 +30,8 @@ class RemoteAsker(NumberedAsker):
         return await self._ask_driver(self._role, request, hash_, n, purpose)
 
 
-class RemoteBinder:
-    """A model of the run, for one attempt at a case."""
+class RemoteCaller:
+    """A model of the run, for one placement of a case."""
 
     def __init__(self, role: str, facts: RoleFacts, ask_driver: AskDriver) -> None:
         self._role = role
@@ -39,7 +39,7 @@ class RemoteBinder:
         self._ask_driver = ask_driver
 
     def bind(self, case: Case, stage: str, try_: int, replies: Mapping[tuple[str, str, int], Call]) -> RemoteAsker:
-        """Return the asker of the attempt. The driver has the replies of earlier tries."""
+        """Return the asker of the placement. The driver has the replies of earlier tries."""
         return RemoteAsker(self._role, self._facts, self._ask_driver)
 
 

@@ -20,7 +20,7 @@ from assay.core.suite import RemoteCase, Suite
 from assay.core.types import Failure, Record, Request, Response
 from assay.engine.context import TryContext
 from assay.executors.links import WorkerLink
-from assay.executors.messages import Ask, CaseBlocked, EndCase, PartVerdict, Passed, Reply, Stopped
+from assay.executors.messages import Ask, CaseBlocked, EndCase, PartPassed, Passed, Reply, Stopped
 from assay.usercode.blocked_calls import BlockedCall
 
 # A call of a model inside a worker is given up when so many workers were lost with it.
@@ -68,8 +68,8 @@ class RemoteSolver(Solver):
         case = RemoteTry(link, ctx)
         # Gold stays here.
         bare = replace(ctx.case, gold=None, failure=None)
-        attempt = link.start(bare, ctx.try_, ctx.now(), self._blocked.get(index, ()), case)
-        case.attempt = attempt
+        placement = link.start(bare, ctx.try_, ctx.now(), self._blocked.get(index, ()), case)
+        case.placement = placement
         try:
             failure = await case.result()
         except WorkerLost as lost:
@@ -79,7 +79,7 @@ class RemoteSolver(Solver):
                 self._lost.add(index)
             raise
         finally:
-            link.abandon(attempt)
+            link.abandon(placement)
             self._workers.case_ended(link, alone=alone)
         self._lost.discard(index)
         self._blocked.pop(index, None)
@@ -90,10 +90,10 @@ class RemoteSolver(Solver):
 
 
 class RemoteTry:
-    """One attempt at a case on a worker: answers what it asks, until it ends."""
+    """One placement of a case on a worker: answers what it asks, until it ends."""
 
     def __init__(self, link: WorkerLink, ctx: TryContext) -> None:
-        self.attempt = 0
+        self.placement = 0
         self.blocked: BlockedCall | None = None
         """The call with which this case has blocked the worker."""
         self._link = link
@@ -109,7 +109,7 @@ class RemoteTry:
             await self._drop_answers()
             raise
         except Exception:
-            # Calls in flight are paid. If the worker was lost, the next attempt finds their replies in the log.
+            # Calls in flight are paid. If the worker was lost, the next placement finds their replies in the log.
             await asyncio.gather(*self._answers, return_exceptions=True)
             raise
         # The case has ended without waiting for these, as code does that takes the first of several replies.
@@ -128,7 +128,7 @@ class RemoteTry:
             self._start(self._answer(message))
         elif isinstance(message, Passed):
             self._emit(message.records)
-            self._start(self._tell_verdict(message))
+            self._start(self._tell_passed(message))
         elif isinstance(message, CaseBlocked):
             self.blocked = message.call
         elif isinstance(message, EndCase):
@@ -156,16 +156,16 @@ class RemoteTry:
             self.fail(error)
             return
         if self._link.is_open:
-            self._link.send(Reply(self.attempt, ask.number, call, replayed))
+            self._link.send(Reply(self.placement, ask.number, call, replayed))
 
-    async def _tell_verdict(self, question: Passed) -> None:
+    async def _tell_passed(self, question: Passed) -> None:
         try:
             passed = await self._ctx.passed(question.part)
         except Exception as error:  # noqa: BLE001 - a bug of an expectation's code stops the case, as it would here
             self.fail(error)
             return
         if self._link.is_open:
-            self._link.send(PartVerdict(self.attempt, question.number, passed))
+            self._link.send(PartPassed(self.placement, question.number, passed))
 
     def _emit(self, records: list[Record]) -> None:
         for record in records:

@@ -28,12 +28,12 @@ from assay.core import events
 from assay.core.diff import differences
 from assay.core.errors import AssayError, ModelError
 from assay.core.events import Event, Noted
-from assay.core.protocols import Model, Upstream
+from assay.core.protocols import Model, NamedModel
 from assay.core.suite import WorkerParts
 from assay.core.types import ASK, Call, Case, Failure, Record, Request
-from assay.engine.attempt import attempt
 from assay.engine.context import RunContext, TryContext
 from assay.engine.gateway import Gateway
+from assay.engine.one_try import solve_once
 from assay.executors.messages import (
     GROUP_SECONDS,
     Abandon,
@@ -43,7 +43,7 @@ from assay.executors.messages import (
     Hello,
     MessageGroup,
     Opened,
-    PartVerdict,
+    PartPassed,
     Passed,
     Reply,
     Send,
@@ -55,7 +55,7 @@ from assay.executors.messages import (
 )
 from assay.executors.outbox import Outbox
 from assay.executors.plan import WorkerPlan
-from assay.executors.remote_asker import DriversModel, RemoteBinder
+from assay.executors.remote_asker import DriversModel, RemoteCaller
 from assay.files.excerpt import cut_end
 from assay.usercode.blocked_calls import BlockedCall, CaseCalls, case_calls
 from assay.usercode.opened_files import ForwardedFiles
@@ -149,7 +149,7 @@ class CaseRunner:
         self._gateway: Gateway | None = None
         self._files: ForwardedFiles | None = None
         self._is_built = False
-        self._open: dict[int, OpenAttempt] = {}
+        self._open: dict[int, OpenCase] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._abandoned: set[asyncio.Task[None]] = set()
         self._last_turn = time.monotonic()
@@ -168,7 +168,7 @@ class CaseRunner:
 
     def _report_blocked(self, owner: StepOwner, error: BaseException) -> None:
         """Tell the driver of a case whose code cannot be interrupted. Called in the thread of the alarm."""
-        self._outbox.put(CaseBlocked(owner.attempt, BlockedCall.of(owner.call, error)))
+        self._outbox.put(CaseBlocked(owner.placement, BlockedCall.of(owner.call, error)))
 
     def end_if_blocked(self) -> None:
         """End this process if code has blocked the loop of the cases for longer than any call may take.
@@ -199,8 +199,8 @@ class CaseRunner:
                 self._files.__enter__()  # as long as the process lives
                 self._parts = plan.build()
                 self._models = {role: connect() for role, connect in plan.models.items()}
-                upstreams = {role: Upstream(facts.name, DriversModel(facts)) for role, facts in plan.roles.items()}
-                self._gateway = Gateway(upstreams, {role: facts.sdk_params for role, facts in plan.roles.items()})
+                named_models = {role: NamedModel(facts.name, DriversModel(facts)) for role, facts in plan.roles.items()}
+                self._gateway = Gateway(named_models, {role: facts.sdk_params for role, facts in plan.roles.items()})
                 self._last_turn = time.monotonic()  # the loop did not turn meanwhile
                 self._is_built = True
         except Exception as error:  # noqa: BLE001 - told to the driver, which stops with this sentence
@@ -247,14 +247,14 @@ class CaseRunner:
         for message in messages:
             if isinstance(message, StartCase):
                 # Registered at once: the next message may abandon it.
-                started = OpenAttempt(message, self._plan, self._gateway, self._outbox)
-                self._open[message.attempt] = started
+                started = OpenCase(message, self._plan, self._gateway, self._outbox)
+                self._open[message.placement] = started
                 started.task = self._start(self._run_case(message, started))
             elif isinstance(message, Send):
                 self._start(self._send(message))
             elif isinstance(message, Abandon):
-                self._cancel([message.attempt])
-            elif (opened := self._open.get(message.attempt)) is not None:
+                self._cancel([message.placement])
+            elif (opened := self._open.get(message.placement)) is not None:
                 opened.receive(message)
 
     def _start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -266,27 +266,27 @@ class CaseRunner:
     def _cancel_all(self) -> None:
         self._cancel(list(self._open))
 
-    def _cancel(self, attempts: Sequence[int]) -> None:
-        for number in attempts:
+    def _cancel(self, placements: Sequence[int]) -> None:
+        for number in placements:
             opened = self._open.pop(number, None)
             if opened is not None and opened.task is not None:
                 self._abandoned.add(opened.task)
                 opened.task.cancel()
 
-    async def _run_case(self, start: StartCase, opened: OpenAttempt) -> None:
+    async def _run_case(self, start: StartCase, opened: OpenCase) -> None:
         assert self._parts is not None
-        case_calls.set(CaseCalls(start.attempt, start.blocked))
+        case_calls.set(CaseCalls(start.placement, start.blocked))
         try:
-            failure = await attempt(self._parts.solver, start.case.inputs, opened.ctx, self._forgive_cancellation)
-            self._outbox.put(EndCase(start.attempt, opened.unsent_records(), failure))
+            failure = await solve_once(self._parts.solver, start.case.inputs, opened.ctx, self._forgive_cancellation)
+            self._outbox.put(EndCase(start.placement, opened.unsent_records(), failure))
         except asyncio.CancelledError:
             return  # abandoned by the driver
         except AssayError as error:
-            self._outbox.put(Stopped(start.attempt, str(error), error.exit_code))
+            self._outbox.put(Stopped(start.placement, str(error), error.exit_code))
         except BaseException as error:  # noqa: BLE001 - a bug of assay; the driver stops with it
-            self._outbox.put(Stopped(start.attempt, f"{type(error).__name__}: {error}", 1))
+            self._outbox.put(Stopped(start.placement, f"{type(error).__name__}: {error}", 1))
         finally:
-            self._open.pop(start.attempt, None)
+            self._open.pop(start.placement, None)
             if opened.task is not None:
                 self._abandoned.discard(opened.task)
 
@@ -309,28 +309,28 @@ class CaseRunner:
             self._outbox.put(Sent(message.number, None, failure, retry=True))
 
 
-class OpenAttempt:
+class OpenCase:
     """A case that runs here: its context, and its questions to the driver that have no answer yet."""
 
     def __init__(self, start: StartCase, plan: WorkerPlan, gateway: Gateway | None, outbox: Outbox) -> None:
         self.task: asyncio.Task[None] | None = None
-        self._attempt = start.attempt
+        self._placement = start.placement
         self._outbox = outbox
         self._asked = 0
-        self._waiting: dict[int, asyncio.Future[Reply | PartVerdict]] = {}
+        self._waiting: dict[int, asyncio.Future[Reply | PartPassed]] = {}
         self._sent_records = 0
         run = RunContext(
-            models={role: RemoteBinder(role, facts, self._ask) for role, facts in plan.roles.items()},
+            callers={role: RemoteCaller(role, facts, self._ask) for role, facts in plan.roles.items()},
             log=_UnwrittenRecords(),
             replies=_no_replies,
             seed=plan.seed,
             started=start.started,
             gateway=gateway,
-            verdict=self._passed,
+            passed=self._passed,
         )
         self.ctx = TryContext(start.case, ASK, start.try_, run)
 
-    def receive(self, message: Reply | PartVerdict) -> None:
+    def receive(self, message: Reply | PartPassed) -> None:
         """Give an answer of the driver to the code that waits for it."""
         future = self._waiting.pop(message.number, None)
         if future is not None and not future.done():
@@ -344,8 +344,8 @@ class OpenAttempt:
         # longer is in another process. The journal would have other bytes.
         return [msgspec.structs.replace(each, data=msgspec.to_builtins(each.data)) for each in records]
 
-    async def _answer(self, number: int) -> Reply | PartVerdict:
-        future: asyncio.Future[Reply | PartVerdict] = asyncio.get_running_loop().create_future()
+    async def _answer(self, number: int) -> Reply | PartPassed:
+        future: asyncio.Future[Reply | PartPassed] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         return await future
 
@@ -355,17 +355,17 @@ class OpenAttempt:
 
     async def _ask(self, role: str, request: Request, hash_: str, n: int, purpose: str) -> tuple[Call, bool]:
         number = self._number()
-        self._outbox.put(Ask(self._attempt, number, role, request, hash_, n, purpose))
+        self._outbox.put(Ask(self._placement, number, role, request, hash_, n, purpose))
         reply = await self._answer(number)
         assert isinstance(reply, Reply)
         return reply.call, reply.replayed
 
     async def _passed(self, case: Case, records: Sequence[Record], part: str) -> bool:
         number = self._number()
-        self._outbox.put(Passed(self._attempt, number, part, self.unsent_records()))
-        verdict = await self._answer(number)
-        assert isinstance(verdict, PartVerdict)
-        return verdict.passed
+        self._outbox.put(Passed(self._placement, number, part, self.unsent_records()))
+        answer = await self._answer(number)
+        assert isinstance(answer, PartPassed)
+        return answer.passed
 
 
 def _no_replies(index: int, stage: str) -> dict[tuple[str, str, int], Call]:

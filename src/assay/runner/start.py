@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 from assay.core.errors import AssayError, ModelRefused, Problem, StartInterrupted, StopRun, cannot_write
 from assay.core.events import halt, notify
-from assay.core.protocols import ScorerInput, Upstream
+from assay.core.protocols import NamedModel, ScorerInput
 from assay.core.suite import RunFacts
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.cases import Cases
 from assay.engine.connect import addresses_of, permits_of
 from assay.engine.context import SharedEndpoint
 from assay.engine.gateway import Gateway, sdk_environment
-from assay.engine.loop import Loop, Setup
+from assay.engine.loop import Loop, LoopSetup
 from assay.engine.permits import Permits
 from assay.engine.shared_calls import SharedCalls
 from assay.engine.waiting import waiting_reports
@@ -245,13 +245,15 @@ class Start:
         """Run every unfinished case, here or where `executor` places it. Raises the error that stopped the run."""
         spec, suite, cases = self._opened.spec, self._opened.suite, self._cases
         models = executor.models if executor else self._opened.models
-        upstreams = {name: Upstream(role.model, models[name]) for name, role in suite.roles.items()}
-        permits = {addresses_of(up.model): permits_of(up.model, spec.concurrency) for up in upstreams.values()}
-        gateway = Gateway(upstreams, {name: role.sdk_params for name, role in suite.roles.items()})
+        named_models = {name: NamedModel(role.model, models[name]) for name, role in suite.roles.items()}
+        permits = {
+            addresses_of(named.model): permits_of(named.model, spec.concurrency) for named in named_models.values()
+        }
+        gateway = Gateway(named_models, {name: role.sdk_params for name, role in suite.roles.items()})
         callers = {
             name: Caller(
-                up,
-                permits[addresses_of(up.model)],
+                named,
+                permits[addresses_of(named.model)],
                 ledger,
                 seed=spec.seed,
                 max_retries=spec.max_retries,
@@ -259,11 +261,13 @@ class Start:
                 params=suite.roles[name].params,
                 prices=self._opened.prices,
             )
-            for name, up in upstreams.items()
+            for name, named in named_models.items()
         }
-        gate = next(iter(permits.values()), Permits(spec.concurrency))
+        # The cases wait for the permits of the first role: the model that answers. A judge's wait would only keep
+        # answers from being asked.
+        main_permits = next(iter(permits.values()), Permits(spec.concurrency))
         # A case usually has one request in flight. More open cases than permits would only take memory.
-        open_cases = suite.open_cases or gate.max_calls
+        open_cases = suite.open_cases or main_permits.max_calls
         if executor is not None:
             open_cases = max(open_cases, executor.workers)
         open_cases = min(open_cases, max(1, cases.total))
@@ -271,21 +275,21 @@ class Start:
             executor.expect(open_cases)
         shared = await self._open_shared_endpoint(gateway, callers, journal, only_open_case=open_cases == 1)
 
-        async def checkpoint(view: ScorerInput) -> None:
+        async def checkpoint(solved: ScorerInput) -> None:
             try:
-                await suite.checkpoint(view, journal.folder, self._opened.redactor)
+                await suite.checkpoint(solved, journal.folder, self._opened.redactor)
             except OSError as error:
                 raise cannot_write(error.filename or spec.output_dir, error) from error
 
         loop = Loop(
-            Setup(
+            LoopSetup(
                 cases=cases,
                 solver=executor.solver if executor else suite.solver,
                 scorers=suite.scorers,
-                verdict=suite.passed,
+                passed=suite.passed,
                 journal=journal,
-                models=callers,
-                gate=gate,
+                callers=callers,
+                permits=main_permits,
                 halt=ledger.halt,
                 notify=self._opened.notify,
                 open_cases=open_cases,

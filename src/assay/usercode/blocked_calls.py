@@ -4,7 +4,7 @@ A case on a worker may call code that blocks the loop in C, as `time.sleep` does
 worker is ended, and the case begins again on another one, where the same call raises at once what it raises in a run
 without workers. It then ends as it would there.
 
-    calls = CaseCalls(attempt, [blocked])   # what earlier attempts have met
+    calls = CaseCalls(placement, [blocked])   # what earlier placements have met
     case_calls.set(calls)                   # for all code of the case
     owner = calls.begin(function)           # "hop#2", the second call of this function. UserCodeError if it blocked
 """
@@ -37,11 +37,11 @@ class BlockedCall(Struct, frozen=True):
 
 
 class CaseCalls:
-    """The calls of one attempt at a case."""
+    """The calls of one placement of a case."""
 
-    def __init__(self, attempt: int, blocked: Sequence[BlockedCall]) -> None:
-        """`blocked` are the calls that have blocked workers in earlier attempts."""
-        self._attempt = attempt
+    def __init__(self, placement: int, blocked: Sequence[BlockedCall]) -> None:
+        """`blocked` are the calls that have blocked workers in earlier placements."""
+        self._placement = placement
         self._blocked = {call.name: call for call in blocked}
         self._counts: Counter[str] = Counter()
 
@@ -52,8 +52,8 @@ class CaseCalls:
         name = f"{function_name}#{self._counts[function_name]}"
         if (blocked := self._blocked.get(name)) is not None:
             raise UserCodeError.of_blocked(blocked.where, blocked.traceback)
-        return StepOwner(self._attempt, name)
+        return StepOwner(self._placement, name)
 
 
 case_calls: ContextVar[CaseCalls | None] = ContextVar("assay_case_calls", default=None)
-"""The calls of the present attempt. None where nothing begins again: in the process of the run."""
+"""The calls of the present placement. None where nothing begins again: in the process of the run."""

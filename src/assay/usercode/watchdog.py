@@ -43,9 +43,9 @@ class _Alarm:
 
 
 class StepOwner(NamedTuple):
-    """The attempt at a case and the call of user code that a step belongs to, where cases may begin again."""
+    """The call of user code that a step belongs to, and the placement of its case on a worker of Ray."""
 
-    attempt: int
+    placement: int
     call: str
 
 

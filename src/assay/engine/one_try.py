@@ -1,4 +1,4 @@
-"""One attempt at one case: calls its solver, and tells failures of the case from errors that concern the whole run.
+"""One try of one case: calls its solver, and tells failures of the case from errors that concern the whole run.
 
 The loop calls it for cases that run in this process, a worker (executors/worker.py) for those that run elsewhere.
 """
@@ -18,7 +18,7 @@ from assay.usercode.errors import is_failure
 CANCELLED = "its code cancelled a task of the run"
 
 
-async def attempt(
+async def solve_once(
     solver: Solver, inputs: Any, ctx: TryContext, forgive_cancellation: Callable[[], bool]
 ) -> Failure | None:
     """Call the solver. Returns the case's failure, or None. Raises errors that concern the whole run.
