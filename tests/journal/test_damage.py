@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from assay.core.errors import DamagedRun
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
 from assay.journal import lines
-from assay.journal.folder import begin_scoring, read_summary
+from assay.journal.earlier_result import EarlierResult
+from assay.journal.folder import read_summary
 from assay.journal.integrity import file_problems
 from assay.journal.journal import Journal
 from assay.store.cases import RunCases
@@ -263,9 +264,7 @@ def test_a_line_that_is_written_while_the_file_is_read_is_not_damaged(folder: Pa
 def test_scores_after_the_present_scoring_are_no_damage_while_it_is_replaced(tmp_path: Path) -> None:
     """The start that replaces it was killed in the middle of a line. Lines that are missing are still found."""
     folder = run_of(tmp_path / "run", {"a": True})
-    summary = read_summary(folder)
-    assert summary is not None
-    begin_scoring(folder, summary)
+    EarlierResult(folder).begin("another0scoring", asks_nothing=True, has_all_lines=True)
     scores = folder / "scores.jsonl"
     whole = scores.read_bytes()
     scores.write_bytes(whole + b'{"type":"score","ind')

@@ -313,10 +313,10 @@ def test_a_folder_is_looked_through_by_its_one_writer(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     lock = lock_folder(tmp_path)
     with pytest.raises(RunBusy):
-        RunFolder(tmp_path, created=False)
+        RunFolder(tmp_path, is_new=False)
     os.close(lock)
     with pytest.raises(DamagedRun, match="is a link"):
-        RunFolder(tmp_path, created=False)
+        RunFolder(tmp_path, is_new=False)
     os.close(lock_folder(tmp_path))
 
 

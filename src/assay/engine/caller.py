@@ -102,7 +102,7 @@ class CallLedger:
         """Replies that arrived, and that the log could not take. They were paid for, and are requested again later."""
         self.halt_event = asyncio.Event()
         self.shared: SharedCalls | None = None
-        """Replies that the subjects of the run share, for calls whose purpose is in SHARED_PURPOSES. None: nothing is shared."""
+        """Replies that the subjects of the run share, for calls made for SHARED_PURPOSES. None: nothing is shared."""
         self._max_calls = max_calls
         self._calls_left = max_calls
         self.max_cost = max_cost

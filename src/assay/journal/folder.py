@@ -17,7 +17,6 @@ from typing import Any, Literal, TypedDict, TypeVar
 from zlib import crc32
 
 import msgspec
-from msgspec import Struct
 
 from assay.core.errors import DamagedRun, Problem, RunBusy, StopRun, UsageError, cannot_write
 from assay.core.hashing import file_sha256
@@ -263,7 +262,7 @@ def journal_sizes(folder: Path) -> dict[str, int]:
 
 
 def write_summary_at(folder: Path, summary: Summary, run: str) -> None:
-    """Write a `summary.json` outside its run's folder. `run` is the id of the run. Raises StopRun on a full disk."""
+    """Write a `summary.json` as it is given, for the run with the id `run`. Raises StopRun on a full disk."""
     _write_sealed(folder / "summary.json", summary, run)
 
 
@@ -470,62 +469,12 @@ def usable_summary(folder: Path) -> Summary | None:
         return None
 
 
-class FinishedSummary(Struct, frozen=True):
-    """The summary of a finished run, and when it was written."""
-
-    summary: Summary
-    written_ns: int
-
-
-def reopen(folder: Path) -> FinishedSummary | None:
-    """Set the state in summary.json to "unfinished". Until it is rewritten, result files may have earlier scores.
-
-    Returns the summary as it was, for `restore_summary`; None if the run was not finished.
-    """
-    summary = usable_summary(folder)
-    if summary is None:
-        return None
-    written_ns = _time_finished(folder)
-    write_summary(folder, msgspec.structs.replace(summary, state="unfinished"))
-    return FinishedSummary(summary, written_ns) if summary.state == "finished" else None
-
-
-def begin_scoring(folder: Path, summary: Summary) -> FinishedSummary:
-    """Note in summary.json that a run is being scored again. The present scoring stays its result until it is replaced.
-
-    Returns the summary, for `restore_summary`.
-    """
-    written_ns = _time_finished(folder)
-    # The start may replace the stored rows, if gold values have changed.
-    digests = {name: digest for name, digest in summary.digests.items() if name != ROWS}
-    # The sizes of the journal stay those of the present scoring.
-    begun = msgspec.structs.replace(summary, scoring_again=True, digests=digests)
-    _write_sealed(folder / "summary.json", begun, run_id(folder))
-    # `is_overwritten` compares these times: no result file was written.
-    os.utime(folder / "summary.json", ns=(written_ns, written_ns))
-    return FinishedSummary(summary, written_ns)
-
-
-def restore_summary(folder: Path, earlier: FinishedSummary, spent: dict[str, int], costs: RunCosts) -> None:
-    """Write the summary of a finished run back after a start that changed no result file.
-
-    `spent` and `costs` count the calls of that start too.
-    """
-    path = folder / "summary.json"
-    # A start may have replaced the stored rows, because gold values have changed.
-    digests = earlier.summary.digests | result_digests(folder)
-    summary = msgspec.structs.replace(earlier.summary, spent=spent, digests=digests, scoring_again=False, **costs)
-    write_summary(folder, summary)
-    # `is_overwritten` compares these times: this start has written no result file, so it must not look newer.
-    os.utime(path, ns=(earlier.written_ns, earlier.written_ns))
-
-
 def is_overwritten(folder: Path, summary: Summary, suite: str) -> bool:
     """Return whether a later run has overwritten result files of this one."""
     files = {Path(file).absolute() for file in summary.files}
-    finished = _time_finished(folder)
+    finished = time_finished(folder)
     for other in runs_of_suite(folder.parent, suite):
-        if _time_finished(other) <= finished:
+        if time_finished(other) <= finished:
             continue
         later = usable_summary(other)
         if later is not None and any(Path(file).absolute() in files for file in later.files):
@@ -533,7 +482,8 @@ def is_overwritten(folder: Path, summary: Summary, suite: str) -> bool:
     return False
 
 
-def _time_finished(folder: Path) -> int:
+def time_finished(folder: Path) -> int:
+    """Return when the result files of a run were written; 0 if it has no summary."""
     path = folder / "summary.json"
     return path.stat().st_mtime_ns if path.is_file() else 0
 
@@ -555,11 +505,12 @@ def refuse_unplain(folder: Path) -> None:
 
 
 class RunFolder:
-    """A run folder, locked by this process until `close`. `created` is True if this process created it."""
+    """A run folder, locked by this process until `close`."""
 
-    def __init__(self, path: Path, *, created: bool) -> None:
+    def __init__(self, path: Path, *, is_new: bool) -> None:
         self.path = path
-        self.created = created
+        self.is_new = is_new
+        """Whether this process created the folder, and it has no reply. Such a folder may be discarded."""
         self._lock = lock_folder(path)
         try:
             # Only now: the process that had the lock may have moved files.
@@ -676,7 +627,7 @@ def create_run(home: Path, info: RunInfo) -> RunFolder:
     folder: RunFolder | None = None
     try:
         new.mkdir(mode=FOLDER_MODE)
-        folder = RunFolder(new, created=True)
+        folder = RunFolder(new, is_new=True)
         for file in FILES:
             (new / file).touch(mode=FILE_MODE)
         write_info(new, info)

@@ -7,17 +7,18 @@ from contextlib import nullcontext, suppress
 from msgspec import Struct, field
 
 from assay.core.error_counts import ErrorCounts
-from assay.core.errors import DamagedRun, StopRun, cannot_write
+from assay.core.errors import DamagedRun, StartInterrupted, StopRun, cannot_write
 from assay.core.no_answer import leave_out_unanswered
 from assay.core.report import CaseCounts, Report
 from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
 from assay.core.suite import Outcome, RunFacts
 from assay.core.suite_pages import damage_of
 from assay.core.types import BAD_CASE
-from assay.engine.cases import Cases
+from assay.engine.cases import CaseResults, Cases
 from assay.files.write import close_to_others
 from assay.journal import folder as folders
-from assay.journal.folder import FinishedSummary, RunFolder, RunInfo, Summary
+from assay.journal.earlier_result import EarlierResult
+from assay.journal.folder import RunFolder, RunInfo, Summary
 from assay.journal.journal import Journal
 from assay.runner.identity import RunIdentity
 from assay.runner.opened import OpenedRun
@@ -33,7 +34,7 @@ class StartCounts(Struct):
     spent: dict[str, int] = field(default_factory=dict)
     """Calls and tokens of this start, as `CallLedger.counts` returns them."""
     unscored: int = 0
-    """Cases whose scoring has no result because a judge did not answer."""
+    """Cases whose scorer failed, for example because a judge did not answer."""
     ran_on: str = ""
     """Where the cases ran if not in this process, such as `4 workers of Ray`."""
 
@@ -50,90 +51,95 @@ class Finish:
         cases: Cases,
         journal: Journal,
         counts: StartCounts,
+        earlier: EarlierResult,
     ) -> None:
         self._opened = opened
         self._identity = identity
-        self.folder = folder
-        self.info = info
-        self.cases = cases
-        self.journal = journal
-        self.counts = counts
+        self._folder = folder
+        self._info = info
+        self._cases = cases
+        self._journal = journal
+        self._counts = counts
+        self._earlier = earlier
 
-    def stopped(self, seconds: float, error: BaseException) -> Run:
-        """Return the run as an error has stopped it. Nothing is written: an earlier result stays the run's result."""
-        return self._run(self.summary(seconds, error), error)
-
-    def _run(self, summary: Summary, error: BaseException | None = None) -> Run:
-        reason = self._opened.redactor.clean(str(error)) if error is not None else ""
-        return Run(self.folder.path, self.info, summary, summary.exit_code, reason=reason)
-
-    def restore(self, earlier: FinishedSummary | None) -> None:
-        """Let the earlier scoring be the run's result again, if this start was to replace it."""
-        if earlier is not None:
-            with suppress(StopRun):  # a full disk
-                folders.restore_summary(self.folder.path, earlier, self.journal.spent(), self.journal.costs())
-
-    def finish(self, seconds: float, stopped: BaseException | None, earlier: FinishedSummary | None) -> Run:
+    def complete(self, seconds: float) -> Run:
         """Let the suite write its files, then write summary.json.
 
         The summary comes last, because its state "finished" means that all result files are complete. If the files
-        cannot be written, `earlier` stays the run's result.
+        cannot be written, the earlier result stays that of the run.
         """
-        opened, folder, info, journal, cases = self._opened, self.folder, self.info, self.journal, self.cases
-        suite, redactor = opened.suite, opened.redactor
-        outcome: Outcome | None = None
-        if not stopped:
-            facts = RunFacts(info.started, seconds, folder.path)
-            scorers = [scorer.id for scorer in suite.scorers]
-            results = cases.results(journal.reader, scorers)
-            try:
-                # Files and numbers of no case would look like a failure.
-                is_empty = self._identity.shard is not None and not cases.total
-                # Records of a run that this command did not make may have forms that no suite writes.
-                with nullcontext() if opened.own_command else damage_of(str(folder.path)):
-                    outcome = Outcome(Report()) if is_empty else suite.finish(results, facts)
-                for path in outcome.files:
-                    # Replies are redacted in the journal; rows of the data reach the files on their own way.
-                    redactor.redact_file(path)
-                    close_to_others(path)
-            except DamagedRun:
-                self.restore(earlier)
-                raise
-            except OSError as error:
-                stopped, outcome = cannot_write(error.filename or opened.spec.output_dir, error), None
-                if earlier is not None:
-                    self.restore(earlier)
-                    return self.stopped(seconds, stopped)
-        if outcome is not None:
-            report = outcome.report
-            # The errors of whole cases, which every run has, and those of tests and questions, which the suite adds.
-            report.errors = ErrorCounts([*results.errors(), *report.errors]).all()[:_MAX_ERRORS]
-            if self._identity.shard is not None:
-                report.notices.insert(0, _shard_notice(cases))
-            leave_out_unanswered(report, self._case_counts())
-            for entry in report.entries:
-                own = [error for name in report.sets_of(entry) for error in results.errors(name, entry.subject)]
-                entry.errors = [] if has_score(entry) else ErrorCounts([*own, *entry.errors]).all()[:1]
-            if opened.own_command:
-                # Only the suite's notices: the printer prints report.notices each time it prints the report.
-                opened.notice(suite.on_report(outcome.report))
-        summary = self.summary(seconds, stopped, outcome)
-        if outcome is not None:
-            summary.digests = folders.result_digests(folder.path, outcome.files)
-        summary = redactor.redacted(summary)
-        journal.save_index()
+        journal, suite = self._journal, self._opened.suite
+        results = self._cases.results(journal.reader, [scorer.id for scorer in suite.scorers])
+        self._earlier.begin_files()
         try:
-            folders.write_summary(folder.path, summary)
-            folders.copy_to_newest(folder.path, summary)
-        except StopRun:
-            # On a full disk the summary cannot be written either. The first error has the cause.
-            if not stopped:
-                raise
-        return self._run(summary, stopped)
+            outcome = self._write_files(results, seconds)
+        except DamagedRun:
+            self._earlier.restore(journal.spent(), journal.costs())
+            raise
+        except OSError as error:
+            return self.stop(seconds, cannot_write(error.filename or self._opened.spec.output_dir, error))
+        self._add_facts_of_run(outcome.report, results)
+        if self._opened.trusted:
+            # Only the suite's notices: the printer prints report.notices each time it prints the report.
+            self._opened.notice(suite.on_report(outcome.report))
+        summary = self._summary(seconds, None, outcome)
+        summary.digests = folders.result_digests(self._folder.path, outcome.files)
+        summary = self._opened.redactor.redacted(summary)
+        self._write_summary(summary)
+        return self._run(summary)
 
-    def summary(self, seconds: float, stopped: BaseException | None, outcome: Outcome | None = None) -> Summary:
+    def stop(self, seconds: float, error: BaseException) -> Run:
+        """End a start that an error stopped. Raises the error, unless the same command continues after it."""
+        journal = self._journal
+        # Only scoring was left, for example by another judge. Its failure leaves the run finished, with the earlier
+        # scores and files.
+        self._earlier.restore(journal.spent(), journal.costs())
+        goes_on = isinstance(error, (StopRun, KeyboardInterrupt))
+        if not goes_on or (isinstance(error, StartInterrupted) and self._folder.is_new):
+            raise error
+        summary = self._opened.redactor.redacted(self._summary(seconds, error))
+        if not self._earlier.can_be_restored:
+            with suppress(StopRun):  # a full disk: `error` has the cause
+                self._write_summary(summary)
+        return self._run(summary, error)
+
+    def _write_files(self, results: CaseResults, seconds: float) -> Outcome:
+        """Let the suite write its files. Raises OSError, or DamagedRun for records that no suite writes."""
+        opened, run = self._opened, self._folder.path
+        if self._identity.shard is not None and not self._cases.total:
+            return Outcome(Report())  # files and numbers of no case would look like a failure
+        # Records of a run that this command did not make may have forms that no suite writes.
+        with nullcontext() if opened.trusted else damage_of(str(run)):
+            outcome = opened.suite.finish(results, RunFacts(self._info.started, seconds, run))
+        for path in outcome.files:
+            # Replies are redacted in the journal; rows of the data reach the files on their own way.
+            opened.redactor.redact_file(path)
+            close_to_others(path)
+        return outcome
+
+    def _add_facts_of_run(self, report: Report, results: CaseResults) -> None:
+        """Add to a suite's report what every run has: errors, cases without an answer, the shard."""
+        # The errors of whole cases, and those of tests and questions, which the suite adds.
+        report.errors = ErrorCounts([*results.errors(), *report.errors]).all()[:_MAX_ERRORS]
+        if self._identity.shard is not None:
+            report.notices.insert(0, _shard_notice(self._cases))
+        leave_out_unanswered(report, self._case_counts())
+        for entry in report.entries:
+            own = [error for name in report.sets_of(entry) for error in results.errors(name, entry.subject)]
+            entry.errors = [] if has_score(entry) else ErrorCounts([*own, *entry.errors]).all()[:1]
+
+    def _write_summary(self, summary: Summary) -> None:
+        self._journal.save_index()
+        folders.write_summary(self._folder.path, summary)
+        folders.copy_to_newest(self._folder.path, summary)
+
+    def _run(self, summary: Summary, error: BaseException | None = None) -> Run:
+        reason = self._opened.redactor.clean(str(error)) if error is not None else ""
+        return Run(self._folder.path, self._info, summary, summary.exit_code, reason=reason)
+
+    def _summary(self, seconds: float, stopped: BaseException | None, outcome: Outcome | None = None) -> Summary:
         """Return the summary of the run as it is now. Without an outcome it has no report and no files."""
-        journal, cases = self.journal, self.cases
+        journal, cases = self._journal, self._cases
         counts = journal.counts(cases.slots)
         case_counts = self._case_counts()
         unanswered = case_counts.unanswered
@@ -163,8 +169,8 @@ class Finish:
             # The ledger counts tokens that endpoints reported. Without any, they were not measured.
             this_start={
                 name: count
-                for name, count in self.counts.spent.items()
-                if not name.endswith("_tokens") or not self.counts.spent["paid"] or self.counts.spent["input_tokens"]
+                for name, count in self._counts.spent.items()
+                if not name.endswith("_tokens") or not self._counts.spent["paid"] or self._counts.spent["input_tokens"]
             },
             files=[str(path) for path in outcome.files] if outcome else [],
             report=outcome.report if outcome else None,
@@ -172,17 +178,17 @@ class Finish:
             first_failures=first_failed_calls | first_failures,
             failed_calls=failed_calls,
             newest=str(outcome.newest or "") if outcome else "",
-            unscored=self.counts.unscored,
-            ran_on=self.counts.ran_on,
+            unscored=self._counts.unscored,
+            ran_on=self._counts.ran_on,
             **journal.costs(),
             adapted=journal.index.spent.adapted,
         )
 
     def _case_counts(self) -> CaseCounts:
-        journal, cases = self.journal, self.cases
+        journal, cases = self._journal, self._cases
         counts = journal.counts(cases.slots)
         # Subtracted from the total, because cases that never ran are not counted: `assay rescore` runs no cases.
-        unanswered = cases.total - counts["ok"] - counts["subject_error"] + self.counts.unscored
+        unanswered = cases.total - counts["ok"] - counts["subject_error"] + self._counts.unscored
         invalid, why = 0, ""
         if counts["infra_error"]:
             failures, first_failures = journal.failures()

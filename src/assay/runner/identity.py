@@ -50,9 +50,10 @@ class RunIdentity:
         self._models = opened.models
         self.ask_parts = self._ask_parts()
         self.ask = fingerprint(self.ask_parts)
-        self.score = fingerprint(self.score_parts())
+        self.score_parts = self._score_parts()
+        self.score = fingerprint(self.score_parts)
         # As run.json has it, to be compared with that of other runs.
-        self.reuse = msgspec.to_builtins(opened.suite.reuse_identity(), str_keys=True)
+        self.reuse_identity = msgspec.to_builtins(opened.suite.reuse_identity(), str_keys=True)
         self.folder = folder
         self.shard = folders.read_info(folder).shard if folder else Shard.parse(self.spec.shard)
         self.home = folder.parent if folder else Path(self.spec.output_dir) / HOME
@@ -77,7 +78,7 @@ class RunIdentity:
             "data": self.suite.data_identity(),
         }
 
-    def score_parts(self) -> dict[str, Any]:
+    def _score_parts(self) -> dict[str, Any]:
         """Return everything that can change a score. After a change, the same replies are scored again."""
         judges = {
             name: [role.model, self._models[name].endpoint]

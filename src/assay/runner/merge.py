@@ -95,7 +95,7 @@ class ShardMerge:
             return
         try:
             suite, models = replay_suite(info, spec)
-            runner = Runner(suite, models, observers, asks=False, own_command=False)
+            runner = Runner(suite, models, observers, asks=False, trusted=False)
         except CodeNotNamed:
             raise
         except (UsageError, InputError) as error:

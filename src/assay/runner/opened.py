@@ -29,18 +29,18 @@ class OpenedRun:
         observers: Sequence[Notify] = (),
         *,
         asks: bool = True,
-        own_command: bool = True,
+        trusted: bool = True,
     ) -> None:
-        """With `asks=False`, the run only scores replies that it has.
+        """With `asks=False` no case runs: the replies that the run has are scored.
 
-        `own_command` is False if the settings come from a run folder instead of the user: nothing is written outside
-        of the output folder then.
+        `trusted` is False if settings and records come from a run folder that may be somebody else's: nothing is
+        written outside of the output folder then, and a record that the suite cannot read is damage.
         """
         self.suite = suite
         self.spec = suite.spec
         self.models = models
         self.asks = asks
-        self.own_command = own_command
+        self.trusted = trusted
         self._observers = list(observers)
         # A run has two events for each case, and nearly always one observer.
         self.notify = self._observers[0] if len(self._observers) == 1 else self._notify_all

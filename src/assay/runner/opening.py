@@ -51,17 +51,17 @@ def _open_run(spec: RunSpec, observers: Sequence[Notify], *, asks: bool, command
         spec = replace(spec, output_dir=spec.options.default_output)
     adopted = suite_class.adopt(spec)
     if adopted is not None:
-        return _open_adopted(spec, adopted, observers)
+        return _open_adopted(spec, adopted, observers, asks=asks)
     if asks:
         suite, models = open_suite(spec, suite_class)
     else:
-        suite, models = open_suite(spec, suite_class, asks="none", endpoint=spec.base_url or "")
+        suite, models = open_suite(spec, suite_class, connect="none", endpoint=spec.base_url or "")
         argument_notices(spec, suite.roles.values())  # with models, the runner checks them
     return Runner(suite, models, observers, asks=asks, command=command)
 
 
-def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> Runner:
-    """Open an existing run to score it again. Only its judges are connected; other models send no requests."""
+def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify], *, asks: bool) -> Runner:
+    """Open an existing run to score it again. At most its judges are connected; other models send no requests."""
     info = folders.read_info(folder)
     if info.imported is not None:
         raise UsageError(f"{folder} was imported; only runs that assay made can be scored again")
@@ -73,7 +73,11 @@ def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> R
         if isinstance(asked, list) and len(asked) > 1
     }
     suite, models = open_suite(
-        spec, find_suite(spec.suite), asks="judges", endpoint=info.spec["base_url"] or "", endpoints=endpoints
+        spec,
+        find_suite(spec.suite),
+        connect="judges" if asks else "none",
+        endpoint=info.spec["base_url"] or "",
+        endpoints=endpoints,
     )
     return Runner(suite, models, observers, asks=False, folder=folder)
 
@@ -102,25 +106,25 @@ def open_suite(
     spec: RunSpec,
     make: Callable[[RunSpec], Suite[Any, Any]],
     *,
-    asks: Literal["all", "judges", "none"] = "all",
+    connect: Literal["all", "judges", "none"] = "all",
     endpoint: str = "",
     endpoints: Mapping[str, str] = MappingProxyType({}),
 ) -> OpenedSuite:
-    """Connect the models of a spec and build its suite with `make`. Only the models that `asks` names send requests.
+    """Connect the models of a spec and build its suite with `make`. Only the models that `connect` names send requests.
 
     The other models stand for those of an existing run: `endpoint` is that of its main model, `endpoints` has those of
     further roles.
     """
     connections = Connections(spec)
     models: dict[str, Model] = {}
-    if asks == "all":
+    if connect == "all":
         if spec.model:
             models[MAIN] = connections.connect(spec.model)
         endpoint = models[MAIN].endpoint if models else spec.base_url or ""
     # Requests contain the endpoint. The provider chooses it, so the suite is built after the model is connected.
     suite = make(replace(spec, base_url=endpoint or None))
     for name, role in suite.roles.items():
-        is_asked = asks == "all" or (asks == "judges" and role.mark == "score")
+        is_asked = connect == "all" or (connect == "judges" and role.mark == "score")
         if not is_asked:
             models[name] = ReplayOnlyModel(endpoints.get(name, endpoint))
         # A role with its own endpoint or key needs its own connection, even if its name is `main`.
@@ -135,8 +139,7 @@ def _with_ask_options_of(info: RunInfo, spec: RunSpec) -> RunSpec:
     own = {field.name for field in fields(type(spec.options)) if field.mark == "ask"}
     before = info.spec["options"]
     options = msgspec.to_builtins(spec.options) | {name: before[name] for name in own & before.keys()}
-    stored = before | info.spec
-    values = {name: stored[name] for name in common & stored.keys()}
+    values = {name: info.spec[name] for name in common & info.spec.keys()}
     # The endpoint of a Python function or of embedded weights is no URL, and a judge cannot use it as a base URL.
     address = info.spec["base_url"]
     if address == SEVERAL:

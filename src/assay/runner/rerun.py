@@ -54,14 +54,14 @@ class Rerun:
         if not self._failed:
             return runner
         if runner.identity.ask != self._info.ask:
-            runner.reuse(self._folder)
+            runner.borrow_replies(self._folder)
             say(
                 f"{self._changed(runner)} changed since {self._folder.name}, so this is another run. "
                 "It takes the replies to equal requests from there"
             )
             return runner
         if outdated_files(self._folder / CODE_FILES):
-            runner.reuse(self._folder)
+            runner.borrow_replies(self._folder)
             return runner  # it says which file of the code has changed
         runner.continue_in(self._folder)
         summary = usable_summary(self._folder)

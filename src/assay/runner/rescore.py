@@ -65,7 +65,7 @@ class Rescore:
         spec = spec_of_run(self.info, output_dir=str(output_dir))
         spec = find_suite(self.info.suite).replace_files(spec, files, self.info.facts)
         suite, models = replay_suite(self.info, spec)
-        return Runner(suite, models, observers, asks=False, folder=self.folder, own_command=False)
+        return Runner(suite, models, observers, asks=False, folder=self.folder, trusted=False)
 
     def _check_same_requests(self) -> None:
         """Raise UsageError if the replaced files would send other requests than the run sent."""
@@ -132,7 +132,7 @@ def replay_suite(info: RunInfo, spec: RunSpec) -> OpenedSuite:
     return open_suite(
         suite_class.resolve(spec),
         suite_class,
-        asks="none",
+        connect="none",
         endpoint=info.spec["base_url"] or "",
         endpoints={role: asked[1] for role, asked in known.items() if isinstance(asked, list) and len(asked) > 1},
     )

@@ -1,7 +1,7 @@
 """Starts or continues a run: puts suite, engine, journal and models together.
 
     runner = Runner(suite, models, observers)   # knows which run this is; no file is written yet
-    run = runner.finished() or await runner.run()
+    run = runner.show_finished() or await runner.run()
     await runner.close()
 
 A run has four steps. `opening.py` makes the suite and the models of a spec. `identity.py` says which run that is and
@@ -33,10 +33,10 @@ from assay.journal.folder import RunFolder, RunInfo
 from assay.journal.integrity import is_damaged
 from assay.journal.lines import forget_sidecars
 from assay.language.patterns import forget_stops
+from assay.runner.borrowed_replies import BorrowedReplies
 from assay.runner.identity import RunIdentity
 from assay.runner.opened import OpenedRun
 from assay.runner.results import Run
-from assay.runner.reuse import Reuse
 from assay.runner.start import Start
 
 
@@ -52,34 +52,34 @@ class Runner:
         asks: bool = True,
         folder: Path | None = None,
         command: Sequence[str] | None = None,
-        own_command: bool = True,
+        trusted: bool = True,
     ) -> None:
         """With `folder`, score the run in that folder again, instead of searching or creating a run.
 
-        `command` is written to run.json; the default is the command line of this process. `own_command` is False if the
-        settings come from a run folder instead of the user: nothing is written outside of the output folder then.
+        `command` is written to run.json; the default is the command line of this process. `trusted` is
+        False if settings and records come from a run folder that may be somebody else's.
         """
-        self._opened = OpenedRun(suite, models, observers, asks=asks, own_command=own_command)
+        self._opened = OpenedRun(suite, models, observers, asks=asks, trusted=trusted)
         self.identity = RunIdentity(self._opened, folder)
-        self._reuse = Reuse(self._opened, self.identity)
+        self._borrowed = BorrowedReplies(self._opened, self.identity)
         self.suite = suite
         self.spec = suite.spec
         self.models = models
         self.prices = self._opened.prices
         self._command_words = list(sys.argv if command is None else command)
-        self._present: Start | None = None
+        self._current: Start | None = None
         self._interrupted = False
 
     def continue_in(self, run: Path) -> None:
         """Continue this run, instead of the newest one that asks the same."""
         self.identity.continued = run
 
-    def reuse(self, run: Path) -> None:
+    def borrow_replies(self, run: Path) -> None:
         """Take replies of this run for the same case and the same request, as `--reuse` does."""
-        self._reuse.runs = [run]
+        self._borrowed.runs = [run]
 
-    def finished(self) -> Run | None:
-        """Return the run if nothing is left to request, score or write, else None."""
+    def show_finished(self) -> Run | None:
+        """Return the run if nothing is left to request, score or write, else None. Brings its copies up to date."""
         path = self.identity.find_folder()
         summary = folders.usable_summary(path) if path else None
         if path is None or summary is None or summary.state != "finished" or summary.score != self.identity.score:
@@ -103,7 +103,7 @@ class Runner:
             # The copy is a convenience. A finished run is shown also where nothing can be written.
             why = f"{summary.newest} is not up to date: {error.__cause__}"
             self._opened.notice([f"the run is finished, its files are in {path}; {why}"])
-        if summary.report is not None and self._opened.own_command:
+        if summary.report is not None and self._opened.trusted:
             self._opened.notice(self.suite.on_report(summary.report))
         return Run(path, folders.read_info(path), summary, summary.exit_code, asked=False)
 
@@ -114,7 +114,7 @@ class Runner:
         this coroutine stops the run kindly.
         """
         try:
-            return self.finished() or await self.run(signals=signals)
+            return self.show_finished() or await self.run(signals=signals)
         finally:
             await self.close()
 
@@ -123,7 +123,7 @@ class Runner:
         self._opened.check_max_cost()
         # Whether a pattern of this run is stopped must not depend on earlier runs in a notebook.
         forget_stops()
-        folder, info, cases = self._open()
+        folder, info, cases = self._take_folder()
         # Rows and modules live as long as the run. gc.freeze() hides them from the garbage collector, which otherwise
         # walks them again and again: 5 % of the CPU time of a run with many rows.
         gc.freeze()
@@ -134,7 +134,7 @@ class Runner:
                 # A line that the index's sidecar covers was changed. Without sidecar, every line is verified and the
                 # journal is repaired.
                 forget_sidecars(folder.path)
-                folder.created = False  # it has replies now, so it is repaired and never discarded
+                folder.is_new = False  # it has replies, so it is repaired and never discarded
                 run = await self._start(folder, info, cases, signals=signals).run()
             if self._is_cancelled:
                 raise asyncio.CancelledError
@@ -142,7 +142,7 @@ class Runner:
         except (ModelRefused, ExecutorRefused, StartInterrupted) as error:
             # A wrong key or model name is found at the first request, a cluster that is too small before it. The new
             # folder has no reply worth keeping.
-            if folder.created:
+            if folder.is_new:
                 folder.discard()
             if not isinstance(error, StartInterrupted):
                 raise
@@ -159,22 +159,22 @@ class Runner:
     def interrupt(self) -> None:
         """Stop kindly, as Ctrl-C does; call it in the thread of the run's event loop. A second call stops at once."""
         self._interrupted = True
-        if self._present is not None:
-            self._present.interrupt()
+        if self._current is not None:
+            self._current.interrupt()
 
     @property
     def _is_cancelled(self) -> bool:
-        return self._present is not None and self._present.is_cancelled
+        return self._current is not None and self._current.is_cancelled
 
     def _start(self, folder: RunFolder, info: RunInfo, cases: Cases, *, signals: bool) -> Start:
-        start = Start(self._opened, self.identity, self._reuse, folder, info, cases, signals=signals)
+        start = Start(self._opened, self.identity, self._borrowed, folder, info, cases, signals=signals)
         if self._interrupted:
-            start.interrupt()  # it came before the start
+            start.interrupt()  # it came before this start
         start.is_cancelled = self._is_cancelled
-        self._present = start
+        self._current = start
         return start
 
-    def _open(self) -> tuple[RunFolder, RunInfo, Cases]:
+    def _take_folder(self) -> tuple[RunFolder, RunInfo, Cases]:
         """Return the run's folder, locked, with its cases. Reads the data first: bad data creates no folder."""
         identity = self.identity
         path = identity.find_folder()
@@ -189,10 +189,10 @@ class Runner:
             # Another process may have created the run while this one read the data.
             path = path or identity.find_folder()
             if path is not None:
-                folder = RunFolder(path, created=False)
+                folder = RunFolder(path, is_new=False)
                 return folder, folder.info(), cases
             identity.check_output_is_free()
-            self._reuse.take_replies_of_outdated_run()
+            self._borrowed.take_replies_of_outdated_run()
             info = RunInfo(
                 suite=self.spec.suite,
                 ask=identity.ask,
@@ -204,8 +204,8 @@ class Runner:
                 parts=msgspec.to_builtins(
                     {
                         "ask": identity.ask_parts,
-                        "reuse": identity.reuse,
-                        "judges": identity.score_parts()["models"],
+                        "reuse": identity.reuse_identity,
+                        "judges": identity.score_parts["models"],
                     },
                     str_keys=True,
                 ),

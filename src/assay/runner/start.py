@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assay.core.errors import AssayError, ModelRefused, Problem, StartInterrupted, StopRun, cannot_write
+from assay.core.errors import AssayError, ModelRefused, StartInterrupted, cannot_write
 from assay.core.events import halt, notify
 from assay.core.protocols import NamedModel, ScorerInput
 from assay.core.suite import RunFacts
@@ -26,16 +26,16 @@ from assay.engine.waiting import waiting_reports
 from assay.journal import folder as folders
 from assay.journal.calls import ReusableCalls, find_reusable
 from assay.journal.disk_reserve import DiskReserve
-from assay.journal.earlier import keep_scoring
-from assay.journal.folder import FinishedSummary, RunFolder, RunInfo, Summary
+from assay.journal.earlier_result import EarlierResult
+from assay.journal.folder import RunFolder, RunInfo, Summary
 from assay.journal.integrity import file_problems
 from assay.journal.journal import Journal
 from assay.journal.repair import repair_notices
+from assay.runner.borrowed_replies import BorrowedReplies
 from assay.runner.finish import Finish, StartCounts
 from assay.runner.identity import RunIdentity
 from assay.runner.opened import OpenedRun
 from assay.runner.results import Run
-from assay.runner.reuse import Reuse
 from assay.runner.stop_request import StopRequest
 from assay.usercode.modules import files_read_on_import
 from assay.usercode.opened_files import CODE_FILES, MAX_FILES, CodeFiles
@@ -62,7 +62,7 @@ class Start:
         self,
         opened: OpenedRun,
         identity: RunIdentity,
-        reuse: Reuse,
+        borrowed: BorrowedReplies,
         folder: RunFolder,
         info: RunInfo,
         cases: Cases,
@@ -71,7 +71,7 @@ class Start:
     ) -> None:
         self._opened = opened
         self._identity = identity
-        self._reuse = reuse
+        self._borrowed = borrowed
         self._folder = folder
         self._info = info
         self._cases = cases
@@ -90,87 +90,64 @@ class Start:
 
         Raises the error that stopped the run early, unless it is one after which the same command continues.
         """
-        folder, info, cases = self._folder, self._info, self._cases
+        opened, folder, info, cases = self._opened, self._folder, self._info, self._cases
         started = time.perf_counter()
-        problems: list[Problem] = []
-        if not folder.created:
-            problems = file_problems(folder.path, folders.usable_summary(folder.path))
-            self._opened.notice([f"{problem}. assay goes on with the lines that are left" for problem in problems])
-        before = folders.usable_summary(folder.path)
-        if before is not None:
-            self._counts.ran_on = before.ran_on
-            started -= before.seconds  # the time of a run is that of all its starts
-        replaced = self._replaced_scoring(folder.path, before)
-        # While only scores are replaced, the earlier scoring stays the run's result.
-        only_scores = before is not None and replaced is not None and self._only_scores(before) and not problems
-        if before is not None and only_scores:
-            earlier: FinishedSummary | None = folders.begin_scoring(folder.path, before)
-        else:
-            earlier = folders.reopen(folder.path)
-        reserve = DiskReserve(folder.path, Path(self._opened.spec.output_dir))
-        self._opened.suite.prepare(RunFacts(info.started, 0.0, folder.path))
-        self._opened.redactor.redact_file(folder.path / folders.ROWS)
-        scorers = [scorer.id for scorer in self._opened.suite.scorers]
-        journal = Journal(
-            folder.path, scorers, self._opened.secrets, info.id, lost_lines=bool(problems), reserve=reserve
+        earlier = EarlierResult(folder.path)
+        problems = [] if folder.is_new else file_problems(folder.path, earlier.summary)
+        opened.notice([f"{problem}. assay goes on with the lines that are left" for problem in problems])
+        if earlier.summary is not None:
+            self._counts.ran_on = earlier.summary.ran_on
+            started -= earlier.summary.seconds  # the time of a run is that of all its starts
+        earlier.begin(
+            self._identity.score, asks_nothing=self._asks_nothing(earlier.summary), has_all_lines=not problems
         )
-        finish = Finish(self._opened, self._identity, folder, info, cases, journal, self._counts)
+        reserve = DiskReserve(folder.path, Path(opened.spec.output_dir))
+        opened.suite.prepare(RunFacts(info.started, 0.0, folder.path))
+        opened.redactor.redact_file(folder.path / folders.ROWS)
+        scorers = [scorer.id for scorer in opened.suite.scorers]
+        journal = Journal(folder.path, scorers, opened.secrets, info.id, lost_lines=bool(problems), reserve=reserve)
+        finish = Finish(opened, self._identity, folder, info, cases, journal, self._counts, earlier)
         try:
-            self._opened.notice(repair_notices(journal.repairs))
-            if journal.repairs and only_scores:
-                only_scores = False  # lost lines may be lines of the earlier scoring
-                earlier = folders.reopen(folder.path)
-            if not folder.created:
-                self._opened.suite.resume(cases.results(journal.reader, scorers))
-            code_files = CodeFiles(
-                folder.path / CODE_FILES, apart_from=self._identity.home, known=files_read_on_import()
-            )
-            if code_files.damaged:
-                self._opened.notice([_DAMAGED_FILES])
-            # User code may change the working folder; chdir changes it back. It may try to end the process.
-            with chdir("."), refuse_exits(), code_files:
-                stopped = await self._loop(journal)
-            if code_files.too_many:
-                self._opened.notice([_TOO_MANY_FILES])
+            opened.notice(repair_notices(journal.repairs))
+            if journal.repairs:
+                earlier.lose_lines()
+            if not folder.is_new:
+                opened.suite.resume(cases.results(journal.reader, scorers))
+            stopped = await self._watch_files_of_code(journal)
             if isinstance(stopped, ModelRefused) and not journal.empty:
-                folder.created = False  # keeps the folder: another model of the run has answered
-            if stopped and earlier and not self._opened.spec.retry_failed:
-                # Only scoring was left, for example by another judge. Its failure leaves the run finished, with the
-                # earlier scores and files.
-                finish.restore(earlier)
-                if isinstance(stopped, (StopRun, KeyboardInterrupt)):
-                    return finish.stopped(time.perf_counter() - started, stopped)
-            if isinstance(stopped, StartInterrupted) and folder.created:
-                raise stopped
-            if stopped and not isinstance(stopped, (StopRun, KeyboardInterrupt)):
-                raise stopped
+                folder.is_new = False  # another model of the run has answered
             seconds = time.perf_counter() - started
-            if not only_scores:
-                earlier = None
-            elif replaced is not None and not stopped:
-                # From here on result files are replaced one by one. Until the last one is, the copies are the result.
-                earlier = folders.begin_scoring(folder.path, replaced)
-            return finish.finish(seconds, stopped, earlier)
+            return finish.complete(seconds) if stopped is None else finish.stop(seconds, stopped)
         finally:
             journal.close()
             reserve.close()
 
-    def _replaced_scoring(self, folder: Path, before: Summary | None) -> Summary | None:
-        """Keep the scoring that this start replaces, with copies of its result files. None if it replaces none."""
-        if before is None or before.report is None or before.score == self._identity.score:
-            return None
-        if before.state == "unfinished":
-            return None  # the start that was killed has kept it, before it asked anything
-        return keep_scoring(folder, before)
-
-    def _only_scores(self, before: Summary) -> bool:
+    def _asks_nothing(self, before: Summary | None) -> bool:
         """Return whether this start asks for no answer: all are there, or `assay rescore` takes those that are."""
+        if before is None:
+            return False
         return not self._opened.asks or (before.state == "finished" and not self._opened.spec.retry_failed)
+
+    async def _watch_files_of_code(self, journal: Journal) -> BaseException | None:
+        """Run every unfinished case, and note the files that user code opens. Returns the error that stopped the run.
+
+        User code may change the working folder, and may try to end the process: neither lasts.
+        """
+        code_files = CodeFiles(
+            journal.folder / CODE_FILES, apart_from=self._identity.home, known=files_read_on_import()
+        )
+        if code_files.damaged:
+            self._opened.notice([_DAMAGED_FILES])
+        with chdir("."), refuse_exits(), code_files:
+            stopped = await self._loop(journal)
+        if code_files.too_many:
+            self._opened.notice([_TOO_MANY_FILES])
+        return stopped
 
     async def _loop(self, journal: Journal) -> BaseException | None:
         """Run every unfinished case. Returns the error that stopped the run early, or None."""
         spec, suite = self._opened.spec, self._opened.suite
-        reusable = self._reuse.calls(journal.folder)
+        reusable = self._borrowed.calls(journal.folder)
         open_logs = [*reusable]
         before = journal.index.spent
         ledger = CallLedger(
@@ -182,7 +159,7 @@ class Start:
             answered=before.calls > before.failed,
             redactor=self._opened.redactor,
         )
-        if self._identity.reuse is not None and len(suite.subjects()) > 1:
+        if self._identity.reuse_identity is not None and len(suite.subjects()) > 1:
             ledger.shared = SharedCalls()
             if before.calls:
                 # Read before the first call of this start, so it has those of earlier starts only.

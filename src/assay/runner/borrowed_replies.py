@@ -1,4 +1,4 @@
-"""Other runs whose replies to equal requests are taken instead of asking again."""
+"""Replies of other runs to equal requests, which are taken instead of asking again: `--reuse`, or similar runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from assay.usercode.opened_files import CODE_FILES, outdated_files
 _MAX_SIMILAR_RUNS = 4
 
 
-class Reuse:
+class BorrowedReplies:
     """The runs whose replies this one takes: that of `--reuse`, or those with the same `reuse_identity`."""
 
     def __init__(self, opened: OpenedRun, identity: RunIdentity) -> None:
@@ -28,7 +28,7 @@ class Reuse:
         """The runs that were named. Empty: similar ones are looked for."""
 
     def take_replies_of_outdated_run(self) -> None:
-        """Say why this is another run. Its equal requests need not be paid twice."""
+        """If the newest run that asks the same is outdated: tell why this is another run, and take its replies."""
         if self._identity.outdated is None:
             return
         run, changed = self._identity.outdated
@@ -58,21 +58,21 @@ class Reuse:
 
     def _similar_runs(self, own: Path) -> list[Path]:
         """Return the newest runs with the suite's `reuse_identity`: in the output folder, or in folders beside it."""
-        if self._identity.reuse is None or self._opened.spec.fresh or not self._opened.asks:
+        if self._identity.reuse_identity is None or self._opened.spec.fresh or not self._opened.asks:
             return []
         homes = [self._identity.home]
         if self._opened.suite.exclusive_output:
             # Such a suite has one run for each output folder, so the runs to compare stand side by side.
             homes += sorted(self._identity.home.parent.parent.glob(f"*/{HOME}"))
         runs = {run.resolve(): None for home in homes for run in folders.runs_of_suite(home, self._opened.spec.suite)}
-        similar = [run for run in runs if run != own.resolve() and self._shares_building(run)]
+        similar = [run for run in runs if run != own.resolve() and self._has_same_reuse_identity(run)]
         return sorted(similar, key=lambda run: run.name, reverse=True)[:_MAX_SIMILAR_RUNS]
 
-    def _shares_building(self, run: Path) -> bool:
+    def _has_same_reuse_identity(self, run: Path) -> bool:
         """Return whether a run has the same `reuse_identity`. A run that asks all the same is a repeat on purpose."""
         try:
             info = folders.read_info(run)
         except AssayError:
             # A damaged neighbour, or one of another format, lends nothing. It must not stop this run.
             return False
-        return info.ask != self._identity.ask and info.parts.get("reuse") == self._identity.reuse
+        return info.ask != self._identity.ask and info.parts.get("reuse") == self._identity.reuse_identity
