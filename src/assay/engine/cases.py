@@ -55,12 +55,12 @@ class Cases:
         self._rows = rows
         self._shard = shard
         self._subjects = list(suite.subjects())
-        self._all_shards = suite.total(rows)
+        self._total_of_all_shards = suite.total(rows)
         self.slots = rows.count * len(self._subjects)
-        self.total = self._all_shards if shard is None else self._count(shard)
+        self.total = self._total_of_all_shards if shard is None else self._count(shard)
 
     def _count(self, shard: Shard) -> int:
-        if self._all_shards == self.slots:
+        if self._total_of_all_shards == self.slots:
             return shard.rows_of(self._rows.count) * len(self._subjects)
         rows = self._rows.iterate(shard.skip_others())
         return sum(self._suite.has(row, subject) for row in rows for subject in self._subjects)
@@ -71,7 +71,7 @@ class Cases:
         if self._shard is None:
             return ""
         shard = f"shard {self._shard.number} of {self._shard.count}"
-        return f"{shard}: {self.total:,} of {self._all_shards:,} cases"
+        return f"{shard}: {self.total:,} of {self._total_of_all_shards:,} cases"
 
     def load(self, skip: Callable[[int], Any] | None, open_cases: int) -> Iterator[Case]:
         """Yield the cases row by row: first all subjects of the first row.
@@ -85,7 +85,7 @@ class Cases:
 
     def _build(self, skip: Callable[[int], Any] | None) -> Iterator[Case]:
         suite, subjects, count = self._suite, self._subjects, len(self._subjects)
-        has_all = self._all_shards == self.slots
+        has_all = self._total_of_all_shards == self.slots
         skip_row = skip  # with one subject, a row's number is its case's index
         if skip is not None and count > 1:
 

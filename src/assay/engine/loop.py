@@ -80,7 +80,7 @@ class Loop:
         self._journal = setup.journal
         self._scorers = setup.scorers
         # In a new run no case has earlier tries, so the lookups are skipped.
-        self._new = setup.journal.empty
+        self._is_new_run = setup.journal.empty
         self._run = RunContext(
             setup.callers,
             setup.journal,
@@ -149,7 +149,7 @@ class Loop:
             worker.cancel()
 
     def _replies(self, index: int, stage: str) -> Replies:
-        if self._new and index not in self._lost:
+        if self._is_new_run and index not in self._lost:
             return {}
         return self._journal.replies(index, stage, self._journal.last_try(index))
 
@@ -175,7 +175,7 @@ class Loop:
             permits.pass_on()
 
     async def _case(self, case: Case) -> None:
-        if self._new or not self._journal.solved(case.index, retry_failed=self._setup.retry_failed):
+        if self._is_new_run or not self._journal.solved(case.index, retry_failed=self._setup.retry_failed):
             if not self._setup.asks:
                 return
             solved = await self._solve(case)
@@ -214,7 +214,7 @@ class Loop:
         return ScorerInput(case, end, records)
 
     async def _solve(self, case: Case) -> ScorerInput:
-        earlier = 0 if self._new else self._journal.last_try(case.index)
+        earlier = 0 if self._is_new_run else self._journal.last_try(case.index)
         ctx = TryContext(case, ASK, earlier + 1, self._run)
         started = time.perf_counter()
         failure = case.failure

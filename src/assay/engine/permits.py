@@ -1,11 +1,12 @@
 """Permits of one endpoint: how many calls may be in flight, and which waiting call is next.
 
-permits = Permits(max_calls=16)
-at = await permits.acquire(order=case.index)    # for each attempt of a call
-permits.release(at)
-await permits.wait_for_one()                            # a worker waits here before it starts another case
+    permits = Permits(max_calls=16)
+    at = await permits.acquire(order=case.index)    # for each attempt of a call
+    permits.release(at)
+    await permits.wait_for_one()                    # a worker waits here before it starts another case
 
-`at` is the number of the endpoint. It is always 0 here; `several.py` has permits of several endpoints.
+`at` is the number of the endpoint. It is always 0 here, and `avoid` means nothing; `several.py` has permits of several
+endpoints.
 """
 
 from __future__ import annotations
