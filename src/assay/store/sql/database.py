@@ -1,9 +1,9 @@
 """RunDatabase: DuckDB over the journals of some runs, read-only and locked.
 
 with RunDatabase([folder]) as database:
-result = database.query("select metric, avg(value) from scores group by metric")
-for row in result.rows():
-...
+    result = database.query("select metric, avg(value) from scores group by metric")
+    for row in result.rows():
+        ...
 """
 
 from __future__ import annotations
