@@ -1,0 +1,93 @@
+"""The end of a start: result files first, summary.json last, and the earlier result where that fails."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from assay.core.errors import DamagedRun, ModelError
+from assay.core.types import Failure, Response
+from assay.journal.folder import read_summary
+
+from support.engine_run import EchoModel
+from support.word_run import RESULT_FILE, WordRun
+
+
+def full_disk() -> OSError:
+    return OSError(28, "No space left on device", "words.txt")
+
+
+def test_a_new_run_whose_files_cannot_be_written_is_stopped_not_finished(tmp_path: Path) -> None:
+    run = WordRun(tmp_path)
+    suite = run.suite()
+    suite.broken = full_disk()
+    stopped = asyncio.run(run.runner_of(suite, EchoModel()).start_or_show())
+    assert (stopped.exit_code, stopped.summary.state, stopped.summary.files) == (3, "stopped", [])
+    assert "cannot write words.txt" in stopped.reason
+    assert run.start(model := EchoModel()).summary.state == "finished"
+    assert model.prompts == []
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_scoring_whose_files_cannot_be_written_leaves_the_earlier_result(tmp_path: Path, trusted: bool) -> None:
+    run = WordRun(tmp_path)
+    first = run.start(EchoModel())
+    suite = run.suite(strict=True)
+    suite.broken = full_disk()
+    stopped = asyncio.run(run.runner_of(suite, EchoModel(), trusted=trusted).start_or_show())
+    assert stopped.exit_code == 3
+    kept = read_summary(first.folder)
+    assert kept is not None
+    assert (kept.state, kept.score, kept.scoring_again) == ("finished", first.summary.score, False)
+    assert [Path(file).read_text() for file in kept.files] == ["2 of 2\n"]
+
+
+def test_a_record_that_the_suite_cannot_read_is_damage_only_in_a_folder_that_is_not_trusted(tmp_path: Path) -> None:
+    run = WordRun(tmp_path)
+    first = run.start(EchoModel())
+    suite = run.suite(strict=True)
+    suite.broken = KeyError("odd")
+    with pytest.raises(DamagedRun):
+        asyncio.run(run.runner_of(suite, EchoModel(), trusted=False).start_or_show())
+    kept = read_summary(first.folder)
+    assert kept is not None
+    assert (kept.state, kept.score, kept.scoring_again) == ("finished", first.summary.score, False)
+    with pytest.raises(KeyError):
+        asyncio.run(run.runner_of(suite, EchoModel()).start_or_show())
+
+
+def test_the_report_has_the_errors_and_no_number_without_an_answer(tmp_path: Path) -> None:
+    class Silent(EchoModel):
+        async def reply(self, prompt: str) -> Response:
+            raise ModelError(Failure("refusal", "I would rather not"))
+
+    run = WordRun(tmp_path)
+    ended = run.start(Silent())
+    assert ended.report is not None
+    assert [(error.message, error.count) for error in ended.report.errors] == [("I would rather not", 2)]
+    (entry,) = ended.report.entries
+    assert (entry.metrics[0].value, [error.message for error in entry.errors]) == (None, ["I would rather not"])
+    assert ended.exit_code == 1
+
+
+def test_a_shard_says_that_it_is_one(tmp_path: Path) -> None:
+    shard = WordRun(tmp_path / "2").start(EchoModel(), {"shard": "2/2"})
+    assert shard.report is not None
+    assert shard.report.notices[0].startswith("shard 2 of 2: 1 of 2 cases.")
+    empty = WordRun(tmp_path / "3").start(EchoModel(), {"shard": "3/3"})
+    assert empty.report is not None
+    assert empty.report.notices[0].startswith("shard 3 of 3: 0 of 2 cases. There are more shards than rows")
+    assert (empty.exit_code, empty.summary.files) == (0, [])
+
+
+def test_result_files_are_known_by_their_content(tmp_path: Path) -> None:
+    run = WordRun(tmp_path)
+    ended = run.start(EchoModel())
+    assert list(ended.summary.digests) == [str(run.output / RESULT_FILE)]
+    assert run.start(EchoModel()).asked is False
+    (run.output / RESULT_FILE).unlink()
+    model = EchoModel()
+    assert run.start(model).asked is True
+    assert (model.prompts, run.result_file) == ([], "2 of 2\n")
