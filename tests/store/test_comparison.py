@@ -221,6 +221,36 @@ def test_the_direction_comes_from_the_report(tmp_path: Path, metric: dict[str, A
 
 
 @pytest.mark.parametrize(
+    ("metric", "is_counted"),
+    [
+        ({}, True),  # nothing is known of the metric
+        ({"interval_method": "wilson"}, True),
+        ({"interval_method": "logit t"}, True),
+        ({"interval_method": "t"}, False),
+        ({"interval_method": "", "stderr": 0.0}, False),
+        ({"interval_method": "", "stderr": 0.0, "clusters": 1}, True),
+    ],
+)
+def test_zeros_and_ones_of_another_scale_are_no_right_and_wrong_answers(
+    tmp_path: Path, metric: dict[str, Any], is_counted: bool
+) -> None:
+    """The report tells by the interval of the metric what its values are."""
+    base = numbers(tmp_path / "base", [0.0, 1.0, 0.0, 1.0, 0.0, 1.0], **metric)
+    new = numbers(tmp_path / "new", [0.0, 1.0, 0.0, 1.0, 1.0, 1.0], **metric)
+    comparison = compared(base, new)
+    row = only_row(comparison)
+    methods = ("tango", "mcnemar") if is_counted else ("paired t", "permutation")
+    assert (row.interval_method, row.p_method) == methods
+    assert comparison.now_passing.count == int(is_counted)
+
+
+def test_equal_numbers_of_another_scale_have_no_interval(tmp_path: Path) -> None:
+    runs = [numbers(tmp_path / name, [0.0] * 6, stderr=0.0) for name in ("base", "new")]
+    row = only_row(compared(*runs))
+    assert (row.difference, row.interval, row.detectable) == (0.0, None, None)
+
+
+@pytest.mark.parametrize(
     ("entries", "directions"),
     [
         ([("one", "", "", False), ("m", "", "m", True)], {"one": False, "two": True, "": True}),

@@ -76,10 +76,11 @@ class Paired(NamedTuple):
     few_clusters: str
 
 
-def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Paired:
+def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any], *, has_own_scale: bool = False) -> Paired:
     """Compare paired values, at least one pair. `clusters` has the number of each pair's cluster.
 
-    The result has no interval and no p if the values are so large that their sum is infinite.
+    `has_own_scale` says that a value is neither right or wrong nor a share, also if it happens to be 0 or 1. The result
+    has no interval and no p if the values are so large that their sum is infinite.
     """
     import numpy as np
 
@@ -90,8 +91,9 @@ def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Pai
         groups = members if len(names) < len(base) else None
         sample = cluster_sample(differences, groups)
         rose, fell = int((differences > 0).sum()), int((differences < 0).sum())
-        right_wrong = all(bool(((side == 0) | (side == 1)).all()) for side in (base, new))
-        is_share = all(bool(((side >= 0) & (side <= 1)).all()) for side in (base, new))
+        sides = (base, new)
+        right_wrong = not has_own_scale and all(bool(((side == 0) | (side == 1)).all()) for side in sides)
+        is_share = not has_own_scale and all(bool(((side >= 0) & (side <= 1)).all()) for side in sides)
         base_mean, new_mean = float(base.mean()), float(new.mean())
         correlation = _correlation(base, new)
         p: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assay.core.report import PairedRow, Report
+from assay.core.report import Metric, PairedRow, Report
 from assay.journal.columns import SCORED
 from assay.scoring.paired import fill_row, paired
 from assay.store.comparison.columns import (
@@ -126,17 +126,22 @@ class PairedTable:
         scores = self._scores
         score_name = scores.score_names[name]
         counted = positions[scores.counts[positions]]
+        reported = _reported_metric(set_name, score_name, self._reports, self._subjects)
         row = PairedRow(
             set=set_name,
             metric=score_name.metric,
             part=score_name.part,
-            higher_is_better=_higher_is_better(set_name, score_name, self._reports, self._subjects),
+            higher_is_better=_higher_is_better(reported),
             n=0,
             left_out=_left_out(scores, positions),
         )
         # A row without pairs is kept: it shows why pairs were left out.
         if len(counted):
-            fill_row(row, paired(scores.base[counted], scores.new[counted], scores.cluster[counted]))
+            has_own_scale = reported is not None and _has_own_scale(reported)
+            fill_row(
+                row,
+                paired(scores.base[counted], scores.new[counted], scores.cluster[counted], has_own_scale=has_own_scale),
+            )
         return RowPairs(row, positions)
 
 
@@ -157,10 +162,10 @@ def _group(first: NDArray[Any], second: NDArray[Any]) -> Iterator[tuple[int, int
         yield *divmod(int(codes[positions[0]]), seconds), positions
 
 
-def _higher_is_better(
+def _reported_metric(
     set_name: str, name: ComparedScore, reports: tuple[Report, Report], subjects: tuple[str, str]
-) -> bool:
-    """Return the direction of a metric: from the report's entry of this set, of the subject, or any. Default True."""
+) -> Metric | None:
+    """Return the metric as the report has it: of the entry of this set, of the subject, or of any."""
     for report, subject in zip(reports, subjects, strict=True):
         for entry_name in (set_name, subject, None):
             if entry_name == "":
@@ -170,8 +175,24 @@ def _higher_is_better(
                     continue
                 for metric in entry.metrics:
                     if metric.name == name.metric and metric.filter in (name.part, ""):
-                        return metric.aggregation in _FALLING or metric.higher_is_better is not False
-    return True
+                        return metric
+    return None
+
+
+def _higher_is_better(reported: Metric | None) -> bool:
+    """Return the direction of a metric. It is True for one that no report has."""
+    return reported is None or reported.aggregation in _FALLING or reported.higher_is_better is not False
+
+
+def _has_own_scale(reported: Metric) -> bool:
+    """Return whether the values of a metric are numbers of their own scale: its report says so by the interval.
+
+    Right and wrong answers and shares have the interval of a proportion. The mean of other numbers has one by Student's
+    t, and none if they are all equal.
+    """
+    if reported.interval_method == "":
+        return reported.stderr == 0 and reported.clusters is None
+    return reported.interval_method in ("t", "clustered t")
 
 
 def _left_out(scores: PairedScores, positions: NDArray[Any]) -> dict[str, int]:
