@@ -18,7 +18,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from assay.core.diff import differences
-from assay.core.errors import InputError, UsageError, cannot_write
+from assay.core.errors import UsageError, cannot_write
 from assay.core.events import Notify
 from assay.core.shard import Shard
 from assay.files.write import close_to_others
@@ -27,9 +27,9 @@ from assay.journal.folder import HOME, MergedShard, RunInfo, Summary
 from assay.journal.integrity import refuse_lost_lines
 from assay.journal.merge import create_merged_run, remove_killed_merge
 from assay.runner.opening import refuse_incomplete
-from assay.runner.rescore import changed_places, left_out_outputs, replay_suite, spec_of_run
+from assay.runner.rescore import changed_places, hint_at_start_folder, left_out_outputs, replay_suite, spec_of_run
 from assay.runner.runner import Runner
-from assay.store.runs import find_run, run_folders, started_in, state_of
+from assay.store.runs import find_run, run_folders, state_of
 from assay.suites import find_suite
 from assay.usercode.named_code import CodeNotNamed
 from assay.usercode.opened_files import CODE_FILES, CodeFile, listed_files
@@ -93,20 +93,9 @@ class ShardMerge:
             how = f"with output_dir={self._output_dir!r} and without shard. It calls nothing that was called"
             self.left_to = f"{error} {how}"
             return
-        try:
+        with hint_at_start_folder(self.shards[0].folder, info, "the shards were"):
             suite, models = replay_suite(info, spec)
             runner = Runner(suite, models, observers, asks=False, own_command=False)
-        except CodeNotNamed:
-            raise
-        except (UsageError, InputError) as error:
-            # The paths in the settings of a run are relative to the folder in which it was started.
-            folder = self.shards[0].folder
-            place = started_in(folder.resolve(), str(info.spec.get("output_dir") or ""))
-            if place is None or place == Path.cwd() or not place.is_dir():
-                raise
-            raise UsageError(
-                f"{error}\nthe shards were started in another folder. Change to {place} and repeat this command"
-            ) from error
         if runner.identity.ask != info.ask:
             changed = changed_places(info, runner.identity.ask_parts) or "the order of tasks"
             raise UsageError(

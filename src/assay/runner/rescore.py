@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,18 +44,8 @@ class Rescore:
         if summary is None or summary.state not in ("finished", "incomplete"):
             raise UsageError(f"{self.folder} is not finished. Repeat the run's command to continue it")
         self._before = summary
-        try:
+        with hint_at_start_folder(self.folder, self.info, "the run was"):
             self.runner = self._open(list(files), observers)
-        except CodeNotNamed:
-            raise
-        except (UsageError, InputError) as error:
-            # The paths in the settings of a run are relative to the folder in which it was started.
-            place = started_in(self.folder.resolve(), str(self.info.spec.get("output_dir") or ""))
-            if place is None or place == Path.cwd() or not place.is_dir():
-                raise
-            raise UsageError(
-                f"{error}\nthe run was started in another folder. Change to {place} and repeat this command"
-            ) from error
         self._check_same_requests()
 
     def _open(self, files: list[str], observers: Sequence[Notify]) -> Runner:
@@ -122,6 +113,25 @@ def left_out_outputs(info: RunInfo) -> list[str]:
         again = "repeat the program that made the run"
     rule = "Nothing outside of the output folder is written because a run names it"
     return [f"not written: {', '.join(left_out)}. {rule}. To write it, {again}"]
+
+
+@contextmanager
+def hint_at_start_folder(folder: Path, info: RunInfo, who_was: str) -> Iterator[None]:
+    """Add the folder in which a run was started to the error of an option or file, unless that is this folder.
+
+    The paths in the settings of a run are relative to that folder. `who_was` is "the run was" or "the shards were".
+    """
+    try:
+        yield
+    except CodeNotNamed:
+        raise
+    except (UsageError, InputError) as error:
+        place = started_in(folder.resolve(), str(info.spec.get("output_dir") or ""))
+        if place is None or place == Path.cwd() or not place.is_dir():
+            raise
+        raise UsageError(
+            f"{error}\n{who_was} started in another folder. Change to {place} and repeat this command"
+        ) from error
 
 
 def replay_suite(info: RunInfo, spec: RunSpec) -> OpenedSuite:
