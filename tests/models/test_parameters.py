@@ -20,6 +20,7 @@ from assay.runner import api
 from servers.loopback import LoopbackServer, chat
 from servers.reasoning_model import reasoning_model, rejection
 from support.commands import typed
+from support.suite_files import problems_in
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TALKS = EXAMPLES / "memory" / "talks.json"
@@ -338,7 +339,7 @@ def test_a_secret_in_the_parameters_of_a_file_is_a_problem_of_the_file(tmp_path:
     (tmp_path / "flow.yaml").write_text(
         "id: flow\nsteps:\n  - id: one\n    template: hi\n    params: {headers: {X-Api-Key: abc}}\n"
     )
-    problems = api.check(tmp_path / "flow.yaml")
+    problems = problems_in(tmp_path / "flow.yaml")
     assert any("X-Api-Key" in problem.message and problem.level == "error" for problem in problems)
 
 

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 from msgspec.structs import replace
 
 from assay.core import registry
-from assay.core.errors import AssayError, Problem, UsageError, unknown
+from assay.core.errors import AssayError, UsageError, unknown
 from assay.core.events import Notify
-from assay.core.file_check import PRICES, REPLIES, RESULTS, CheckOptions
 from assay.core.report import Report
 from assay.core.roles import About
 from assay.core.spec import RunSpec, SuiteOptions, build
@@ -47,16 +46,11 @@ if TYPE_CHECKING:
     from assay.store.gate import GateResult
     from assay.store.power import PowerAssumptions, PowerPlan
     from assay.store.sql import SqlProcess
-    from assay.suites.hop.store import BaseDataStore
 
 __all__ = [
-    "PRICES",
-    "REPLIES",
-    "RESULTS",
     "Run",
     "RunCase",
     "arun",
-    "check",
     "compare",
     "convert",
     "doctor",
@@ -77,7 +71,6 @@ __all__ = [
     "price_table",
     "providers",
     "pull_model",
-    "recognise",
     "rerun",
     "rescore",
     "result_files",
@@ -432,31 +425,6 @@ def local_models() -> list[LocalWeights]:
     return list_local()
 
 
-def check(path: Path, beside: Path | None = None, suite: str = "", *, run_code: bool = False) -> list[Problem]:
-    """Return every problem of a data or configuration file, or of all files of a folder.
-
-    `suite` is guessed from the file if it is empty. `beside` is a second file that the first one belongs to: the
-    pipeline of a testset. Python of the file, such as `!function`, is run only with `run_code`.
-    """
-    from assay.runner.check import check_path
-
-    options = CheckOptions(beside=beside, run_code=run_code)
-    return [problem for each in check_path(path, options, suite) for problem in each.check.problems]
-
-
-def recognise(path: Path, beside: Path | None = None) -> str:
-    """Return the name of the suite that reads a file, or PRICES, REPLIES or RESULTS.
-
-    Raises UsageError if no suite reads it, or two match equally.
-    """
-    from assay.runner.check import recognise as recognise_file
-
-    match = recognise_file(path, CheckOptions(beside=beside))
-    if match is None:
-        raise UsageError(f"no suite reads {path}. Pass --as with one of: {', '.join(suite_names())}")
-    return match.name
-
-
 def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:
     """Convert a testset to the v2 format and return its bytes. Writes them to `output` if it is given."""
     if to != "v2":
@@ -492,20 +460,6 @@ def json_schema(name: str) -> JsonSchema:
     if name not in schemas:
         raise UsageError(unknown("schema", name, list(schemas)))
     return schemas[name].build()
-
-
-def analyse_hop(path: Path, target: str = "") -> Report:
-    """Return the report of the newest result file of a folder, or of a file, ours or another tool's."""
-    from assay.suites.hop.file_report import report_on_files
-
-    return report_on_files([path], target).report
-
-
-def hop_store(path: Path | str, target: str = "") -> BaseDataStore:
-    """Return a store for queries over the results of a folder or task. Its contract decides how fields count."""
-    from assay.suites.hop.files import data_store
-
-    return data_store(path, target)
 
 
 def price_table(file: str | None = None) -> PriceTable:
