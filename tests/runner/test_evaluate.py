@@ -65,7 +65,7 @@ def test_a_function_is_the_model_of_its_role_and_the_other_roles_are_connected_b
 def test_the_suite_gets_the_endpoint_of_a_function_only_if_that_is_the_main_model() -> None:
     function = PythonModel(str, endpoint="function:5f0c", timeout=1.0, concurrency=1)
     main, judge = TwoModels(), TwoModels()
-    del judge.roles["main"]
+    judge.roles = {"judge": judge.roles["judge"]}
     specs: list[RunSpec] = []
     for suite, role in ((main, "main"), (judge, "judge")):
 
