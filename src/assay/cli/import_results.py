@@ -55,9 +55,10 @@ def command(files: tuple[Path, ...], output_dir: str, format_name: str | None, d
       assay compare results/assay/2026-11-15T18-25-44-task.imported-0f3c my-run
     """
     from assay.runner import api
+    from assay.runner.imports import result_files
 
     code = 0
-    for path in (each for file in files for each in api.result_files(file, format_name or "")):
+    for path in (each for file in files for each in result_files(file, format_name or "")):
         try:
             run = api.import_results(path, output_dir, format_name or "", data)
         except AssayError as error:

@@ -14,18 +14,17 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from assay.core import registry
 from assay.core.errors import AssayError, UsageError, unknown
 from assay.core.events import Notify
-from assay.core.report import Report
 from assay.core.roles import About
-from assay.core.spec import RunSpec, SuiteOptions, build
+from assay.core.spec import RunSpec, build
 from assay.core.suite import Overview, files_of, pages_of
-from assay.core.suite_pages import Section, SuitePages
+from assay.core.suite_pages import SuitePages
 from assay.engine.cases import Cases
 from assay.engine.prices import PriceTable, price_plan, prices_schema, read_prices
 from assay.files.json_schema import FileSchema, JsonSchema, config_schema
@@ -34,17 +33,15 @@ from assay.runner.loops import run_blocking
 from assay.runner.opening import open_run
 from assay.runner.results import Run, RunCase
 from assay.store.runs import find_run, state_of
-from assay.suites import BUILT_IN, SuiteCommand, command_table, find_options, find_suite, is_path, suite_names
+from assay.suites import BUILT_IN, command_table, find_options, find_suite, is_path, suite_names
 from assay.usercode.named_code import CodeNotNamed, only_named_code
 from assay.usercode.plugins import describe_provider
 
 if TYPE_CHECKING:
     from assay.models.weights.pulled import LocalWeights
-    from assay.runner.doctor import Diagnosis
     from assay.runner.exports import Export
     from assay.store.comparison import ComparisonResult
     from assay.store.gate import GateResult
-    from assay.store.power import PowerAssumptions, PowerPlan
     from assay.store.sql import SqlProcess
 
 __all__ = [
@@ -53,30 +50,24 @@ __all__ = [
     "arun",
     "compare",
     "convert",
-    "doctor",
     "export",
     "file_schemas",
     "gate",
     "has_model",
     "import_results",
-    "instead_of_run",
     "json_schema",
     "load",
     "local_models",
     "merge",
     "open_sql",
-    "options_of",
     "overview",
-    "power",
     "price_table",
     "providers",
     "pull_model",
     "rerun",
     "rescore",
-    "result_files",
     "run",
     "spec",
-    "suite_commands",
     "suite_pages",
 ]
 
@@ -192,11 +183,6 @@ def overview(spec: RunSpec) -> Overview:
     return asyncio.run(build_overview())
 
 
-def instead_of_run(spec: RunSpec) -> Report | Sequence[Section] | str | None:
-    """Return the output of an option such as `--list` that replaces the run. Returns None without one."""
-    return find_suite(spec.suite).instead_of_run(spec)
-
-
 def suite_pages(suite: str, say: Callable[[str], object] = lambda _: None) -> SuitePages:
     """Return how people see the cases of a run. The cases of a suite that is gone are shown by the common parts.
 
@@ -211,16 +197,6 @@ def suite_pages(suite: str, say: Callable[[str], object] = lambda _: None) -> Su
     except AssayError:
         pass
     return SuitePages()
-
-
-def options_of(suite: str) -> type[SuiteOptions]:
-    """Return the options struct of a suite. A built-in suite itself is not imported."""
-    return find_options(suite)
-
-
-def suite_commands() -> dict[str, SuiteCommand]:
-    """Return the suites that the command line can start, by the words of their commands."""
-    return command_table()
 
 
 def has_model(name: str) -> bool:
@@ -239,7 +215,7 @@ def spec(suite: str, **values: Any) -> RunSpec:
     if not is_path(suite):
         commands = {about.command: name for name, about in BUILT_IN.items()}
         suite = commands.get(suite, suite.replace(" ", "-").replace("_", "-") if "-" not in suite else suite)
-    return build(suite, options_of(suite), values)
+    return build(suite, find_options(suite), values)
 
 
 def load(name: str | Path) -> Run:
@@ -312,33 +288,8 @@ def gate(
     return decide(_run_name(run), requirements, drop, point=point, allow_missing=allow_missing, min_kappa=min_kappa)
 
 
-def power(
-    *,
-    baseline: float | None = None,
-    effect: float | None = None,
-    cases: int | None = None,
-    power: float | None = None,
-    **assumptions: Unpack[PowerAssumptions],
-) -> PowerPlan:
-    """Plan a comparison. With `effect` it says how many cases are needed, with `cases` which effect they can show.
-
-    With both it says with which power. `run` takes the baseline and its clusters from a run. Sends no requests.
-    """
-    from assay.store.power import PowerQuestion, plan_power
-
-    question = PowerQuestion(baseline=baseline, effect=effect, cases=cases, power=power, **assumptions)
-    return plan_power(question)
-
-
 def _run_name(run: str | Path | Run) -> str:
     return str(run.folder if isinstance(run, Run) else run)
-
-
-def result_files(path: str | Path, format_name: str = "") -> list[Path]:
-    """Return the paths to import one by one: all logs of a folder of Inspect logs, else the path itself."""
-    from assay.runner import imports
-
-    return imports.result_files(Path(path), format_name)
 
 
 def import_results(
@@ -408,16 +359,6 @@ def pull_model(source: str, say: Callable[[str], None], *, name: str = "", sha25
     return pull_gguf(source, name=name, sha256=sha256, say=say).path
 
 
-def doctor(spec: RunSpec, probe_limits: int = 0) -> Diagnosis:
-    """Examine the installation, and the model of a spec with at most eight calls.
-
-    Raises UsageError for an unknown provider.
-    """
-    from assay.runner.doctor import examine
-
-    return asyncio.run(examine(spec, probe_limits))
-
-
 def local_models() -> list[LocalWeights]:
     """Return the weights that `local/NAME` finds by name: the known ones and those that were pulled."""
     from assay.models.weights.pulled import list_local
@@ -450,7 +391,7 @@ def file_schemas() -> dict[str, FileSchema]:
     schemas["prices"] = FileSchema("prices", "Prices of models, for --prices (YAML).", prices_schema)
     for words, command in command_table().items():
         name, summary = f"config-{command.name}", f"Options of assay {words}, for --config (YAML)."
-        schemas[name] = FileSchema(name, summary, partial(config_schema, options_of(command.name)))
+        schemas[name] = FileSchema(name, summary, partial(config_schema, find_options(command.name)))
     return schemas
 
 

@@ -13,7 +13,7 @@ import pytest
 from assay.core.errors import InputError, UsageError
 from assay.core.file_check import CheckOptions
 from assay.core.suite import files_of
-from assay.runner.api import instead_of_run, spec
+from assay.runner.api import spec
 from assay.suites.task.catalog import TaskFolder
 from assay.suites.task.suite import TaskSuite
 
@@ -255,7 +255,7 @@ def test_listing_shows_tasks_groups_and_tags(lab: Lab) -> None:
     written(lab, "tasks/a.yaml", "task: a\ntag: t")
     written(lab, "tasks/b.yaml", "task: b\ntag: [t]")
     lab.write("tasks/g.yaml", "group: g\ntask: [a, b]\ntag: [t]\n")
-    sections = instead_of_run(spec("task", listing=True, include_path=["tasks"]))
+    sections = TaskSuite.instead_of_run(spec("task", listing=True, include_path=["tasks"]))
     assert isinstance(sections, list)
     assert sections[0].table.rows == [
         ["task", "a", "tasks/a.yaml"],
