@@ -98,7 +98,7 @@ def test_assay_check_has_a_sentence_for_any_file(place: Path, random: Random) ->
 def import_cases(path: Path, out: Path) -> list[Any]:
     """Import results into an empty folder, and return all cases of the run."""
     shutil.rmtree(out, ignore_errors=True)
-    return list(api.import_results(path, str(out)).cases())
+    return list(assay.import_results(path, str(out)).cases())
 
 
 @pytest.mark.parametrize("source", IMPORTED, ids=lambda path: path.name)

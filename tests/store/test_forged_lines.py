@@ -19,7 +19,7 @@ from assay.core.errors import AssayError, DamagedRun
 from assay.core.suite_pages import RunOrigin
 from assay.journal.index import RECORDS, SCORES
 from assay.runner import api
-from assay.runner.exports import FORMATS, export_run
+from assay.runner.exports import FORMATS, export
 from assay.store.cases import RunCases, answer_preview
 from assay.store.check import check_run
 from assay.store.search import search
@@ -181,4 +181,4 @@ def test_exports_of_forged_data_name_the_run(suite: str, copy: Callable[[str], P
         forge(run, file, 0, forged_at(("data",), [1, [2]]))
         for name in FORMATS:
             with suppress(AssayError):
-                export_run(str(run), name, tmp_path / f"{file}-{name}")
+                export(run, name, tmp_path / f"{file}-{name}")

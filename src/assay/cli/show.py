@@ -24,7 +24,7 @@ from assay.store.render.screen import block, counted, heading, rule, table, tell
 if TYPE_CHECKING:
     from assay.core.suite_pages import StoredCase
     from assay.core.types import Call, Request
-    from assay.runner.api import Run
+    from assay.runner.results import Run
     from assay.store.cases import RunCases
 
 # Longer prompts and replies are cut. The journal has them in full.

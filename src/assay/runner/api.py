@@ -31,7 +31,7 @@ from assay.files.json_schema import FileSchema, JsonSchema, config_schema
 from assay.journal.folder import Summary
 from assay.runner.loops import run_blocking
 from assay.runner.opening import open_run
-from assay.runner.results import Run, RunCase
+from assay.runner.results import Run, name_of
 from assay.store.runs import find_run, state_of
 from assay.suites import BUILT_IN, command_table, find_options, find_suite, is_path, suite_names
 from assay.usercode.named_code import CodeNotNamed, only_named_code
@@ -39,22 +39,17 @@ from assay.usercode.plugins import describe_provider
 
 if TYPE_CHECKING:
     from assay.models.weights.pulled import LocalWeights
-    from assay.runner.exports import Export
     from assay.store.comparison import ComparisonResult
     from assay.store.gate import GateResult
     from assay.store.sql import SqlProcess
 
 __all__ = [
-    "Run",
-    "RunCase",
     "arun",
     "compare",
     "convert",
-    "export",
     "file_schemas",
     "gate",
     "has_model",
-    "import_results",
     "json_schema",
     "load",
     "local_models",
@@ -148,7 +143,7 @@ def _merge(
 ) -> Run:
     from assay.runner.merge import ShardMerge
 
-    all_shards = ShardMerge([_run_name(each) for each in shards], output_dir, observers)
+    all_shards = ShardMerge([name_of(each) for each in shards], output_dir, observers)
     count = len(all_shards.shards)
     say(f"merge {'1 shard' if count == 1 else f'{count:,} shards'} with {all_shards.total:,} cases; no requests sent")
     for sentence in all_shards.left_out:
@@ -253,7 +248,7 @@ def compare(*runs: str | Path | Run | Sequence[str | Path | Run], flips: int = 1
     names: list[str] = []
     for item in runs:
         some = [item] if isinstance(item, (str, Path, Run)) else item
-        names += map(_run_name, some)
+        names += map(name_of, some)
     if not names:
         raise UsageError("name the runs to compare: assay.compare(before, after)")
     return compare_runs(names, flips, by)
@@ -283,41 +278,9 @@ def gate(
         raise UsageError("--metric needs --against; --require names its metric itself")
     drop = None
     if against is not None and max_drop is not None:
-        drop = Drop(_run_name(against), max_drop, metrics)
+        drop = Drop(name_of(against), max_drop, metrics)
     requirements = [require] if isinstance(require, str) else require
-    return decide(_run_name(run), requirements, drop, point=point, allow_missing=allow_missing, min_kappa=min_kappa)
-
-
-def _run_name(run: str | Path | Run) -> str:
-    return str(run.folder if isinstance(run, Run) else run)
-
-
-def import_results(
-    path: str | Path, output_dir: str = "", format_name: str = "", data: str | Path | None = None
-) -> Run:
-    """Make a run of a result file or folder that another program wrote. Sends no requests.
-
-    `asked` of the returned run is False if the same file was imported before. Raises UsageError or InputError for a
-    file that cannot be read; nothing is written then.
-    """
-    from assay.runner import imports
-
-    return imports.import_results(
-        Path(path),
-        output_dir or imports.DEFAULT_OUTPUT,
-        format_name,
-        Path(data) if data is not None else None,
-    )
-
-
-def export(run: str | Path | Run, format_name: str, output: str | Path | None = None) -> Export:
-    """Write a finished run in another program's format: "lm-eval", "csv", "json", "parquet" and more.
-
-    The result has the paths of the files and what the format could not hold. Raises UsageError if `output` exists.
-    """
-    from assay.runner import exports
-
-    return exports.export_run(_run_name(run), format_name, Path(output) if output is not None else None)
+    return decide(name_of(run), requirements, drop, point=point, allow_missing=allow_missing, min_kappa=min_kappa)
 
 
 def open_sql(
@@ -327,6 +290,7 @@ def open_sql(
 
     Without places, it has the runs below the current folder. Close it after use: it is a context manager.
     """
+    from assay.runner.imports import import_results
     from assay.store.sql import SqlProcess
     from assay.store.sql.places import find_places
 

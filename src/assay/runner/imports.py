@@ -1,6 +1,6 @@
 """`assay import`: makes run folders of the results of other programs.
 
-    run = import_results(Path("results_2026-11-15T18-25-44.json"), "results")
+    run = assay.import_results("results_2026-11-15T18-25-44.json")
 
 The cases go through the journal like those of a native run. The folder gets its final name when it is complete, so an
 import that fails or is killed leaves no run behind.
@@ -83,19 +83,19 @@ FORMATS: dict[str, Format] = {
 
 
 def import_results(
-    path: Path, output_dir: str = DEFAULT_OUTPUT, format_name: str = "", data: Path | None = None
+    path: str | Path, output_dir: str = "", format_name: str = "", data: str | Path | None = None
 ) -> Run:
-    """Write a result file or folder as a run folder below `output_dir` and return the run.
+    """Make a run of a result file or folder that another program wrote. Sends no requests.
 
-    `data` is the data file of the evaluation, for formats that do not repeat their data. A file with the content of an
-    earlier import returns that run, with `asked` False. Raises UsageError if no format fits, and InputError if the file
-    is broken. Nothing is written then.
+    The run folder is written below `output_dir`, by default `results`. `data` is the data file of the evaluation, for
+    formats that do not repeat their data. A file with the content of an earlier import returns that run, with `asked`
+    False. Raises UsageError if no format fits, and InputError if the file is broken. Nothing is written then.
     """
-    source = read_results(path, format_name)
+    source = read_results(Path(path), format_name)
     try:
         if data is not None:
-            source.use_data(data)
-        return _import(source, Path(output_dir) / HOME)
+            source.use_data(Path(data))
+        return _import(source, Path(output_dir or DEFAULT_OUTPUT) / HOME)
     finally:
         source.close()
 

@@ -223,6 +223,11 @@ class Run(Struct, frozen=True):
         return "; ".join(map(str, numbers)) or "no numbers"
 
 
+def name_of(run: str | Path | Run) -> str:
+    """Return the name of a run for functions that find a run by its name: the folder of a Run, else the text itself."""
+    return str(run.folder if isinstance(run, Run) else run)
+
+
 def _warn(text: str) -> None:
     warnings.warn(text, stacklevel=4)
 
