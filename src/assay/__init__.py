@@ -74,15 +74,14 @@ if TYPE_CHECKING:
         arun as arun,
         compare as compare,
         gate as gate,
-        load as load,
-        merge as merge,
         run as run,
         spec as spec,
     )
     from assay.runner.evaluate import aevaluate as aevaluate, evaluate as evaluate
     from assay.runner.exports import export as export
     from assay.runner.imports import import_results as import_results
-    from assay.runner.results import Run as Run, RunCase as RunCase
+    from assay.runner.merge import merge as merge
+    from assay.runner.results import Run as Run, RunCase as RunCase, load as load
     from assay.scoring.judge_prompt import OneLabelPrompt as OneLabelPrompt
     from assay.scoring.metric_builders import (
         ClusteredValues as ClusteredValues,
@@ -131,7 +130,7 @@ __version__ = "0.1.0"
 
 # The module of each public name. `__getattr__` imports a name on first use, so that `assay --help` starts fast.
 _MODULES = {
-    "assay.runner.api": "arun compare gate load merge run spec",
+    "assay.runner.api": "arun compare gate run spec",
     "assay.core.roles": "CHAT TEXT About Role",
     "assay.core.errors": "CaseFailed CheckFailed InputError ModelError Problem UsageError",
     "assay.core.memory": "AboutMemory MemoryItem Message Query SearchHit options_of",
@@ -147,7 +146,8 @@ _MODULES = {
     "assay.runner.evaluate": "aevaluate evaluate",
     "assay.runner.exports": "export",
     "assay.runner.imports": "import_results",
-    "assay.runner.results": "Run RunCase",
+    "assay.runner.merge": "merge",
+    "assay.runner.results": "Run RunCase load",
     "assay.scoring.judge_prompt": "OneLabelPrompt",
     "assay.scoring.metric_builders": "ClusteredValues mean_metric proportion_metric",
     "assay.scoring.panel": "ModelJudge",

@@ -13,7 +13,6 @@ import pytest
 import assay
 from assay.core.errors import UsageError
 from assay.core.report import Metric
-from assay.runner import api
 from assay.runner.results import Run
 
 from support.commands import typed
@@ -71,7 +70,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 def test_native_task_run_is_exported_byte_for_byte(tmp_path: Path) -> None:
     assert run_stored("b_em", tmp_path / "out").returncode == 0
-    native = api.load(tmp_path / "out")
+    native = assay.load(tmp_path / "out")
     export = assay.export(native, "lm-eval", tmp_path / "files")
     assert [Path(file).read_bytes() for file in export.files] == [file.read_bytes() for file in native.files]
     imported = assay.import_results(tmp_path / "files", str(tmp_path / "again"))

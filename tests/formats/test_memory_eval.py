@@ -304,7 +304,7 @@ def test_nan_is_no_number(native: assay.Run, tmp_path: Path) -> None:
     (folder / "aggregate_metrics.json").unlink()
     run = assay.import_results(folder, str(tmp_path))
     assert run["evidence"].left_out["invalid"] == 1
-    assert api.load(run.folder).report is not None
+    assert assay.load(run.folder).report is not None
 
 
 def test_data_of_other_samples_is_refused(

@@ -389,7 +389,7 @@ def test_nan_is_no_number(tmp_path: Path) -> None:
     document = sage_file()
     question(1)(document).update(reference_answer=float("nan"), timings={"search_seconds": float("inf")})
     run = assay.import_results(written(tmp_path, document), str(tmp_path))
-    assert api.load(run.folder).report is not None
+    assert assay.load(run.folder).report is not None
     assert [case.label for case in run.cases()] == ["0000"]
     assert "f1" not in run
 

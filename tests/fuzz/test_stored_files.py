@@ -111,7 +111,7 @@ def shards(place: Path) -> list[str]:
 
 
 def test_unchanged_shards_are_merged(shards: list[str]) -> None:
-    assert len(list(api.merge(shards, "merged").cases())) == 8
+    assert len(list(assay.merge(shards, "merged").cases())) == 8
 
 
 @fuzzed(15)
@@ -121,7 +121,7 @@ def test_changed_shards_are_merged_or_named_as_damaged(shards: list[str], random
     shutil.copytree(shards[0], "changed")
     path = random.choice([each for each in sorted(Path("changed/assay").glob("*/*")) if each.is_file()])
     path.write_bytes(mutated(random, path.read_bytes()))
-    accept(lambda: api.merge(["changed", shards[1]], "merged"))
+    accept(lambda: assay.merge(["changed", shards[1]], "merged"))
 
 
 def write_calibration(change: Callable[[bytes], bytes]) -> None:

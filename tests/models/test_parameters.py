@@ -15,7 +15,6 @@ from assay.core.params import check_params, merge, with_params
 from assay.core.types import Request
 from assay.models.http.adapt import OPENAI_CHANGES, find_change
 from assay.models.http.sdk_requests import read_chat_request, read_sdk_request
-from assay.runner import api
 
 from servers.loopback import LoopbackServer, chat
 from servers.reasoning_model import reasoning_model, rejection
@@ -112,7 +111,7 @@ def test_both_memory_suites_work_with_a_reasoning_model_and_judge(
     }[suite]
     words = ("--model", "openai/o9", "--judge", "openai/o9-judge", "--base-url", strict.url, "--quiet")
     code = typed("memory", suite, *data, *words, "--output-dir", str(tmp_path / "out"))
-    run = api.load(str(tmp_path / "out"))
+    run = assay.load(str(tmp_path / "out"))
     assert run.summary.failures == {}
     assert run.summary.infra_error == 0
     assert code in (

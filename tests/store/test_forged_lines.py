@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import assay
 from assay.core.errors import AssayError, DamagedRun
 from assay.core.suite_pages import RunOrigin
 from assay.journal.index import RECORDS, SCORES
@@ -86,7 +87,7 @@ def copy(runs: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
 
 def read_everything(run: Path) -> Iterator[Callable[[], object]]:
     """Yield what readers do: the list of cases, the page of each case, labels, search and `assay check`."""
-    pages = api.suite_pages(api.load(run).info.suite)
+    pages = api.suite_pages(assay.load(run).info.suite)
     yield partial(search_all, run)
     with suppress(AssayError):
         for view in RunCases(run):

