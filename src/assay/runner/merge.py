@@ -52,25 +52,16 @@ def merge(
     killed. `say` receives a sentence about what is merged. `code` is that of `rescore`.
     """
     with only_named_code(code):
-        return _merge(shards, str(output_dir), observers, say)
-
-
-def _merge(
-    shards: Sequence[str | Path | Run],
-    output_dir: str,
-    observers: Sequence[Notify],
-    say: Callable[[str], object],
-) -> Run:
-    all_shards = ShardMerge([name_of(each) for each in shards], output_dir, observers)
-    count = len(all_shards.shards)
-    say(f"merge {'1 shard' if count == 1 else f'{count:,} shards'} with {all_shards.total:,} cases; no requests sent")
-    for sentence in all_shards.left_out:
-        say(sentence)
-    folder = all_shards.merge()
-    runner = all_shards.runner
-    if runner is None or all_shards.left_to:
-        return replace(load(folder), reason=all_shards.left_to)
-    return run_blocking(lambda: runner, computes=runner.suite.computes)
+        all_shards = ShardMerge([name_of(each) for each in shards], str(output_dir), observers)
+        count = "1 shard" if len(all_shards.shards) == 1 else f"{len(all_shards.shards):,} shards"
+        say(f"merge {count} with {all_shards.total:,} cases; no requests sent")
+        for sentence in all_shards.left_out:
+            say(sentence)
+        folder = all_shards.merge()
+        runner = all_shards.runner
+        if runner is None or all_shards.left_to:
+            return replace(load(folder), reason=all_shards.left_to)
+        return run_blocking(lambda: runner, computes=runner.suite.computes)
 
 
 class ShardRun(NamedTuple):
