@@ -17,6 +17,7 @@ import yaml
 
 from assay.cli.suite_command import read_config
 from assay.core.errors import AssayError, InputError, Problem
+from assay.core.file_check import PRICES
 from assay.core.roles import Connection
 from assay.core.spec import build
 from assay.engine.prices import OWN_TABLE
@@ -40,6 +41,7 @@ from assay.suites.pipeline.testset.scan import check_testset
 from suites.memory.eval.files import HALUMEM_USER
 from support.commands import typed
 from support.hop_document import FLAT_SHORT, GENERAL, META, RESULT, VERIFY, VIEW
+from support.suite_files import problems_in
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES, GOLDEN, PROJECTS = ROOT / "examples", ROOT / "tests" / "golden", ROOT / "src/assay/cli/projects"
@@ -469,7 +471,7 @@ def _json(folder: Path, value: Any, name: str = "file.json") -> Path:
 
 def _task(folder: Path, value: Any) -> list[Problem]:
     (folder / "rows.jsonl").write_text('{"question": "q", "answer": "a"}\n')
-    return api.check(_yaml(folder, value), suite="task")
+    return problems_in(_yaml(folder, value), suite="task")
 
 
 def _flow(folder: Path, value: Any) -> list[Problem]:
@@ -485,7 +487,7 @@ def _replies(folder: Path, value: Any) -> list[Problem]:
 
 
 def _prices(folder: Path, value: Any) -> list[Problem]:
-    return api.check(_yaml(folder, value), suite=api.PRICES)
+    return problems_in(_yaml(folder, value), suite=PRICES)
 
 
 def _contract(folder: Path, value: Any) -> list[Problem]:
@@ -534,7 +536,7 @@ def _config(suite: str) -> Callable[[Path, Any], list[Problem]]:
 
 READERS: dict[str, Callable[[Path, Any], list[Problem]]] = {
     "task": _task,
-    "pipeline": lambda folder, value: api.check(_yaml(folder, value), suite="pipeline"),
+    "pipeline": lambda folder, value: problems_in(_yaml(folder, value), suite="pipeline"),
     "testset": lambda folder, value: check_testset(_json(folder, value, "file.jsonl")),
     "replies": _replies,
     "prices": _prices,

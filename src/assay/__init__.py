@@ -71,19 +71,17 @@ if TYPE_CHECKING:
     from assay.files.records import read_structs as read_structs
     from assay.files.schema import refuse as refuse
     from assay.runner.api import (
-        Run as Run,
-        RunCase as RunCase,
         arun as arun,
         compare as compare,
-        export as export,
         gate as gate,
-        import_results as import_results,
-        load as load,
-        merge as merge,
         run as run,
         spec as spec,
     )
     from assay.runner.evaluate import aevaluate as aevaluate, evaluate as evaluate
+    from assay.runner.exports import export as export
+    from assay.runner.imports import import_results as import_results
+    from assay.runner.merge import merge as merge
+    from assay.runner.results import Run as Run, RunCase as RunCase, load as load
     from assay.scoring.judge_prompt import OneLabelPrompt as OneLabelPrompt
     from assay.scoring.metric_builders import (
         ClusteredValues as ClusteredValues,
@@ -132,7 +130,7 @@ __version__ = "0.1.0"
 
 # The module of each public name. `__getattr__` imports a name on first use, so that `assay --help` starts fast.
 _MODULES = {
-    "assay.runner.api": "Run RunCase arun compare export gate import_results load merge run spec",
+    "assay.runner.api": "arun compare gate run spec",
     "assay.core.roles": "CHAT TEXT About Role",
     "assay.core.errors": "CaseFailed CheckFailed InputError ModelError Problem UsageError",
     "assay.core.memory": "AboutMemory MemoryItem Message Query SearchHit options_of",
@@ -146,6 +144,10 @@ _MODULES = {
     "assay.core.suite_pages": "StoredCase Section SuitePages",
     "assay.core.types": "Call Case Failure Record Request Response Score",
     "assay.runner.evaluate": "aevaluate evaluate",
+    "assay.runner.exports": "export",
+    "assay.runner.imports": "import_results",
+    "assay.runner.merge": "merge",
+    "assay.runner.results": "Run RunCase load",
     "assay.scoring.judge_prompt": "OneLabelPrompt",
     "assay.scoring.metric_builders": "ClusteredValues mean_metric proportion_metric",
     "assay.scoring.panel": "ModelJudge",

@@ -13,6 +13,7 @@ import assay
 from assay.cli.main import main
 from assay.core.report import Entry, Report
 from assay.runner import api
+from assay.runner.rescore import rescore
 
 from conftest import DOCS, write_docs
 from servers.loopback import LoopbackServer, chat
@@ -148,7 +149,7 @@ def test_a_regraded_run_can_be_compared_again(typed: Typed) -> None:
     before = asked("before", {1})
     Path("sums.yaml").write_text(Path("sums.yaml").read_text().replace(", ignore_case: true", ""))
     after = asked("after", {2})
-    api.rescore(before)
+    rescore(before)
     assert typed("compare", before, after)[0] == 0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from assay.runner import api
+import assay
 
 from support.memory_talks import Talks, talk
 from support.pipelines import typed
@@ -28,7 +28,7 @@ def hostile_talk() -> dict[str, Any]:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> api.Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> assay.Run:
     """A memory test of four questions in the current folder, judged by `offline`, which finds all of them right."""
     monkeypatch.chdir(tmp_path)
     finished = Talks(tmp_path, hostile_talk()).run(judge="offline", top_k=1)
@@ -43,7 +43,7 @@ def number_of(shown: str) -> int:
     return int(found[0])
 
 
-def label(run: api.Run, wrong: set[int], *words: str) -> str:
+def label(run: assay.Run, wrong: set[int], *words: str) -> str:
     """Label all answers; those of the questions in `wrong` as wrong. Returns everything on the screen."""
     with Terminal("label", str(run.folder), *words, cwd=Path.cwd()) as terminal:
         shown = terminal.wait_for(QUESTION)
@@ -55,12 +55,12 @@ def label(run: api.Run, wrong: set[int], *words: str) -> str:
         return terminal.text
 
 
-def lines(run: api.Run) -> list[dict[str, Any]]:
+def lines(run: assay.Run) -> list[dict[str, Any]]:
     """The lines of labels.jsonl."""
     return [json.loads(line) for line in (run.folder / "labels.jsonl").read_text().splitlines()]
 
 
-def test_labels_are_given_blind_and_calibrate_the_judge(run: api.Run, capsys: Captured) -> None:
+def test_labels_are_given_blind_and_calibrate_the_judge(run: assay.Run, capsys: Captured) -> None:
     """What the screen shows before the last label would be the same for any verdict, and obeys no text of a model."""
     text = label(run, {2}, "--by", "ann")
     before, end = text.rsplit(QUESTION, 1)
@@ -105,7 +105,7 @@ def test_the_screen_is_the_same_whatever_the_judge_said(tmp_path: Path) -> None:
     assert ["agree on 1 of 2" in ends[0], "agree on 0 of 2" in ends[1]] == [True, True]
 
 
-def test_labelling_can_be_stopped_undone_and_continued(run: api.Run) -> None:
+def test_labelling_can_be_stopped_undone_and_continued(run: assay.Run) -> None:
     words = ("label", str(run.folder), "--by", "ann")
     with Terminal(*words, cwd=Path.cwd()) as terminal:
         first = number_of(terminal.wait_for(QUESTION))
@@ -134,7 +134,7 @@ def test_labelling_can_be_stopped_undone_and_continued(run: api.Run) -> None:
     assert [line["label"] for line in lines(run)] == [False, True]
 
 
-def test_two_people_are_two_votes_and_a_newer_label_counts(run: api.Run, capsys: Captured) -> None:
+def test_two_people_are_two_votes_and_a_newer_label_counts(run: assay.Run, capsys: Captured) -> None:
     """One row for each answer. If they disagree, the row has no label."""
     label(run, set(), "--by", "ann")
     label(run, {2, 3}, "--by", "bob")
@@ -148,7 +148,7 @@ def test_two_people_are_two_votes_and_a_newer_label_counts(run: api.Run, capsys:
     assert re.search(rf"^accuracy +[\d.]+ {4 - len(tied)}$", out, re.MULTILINE), out
 
 
-def test_wrong_use_gets_a_sentence(run: api.Run, capsys: Captured) -> None:
+def test_wrong_use_gets_a_sentence(run: assay.Run, capsys: Captured) -> None:
     for words, message in (
         (("label", "out"), "reads single keys from a terminal, and this is none"),
         (("label", "out", "--balance"), "--balance needs --sample"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.runner import api
+import assay
 
 from support.commands import typed
 from support.memory_samples import Samples, sample
@@ -112,10 +112,10 @@ def test_a_name_that_fits_several_conversations_or_none_is_refused(
 def test_an_imported_run_shows_what_its_files_have(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
     run = talks.run(no_answer=True, top_k=1)
     (summary,) = [path for path in run.files if path.name == "summary.json"]
-    imported = api.import_results(summary.parent, str(talks.folder / "runs"), data=talks.folder / "talks.json")
+    imported = assay.import_results(summary.parent, str(talks.folder / "runs"), data=talks.folder / "talks.json")
     native = shown(capsys, str(run.folder), "ann", "--question", "4")
     assert shown(capsys, str(imported.folder), "ann", "--question", "4") == native
-    without = api.import_results(summary.parent, str(talks.folder / "runs2"))
+    without = assay.import_results(summary.parent, str(talks.folder / "runs2"))
     output = shown(capsys, str(without.folder), "ann", "--question", "4")
     assert "D1:1 missed –" in [" ".join(line.split()) for line in output.splitlines()]
 
@@ -126,7 +126,7 @@ def test_a_question_of_a_sample(tmp_path: Path, capsys: pytest.CaptureFixture[st
     part = "probe_2/1"
     assert f"{part}  Correct" in shown(capsys, str(run.folder), "s2")
     output = shown(capsys, str(run.folder), "s2", "--question", part)
-    imported = api.import_results(samples.out, str(tmp_path / "runs"))
+    imported = assay.import_results(samples.out, str(tmp_path / "runs"))
     for text in (output, shown(capsys, str(imported.folder), "s2", "--question", part)):
         cells = [" ".join(line.split()) for line in text.splitlines()]
         assert cells[0] == f"question {part} of s2 with bm25"
@@ -136,7 +136,7 @@ def test_a_question_of_a_sample(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_other_suites_have_no_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = api.import_results(Path(__file__).parents[1] / "golden" / "lm_eval" / "out" / "b_em", str(tmp_path))
+    run = assay.import_results(Path(__file__).parents[1] / "golden" / "lm_eval" / "out" / "b_em", str(tmp_path))
     assert "a task run has no questions inside its cases" in refused(capsys, str(run.folder), "--question", "1")
 
 

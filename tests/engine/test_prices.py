@@ -10,14 +10,15 @@ import pytest
 
 from assay.core.dollars import dollars
 from assay.core.errors import InputError
+from assay.core.file_check import PRICES
 from assay.core.protocols import Context
 from assay.core.types import Response, Usage
 from assay.engine.prices import OWN_TABLE, read_prices, reports_prices
 from assay.models.http.openai_format import read_usage
-from assay.runner import api
 
 from servers.endpoint import Endpoint
 from servers.gateway_lab import CHAT, lab_at, post
+from support.suite_files import problems_in
 
 TABLE = """\
 as_of: 2026-01-31
@@ -106,7 +107,7 @@ def test_a_bad_table_is_refused_with_its_line(table: Path, old: str, new: str, l
         read_prices(str(table))
     assert f"{table}:{line}" in str(refused.value)
     assert message in str(refused.value)
-    assert api.check(table, suite=api.PRICES) == refused.value.problems
+    assert problems_in(table, suite=PRICES) == refused.value.problems
 
 
 def test_a_table_that_is_missing_is_named(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import assay
 from assay.core.types import Response
 from assay.engine.reasoning import split_reasoning
-from assay.runner import api
 
 from support.commands import typed
 
@@ -57,7 +57,7 @@ def test_answers_of_a_memory_test_are_scored_without_the_reasoning(tmp_path: Pat
     (tmp_path / "model.py").write_text(MODEL)
     words = ("--memory", "oracle", "--model", f"python/{tmp_path}/model.py:answer", "--quiet")
     assert typed("memory", "test", "--data", str(TALKS), *words, "--output-dir", str(tmp_path / "out")) == 0
-    run = api.load(str(tmp_path / "out"))
+    run = assay.load(str(tmp_path / "out"))
     f1 = run.metric("f1")
     assert f1.value == 1.0
     line = json.loads((run.folder / "calls.jsonl").read_text().splitlines()[1])

@@ -13,7 +13,6 @@ import pytest
 import assay
 from assay.core.errors import UsageError
 from assay.core.report import Metric
-from assay.runner import api
 from assay.runner.results import Run
 
 from support.commands import typed
@@ -51,10 +50,10 @@ def scores(run: Run) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.iterdir()))
 def test_imported_run_exported_and_imported_again_keeps_every_number(name: str, tmp_path: Path) -> None:
-    first = api.import_results(GOLDEN / name, str(tmp_path / "first"))
-    export = api.export(first, "lm-eval", tmp_path / "files")
+    first = assay.import_results(GOLDEN / name, str(tmp_path / "first"))
+    export = assay.export(first, "lm-eval", tmp_path / "files")
     assert all(Path(file).is_file() for file in export.files)
-    second = api.import_results(tmp_path / "files", str(tmp_path / "second"))
+    second = assay.import_results(tmp_path / "files", str(tmp_path / "second"))
     assert numbers(second) == numbers(first)
     assert scores(second) == scores(first)
     samples = sorted((GOLDEN / name).glob("*/samples_*.jsonl"))
@@ -71,15 +70,15 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 def test_native_task_run_is_exported_byte_for_byte(tmp_path: Path) -> None:
     assert run_stored("b_em", tmp_path / "out").returncode == 0
-    native = api.load(tmp_path / "out")
-    export = api.export(native, "lm-eval", tmp_path / "files")
+    native = assay.load(tmp_path / "out")
+    export = assay.export(native, "lm-eval", tmp_path / "files")
     assert [Path(file).read_bytes() for file in export.files] == [file.read_bytes() for file in native.files]
-    imported = api.import_results(tmp_path / "files", str(tmp_path / "again"))
+    imported = assay.import_results(tmp_path / "files", str(tmp_path / "again"))
     assert numbers(imported) == numbers(native)
     assert [case.key for case in imported.cases()] == [case.key for case in native.cases()]
     native.files[0].unlink()
     with pytest.raises(UsageError, match="Repeat the command of the run"):
-        api.export(native, "lm-eval", tmp_path / "more")
+        assay.export(native, "lm-eval", tmp_path / "more")
     assert not (tmp_path / "more").exists()
 
 
@@ -109,7 +108,7 @@ def quiz(tmp_path: Path) -> Run:
 
 def test_tables_have_a_row_for_each_case(quiz: Run, tmp_path: Path) -> None:
     for name in ("csv", "json", "parquet"):
-        api.export(quiz, name, tmp_path / f"table.{name}")
+        assay.export(quiz, name, tmp_path / f"table.{name}")
     with (tmp_path / "table.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     objects = _lines(tmp_path / "table.json")
@@ -137,16 +136,16 @@ def test_a_csv_table_has_no_formulas(tmp_path: Path) -> None:
         name="quiz",
         output_dir=str(tmp_path / "quiz"),
     )
-    api.export(run, "csv", tmp_path / "table.csv")
+    assay.export(run, "csv", tmp_path / "table.csv")
     with (tmp_path / "table.csv").open(newline="") as file:
         (line,) = csv.DictReader(file)
     assert (line["answer"], line["expected"], line["exact_match"]) == ("'=1+1|cmd", "-2", "0.0")
 
 
 def test_run_of_another_suite_becomes_harness_files_with_its_numbers(quiz: Run, tmp_path: Path) -> None:
-    export = api.export(quiz, "lm-eval", tmp_path / "files")
+    export = assay.export(quiz, "lm-eval", tmp_path / "files")
     assert "reasons of scores" in export.lost
-    imported = api.import_results(tmp_path / "files", str(tmp_path / "again"))
+    imported = assay.import_results(tmp_path / "files", str(tmp_path / "again"))
     assert imported["exact_match"].value == quiz["exact_match"].value
     assert [case.label for case in imported.cases()] == ["0", "1", "2"]
 
@@ -174,10 +173,10 @@ INSPECT = Path(__file__).parents[1] / "golden" / "inspect"
 
 @pytest.mark.parametrize("name", ["plain.eval", "epochs.eval", "errors.eval", "tools.json"])
 def test_inspect_log_exported_and_imported_again_keeps_every_number(name: str, tmp_path: Path) -> None:
-    first = api.import_results(INSPECT / name, str(tmp_path / "first"))
-    export = api.export(first, "inspect", tmp_path / "files")
+    first = assay.import_results(INSPECT / name, str(tmp_path / "first"))
+    export = assay.export(first, "inspect", tmp_path / "files")
     (file,) = export.files
-    second = api.import_results(file, str(tmp_path / "second"))
+    second = assay.import_results(file, str(tmp_path / "second"))
     assert {key: values[:5] for key, values in numbers(second).items()} == {
         key: values[:5] for key, values in numbers(first).items()
     }
@@ -187,19 +186,19 @@ def test_inspect_log_exported_and_imported_again_keeps_every_number(name: str, t
 
 
 def test_run_of_another_suite_becomes_an_inspect_log_with_its_numbers(quiz: Run, tmp_path: Path) -> None:
-    (file,) = api.export(quiz, "inspect", tmp_path / "files").files
-    imported = api.import_results(file, str(tmp_path / "again"))
+    (file,) = assay.export(quiz, "inspect", tmp_path / "files").files
+    imported = assay.import_results(file, str(tmp_path / "again"))
     assert imported["exact_match"].value == quiz["exact_match"].value
     assert imported["exact_match"].denominator == quiz["exact_match"].denominator
     assert [case.label for case in imported.cases()] == [case.label for case in quiz.cases()]
 
 
 def test_task_run_of_several_sets_becomes_a_log_for_each(tmp_path: Path) -> None:
-    run = api.import_results(GOLDEN / "e_group", str(tmp_path / "first"))
+    run = assay.import_results(GOLDEN / "e_group", str(tmp_path / "first"))
     assert run.report is not None
     values = {entry.name: entry.metrics[0].value for entry in run.report.entries if not entry.members}
-    for file in api.export(run, "inspect", tmp_path / "files").files:
-        again = api.import_results(file, str(tmp_path / "again"))
+    for file in assay.export(run, "inspect", tmp_path / "files").files:
+        again = assay.import_results(file, str(tmp_path / "again"))
         assert again.report is not None
         task = again.info.spec["options"]["name"]
         assert again.report.entries[0].metrics[0].value == values.pop(task)
@@ -220,9 +219,9 @@ def test_repeats_of_an_evaluation_become_epochs(tmp_path: Path) -> None:
         name="repeated",
         output_dir=str(tmp_path / "run"),
     )
-    (file,) = api.export(run, "inspect", tmp_path / "files").files
+    (file,) = assay.export(run, "inspect", tmp_path / "files").files
     assert [sample["epoch"] for sample in json.loads(Path(file).read_bytes())["samples"]] == [1, 2, 3] * 2
-    again = api.import_results(file, str(tmp_path / "again"))
+    again = assay.import_results(file, str(tmp_path / "again"))
     assert again["exact_match"].value == run["exact_match"].value == 0.5
     assert [len(case.answers) for case in again.cases()] == [3, 3]
 
@@ -234,13 +233,13 @@ def test_exports_of_a_memory_test_have_each_question_once(tmp_path: Path) -> Non
     run = assay.run(spec)
     recall = run["evidence_recall"]
     for name in ("inspect", "lm-eval"):
-        export = api.export(run, name, tmp_path / name)
+        export = assay.export(run, name, tmp_path / name)
         assert "earlier answers to questions that a later test asks again" in export.lost
-        again = api.import_results(export.files[-1], str(tmp_path / "again"))
+        again = assay.import_results(export.files[-1], str(tmp_path / "again"))
         assert (again.info.total, again.summary.ok) == (79, 79)
         assert again["evidence_recall"].value == recall.value
         assert again["evidence_recall"].denominator == recall.denominator
-    export = api.export(run, "json", tmp_path / "rows.json")
+    export = assay.export(run, "json", tmp_path / "rows.json")
     rows = _lines(tmp_path / "rows.json")
     assert len(rows) == 79
     assert all("evidence_recall" in row["scores"] for row in rows)
@@ -261,7 +260,7 @@ def test_an_export_has_no_value_of_a_key_variable(
         output_dir=str(tmp_path / "out"),
     )
     monkeypatch.setenv("OLD_API_KEY", secret)
-    export = api.export(run, format_name, tmp_path / "files")
+    export = assay.export(run, format_name, tmp_path / "files")
     for name in export.files:
         content = Path(name).read_bytes()
         if format_name == "parquet":

@@ -62,7 +62,7 @@ def batch(tmp_path: Path) -> Batch:
     return batch
 
 
-def only_entry(run: api.Run) -> Entry:
+def only_entry(run: assay.Run) -> Entry:
     """The entry of a run with one profile."""
     assert run.report is not None
     (entry,) = run.report.entries
@@ -82,7 +82,7 @@ def test_every_number_is_that_of_the_batch(wrapper: str, lost: list[str], batch:
     """Metrics with their intervals, slices, counts and differing rows, for two profiles."""
     batch.profiles("fast", "careful")
     run = batch.run(wrapper=wrapper)
-    imported = api.import_results(run.files[0], str(tmp_path / "imported"))
+    imported = assay.import_results(run.files[0], str(tmp_path / "imported"))
     assert run.report is not None
     assert imported.report is not None
     for native, entry in zip(run.report.entries, imported.report.entries, strict=True):
@@ -99,7 +99,7 @@ def test_every_number_is_that_of_the_batch(wrapper: str, lost: list[str], batch:
 @pytest.mark.parametrize("wrapper", ["flat", "view"])
 def test_compare_pairs_an_imported_batch_with_a_batch_of_assay(wrapper: str, batch: Batch, tmp_path: Path) -> None:
     run = batch.run(wrapper=wrapper)
-    imported = api.import_results(run.files[0], str(tmp_path / "imported"))
+    imported = assay.import_results(run.files[0], str(tmp_path / "imported"))
     (comparison,) = api.compare(str(run.folder), str(imported.folder)).comparisons
     assert (comparison.paired, comparison.only_base.count, comparison.only_new.count) == (10, 0, 0)
     (row,) = comparison.rows
@@ -109,7 +109,7 @@ def test_compare_pairs_an_imported_batch_with_a_batch_of_assay(wrapper: str, bat
 def test_records_are_those_of_the_batch(batch: Batch, tmp_path: Path) -> None:
     """Also statuses such as UNCERTAIN, and the text of each result to the byte."""
     run = batch.run()
-    imported = api.import_results(run.files[0], str(tmp_path / "imported"))
+    imported = assay.import_results(run.files[0], str(tmp_path / "imported"))
     for native, case in zip(RunCases(run.folder), RunCases(imported.folder), strict=True):
         heads = [(end.index, end.case, end.set, end.subject, end.label) for end in (native.end, case.end)]
         assert heads[0] == heads[1]
@@ -129,7 +129,7 @@ def test_times_and_steps_come_from_the_log_of_the_observer(batch: Batch, tmp_pat
     run = batch.run(timeout=200.0, fresh=True)
     log = batch.out / "observer.jsonl"
     before = log.read_text().splitlines()
-    imported = api.import_results(run.files[0], str(tmp_path / "imported"))
+    imported = assay.import_results(run.files[0], str(tmp_path / "imported"))
     origin = imported.info.imported
     assert origin is not None
     assert str(log) in [file.path for file in origin.files]
@@ -147,7 +147,7 @@ def test_times_and_steps_come_from_the_log_of_the_observer(batch: Batch, tmp_pat
 def test_a_step_without_details_is_shown(batch: Batch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = batch.run()
     (batch.out / "observer.jsonl").unlink()
-    imported = api.import_results(run.files[0], str(tmp_path / "imported"))
+    imported = assay.import_results(run.files[0], str(tmp_path / "imported"))
     shown = typed(capsys, "show", str(imported.folder), "0")
     assert shown.code == 0
     assert "step 1 hop_get: OK (1 × retried)" in shown.out
@@ -160,7 +160,7 @@ def in_file(folder: Path, *lines: Any, name: str = "answers.jsonl") -> Path:
     return path
 
 
-def missing(run: api.Run) -> list[str]:
+def missing(run: assay.Run) -> list[str]:
     """What the import could not find in the file."""
     assert run.info.imported is not None
     return run.info.imported.missing
@@ -191,7 +191,7 @@ def test_the_lines_of_the_document_are_imported(tmp_path: Path) -> None:
         {"input": {"question": "fail case"}, "error": "timeout"},
         {"id": 9, "question": "q", "hop_result": '["UNCERTAIN", "{\\"answer\\": 4}"]'},
     )
-    run = api.import_results(path, str(tmp_path / "imported"))
+    run = assay.import_results(path, str(tmp_path / "imported"))
     assert run.info.spec["model"] == "Kimi-K2-Instruct-0905"
     entry = only_entry(run)
     assert entry.name == "kimi-full"
@@ -213,7 +213,7 @@ def test_rows_of_the_view_without_ids_are_paired_by_their_numbers(tmp_path: Path
     batch = Batch(tmp_path / "t", rows=[{"n": n} for n in (5, 6, 7)])
     run = batch.run()
     results = [{"input": {"n": n}, "result": json.dumps({"answer": n * 2})} for n in (5, 6, 7)]
-    imported = api.import_results(in_file(tmp_path, *results, name="rows.jsonl"), str(tmp_path / "imported"))
+    imported = assay.import_results(in_file(tmp_path, *results, name="rows.jsonl"), str(tmp_path / "imported"))
     keys = [[end.case for end in RunCases(each.folder).ends()] for each in (run, imported)]
     assert keys[0] == keys[1]
     assert only_entry(imported).name == "(none)"
@@ -222,7 +222,7 @@ def test_rows_of_the_view_without_ids_are_paired_by_their_numbers(tmp_path: Path
 
 def test_bare_pairs_are_results_without_inputs(tmp_path: Path) -> None:
     path = in_file(tmp_path, ["OK", '{"answer": 4}'], ["FAIL", "no idea"], ["ERROR", "timeout"])
-    run = api.import_results(path, str(tmp_path / "imported"))
+    run = assay.import_results(path, str(tmp_path / "imported"))
     assert only_entry(run).counts == {"total": 3, "errors": 1}
     assert "inputs (3 of 3 rows)" in missing(run)
 
@@ -231,7 +231,7 @@ def test_rows_of_several_profiles_that_are_not_named_stay_unknown(tmp_path: Path
     """With all meta lines first, no row of the View tells its profile."""
     meta = [{"_type": "meta", "profile": name} for name in ("a", "b")]
     path = in_file(tmp_path, *meta, {"input": {"id": 1, "q": "x"}, "result": '{"a": 1}'})
-    run = api.import_results(path, str(tmp_path / "imported"))
+    run = assay.import_results(path, str(tmp_path / "imported"))
     assert only_entry(run).name == "(none)"
 
 
@@ -244,19 +244,19 @@ def test_a_task_folder_with_one_result_file_is_imported(tmp_path: Path) -> None:
     (task / "TestCases").mkdir()
     (task / "TestCases" / "rows.jsonl").write_text(as_lines(rows()))
     run = assay.run(assay.spec("hop", target=str(task), data="rows.jsonl"))
-    imported = api.import_results(task, str(tmp_path / "imported"))
+    imported = assay.import_results(task, str(tmp_path / "imported"))
     assert only_entry(imported).metrics == only_entry(run).metrics
     assert imported.info.facts.items() >= run.info.facts.items()
     run.files[0].with_name("again.jsonl").write_bytes(run.files[0].read_bytes())
     with pytest.raises(InputError, match=r"has 2 result files. Import each one: .*again.jsonl, .*rows_"):
-        api.import_results(task, str(tmp_path / "imported"))
+        assay.import_results(task, str(tmp_path / "imported"))
 
 
-def exported_again(run: api.Run, folder: Path) -> api.Run:
+def exported_again(run: assay.Run, folder: Path) -> assay.Run:
     """The run that import makes of an export."""
-    export = api.export(run, "hop", folder / "task")
+    export = assay.export(run, "hop", folder / "task")
     assert all(Path(file).is_file() for file in export.files)
-    return api.import_results(folder / "task", str(folder / "again"))
+    return assay.import_results(folder / "task", str(folder / "again"))
 
 
 @pytest.mark.parametrize("profiles", [["fast"], ["fast", "careful"]], ids=len)
@@ -278,7 +278,7 @@ def test_an_exported_batch_keeps_every_number(wrapper: str, profiles: list[str],
         (comparison, *_) = api.compare(str(run.folder), str(imported.folder)).comparisons
         assert (comparison.paired, comparison.only_base.count, comparison.only_new.count) == (10, 0, 0)
         assert [case.answer for case in RunCases(imported.folder)] == [case.answer for case in RunCases(run.folder)]
-    assert bool(lost) == any(name.startswith("times") for name in api.export(run, "hop", tmp_path / "x").lost)
+    assert bool(lost) == any(name.startswith("times") for name in assay.export(run, "hop", tmp_path / "x").lost)
 
 
 def test_an_exported_file_of_another_tool_keeps_every_number(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_an_exported_file_of_another_tool_keeps_every_number(tmp_path: Path) -> 
         {"input": {"q": "d", "expected_a": 1}, "error": "", "result": ""},
         {"id": 9, "q": "e", "expected_a": 1, "result": '{"a": 1}'},
     )
-    run = api.import_results(path, str(tmp_path / "imported"))
+    run = assay.import_results(path, str(tmp_path / "imported"))
     again = exported_again(run, tmp_path / "again")
     assert again.report == run.report
     assert [case.answer for case in RunCases(again.folder)] == [case.answer for case in RunCases(run.folder)]
@@ -301,7 +301,7 @@ def test_a_run_of_another_suite_is_not_written_as_hop(tmp_path: Path) -> None:
     run = assay.evaluate([{"q": 1}], answer=lambda q: q, name="x", output_dir=str(tmp_path))
     for name in ("hop", "pipeline"):
         with pytest.raises(UsageError, match="`--to json` writes a table of any run"):
-            api.export(run, name, tmp_path / name)
+            assay.export(run, name, tmp_path / name)
 
 
 def test_a_batch_without_its_file_names_the_command(batch: Batch, tmp_path: Path) -> None:
@@ -309,8 +309,8 @@ def test_a_batch_without_its_file_names_the_command(batch: Batch, tmp_path: Path
     lines = run.files[0].read_text().splitlines(keepends=True)
     run.files[0].write_text("".join(lines[:-1]))
     with pytest.raises(InputError, match=r"has no row 'row 10'. Repeat the command"):
-        api.export(run, "hop", tmp_path / "task")
+        assay.export(run, "hop", tmp_path / "task")
     run.files[0].unlink()
     with pytest.raises(UsageError, match=r"is gone. Repeat the command"):
-        api.export(run, "hop", tmp_path / "task")
+        assay.export(run, "hop", tmp_path / "task")
     assert not (tmp_path / "task").exists()

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+import assay
 from assay.core.errors import InputError, UsageError
-from assay.runner import api
 
 DEEP = b"[" * 1_000_000
 HEADER = {
@@ -289,7 +289,7 @@ def test_file_gets_a_sentence_and_leaves_nothing_behind(name: str, tmp_path: Pat
     folder.mkdir()
     path = build(folder)
     with pytest.raises((InputError, UsageError)) as raised:
-        api.import_results(path, str(tmp_path / "out"))
+        assay.import_results(path, str(tmp_path / "out"))
     message = str(raised.value)
     assert sentence in message
     assert str(folder) in message
@@ -351,7 +351,7 @@ def test_file_with_other_values_at_random_places_is_read_or_gets_a_sentence(sour
         path.parent.mkdir()
         path.write_text(json.dumps(changed))
         try:
-            list(api.import_results(path, str(tmp_path / "out")).cases())
+            list(assay.import_results(path, str(tmp_path / "out")).cases())
             outcomes.add("read")
         except (InputError, UsageError) as error:
             outcomes.add("refused" if str(path.parent) in str(error) else str(error))
@@ -378,13 +378,13 @@ def test_odd_values_are_read(tmp_path: Path) -> None:
     log = json.dumps({**HEADER, "samples": []})[:-2] + sample + "]}"
     path = tmp_path / "log.json"
     path.write_bytes(b"\xef\xbb\xbf" + log.encode())
-    run = api.import_results(path, str(tmp_path / "out"))
+    run = assay.import_results(path, str(tmp_path / "out"))
     assert run["match"].value == 1.0
 
 
 def test_names_that_lead_outside_are_only_names(tmp_path: Path) -> None:
     members: dict[str, Any] = {"samples__..__..__..__escaped_epoch_1": {**SAMPLE, "id": "../../../escaped"}}
     path = archive(bytes, header=HEADER, **members)(tmp_path)
-    run = api.import_results(path, str(tmp_path / "deep" / "er" / "out"))
+    run = assay.import_results(path, str(tmp_path / "deep" / "er" / "out"))
     assert [case.label for case in run.cases()] == ["../../../escaped"]
     assert list(tmp_path.rglob("*escaped*")) == []

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import assay
 from assay.core.errors import UsageError
 from assay.files.foreign_json import decode_json
 from assay.files.foreign_zip import ForeignZip
@@ -34,7 +35,7 @@ def raw_log(path: Path) -> dict[str, Any]:
 
 
 def imported(name: str, tmp_path: Path) -> Run:
-    return api.import_results(GOLDEN / name, str(tmp_path / name))
+    return assay.import_results(GOLDEN / name, str(tmp_path / name))
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -146,7 +147,7 @@ def test_log_of_a_killed_evaluation_is_computed_from_its_samples(tmp_path: Path)
         for name in archive.names():
             if name.startswith("samples/") and "q5" not in name:
                 target.writestr(name, archive.read(name))
-    run = api.import_results(path, str(tmp_path / "out"))
+    run = assay.import_results(path, str(tmp_path / "out"))
     assert run["match"].denominator == 4
     assert run.info.imported is not None
     assert "1 of 5 samples" in run.info.imported.missing
@@ -204,7 +205,7 @@ def test_calls_of_a_model_grader_belong_to_the_scorer(
     log["samples"][0]["events"] = [begin, grader, end, *asks]
     path = tmp_path / "graded.json"
     path.write_text(json.dumps(log))
-    case = next(api.import_results(path, str(tmp_path / "out")).cases())
+    case = next(assay.import_results(path, str(tmp_path / "out")).cases())
     assert [call.stage for call in case.calls] == ["inspect@imported", "ask", "ask"]
 
 
@@ -225,7 +226,7 @@ def test_a_folder_of_logs_becomes_a_run_each(tmp_path: Path, capsys: pytest.Capt
     assert typed("import", str(logs), "--output-dir", out, "--as", "inspect") == 0
     assert capsys.readouterr().out.count("was imported before") == 2
     with pytest.raises(UsageError, match="each is a run. Pass one of them, such as .*plain.eval"):
-        api.import_results(logs, out)
+        assay.import_results(logs, out)
 
 
 def test_a_folder_without_logs_gets_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

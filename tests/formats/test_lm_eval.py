@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.runner import api
+import assay
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "lm_eval" / "out"
 
@@ -15,7 +15,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "lm_eval" / "out"
 @pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.iterdir()))
 def test_numbers_are_those_of_the_results_file(name: str, tmp_path: Path) -> None:
     (results,) = (GOLDEN / name).glob("*/results_*.json")
-    run = api.import_results(results, str(tmp_path))
+    run = assay.import_results(results, str(tmp_path))
     assert run.report is not None
     assert run.report.notices == []  # the samples give the same numbers
     numbers = json.loads(results.read_bytes())["results"]
@@ -31,8 +31,8 @@ def test_numbers_are_those_of_the_results_file(name: str, tmp_path: Path) -> Non
 
 
 def test_second_import_finds_the_first(tmp_path: Path) -> None:
-    first = api.import_results(GOLDEN / "b_em", str(tmp_path))
-    second = api.import_results(GOLDEN / "b_em", str(tmp_path))
+    first = assay.import_results(GOLDEN / "b_em", str(tmp_path))
+    second = assay.import_results(GOLDEN / "b_em", str(tmp_path))
     assert (first.asked, second.asked) == (True, False)
     assert first.folder == second.folder
     assert [path.name for path in first.folder.parent.iterdir()] == [first.folder.name]
@@ -40,7 +40,7 @@ def test_second_import_finds_the_first(tmp_path: Path) -> None:
 
 def test_every_case_of_an_imported_run_can_be_read(tmp_path: Path) -> None:
     """The lines of the journal carry the id of the run, so none of them counts as damaged."""
-    run = api.import_results(GOLDEN / "b_em", str(tmp_path))
+    run = assay.import_results(GOLDEN / "b_em", str(tmp_path))
     assert len(list(run.cases())) == run.summary.total > 0
 
 
@@ -64,7 +64,7 @@ def test_a_proportion_is_recognised_by_name_and_error_where_the_samples_are_miss
     }
     path = tmp_path / "results_2026-01-01T00-00-00.000000.json"
     path.write_text(json.dumps(file))
-    report = api.import_results(path, str(tmp_path / "out")).report
+    report = assay.import_results(path, str(tmp_path / "out")).report
     assert report is not None
     metrics = {metric.name: metric for _, metric in report.metrics()}
     assert metrics["acc"].interval == pytest.approx((0.5958, 0.9821), abs=1e-4)

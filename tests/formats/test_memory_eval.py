@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+import assay
 from assay.runner import api
 from assay.store.cases import RunCases
 
@@ -30,18 +31,18 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Samples:
 
 
 @pytest.fixture(scope="module")
-def native(samples: Samples) -> api.Run:
+def native(samples: Samples) -> assay.Run:
     """Run three memories natively with the offline judge."""
     return samples.run(baseline=["bm25", "FUMemory", "oracle"])
 
 
-def copied(native: api.Run, folder: Path, baseline: str = "bm25") -> Path:
+def copied(native: assay.Run, folder: Path, baseline: str = "bm25") -> Path:
     """Return a copy of the files of one baseline, which a test may change."""
     (path,) = [path for path in native.files if path.name == "aggregate_metrics.json" and path.parent.name == baseline]
     return Path(shutil.copytree(path.parent, folder / baseline))
 
 
-def comparable(run: api.Run) -> dict[str, dict[str, Any]]:
+def comparable(run: assay.Run) -> dict[str, dict[str, Any]]:
     """Return the entries without the numbers that the files cannot tell."""
     found = entries(run)
     for entry in found.values():
@@ -54,18 +55,18 @@ def comparable(run: api.Run) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("with_data", [True, False])
 def test_numbers_are_those_of_the_native_run(
-    native: api.Run, samples: Samples, tmp_path: Path, *, with_data: bool
+    native: assay.Run, samples: Samples, tmp_path: Path, *, with_data: bool
 ) -> None:
     data = samples.folder / "data" if with_data else None
-    run = api.import_results(samples.out, str(tmp_path), data=data)
+    run = assay.import_results(samples.out, str(tmp_path), data=data)
     assert comparable(run) == comparable(native)
     assert run.report is not None
     assert run.report.notices == []
     assert run.summary.ok == native.summary.ok == 9
 
 
-def test_compare_pairs_every_score_with_the_native_run(native: api.Run, samples: Samples, tmp_path: Path) -> None:
-    run = api.import_results(samples.out, str(tmp_path), data=samples.folder / "data")
+def test_compare_pairs_every_score_with_the_native_run(native: assay.Run, samples: Samples, tmp_path: Path) -> None:
+    run = assay.import_results(samples.out, str(tmp_path), data=samples.folder / "data")
     comparisons = api.compare([native, run]).comparisons
     assert [each.paired for each in comparisons] == [3, 3, 3]
     for comparison in comparisons:
@@ -79,9 +80,9 @@ def test_compare_pairs_every_score_with_the_native_run(native: api.Run, samples:
 
 
 def test_scores_have_labels_reasons_and_tags_of_the_native_run(
-    native: api.Run, samples: Samples, tmp_path: Path
+    native: assay.Run, samples: Samples, tmp_path: Path
 ) -> None:
-    run = api.import_results(samples.out, str(tmp_path), data=samples.folder / "data")
+    run = assay.import_results(samples.out, str(tmp_path), data=samples.folder / "data")
     ours = {(view.end.case, view.end.subject): view for view in RunCases(run.folder)}
     for theirs in RunCases(native.folder):
         view = ours[theirs.end.case, theirs.end.subject]
@@ -102,11 +103,11 @@ def test_scores_have_labels_reasons_and_tags_of_the_native_run(
         assert imported == {}
 
 
-def test_pipeline_files_alone_have_scores_of_words_only(native: api.Run, tmp_path: Path) -> None:
+def test_pipeline_files_alone_have_scores_of_words_only(native: assay.Run, tmp_path: Path) -> None:
     folder = copied(native, tmp_path)
     for name in ("session_records.jsonl", "qa_records.jsonl", "aggregate_metrics.json"):
         (folder / name).unlink()
-    run = api.import_results(folder, str(tmp_path))
+    run = assay.import_results(folder, str(tmp_path))
     expected = comparable(native)["bm25"]["metrics"]
     assert comparable(run)["bm25"]["metrics"] == {name: expected[name] for name in ("f1", "bleu1")}
     origin = run.info.imported
@@ -117,7 +118,7 @@ def test_pipeline_files_alone_have_scores_of_words_only(native: api.Run, tmp_pat
 def test_an_aggregate_alone_has_its_numbers_and_no_cases(tmp_path: Path) -> None:
     """A metric with denominator 0 was not measured, although the format writes 0.0."""
     path = Path(shutil.copy(GOLDEN / "aggregate_metrics.json", tmp_path))
-    run = api.import_results(path, str(tmp_path))
+    run = assay.import_results(path, str(tmp_path))
     assert (run["answer"].value, run["answer"].denominator) == (0.58, 990)
     assert (run["evidence"].value, run["evidence"].denominator) == (0.43, 990)
     assert "interference" not in run
@@ -128,7 +129,7 @@ def test_lines_of_the_specification_can_be_imported(tmp_path: Path) -> None:
     for name, records in (("session_record", "session_records"), ("qa_record", "qa_records")):
         value = json.loads((GOLDEN / f"{name}.json").read_text())
         (tmp_path / f"{records}.jsonl").write_text(json.dumps(value) + "\n")
-    run = api.import_results(tmp_path, str(tmp_path / "runs"))
+    run = assay.import_results(tmp_path, str(tmp_path / "runs"))
     assert run.info.spec["suite"] == "memory-eval"
     assert (run["answer"].value, run["answer"].denominator) == (1.0, 1)
     assert run["recall"].value == 0.8
@@ -136,10 +137,10 @@ def test_lines_of_the_specification_can_be_imported(tmp_path: Path) -> None:
     assert run.report.entries[0].name == "FUMemory"
 
 
-def test_a_file_stands_for_its_folder(native: api.Run, tmp_path: Path) -> None:
+def test_a_file_stands_for_its_folder(native: assay.Run, tmp_path: Path) -> None:
     folder = copied(native, tmp_path)
-    first = api.import_results(folder / "qa_records.jsonl", str(tmp_path))
-    second = api.import_results(folder, str(tmp_path))
+    first = assay.import_results(folder / "qa_records.jsonl", str(tmp_path))
+    second = assay.import_results(folder, str(tmp_path))
     assert (first.folder, second.asked) == (second.folder, False)
 
 
@@ -179,29 +180,29 @@ def first_eval(**counts: Any) -> Callable[[list[dict[str, Any]]], object]:
     ],
 )
 def test_a_count_that_contradicts_the_records_is_told(
-    native: api.Run, tmp_path: Path, name: str, change: Callable[[list[dict[str, Any]]], object], notice: str
+    native: assay.Run, tmp_path: Path, name: str, change: Callable[[list[dict[str, Any]]], object], notice: str
 ) -> None:
     folder = copied(native, tmp_path)
     edit(folder, name, change)
-    run = api.import_results(folder, str(tmp_path))
+    run = assay.import_results(folder, str(tmp_path))
     assert run.report is not None
     assert notice in "\n".join(run.report.notices)
 
 
-def test_an_aggregate_that_contradicts_the_records_is_told(native: api.Run, tmp_path: Path) -> None:
+def test_an_aggregate_that_contradicts_the_records_is_told(native: assay.Run, tmp_path: Path) -> None:
     folder = copied(native, tmp_path)
     path = folder / "aggregate_metrics.json"
     value = json.loads(path.read_text())
     value["question_answering"]["correct_ratio"] = 0.99
     path.write_text(json.dumps(value))
-    run = api.import_results(folder, str(tmp_path))
+    run = assay.import_results(folder, str(tmp_path))
     assert run.report is not None
     (notice,) = run.report.notices
     assert notice.startswith("bm25: aggregate_metrics.json has answer 0.99 of 9, its records give ")
     assert run["answer"].value == comparable(native)["bm25"]["metrics"]["answer"]["value"]
 
 
-def test_a_missing_verdict_is_invalid_and_not_wrong(native: api.Run, tmp_path: Path) -> None:
+def test_a_missing_verdict_is_invalid_and_not_wrong(native: assay.Run, tmp_path: Path) -> None:
     """Other tools write null for a failed judge, and labels that the format does not have."""
     folder = copied(native, tmp_path)
 
@@ -211,7 +212,7 @@ def test_a_missing_verdict_is_invalid_and_not_wrong(native: api.Run, tmp_path: P
 
     edit(folder, "qa_records.jsonl", change)
     (folder / "aggregate_metrics.json").unlink()
-    run = api.import_results(folder, str(tmp_path))
+    run = assay.import_results(folder, str(tmp_path))
     assert (run["answer"].denominator, run["answer"].left_out) == (7, {"invalid": 2})
 
 
@@ -284,7 +285,7 @@ def broken_aggregate(folder: Path) -> None:
     ],
 )
 def test_a_broken_file_is_refused_with_a_sentence(
-    native: api.Run,
+    native: assay.Run,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     make: Callable[[Path], None],
@@ -297,17 +298,17 @@ def test_a_broken_file_is_refused_with_a_sentence(
     assert list((tmp_path / "runs").glob("assay/*")) == []
 
 
-def test_nan_is_no_number(native: api.Run, tmp_path: Path) -> None:
+def test_nan_is_no_number(native: assay.Run, tmp_path: Path) -> None:
     folder = copied(native, tmp_path)
     edit(folder, "qa_records.jsonl", first_eval(evidence_hit_rate=float("nan")))
     (folder / "aggregate_metrics.json").unlink()
-    run = api.import_results(folder, str(tmp_path))
+    run = assay.import_results(folder, str(tmp_path))
     assert run["evidence"].left_out["invalid"] == 1
-    assert api.load(run.folder).report is not None
+    assert assay.load(run.folder).report is not None
 
 
 def test_data_of_other_samples_is_refused(
-    native: api.Run, samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    native: assay.Run, samples: Samples, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = shutil.copytree(samples.folder / "data", tmp_path / "data")
     (data / "s2.json").write_text(json.dumps(sample("s2", sessions=2)))
@@ -319,12 +320,12 @@ def test_data_of_other_samples_is_refused(
 # Export
 
 
-def test_an_exported_run_is_imported_with_the_same_numbers(native: api.Run, samples: Samples, tmp_path: Path) -> None:
+def test_an_exported_run_is_imported_with_the_same_numbers(native: assay.Run, samples: Samples, tmp_path: Path) -> None:
     """Native, imported, and imported again. The lines of the files stay the same."""
     run = native
     for number in range(3):
         target = tmp_path / f"files-{number}"
-        api.export(run, "memory-eval", target)
+        assay.export(run, "memory-eval", target)
         for baseline in ("bm25", "FUMemory", "oracle"):
             for name in ("session_records.jsonl", "qa_records.jsonl", "pipeline_qa.jsonl"):
                 assert lines(target / baseline / name) == lines(samples.out / baseline / name)
@@ -332,22 +333,22 @@ def test_an_exported_run_is_imported_with_the_same_numbers(native: api.Run, samp
             assert json.loads((target / baseline / aggregate).read_text()) == json.loads(
                 (samples.out / baseline / aggregate).read_text()
             )
-        run = api.import_results(target, str(tmp_path / f"runs-{number}"), data=samples.folder / "data")
+        run = assay.import_results(target, str(tmp_path / f"runs-{number}"), data=samples.folder / "data")
         assert comparable(run) == comparable(native)
         assert run.report is not None
         assert run.report.notices == []
 
 
 def test_an_aggregate_alone_can_be_exported(tmp_path: Path) -> None:
-    first = api.import_results(Path(shutil.copy(GOLDEN / "aggregate_metrics.json", tmp_path)), str(tmp_path))
-    api.export(first, "memory-eval", tmp_path / "files")
+    first = assay.import_results(Path(shutil.copy(GOLDEN / "aggregate_metrics.json", tmp_path)), str(tmp_path))
+    assay.export(first, "memory-eval", tmp_path / "files")
     assert [path.name for path in (tmp_path / "files").iterdir()] == ["aggregate_metrics.json"]
-    second = api.import_results(tmp_path / "files", str(tmp_path / "runs"))
+    second = assay.import_results(tmp_path / "files", str(tmp_path / "runs"))
     assert entries(second) == entries(first)
 
 
 def test_other_runs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = api.import_results(GOLDEN.parent / "lm_eval" / "out" / "b_em", str(tmp_path))
+    run = assay.import_results(GOLDEN.parent / "lm_eval" / "out" / "b_em", str(tmp_path))
     for name in ("memory-eval", "memory-test"):
         assert typed("export", str(run.folder), "--to", name, "--output", str(tmp_path / name)) == 2
         assert "which only runs of `assay memory" in capsys.readouterr().err

@@ -24,7 +24,7 @@ TALKS = Path(__file__).parents[2] / "examples" / "memory" / "talks.json"
 
 
 @pytest.fixture(scope="module")
-def native(tmp_path_factory: pytest.TempPathFactory) -> api.Run:
+def native(tmp_path_factory: pytest.TempPathFactory) -> assay.Run:
     """Run two memories natively, with answers and the offline judge."""
     folder = tmp_path_factory.mktemp("native")
     (folder / "model.py").write_text(MODEL)
@@ -40,13 +40,13 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> api.Run:
     return assay.run(spec)
 
 
-def results_of(run: api.Run, memory: str = "bm25") -> Path:
+def results_of(run: assay.Run, memory: str = "bm25") -> Path:
     """Return the folder with the result files of one memory."""
     (path,) = [path for path in run.files if path.name == "summary.json" and memory in path.parts]
     return path.parent
 
 
-def copied(run: api.Run, folder: Path, memory: str = "bm25") -> Path:
+def copied(run: assay.Run, folder: Path, memory: str = "bm25") -> Path:
     """Return a copy of the result files of one memory, which a test may change."""
     return Path(shutil.copytree(results_of(run, memory), folder / "261116_2343"))
 
@@ -61,20 +61,20 @@ def answers_of(view: StoredCase) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("data", [TALKS, None])
-def test_numbers_are_those_of_the_native_run(native: api.Run, tmp_path: Path, data: Path | None) -> None:
+def test_numbers_are_those_of_the_native_run(native: assay.Run, tmp_path: Path, data: Path | None) -> None:
     root = results_of(native).parents[2]
-    run = api.import_results(root, str(tmp_path), data=data)
+    run = assay.import_results(root, str(tmp_path), data=data)
     assert entries(run) == entries(native)
     assert run.report is not None
     assert run.report.notices == []
     assert run.summary.ok == native.summary.ok == 6
 
 
-def test_scores_need_no_summary(native: api.Run, tmp_path: Path) -> None:
+def test_scores_need_no_summary(native: assay.Run, tmp_path: Path) -> None:
     """Only what the files of the conversations lack is missing: the judge, --top-k, seconds of insertion, tokens."""
     folder = copied(native, tmp_path)
     (folder / "summary.json").unlink()
-    imported = entries(api.import_results(folder, str(tmp_path), data=TALKS))["bm25"]
+    imported = entries(assay.import_results(folder, str(tmp_path), data=TALKS))["bm25"]
     expected = entries(native)["bm25"]
     for part in (imported, expected):
         part["metrics"].pop("judged", None)
@@ -84,8 +84,8 @@ def test_scores_need_no_summary(native: api.Run, tmp_path: Path) -> None:
     assert imported["counts"] == expected["counts"]
 
 
-def test_compare_pairs_every_question_with_the_native_run(native: api.Run, tmp_path: Path) -> None:
-    run = api.import_results(results_of(native), str(tmp_path), data=TALKS)
+def test_compare_pairs_every_question_with_the_native_run(native: assay.Run, tmp_path: Path) -> None:
+    run = assay.import_results(results_of(native), str(tmp_path), data=TALKS)
     (comparison,) = api.compare([f"{native.folder}@bm25", run]).comparisons
     assert (comparison.paired, comparison.only_base.count, comparison.only_new.count) == (3, 0, 0)
     rows = {row.metric: (row.n, row.difference, row.left_out) for row in comparison.rows}
@@ -94,9 +94,9 @@ def test_compare_pairs_every_question_with_the_native_run(native: api.Run, tmp_p
     assert rows["abstention"] == (10, 0.0, {})
 
 
-def test_records_are_those_of_the_native_run(native: api.Run, tmp_path: Path) -> None:
+def test_records_are_those_of_the_native_run(native: assay.Run, tmp_path: Path) -> None:
     """Answers, retrieved messages, categories and seconds of each question in each test."""
-    run = api.import_results(results_of(native), str(tmp_path), data=TALKS)
+    run = assay.import_results(results_of(native), str(tmp_path), data=TALKS)
     native_cases = [view for view in RunCases(native.folder) if view.end.subject == "bm25"]
     for ours, theirs in zip(RunCases(run.folder), native_cases, strict=True):
         assert (ours.end.case, ours.end.label) == (theirs.end.case, theirs.end.label)
@@ -164,7 +164,7 @@ def written(folder: Path, document: Any, name: str = "0000.json") -> Path:
 
 def test_a_question_of_sage_has_one_number_in_all_tests(tmp_path: Path) -> None:
     """Numbers follow the evidence: question 2 can be answered first. A failed answer is left out, not wrong."""
-    run = api.import_results(written(tmp_path, sage_file()), str(tmp_path))
+    run = assay.import_results(written(tmp_path, sage_file()), str(tmp_path))
     (case,) = RunCases(run.folder)
     assert [record.part for record in case.records if record.kind == "answer"] == ["1/1", "2/1", "2/2"]
     scores = {(score.metric, score.part): (score.status, score.value) for score in case.scores}
@@ -200,7 +200,7 @@ def test_the_example_of_the_specification_can_be_imported(tmp_path: Path) -> Non
         }
     ]
     document["test_summary"]["total_tests"] = 1
-    run = api.import_results(written(tmp_path, document), str(tmp_path))
+    run = assay.import_results(written(tmp_path, document), str(tmp_path))
     assert (run["f1"].denominator, run["exact_match"].value) == (1, 0.0)
     (case,) = RunCases(run.folder)
     assert case.scores[0].tags == ("factoid",)
@@ -212,7 +212,7 @@ def test_two_files_of_one_data_set_are_paired_without_the_data(tmp_path: Path) -
         (tmp_path / name).mkdir()
         document = sage_file()
         document["test_results"][1]["questions"][1]["predicted_answer"] = name
-        runs.append(api.import_results(written(tmp_path / name, document), str(tmp_path / "runs")))
+        runs.append(assay.import_results(written(tmp_path / name, document), str(tmp_path / "runs")))
     (comparison,) = api.compare(runs).comparisons
     assert (comparison.paired, comparison.rows[0].n) == (1, 1)
 
@@ -222,8 +222,8 @@ def test_a_folder_may_stand_below_one_that_is_called_assay(tmp_path: Path) -> No
     folder = tmp_path / "assay" / "results"
     (folder / "locomo" / "251120_1430").mkdir(parents=True)
     written(folder / "locomo" / "251120_1430", sage_file())
-    run = api.import_results(folder, str(folder))
-    assert api.import_results(folder, str(folder)).folder == run.folder
+    run = assay.import_results(folder, str(folder))
+    assert assay.import_results(folder, str(folder)).folder == run.folder
 
 
 # Counts that contradict the content
@@ -262,16 +262,16 @@ def changed(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     ],
 )
 def test_a_count_that_contradicts_the_content_is_told(document: Any, notice: str, tmp_path: Path) -> None:
-    run = api.import_results(written(tmp_path, document), str(tmp_path))
+    run = assay.import_results(written(tmp_path, document), str(tmp_path))
     assert run.report is not None
     assert f"{tmp_path / '0000.json'}: {notice}" in run.report.notices
 
 
-def test_a_summary_that_contradicts_the_files_is_told(native: api.Run, tmp_path: Path) -> None:
+def test_a_summary_that_contradicts_the_files_is_told(native: assay.Run, tmp_path: Path) -> None:
     """The report has the numbers of the summary, because the run that wrote it had the data."""
     folder = copied(native, tmp_path)
     (folder / "0002.json").unlink()
-    run = api.import_results(folder, str(tmp_path))
+    run = assay.import_results(folder, str(tmp_path))
     assert run.report is not None
     notices = "\n".join(run.report.notices)
     assert "bm25: summary.json counts 3 conversations, the files have 2" in notices
@@ -388,14 +388,14 @@ def test_nan_is_no_number(tmp_path: Path) -> None:
     """Python's encoder writes NaN. A run with it can be read again."""
     document = sage_file()
     question(1)(document).update(reference_answer=float("nan"), timings={"search_seconds": float("inf")})
-    run = api.import_results(written(tmp_path, document), str(tmp_path))
-    assert api.load(run.folder).report is not None
+    run = assay.import_results(written(tmp_path, document), str(tmp_path))
+    assert assay.load(run.folder).report is not None
     assert [case.label for case in run.cases()] == ["0000"]
     assert "f1" not in run
 
 
 def test_data_of_other_conversations_is_refused(
-    native: api.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    native: assay.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = json.loads(TALKS.read_text())
     data[1]["qa"][0]["question"] = "Who?"
@@ -407,13 +407,13 @@ def test_data_of_other_conversations_is_refused(
 # Export
 
 
-def test_an_exported_run_is_imported_with_the_same_numbers(native: api.Run, tmp_path: Path) -> None:
+def test_an_exported_run_is_imported_with_the_same_numbers(native: assay.Run, tmp_path: Path) -> None:
     """Native, imported, and imported again: also what only the summary tells, such as the judge's numbers."""
     run = native
     for number in range(3):
-        export = api.export(run, "memory-test", tmp_path / f"files-{number}")
+        export = assay.export(run, "memory-test", tmp_path / f"files-{number}")
         assert "requests and replies" in export.lost
-        run = api.import_results(tmp_path / f"files-{number}", str(tmp_path / f"runs-{number}"), data=TALKS)
+        run = assay.import_results(tmp_path / f"files-{number}", str(tmp_path / f"runs-{number}"), data=TALKS)
         assert entries(run) == entries(native)
         assert run.report is not None
         assert run.report.notices == []
@@ -421,13 +421,13 @@ def test_an_exported_run_is_imported_with_the_same_numbers(native: api.Run, tmp_
 
 def test_an_exported_run_of_sage_is_imported_with_the_same_numbers(tmp_path: Path) -> None:
     """A file without retrieved items stays one: no evidence recall appears."""
-    first = api.import_results(written(tmp_path, sage_file()), str(tmp_path / "runs"))
-    api.export(first, "memory-test", tmp_path / "files")
+    first = assay.import_results(written(tmp_path, sage_file()), str(tmp_path / "runs"))
+    assay.export(first, "memory-test", tmp_path / "files")
     (path,) = (tmp_path / "files").glob("locomo/*/0000.json")
     questions = json.loads(path.read_text())["test_results"][1]["questions"]
     assert [question["question_text"] for question in questions] == ["question 2", "question 1"]
     assert not {"retrieved", "source_index"} & questions[0].keys()
-    second = api.import_results(tmp_path / "files", str(tmp_path / "runs2"))
+    second = assay.import_results(tmp_path / "files", str(tmp_path / "runs2"))
     assert entries(second) == entries(first)
     assert second.report is not None
     assert second.report.notices == []

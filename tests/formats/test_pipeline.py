@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+import assay
 from assay.core.errors import InputError, UsageError
 from assay.runner import api
 from assay.store.cases import RunCases
@@ -43,7 +44,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineLab:
     return lab
 
 
-def run_all(lab: PipelineLab, **options: object) -> api.Run:
+def run_all(lab: PipelineLab, **options: object) -> assay.Run:
     """The run of both variants."""
     return lab.run(variant=["all"], judge=lab.script({"text": "no verdict"}), max_retries=0, **options).run
 
@@ -51,7 +52,7 @@ def run_all(lab: PipelineLab, **options: object) -> api.Run:
 def test_the_report_is_that_of_the_run(lab: PipelineLab) -> None:
     """Metrics with intervals, slices, counts, the table of steps and the worst tests: every field is equal."""
     run = run_all(lab)
-    imported = api.import_results(run.folder / "results.jsonl", "imported")
+    imported = assay.import_results(run.folder / "results.jsonl", "imported")
     assert run.report is not None
     assert imported.report is not None
     for native, entry in zip(run.report.entries, imported.report.entries, strict=True):
@@ -74,7 +75,7 @@ def test_the_report_is_that_of_the_run(lab: PipelineLab) -> None:
 def test_cases_are_those_of_the_run(lab: PipelineLab) -> None:
     """Tests that depend on each other are one case, and the key of a case covers the inputs of all its tests."""
     run = run_all(lab)
-    imported = api.import_results(run.folder / "results.jsonl", "imported")
+    imported = assay.import_results(run.folder / "results.jsonl", "imported")
     for native, read in zip(RunCases(run.folder), RunCases(imported.folder), strict=True):
         ends = [replace(view.end, failure=None, usage=None, calls=0, seconds=0, lines=[]) for view in (native, read)]
         assert ends[0] == ends[1]
@@ -92,7 +93,7 @@ def test_cases_are_those_of_the_run(lab: PipelineLab) -> None:
 def test_a_folder_with_results_is_imported(lab: PipelineLab) -> None:
     """`results/<pipeline id>/` has the files of the newest run."""
     run = run_all(lab)
-    imported = api.import_results(Path("out/p"), "imported")
+    imported = assay.import_results(Path("out/p"), "imported")
     assert imported.report is not None
     assert run.report is not None
     assert imported.report.entries[0].metrics == run.report.entries[0].metrics
@@ -103,7 +104,7 @@ def test_a_file_sorted_by_variant_gives_the_same_cases(lab: PipelineLab) -> None
     lines = (run.folder / "results.jsonl").read_text().splitlines(keepends=True)
     lines.sort(key=lambda line: str(json.loads(line)["variant"]))
     Path("sorted.jsonl").write_text("".join(lines))
-    imported = api.import_results(Path("sorted.jsonl"), "imported")
+    imported = assay.import_results(Path("sorted.jsonl"), "imported")
     keys = [[end.case for end in RunCases(each.folder).ends()] for each in (run, imported)]
     assert keys[0] == keys[1]
 
@@ -116,7 +117,7 @@ def test_a_file_without_fingerprints_can_be_compared(lab: PipelineLab) -> None:
     for gold, pairs in ((None, 1), ("0123456789abcdef", 0)):
         record["gold"] = gold
         Path("old.jsonl").write_text(json.dumps(record))
-        imported = api.import_results(Path("old.jsonl"), "imported")
+        imported = assay.import_results(Path("old.jsonl"), "imported")
         (comparison,) = api.compare(str(run.folder), str(imported.folder)).comparisons
         assert sum(row.n for row in comparison.rows) == pairs
 
@@ -124,10 +125,10 @@ def test_a_file_without_fingerprints_can_be_compared(lab: PipelineLab) -> None:
 def test_an_exported_run_keeps_every_number(lab: PipelineLab) -> None:
     """A run of assay is copied, an imported one is written from its journal with the same lines."""
     run = run_all(lab)
-    export = api.export(run, "pipeline", "first.jsonl")
+    export = assay.export(run, "pipeline", "first.jsonl")
     assert "the judge and its calls" in export.lost
-    first = api.import_results(Path("first.jsonl"), "imported")
-    assert api.export(first, "pipeline", "second.jsonl").lost == []
+    first = assay.import_results(Path("first.jsonl"), "imported")
+    assert assay.export(first, "pipeline", "second.jsonl").lost == []
     lines = [
         sorted(
             map(json.loads, Path(name).read_text().splitlines()),
@@ -136,7 +137,7 @@ def test_an_exported_run_keeps_every_number(lab: PipelineLab) -> None:
         for name in ("first.jsonl", "second.jsonl")
     ]
     assert lines[0] == lines[1]
-    second = api.import_results(Path("second.jsonl"), "imported")
+    second = assay.import_results(Path("second.jsonl"), "imported")
     assert second.folder != first.folder
     assert second.report == first.report
     assert second.exit_code == first.exit_code == 1
@@ -213,7 +214,7 @@ def test_files_of_prompt_lab_are_imported(name: str, write: object, tmp_path: Pa
     """A zero that stands for a failure is no judge's point."""
     assert callable(write)
     write(tmp_path / name)
-    run = api.import_results(tmp_path / name, str(tmp_path / "imported"))
+    run = assay.import_results(tmp_path / name, str(tmp_path / "imported"))
     assert run.report is not None
     (entry,) = run.report.entries
     assert (entry.name, entry.counts) == ("short", {"passed": 1, "failed": 1, "errored": 1, "invalid": 1})
@@ -225,8 +226,8 @@ def test_files_of_prompt_lab_are_imported(name: str, write: object, tmp_path: Pa
     assert run.info.imported.producer == "Prompt Lab"
     assert "inputs" in run.info.imported.missing
     assert run.exit_code == 1
-    api.export(run, "pipeline", tmp_path / "again.jsonl")
-    again = api.import_results(tmp_path / "again.jsonl", str(tmp_path / "again"))
+    assay.export(run, "pipeline", tmp_path / "again.jsonl")
+    again = assay.import_results(tmp_path / "again.jsonl", str(tmp_path / "again"))
     assert (again.report, again.exit_code) == (run.report, run.exit_code)
     times = [[end.seconds for end in RunCases(each.folder).ends()] for each in (run, again)]
     assert times[0] == times[1]
@@ -235,7 +236,7 @@ def test_files_of_prompt_lab_are_imported(name: str, write: object, tmp_path: Pa
 def test_zeros_of_a_file_without_a_judge_are_no_points(tmp_path: Path) -> None:
     path = tmp_path / "samples.json"
     path.write_text(json.dumps([SAMPLE | {"overall_score": 0.0}]))
-    run = api.import_results(path, str(tmp_path / "imported"))
+    run = assay.import_results(path, str(tmp_path / "imported"))
     assert run.report is not None
     assert [metric.name for metric in run.report.entries[0].metrics] == ["pass_rate"]
     assert run.info.imported is not None
@@ -247,10 +248,10 @@ def test_with_the_testset_samples_of_prompt_lab_are_paired_with_a_run(lab: Pipel
     run = lab.run(judge=lab.script({"text": "no verdict"}), max_retries=0).run
     results = [SAMPLE | {"sample_id": name, "variant": "baseline"} for name in ("passes", "fails", "4")]
     Path("samples.json").write_text(json.dumps(results))
-    alone = api.import_results(Path("samples.json"), "imported")
+    alone = assay.import_results(Path("samples.json"), "imported")
     with pytest.raises(UsageError, match="have no case in common"):
         api.compare(str(run.folder), str(alone.folder))
-    imported = api.import_results(Path("samples.json"), "imported", data=Path("tests.jsonl"))
+    imported = assay.import_results(Path("samples.json"), "imported", data=Path("tests.jsonl"))
     (comparison,) = api.compare(str(run.folder), str(imported.folder)).comparisons
     assert comparison.paired == 1  # the other two belong to cases of two tests
     assert imported.report is not None
@@ -259,4 +260,4 @@ def test_with_the_testset_samples_of_prompt_lab_are_paired_with_a_run(lab: Pipel
     assert "inputs" not in imported.info.imported.missing
     Path("samples.json").write_text(json.dumps([SAMPLE]))
     with pytest.raises(InputError, match="has no test 's1', which the results have"):
-        api.import_results(Path("samples.json"), "imported", data=Path("tests.jsonl"))
+        assay.import_results(Path("samples.json"), "imported", data=Path("tests.jsonl"))

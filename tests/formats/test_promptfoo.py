@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import assay
 from assay.runner import api
 from assay.runner.results import Run
 
@@ -17,7 +18,7 @@ SUBJECTS = ["parrot · Answer: {{question}}", "parrot · loud prompt", "answers 
 
 
 def imported(path: Path, tmp_path: Path) -> Run:
-    return api.import_results(path, str(tmp_path / f"from-{path.name}"))
+    return assay.import_results(path, str(tmp_path / f"from-{path.name}"))
 
 
 @pytest.fixture

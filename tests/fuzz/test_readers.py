@@ -21,6 +21,7 @@ from assay.suites.memory.test.loaders import dataset_names
 
 from support.fuzz import accept, expect_printable, fuzzed
 from support.mutation import change_member, mutated
+from support.suite_files import problems_in
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -97,7 +98,7 @@ def test_assay_check_has_a_sentence_for_any_file(place: Path, random: Random) ->
 def import_cases(path: Path, out: Path) -> list[Any]:
     """Import results into an empty folder, and return all cases of the run."""
     shutil.rmtree(out, ignore_errors=True)
-    return list(api.import_results(path, str(out)).cases())
+    return list(assay.import_results(path, str(out)).cases())
 
 
 @pytest.mark.parametrize("source", IMPORTED, ids=lambda path: path.name)
@@ -216,7 +217,7 @@ LABELS = b'{"question": "q", "gold": "a", "answer": "b", "label": true, "votes":
 SETTINGS: dict[str, tuple[bytes, Callable[[Path], object]]] = {
     "prices.yaml": (PRICES, lambda path: api.price_table(str(path))),
     ".env": (ENVIRONMENT, keys_in),
-    "labels.jsonl": (LABELS * 3, lambda path: api.check(path, suite="calibration")),
+    "labels.jsonl": (LABELS * 3, lambda path: problems_in(path, suite="calibration")),
 }
 
 
@@ -225,7 +226,7 @@ def test_unchanged_prices_keys_and_labels_are_read(place: Path) -> None:
         (place / name).write_bytes(data)
         read(place / name)
     assert len(keys_in(place / ".env")) == 3
-    assert api.check(place / "labels.jsonl", suite="calibration") == []
+    assert problems_in(place / "labels.jsonl", suite="calibration") == []
 
 
 @fuzzed(150)

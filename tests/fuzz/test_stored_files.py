@@ -111,7 +111,7 @@ def shards(place: Path) -> list[str]:
 
 
 def test_unchanged_shards_are_merged(shards: list[str]) -> None:
-    assert len(list(api.merge(shards, "merged").cases())) == 8
+    assert len(list(assay.merge(shards, "merged").cases())) == 8
 
 
 @fuzzed(15)
@@ -121,7 +121,7 @@ def test_changed_shards_are_merged_or_named_as_damaged(shards: list[str], random
     shutil.copytree(shards[0], "changed")
     path = random.choice([each for each in sorted(Path("changed/assay").glob("*/*")) if each.is_file()])
     path.write_bytes(mutated(random, path.read_bytes()))
-    accept(lambda: api.merge(["changed", shards[1]], "merged"))
+    accept(lambda: assay.merge(["changed", shards[1]], "merged"))
 
 
 def write_calibration(change: Callable[[bytes], bytes]) -> None:
@@ -206,7 +206,7 @@ def test_every_format_of_results_is_changed(place: Path) -> None:
 @pytest.mark.parametrize("kind", RESULTS)
 def test_unchanged_result_folders_become_a_run(place: Path, kind: str) -> None:
     path = write_results(place / "results", kind)
-    assert list(api.import_results(path, str(place / "out")).cases())
+    assert list(assay.import_results(path, str(place / "out")).cases())
 
 
 @fuzzed(50)
@@ -217,4 +217,4 @@ def test_result_folders_of_memories_and_pipelines_become_a_run_or_a_sentence(pla
     path = write_results(folder, random.choice(RESULTS))
     changed = random.choice(sorted(folder.iterdir()))
     changed.write_bytes(mutated(random, changed.read_bytes()))
-    accept(lambda: list(api.import_results(path, str(place / "out")).cases()))
+    accept(lambda: list(assay.import_results(path, str(place / "out")).cases()))

@@ -15,11 +15,11 @@ from assay.core.params import check_params, merge, with_params
 from assay.core.types import Request
 from assay.models.http.adapt import OPENAI_CHANGES, find_change
 from assay.models.http.sdk_requests import read_chat_request, read_sdk_request
-from assay.runner import api
 
 from servers.loopback import LoopbackServer, chat
 from servers.reasoning_model import reasoning_model, rejection
 from support.commands import typed
+from support.suite_files import problems_in
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TALKS = EXAMPLES / "memory" / "talks.json"
@@ -111,7 +111,7 @@ def test_both_memory_suites_work_with_a_reasoning_model_and_judge(
     }[suite]
     words = ("--model", "openai/o9", "--judge", "openai/o9-judge", "--base-url", strict.url, "--quiet")
     code = typed("memory", suite, *data, *words, "--output-dir", str(tmp_path / "out"))
-    run = api.load(str(tmp_path / "out"))
+    run = assay.load(str(tmp_path / "out"))
     assert run.summary.failures == {}
     assert run.summary.infra_error == 0
     assert code in (
@@ -338,7 +338,7 @@ def test_a_secret_in_the_parameters_of_a_file_is_a_problem_of_the_file(tmp_path:
     (tmp_path / "flow.yaml").write_text(
         "id: flow\nsteps:\n  - id: one\n    template: hi\n    params: {headers: {X-Api-Key: abc}}\n"
     )
-    problems = api.check(tmp_path / "flow.yaml")
+    problems = problems_in(tmp_path / "flow.yaml")
     assert any("X-Api-Key" in problem.message and problem.level == "error" for problem in problems)
 
 

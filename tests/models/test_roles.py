@@ -13,7 +13,7 @@ import assay
 from assay.core.errors import AssayError, UsageError
 from assay.core.roles import Role, role_of
 from assay.engine.connect import connect
-from assay.runner import api
+from assay.runner.rescore import rescore
 
 from servers.endpoint import Endpoint
 from suites import shared
@@ -95,7 +95,7 @@ def test_a_role_is_graded_anew_at_the_endpoint_it_had(tmp_path: Path) -> None:
             return await run_at(tmp_path, first, second)
 
     run = asyncio.run(main())
-    again = api.rescore(str(run.folder), code=[Path(__file__).parents[1]])
+    again = rescore(str(run.folder), code=[Path(__file__).parents[1]])
     assert (again.folder, again.exit_code) == (run.folder, 0)
 
 

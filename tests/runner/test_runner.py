@@ -16,7 +16,7 @@ from assay.core.errors import StopRun, UsageError
 from assay.core.roles import CHAT, Role
 from assay.core.types import Request, Response
 from assay.journal.folder import write_summary
-from assay.runner.rescore import Rescore
+from assay.runner.rescore import Rescore, rescore
 from assay.runner.runner import Runner
 from assay.suites import find_suite
 
@@ -51,10 +51,8 @@ def share(run: assay.Run) -> float | None:
     return run.report.entries[0].metrics[0].value
 
 
-def rescore(name: str) -> assay.Run:
-    from assay.runner import api
-
-    return api.rescore(name, code=["quiz.py"])
+def rescore_quiz(name: str) -> assay.Run:
+    return rescore(name, code=["quiz.py"])
 
 
 def test_an_edited_answer_changes_the_number_of_the_quiz() -> None:
@@ -84,7 +82,7 @@ def test_rescoring_grades_the_run_that_is_named() -> None:
     new = run_quiz(fresh=True)
     assert new.folder != old.folder
     before = (new.folder / "summary.json").read_bytes()
-    assert rescore(str(old.folder)).folder == old.folder
+    assert rescore_quiz(str(old.folder)).folder == old.folder
     assert (new.folder / "summary.json").read_bytes() == before
 
 
@@ -93,7 +91,7 @@ def test_a_run_that_was_moved_is_rescored_where_it_is() -> None:
     run = run_quiz()
     moved = Path("elsewhere")
     shutil.copytree(run.folder, moved)
-    again = rescore(str(moved))
+    again = rescore_quiz(str(moved))
     assert again.folder == moved
     assert (again.summary.ok, again.summary.total) == (2, 2)
     assert share(again) == 0.5

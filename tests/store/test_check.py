@@ -11,7 +11,6 @@ import assay
 from assay.core.errors import DamagedRun
 from assay.journal.folder import read_summary
 from assay.journal.integrity import refuse_lost_lines
-from assay.runner import api
 from assay.store.check import RunCheck, check_run
 
 from support.pipelines import COMMAND, PipelineLab, says, typed
@@ -79,7 +78,7 @@ def test_stored_rows_that_are_gone_are_an_error(tmp_path: Path, monkeypatch: pyt
     """They are a part of the run. Those of an imported run come back with another import."""
     monkeypatch.chdir(tmp_path)
     own = assay.evaluate([{"n": 1}], answer=str, output_dir="own", quiet=True).folder
-    imported = api.import_results(PROMPTFOO, "imported").folder
+    imported = assay.import_results(PROMPTFOO, "imported").folder
     for run, advice in ((own, "Run the program again"), (imported, "delete its folder and import")):
         assert check_run(run).problems == []
         (run / "rows.jsonl").unlink()

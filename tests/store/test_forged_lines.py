@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
+import assay
 from assay.core.errors import AssayError, DamagedRun
 from assay.core.suite_pages import RunOrigin
 from assay.journal.index import RECORDS, SCORES
 from assay.runner import api
-from assay.runner.exports import FORMATS, export_run
+from assay.runner.exports import FORMATS, export
 from assay.store.cases import RunCases, answer_preview
 from assay.store.check import check_run
 from assay.store.search import search
@@ -86,7 +87,7 @@ def copy(runs: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
 
 def read_everything(run: Path) -> Iterator[Callable[[], object]]:
     """Yield what readers do: the list of cases, the page of each case, labels, search and `assay check`."""
-    pages = api.suite_pages(api.load(run).info.suite)
+    pages = api.suite_pages(assay.load(run).info.suite)
     yield partial(search_all, run)
     with suppress(AssayError):
         for view in RunCases(run):
@@ -181,4 +182,4 @@ def test_exports_of_forged_data_name_the_run(suite: str, copy: Callable[[str], P
         forge(run, file, 0, forged_at(("data",), [1, [2]]))
         for name in FORMATS:
             with suppress(AssayError):
-                export_run(str(run), name, tmp_path / f"{file}-{name}")
+                export(run, name, tmp_path / f"{file}-{name}")

@@ -15,7 +15,6 @@ from assay.core.errors import InputError, UsageError
 from assay.core.judges import JudgeInfo
 from assay.core.report import Entry, Report
 from assay.core.suite import pages_of
-from assay.runner import api
 from assay.store.labels import FILE, Answers, RunLabels, agreement_with_scores, choose_answers
 from assay.suites import find_suite
 
@@ -151,7 +150,7 @@ def test_agreement_counts_only_answers_with_a_verdict(tmp_path: Path) -> None:
     assert (result.false_accepts.count, result.false_rejects.count) == (1, 1)
 
 
-def texts_of(run: api.Run, metric: str = "") -> dict[tuple[str, str], tuple[str, str, str]]:
+def texts_of(run: assay.Run, metric: str = "") -> dict[tuple[str, str], tuple[str, str, str]]:
     """Rubric or question, reference and response of each answer to label, by case and part."""
     answers = choose_answers(run.folder, pages_of(find_suite(run.info.suite)).graded_answers, metric=metric)
     texts = {}

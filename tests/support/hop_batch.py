@@ -11,7 +11,6 @@ import msgspec
 
 import assay
 from assay.core.report import Entry, Metric, Report, Slice, Table
-from assay.runner import api
 
 from support.commands import Finished, Job
 
@@ -75,7 +74,7 @@ class Batch:
         """Where everything is written."""
         return self.folder / "out"
 
-    def run(self, **options: Any) -> api.Run:
+    def run(self, **options: Any) -> assay.Run:
         """The batch through the Python interface."""
         values = {
             "target": f"{self.folder}/hop.py:hop",
@@ -100,13 +99,13 @@ class Batch:
             return started.end()
 
 
-def lines_of(run: api.Run) -> list[dict[str, Any]]:
+def lines_of(run: assay.Run) -> list[dict[str, Any]]:
     """Every line of a run's result file."""
     (path,) = run.files
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def results_of(run: api.Run) -> list[dict[str, Any]]:
+def results_of(run: assay.Run) -> list[dict[str, Any]]:
     """Its rows, without meta lines."""
     return [line for line in lines_of(run) if line.get("_type") != "meta"]
 

@@ -31,6 +31,7 @@ from assay.core.shard import Shard
 from assay.journal.earlier import EARLIER
 from assay.journal.folder import RUN_FILES, RunInfo, read_info, write_info
 from assay.runner import api
+from assay.runner.rescore import rescore
 from assay.store.sql import RunDatabase
 from assay.store.sql.places import find_places
 from assay.view.server import ROUTES
@@ -119,10 +120,10 @@ class Readers:
     def python(self, run: Path, about: str) -> None:
         """Read the run as a Python program does."""
         for name, read in (
-            ("load", lambda: list(api.load(run).cases())),
+            ("load", lambda: list(assay.load(run).cases())),
             ("compare", lambda: assay.compare(run, self._good)),
             ("gate", lambda: assay.gate(run, "exact_match >= 0")),
-            ("rescore", lambda: api.rescore(str(run))),
+            ("rescore", lambda: rescore(str(run))),
             ("sql", lambda: read_in_sql(run)),
             ("suite", lambda: api.suite_pages(read_info(run).suite)),
         ):

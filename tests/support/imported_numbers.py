@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import to_builtins
 
+import assay
 from assay.core.report import Entry, Metric
-from assay.runner import api
 
 # Not among them: how an interval was computed, which no result file tells.
 COMPARED = (
@@ -17,7 +17,7 @@ COMPARED = (
 )
 
 
-def entries(run: api.Run) -> dict[str, dict[str, Any]]:
+def entries(run: assay.Run) -> dict[str, dict[str, Any]]:
     """Return the entries of a report by name, in a form that `==` compares to nine digits."""
     assert run.report is not None
     return {entry.name: _entry(entry) for entry in run.report.entries}

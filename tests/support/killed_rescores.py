@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import assay
-from assay.runner import api
+from assay.runner.rescore import rescore
 from assay.store.check import check_run
 from assay.store.gate import gate
 
@@ -29,7 +29,7 @@ _EVENTS = {"open", "os.rename", "os.mkdir", "os.rmdir", "os.remove", "os.link", 
 def score_again(how: str) -> assay.Run:
     """Score the run again, with the task file of now: by `assay rescore`, or by the run's own command."""
     if how == "rescore":
-        return api.rescore("lab/out")
+        return rescore("lab/out")
     model = "python/lab/model.py:answer"
     return assay.run(assay.spec("task", tasks=["lab/numbers.yaml"], model=model, output_dir="lab/out"))
 
@@ -62,7 +62,7 @@ def kill_rescores(how: str, stride: int) -> int:
     """
     Path("lab").mkdir()
     task_run(Path("lab"))
-    before = api.load("lab/out")
+    before = assay.load("lab/out")
     old = read_report(before), read_files(before)
     edited = Path("lab/numbers.yaml").read_text().replace("([0-9])", "([0-1])")
     shutil.copytree("lab", "begin")
@@ -83,7 +83,7 @@ def kill_rescores(how: str, stride: int) -> int:
             os._exit(0)
         if os.waitpid(child, 0)[1] == 0:
             return step // stride
-        killed = api.load("lab/out")
+        killed = assay.load("lab/out")
         assert killed.summary.state == "finished", f"killed at step {step}"
         found = read_report(killed), read_files(killed)
         assert found in (old, new), f"killed at step {step}"

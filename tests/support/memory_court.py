@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from assay.runner import api
+import assay
 
 from servers.judging import JudgingServer
 from support.memory_samples import Samples
@@ -51,7 +51,7 @@ class Court(Samples):
         defaults = {"model": f"openai/{SUBJECT}", "judge": "openai/judge-a", "base_url": self.server.url}
         return super().values(**defaults | options)
 
-    def judged(self, judge: str, **options: Any) -> api.Run:
+    def judged(self, judge: str, **options: Any) -> assay.Run:
         """Run `--eval-only` with this judge, without data and model."""
         defaults = {"dataset": "", "baseline": [], "model": "", "judge": judge, "eval_only": True}
         return self.run(**defaults | options)

@@ -8,7 +8,6 @@ from typing import Any
 
 import assay
 from assay.core.report import Entry
-from assay.runner import api
 
 from support.commands import Job
 
@@ -114,7 +113,7 @@ class Samples:
             **options,
         }
 
-    def run(self, **options: Any) -> api.Run:
+    def run(self, **options: Any) -> assay.Run:
         """Run the evaluation through the Python API."""
         return assay.run(assay.spec("memory-eval", **self.values(**options)))
 
@@ -131,20 +130,20 @@ class Samples:
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def entry_of(run: api.Run, name: str = "bm25") -> Entry:
+def entry_of(run: assay.Run, name: str = "bm25") -> Entry:
     """Return the report entry of one memory."""
     assert run.report is not None
     (entry,) = [entry for entry in run.report.entries if entry.name == name]
     return entry
 
 
-def subjects_of(run: api.Run) -> list[str]:
+def subjects_of(run: assay.Run) -> list[str]:
     """Return the names of the memories in a report."""
     assert run.report is not None
     return [entry.name for entry in run.report.entries]
 
 
-def aggregate_of(run: api.Run, name: str = "bm25") -> dict[str, Any]:
+def aggregate_of(run: assay.Run, name: str = "bm25") -> dict[str, Any]:
     """Return the present content of the aggregate file of one memory."""
     for path in run.files:
         if path.name == "aggregate_metrics.json":

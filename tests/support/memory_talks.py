@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import assay
-from assay.runner import api
 
 from support.commands import Job
 
@@ -102,7 +101,7 @@ class Talks:
             **options,
         }
 
-    def run(self, **options: Any) -> api.Run:
+    def run(self, **options: Any) -> assay.Run:
         """Run the test through the Python API."""
         return assay.run(assay.spec("memory-test", **self.values(**options)))
 
@@ -123,14 +122,14 @@ class Talks:
         return (self.folder / "log.txt").read_text().splitlines()
 
 
-def file_of(run: api.Run, name: str = "0000.json") -> dict[str, Any]:
+def file_of(run: assay.Run, name: str = "0000.json") -> dict[str, Any]:
     """Return the output file of one conversation."""
     (path,) = [path for path in run.files if path.name == name]
     document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return document
 
 
-def numbers_of(run: api.Run, memory: str = "") -> dict[str, Any]:
+def numbers_of(run: assay.Run, memory: str = "") -> dict[str, Any]:
     """Return the `summary.json` of one memory. Without a name the run must have one memory."""
     summaries = [json.loads(path.read_text()) for path in run.files if path.name == "summary.json"]
     matches: list[dict[str, Any]] = [each for each in summaries if memory in ("", each["memory"])]

@@ -9,7 +9,6 @@ from typing import Any
 import yaml
 
 import assay
-from assay.runner import api
 
 from support.memory_samples import Samples
 from support.memory_talks import Talks
@@ -27,7 +26,7 @@ def answer(prompt, params):
 """
 
 
-def task_run(folder: Path, *, shift: int = 0, repeats: int = 3) -> api.Run:
+def task_run(folder: Path, *, shift: int = 0, repeats: int = 3) -> assay.Run:
     """Run eight documents with few-shot examples and repeats. `shift` moves the right answers of every other one."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.py").write_text(TASK_MODEL.replace("% 4 +", f"% 4 + {shift} * (int(number) % 2) +"))
@@ -56,7 +55,7 @@ def task_run(folder: Path, *, shift: int = 0, repeats: int = 3) -> api.Run:
     return assay.run(assay.spec("task", tasks=[str(path)], model=model, output_dir=f"{folder}/out"))
 
 
-def pipeline_run(folder: Path) -> api.Run:
+def pipeline_run(folder: Path) -> assay.Run:
     """Run two variants of a pipeline of a prompt and a code step. The test `lima` goes wrong at the first step."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.py").write_text(PIPELINE_MODEL)
@@ -97,13 +96,13 @@ def pipeline_run(folder: Path) -> api.Run:
     )
 
 
-def memory_test_run(folder: Path) -> api.Run:
+def memory_test_run(folder: Path) -> assay.Run:
     """Run a conversation with two memories, judged offline. A question is asked again in every later test."""
     folder.mkdir(parents=True, exist_ok=True)
     return Talks(folder).run(memory=["bm25", "STMemory"], judge="offline", top_k=1)
 
 
-def memory_eval_run(folder: Path) -> api.Run:
+def memory_eval_run(folder: Path) -> assay.Run:
     """Run a sample of three sessions with two memories."""
     folder.mkdir(parents=True, exist_ok=True)
     return Samples(folder).run(baseline=["bm25", "STMemory"])

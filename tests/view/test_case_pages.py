@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
+import assay
 from assay.core.case_details import UNREADABLE_VOTES
 from assay.runner import api
 
@@ -34,7 +35,7 @@ class Runs:
         self.talks = self._name(view_runs.memory_test_run(root / "talks"))
         self.samples = self._name(view_runs.memory_eval_run(root / "samples"))
 
-    def _name(self, run: api.Run) -> str:
+    def _name(self, run: assay.Run) -> str:
         return str(run.folder.relative_to(self.root))
 
 

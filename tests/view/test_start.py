@@ -18,6 +18,7 @@ from assay.core.spec import RunSpec, fields
 from assay.runner import api
 from assay.store.notes import read_notes
 from assay.store.runs import is_locked, run_folders, state_of
+from assay.suites import command_table, find_options
 from assay.view.guard import Guard
 from assay.view.option_form import OptionForm
 from assay.view.processes import LOG, may_write, read_end
@@ -30,7 +31,7 @@ from support.runs import Made, passed, run_of
 from support.waiting_task import waiting_task
 from support.web import Page, visit
 
-SUITES = [command.name for command in api.suite_commands().values()]
+SUITES = [command.name for command in command_table().values()]
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 TASK = {"tasks": "sums.yaml", "model": "python/model.py:answer", "output_dir": "results"}
 
@@ -61,7 +62,7 @@ async def until(condition: Callable[[], bool]) -> None:
 @pytest.mark.parametrize("suite", SUITES)
 def test_a_filled_form_means_the_same_as_its_command_line(suite: str, tmp_path: Path) -> None:
     """Every field of every suite gets a value that is not its default."""
-    options = api.options_of(suite)
+    options = find_options(suite)
     all_fields = {field.name: field for field in (*fields(options), *fields(RunSpec))}
     texts: dict[str, str] = {}
     expected: dict[str, Any] = {}

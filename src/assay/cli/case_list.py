@@ -16,7 +16,7 @@ from assay.store.runs import origin_of
 if TYPE_CHECKING:
     from assay.core.case_details import CaseDetails
     from assay.core.suite_pages import RunOrigin, StoredCase
-    from assay.runner.api import Run
+    from assay.runner.results import Run
     from assay.store.cases import RunCases
 
 # Columns of a terminal that are not known, as in a pipe.

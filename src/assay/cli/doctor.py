@@ -33,11 +33,13 @@ def _examine(as_json: bool, probe_limits: int, **flags: Any) -> int:
       assay doctor --model openai/NAME --base-url http://127.0.0.1:8000/v1
       assay doctor --model openai/NAME --probe-limits 32
     """
-    from assay.runner import api
+    import asyncio
+
+    from assay.runner.doctor import examine
 
     values = {name: value for name, value in flags.items() if value not in (None, ())}
     spec = build("doctor", SuiteOptions, {"timeout": _TIMEOUT, **values})
-    diagnosis = api.doctor(spec, probe_limits)
+    diagnosis = asyncio.run(examine(spec, probe_limits))
     if as_json:
         import msgspec
 

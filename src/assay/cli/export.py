@@ -42,16 +42,16 @@ def command(run: str, format_name: str, output: Path | None, as_json: bool) -> i
     """
     import msgspec
 
-    from assay.runner import api
+    from assay.runner.exports import export
 
     if output == Path("-"):
         raise UsageError("--output -: an export is written to files; name a file or a folder")
-    export = api.export(run, format_name, output)
+    written = export(run, format_name, output)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(export), indent=2))
+        click.echo(msgspec.json.format(msgspec.json.encode(written), indent=2))
         return 0
-    for file in export.files:
+    for file in written.files:
         click.echo(file)
-    if export.lost:
-        tell(f"not in this format: {', '.join(export.lost)}")
+    if written.lost:
+        tell(f"not in this format: {', '.join(written.lost)}")
     return 0

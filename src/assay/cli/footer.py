@@ -17,7 +17,7 @@ from assay.core.types import BAD_CASE, SUBJECT_KINDS
 from assay.store.render.screen import block, counted, duration, tell
 
 if TYPE_CHECKING:
-    from assay.runner.api import Run
+    from assay.runner.results import Run
 
 # If there are more files than this, only their folders are listed, with counts.
 MOST_FILES = 8

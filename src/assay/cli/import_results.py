@@ -11,7 +11,7 @@ from assay.core.errors import AssayError
 from assay.store.render.screen import counted, tell
 
 if TYPE_CHECKING:
-    from assay.runner.api import Run
+    from assay.runner.results import Run
 
 
 @click.command("import", context_settings={"help_option_names": ["-h", "--help"]})
@@ -54,12 +54,12 @@ def command(files: tuple[Path, ...], output_dir: str, format_name: str | None, d
       assay import Tasks/Verify/TestCases/verify_20260219_103000.jsonl
       assay compare results/assay/2026-11-15T18-25-44-task.imported-0f3c my-run
     """
-    from assay.runner import api
+    from assay.runner.imports import import_results, result_files
 
     code = 0
-    for path in (each for file in files for each in api.result_files(file, format_name or "")):
+    for path in (each for file in files for each in result_files(file, format_name or "")):
         try:
-            run = api.import_results(path, output_dir, format_name or "", data)
+            run = import_results(path, output_dir, format_name or "", data)
         except AssayError as error:
             # The files after a broken one are imported all the same.
             tell(str(error))

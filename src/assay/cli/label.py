@@ -75,9 +75,10 @@ def command(run: str, metric: str, sample: int | None, balance: bool, seed: int,
         )
     # Imported here because completion and --help need none of them.
     from assay.runner import api
+    from assay.runner.results import load
     from assay.store.labels import RunLabels, choose_answers
 
-    loaded = api.load(run)
+    loaded = load(run)
     answers = choose_answers(
         loaded.folder,
         api.suite_pages(loaded.info.suite, tell).graded_answers,

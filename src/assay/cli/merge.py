@@ -30,9 +30,9 @@ def command(shards: tuple[str, ...], output_dir: str, quiet: bool) -> int:
       assay task t.yaml --model local/smollm2 --shard $SLURM_ARRAY_TASK_ID/16 --output-dir shards/$SLURM_ARRAY_TASK_ID
       assay merge shards/* --output-dir results
     """
-    from assay.runner import api
+    from assay.runner.merge import merge
 
-    done = api.merge(shards, output_dir, observers(quiet=quiet), click.echo if not quiet else lambda _: None)
+    done = merge(shards, output_dir, observers(quiet=quiet), click.echo if not quiet else lambda _: None)
     if done.report is None and done.summary.state == "unfinished":
         tell(f"{done.folder} has all cases, but no report: {done.reason}")
     elif not quiet:

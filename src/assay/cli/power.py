@@ -70,13 +70,13 @@ def command(  # noqa: PLR0913 - one parameter for each option
     """
     import msgspec
 
-    from assay.runner import api
+    from assay.store.power import PowerQuestion, plan_power
 
     if (clusters_of is None) != (icc is None):
         raise UsageError("--clusters-of M and --icc X belong together: M cases per cluster that correlate by X")
     if metric is not None and run is None:
         raise UsageError("--metric needs --run")
-    plan = api.power(
+    question = PowerQuestion(
         baseline=baseline,
         effect=effect,
         cases=cases,
@@ -89,6 +89,7 @@ def command(  # noqa: PLR0913 - one parameter for each option
         metric=metric or "",
         unpaired=unpaired,
     )
+    plan = plan_power(question)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(plan), indent=2))
     else:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from assay.core.judges import JudgeInfo
     from assay.core.suite import Overview
     from assay.core.suite_pages import Section
-    from assay.runner.api import Run
+    from assay.runner.results import Run
 
 # Limits for the terminal. The report itself has more.
 MAX_EXAMPLES = 10

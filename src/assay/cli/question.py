@@ -16,7 +16,7 @@ from assay.store.runs import origin_of
 from assay.suites import find_suite
 
 if TYPE_CHECKING:
-    from assay.runner.api import Run
+    from assay.runner.results import Run
     from assay.store.cases import RunCases
 
 # Conversations that a message lists.

@@ -40,7 +40,8 @@ def command(run: str, failed: bool, quiet: bool) -> int:
       assay rerun results --failed
       assay rerun 2026-11-17T10-20-30
     """
-    from assay.runner import api
+    from assay.runner.rerun import rerun
+    from assay.runner.results import load
 
     folder = find_run(run).resolve()
     own = continue_command(folder)
@@ -50,10 +51,10 @@ def command(run: str, failed: bool, quiet: bool) -> int:
     if place != Path.cwd() and not quiet:
         click.echo(f"in {place}")
     with chdir(place):
-        line = suite_command(api.load(folder).info.suite)
+        line = suite_command(load(folder).info.suite)
         spec = line.spec_of_words(words[len(line.words.split()) :])
         say = (lambda _: None) if quiet else click.echo
-        result = api.rerun(folder, spec, failed=failed, observers=observers(quiet=quiet), say=say)
+        result = rerun(folder, spec, failed=failed, observers=observers(quiet=quiet), say=say)
         if quiet:
             print_errors(result)
         else:

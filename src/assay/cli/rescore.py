@@ -35,9 +35,9 @@ def command(run: str, tasks: tuple[str, ...], quiet: bool) -> int:
       assay rescore results
       assay rescore results --task tasks/gsm8k_strict.yaml
     """
-    from assay.runner import api
+    from assay.runner.rescore import rescore
 
-    done = api.rescore(run, tasks, observers(quiet=quiet), click.echo if not quiet else lambda _: None)
+    done = rescore(run, tasks, observers(quiet=quiet), click.echo if not quiet else lambda _: None)
     if not quiet:
         print_run(done)
     else:

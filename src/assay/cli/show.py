@@ -24,7 +24,7 @@ from assay.store.render.screen import block, counted, heading, rule, table, tell
 if TYPE_CHECKING:
     from assay.core.suite_pages import StoredCase
     from assay.core.types import Call, Request
-    from assay.runner.api import Run
+    from assay.runner.results import Run
     from assay.store.cases import RunCases
 
 # Longer prompts and replies are cut. The journal has them in full.
@@ -104,6 +104,7 @@ def command(  # noqa: PLR0913 - one argument per option
     # Imported here because completion and --help need neither.
     from assay.cli.case_list import print_cases
     from assay.runner import api
+    from assay.runner.results import load
     from assay.store.cases import RunCases
 
     if where is not None or search is not None:
@@ -125,11 +126,11 @@ def command(  # noqa: PLR0913 - one argument per option
                 f"{'--markdown' if markdown else '--latex'} prints the report of the whole run: leave out "
                 f"{option or ('--question' if question is not None else 'the case')}"
             )
-        loaded = api.load(run)
+        loaded = load(run)
         RunCases(loaded.folder)  # refuses a damaged journal: the numbers would not be those of its lines
         print_document(loaded, latex=latex)
         return 0
-    loaded = api.load(run)
+    loaded = load(run)
     cases = RunCases(loaded.folder)
     if question is not None:
         from assay.cli.question import print_question

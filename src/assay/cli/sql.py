@@ -247,9 +247,10 @@ def _print_questions(folder: Path, where: str, columns: Sequence[str], rows: Seq
     """
     from assay.cli.case_list import print_cases
     from assay.runner import api
+    from assay.runner.results import load
     from assay.store.cases import RunCases
 
-    run = api.load(folder)
+    run = load(folder)
     if run.info.score_parts == "rows":
         return False
     cases = RunCases(folder)

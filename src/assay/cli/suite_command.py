@@ -23,7 +23,7 @@ from assay.core.errors import StopRun, UsageError
 from assay.core.events import on_slow
 from assay.core.spec import Field, RunSpec, SuiteOptions, build, fields
 from assay.store.render.screen import tell
-from assay.suites import find_options
+from assay.suites import find_options, find_suite
 
 if TYPE_CHECKING:
     from msgspec import Struct
@@ -142,11 +142,11 @@ class SuiteCommandLine(click.Command):
         if not watch:
             return run_suite(self.spec(flags, config), dry_run=dry_run)
         from assay.cli.watch import watch_suite
-        from assay.runner import api
 
         if dry_run:
             raise click.UsageError("--watch and --dry-run exclude each other: nothing is read again without a run")
-        if api.instead_of_run(self.spec(flags, config)) is not None:
+        spec = self.spec(flags, config)
+        if find_suite(spec.suite).instead_of_run(spec) is not None:
             raise click.UsageError("--watch needs a run, and this command only reads results. Remove --watch")
         return watch_suite(self, flags, config)
 
@@ -167,15 +167,14 @@ def suite_command(suite: str, words: str = "") -> SuiteCommandLine:
 
 def run_suite(spec: RunSpec, *, dry_run: bool = False) -> int:
     """Run a spec, and print progress and report. Returns the exit code. With --quiet only errors are printed."""
-    from assay.runner import api
-
     if spec.quiet:
         on_slow.set(None)
-    instead = api.instead_of_run(spec)
+    instead = find_suite(spec.suite).instead_of_run(spec)
     if instead is None and not dry_run and not spec.options.shows_sections():
         return run_and_print(spec).exit_code
     from assay.cli.printer import print_notices, print_overview, print_report, print_sections
     from assay.core.report import Report
+    from assay.runner import api
 
     if isinstance(instead, Report):
         print_report(instead)

@@ -25,12 +25,12 @@ from assay.core.hashing import fingerprint
 from assay.core.protocols import Model
 from assay.core.roles import SEVERAL, split_urls
 from assay.core.run_end import INTERRUPTED
-from assay.core.spec import DEFAULT_SEED, RunSpec, build
-from assay.engine.connect import Connections
+from assay.core.spec import DEFAULT_SEED, build
 from assay.files.excerpt import cut_end
 from assay.models.python import PythonModel
 from assay.runner import progress
 from assay.runner.loops import run_blocking
+from assay.runner.opening import open_suite
 from assay.runner.results import Run
 from assay.runner.runner import Runner
 from assay.suites.evaluate.options import EvaluateOptions
@@ -256,7 +256,9 @@ def _open(values: dict[str, Any]) -> Runner:
     suite = EvaluateSuite(suite_spec, rows, subjects, scorers)
     observers = progress.observers(quiet=spec.quiet)
     with observed(observers):
-        models = _connect_models(spec, suite, subjects)
+        # This suite takes nothing from its models, so it is built before they are connected: a mistake in the rows, the
+        # prompt or a scorer is named before one in the name of a model.
+        models = open_suite(spec, lambda _: suite, functions=_function_models(suite, subjects)).models
     try:
         return Runner(suite, models, observers, command=[])
     except UnicodeEncodeError as error:
@@ -265,27 +267,19 @@ def _open(values: dict[str, Any]) -> Runner:
         raise UsageError(f"gen_kwargs and model_args take values of JSON only: {error}") from None
 
 
-def _connect_models(
-    spec: RunSpec,
-    suite: EvaluateSuite,
-    subjects: Mapping[str, SubjectParts],
-) -> dict[str, Model]:
-    """Return the models by role. A user's function becomes a model, as with `--model python/FILE.py:function`."""
+def _function_models(suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]) -> dict[str, Model]:
+    """Return the user's functions that are models, by role. Each is one as with `--model python/FILE.py:function`."""
     models: dict[str, Model] = {}
-    connections = Connections(spec)
     for subject, parts in subjects.items():
         role = suite.role_name(subject)
-        if role in suite.roles and role not in models and callable(parts.model):
+        if role not in models and callable(parts.model):
             identity = suite.identity_of(parts.model, "model=")
             models[role] = PythonModel(
                 _prompt_function(parts.model),
                 endpoint=f"function:{fingerprint(identity)}",
-                timeout=spec.timeout,
-                concurrency=spec.concurrency,
+                timeout=suite.spec.timeout,
+                concurrency=suite.spec.concurrency,
             )
-    for name, role_ in suite.roles.items():
-        if name not in models:
-            models[name] = connections.connect(role_, suite.roles.values())
     return models
 
 

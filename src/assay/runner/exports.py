@@ -1,7 +1,7 @@
 """`assay export`: writes a run in the file format of another program, and names what the format cannot hold.
 
-    export = export_run("results", "lm-eval", Path("out"))
-    export.files, export.lost
+    written = assay.export("results", "lm-eval", "out")
+    written.files, written.lost
 
 The file or folder gets its final name when it is complete, so an export that fails leaves nothing behind.
 """
@@ -22,6 +22,7 @@ from assay.core.suite import files_of
 from assay.core.suite_pages import StoredCase, damage_of
 from assay.files.redact import Redactor, secrets_from_environment
 from assay.formats.tables import CsvExporter, JsonLinesExporter, ParquetExporter
+from assay.runner.results import Run, name_of
 from assay.store.cases import RunCases
 from assay.store.runs import RunState, finished_run
 from assay.suites import find_suite
@@ -61,15 +62,17 @@ class Export(Struct, kw_only=True):
     lost: list[str]
 
 
-def export_run(name: str, format_name: str, output: Path | None = None) -> Export:
-    """Write a finished run in a format. Without `output`, the file or folder is named after the run.
+def export(run: str | Path | Run, format_name: str, output: str | Path | None = None) -> Export:
+    """Write a finished run in another program's format: "lm-eval", "csv", "json", "parquet" and more.
 
-    Raises UsageError for an unknown format, a run that the format cannot hold, and an output that exists.
+    Without `output`, the file or folder is named after the run. The result has the paths of the files and what the
+    format could not hold. Raises UsageError for an unknown format, a run that the format cannot hold, and an output
+    that exists.
     """
     exporter = find_exporter(format_name)
-    run = StoredRun(finished_run(name))
-    with damage_of(str(run.about.folder)):
-        return _export(run, exporter, format_name, output)
+    stored = StoredRun(finished_run(name_of(run)))
+    with damage_of(str(stored.about.folder)):
+        return _export(stored, exporter, format_name, Path(output) if output is not None else None)
 
 
 def _export(run: StoredRun, exporter: Exporter, format_name: str, output: Path | None) -> Export:

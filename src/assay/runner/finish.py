@@ -5,12 +5,10 @@ from __future__ import annotations
 from contextlib import nullcontext, suppress
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from assay.core.error_counts import ErrorCounts
 from assay.core.errors import DamagedRun, StartInterrupted, StopRun, cannot_write
-from assay.core.no_answer import leave_out_unanswered
 from assay.core.report import CaseCounts, Report
-from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
 from assay.core.suite import Outcome, RunFacts
 from assay.core.suite_pages import damage_of
 from assay.core.types import BAD_CASE
@@ -23,9 +21,7 @@ from assay.journal.journal import Journal
 from assay.runner.identity import RunIdentity
 from assay.runner.opened import OpenedRun
 from assay.runner.results import Run
-
-# Errors that a report keeps, the most frequent ones.
-_MAX_ERRORS = 10
+from assay.runner.summary import complete_report, make_summary
 
 
 class StartCounts(Struct):
@@ -78,7 +74,9 @@ class Finish:
             raise
         except OSError as error:
             return self.stop(seconds, cannot_write(error.filename or self._opened.spec.output_dir, error))
-        self._add_facts_of_run(outcome.report, results)
+        if self._identity.shard is not None:
+            outcome.report.notices.insert(0, _shard_notice(self._cases))
+        complete_report(outcome.report, self._case_counts(), results.errors)
         if self._opened.trusted:
             # Only the suite's notices: the printer prints report.notices each time it prints the report.
             self._opened.notice(suite.on_report(outcome.report))
@@ -117,17 +115,6 @@ class Finish:
             close_to_others(path)
         return outcome
 
-    def _add_facts_of_run(self, report: Report, results: CaseResults) -> None:
-        """Add to a suite's report what every run has: errors, cases without an answer, the shard."""
-        # The errors of whole cases, and those of tests and questions, which the suite adds.
-        report.errors = ErrorCounts([*results.errors(), *report.errors]).all()[:_MAX_ERRORS]
-        if self._identity.shard is not None:
-            report.notices.insert(0, _shard_notice(self._cases))
-        leave_out_unanswered(report, self._case_counts())
-        for entry in report.entries:
-            own = [error for name in report.sets_of(entry) for error in results.errors(name, entry.subject)]
-            entry.errors = [] if has_score(entry) else ErrorCounts([*own, *entry.errors]).all()[:1]
-
     def _write_summary(self, summary: Summary) -> None:
         self._journal.save_index()
         folders.write_summary(self._folder.path, summary)
@@ -140,32 +127,19 @@ class Finish:
     def _summary(self, seconds: float, stopped: BaseException | None, outcome: Outcome | None = None) -> Summary:
         """Return the summary of the run as it is now. Without an outcome it has no report and no files."""
         journal, cases = self._journal, self._cases
-        counts = journal.counts(cases.slots)
-        case_counts = self._case_counts()
-        unanswered = case_counts.unanswered
-        if stopped:
-            state = "stopped"
-        else:
-            state = "incomplete" if unanswered else "finished"
-        end = RunEnd(0)
-        if stopped:
-            end = end_of_stopped(stopped)
-        elif outcome is not None:
-            end = end_of_report(outcome.report, case_counts)
-        failures, first_failures = journal.failures()
-        failed_calls, first_failed_calls = journal.failed_calls()
-        return Summary(
-            state=state,
+        summary = make_summary(
+            journal,
+            self._case_counts(),
+            outcome.report if outcome else None,
+            slots=cases.slots,
             score=self._identity.score,
             scorers=[scorer.id for scorer in self._opened.suite.scorers],
-            total=cases.total,
-            ok=counts["ok"],
-            subject_error=counts["subject_error"],
-            infra_error=counts["infra_error"],
-            exit_code=end.code,
-            exit_reason=end.reason,
             seconds=seconds,
-            spent=journal.spent(),
+            stopped=stopped,
+        )
+        failed_calls, first_failed_calls = journal.failed_calls()
+        return replace(
+            summary,
             # The ledger counts tokens that endpoints reported. Without any, they were not measured.
             this_start={
                 name: count
@@ -173,9 +147,7 @@ class Finish:
                 if not name.endswith("_tokens") or not self._counts.spent["paid"] or self._counts.spent["input_tokens"]
             },
             files=[str(path) for path in outcome.files] if outcome else [],
-            report=outcome.report if outcome else None,
-            failures=failures,
-            first_failures=first_failed_calls | first_failures,
+            first_failures=first_failed_calls | summary.first_failures,
             failed_calls=failed_calls,
             newest=str(outcome.newest or "") if outcome else "",
             unscored=self._counts.unscored,

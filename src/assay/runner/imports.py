@@ -1,6 +1,6 @@
 """`assay import`: makes run folders of the results of other programs.
 
-    run = import_results(Path("results_2026-11-15T18-25-44.json"), "results")
+    run = assay.import_results("results_2026-11-15T18-25-44.json")
 
 The cases go through the journal like those of a native run. The folder gets its final name when it is complete, so an
 import that fails or is killed leaves no run behind.
@@ -23,9 +23,7 @@ import assay
 from assay.core.errors import InputError, Problem, UsageError, cannot_write, unknown, unreadable
 from assay.core.hashing import file_sha256, fingerprint, request_hash
 from assay.core.imported import ImportedCase, ImportedFile, ImportedRun, ImportOrigin
-from assay.core.no_answer import leave_out_unanswered
-from assay.core.report import CaseCounts, Report
-from assay.core.run_end import end_of_report
+from assay.core.report import CaseCounts
 from assay.core.suite import files_of
 from assay.core.types import ASK, Call, End, Score
 from assay.files.bounds import refuse_special_file
@@ -35,6 +33,7 @@ from assay.journal import folder as folders
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
 from assay.journal.journal import Journal
 from assay.runner.results import Run
+from assay.runner.summary import complete_report, make_summary
 from assay.suites import find_suite
 
 DEFAULT_OUTPUT = "results"
@@ -84,19 +83,19 @@ FORMATS: dict[str, Format] = {
 
 
 def import_results(
-    path: Path, output_dir: str = DEFAULT_OUTPUT, format_name: str = "", data: Path | None = None
+    path: str | Path, output_dir: str = "", format_name: str = "", data: str | Path | None = None
 ) -> Run:
-    """Write a result file or folder as a run folder below `output_dir` and return the run.
+    """Make a run of a result file or folder that another program wrote. Sends no requests.
 
-    `data` is the data file of the evaluation, for formats that do not repeat their data. A file with the content of an
-    earlier import returns that run, with `asked` False. Raises UsageError if no format fits, and InputError if the file
-    is broken. Nothing is written then.
+    The run folder is written below `output_dir`, by default `results`. `data` is the data file of the evaluation, for
+    formats that do not repeat their data. A file with the content of an earlier import returns that run, with `asked`
+    False. Raises UsageError if no format fits, and InputError if the file is broken. Nothing is written then.
     """
-    source = read_results(path, format_name)
+    source = read_results(Path(path), format_name)
     try:
         if data is not None:
-            source.use_data(data)
-        return _import(source, Path(output_dir) / HOME)
+            source.use_data(Path(data))
+        return _import(source, Path(output_dir or DEFAULT_OUTPUT) / HOME)
     finally:
         source.close()
 
@@ -232,8 +231,15 @@ def _write(source: ImportedRun, folder: RunFolder, info: RunInfo, secrets: list[
             count += 1
         if count != plan.total:
             raise InputError(Problem(str(plan.files[0]), f"announces {plan.total:,} cases, but has {count:,}"))
+        # No case is unanswered: nobody can ask it again. So the run is finished even if some cases have no answer.
+        cases = CaseCounts(plan.total, journal.counts(plan.total)["ok"])
         report = source.report()
-        summary = _summary(journal, info, plan.scorers, plan.seconds, report)
+        complete_report(report, cases)
+        summary = make_summary(
+            journal, cases, report, slots=plan.total, score="imported", scorers=plan.scorers, seconds=plan.seconds
+        )
+        # The price that the file names. This run has sent nothing, so nothing was spent.
+        summary.cost = journal.index.spent.copied_cost
     finally:
         journal.close()
     redactor, rows = Redactor(secrets), folder.path / folders.ROWS
@@ -307,32 +313,3 @@ def _placed_call(call: Call, head: dict[str, int | str], repeats: Counter[tuple[
 def _finite(seconds: float) -> float:
     # A file may have NaN here. The journal would store null, which it could not read again.
     return seconds if isfinite(seconds) else 0.0
-
-
-def _summary(journal: Journal, info: RunInfo, scorers: list[str], seconds: float, report: Report) -> Summary:
-    counts = journal.counts(info.total)
-    failures, first_failures = journal.failures()
-    # No case is unanswered here: nobody can ask it again.
-    case_counts = CaseCounts(info.total, counts["ok"])
-    leave_out_unanswered(report, case_counts)
-    end = end_of_report(report, case_counts)
-    return Summary(
-        # An imported run cannot be continued, so it is finished even if some cases have no answer.
-        state="finished",
-        score="imported",
-        scorers=scorers,
-        total=info.total,
-        ok=counts["ok"],
-        subject_error=counts["subject_error"],
-        infra_error=counts["infra_error"],
-        exit_code=end.code,
-        exit_reason=end.reason,
-        seconds=seconds,
-        spent=journal.spent(),
-        this_start={},
-        files=[],
-        report=report,
-        failures=failures,
-        first_failures=first_failures,
-        cost=journal.index.spent.copied_cost,
-    )

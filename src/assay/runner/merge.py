@@ -1,8 +1,6 @@
 """`assay merge`: makes one run of the shards of a run, and finishes it. Sends no requests.
 
-    merge = ShardMerge(["shards/1", "shards/2"], "results")
-    folder = merge.merge()          # the run folder with all lines; the second time, the one that is there
-    runner = merge.runner           # writes report and result files
+    run = assay.merge(["shards/1", "shards/2"], "results")
 
 The shards belong together if they have the same `ask` fingerprint, which covers data, prompts, code and models.
 """
@@ -18,7 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from assay.core.diff import differences
-from assay.core.errors import InputError, UsageError, cannot_write
+from assay.core.errors import UsageError, cannot_write
 from assay.core.events import Notify
 from assay.core.shard import Shard
 from assay.files.write import close_to_others
@@ -26,17 +24,44 @@ from assay.journal import folder as folders
 from assay.journal.folder import HOME, MergedShard, RunInfo, Summary
 from assay.journal.integrity import refuse_lost_lines
 from assay.journal.merge import create_merged_run, remove_killed_merge
+from assay.runner.loops import run_blocking
 from assay.runner.opening import refuse_incomplete
-from assay.runner.rescore import changed_places, left_out_outputs, replay_suite, spec_of_run
+from assay.runner.rescore import changed_places, hint_at_start_folder, left_out_outputs, replay_suite, spec_of_run
+from assay.runner.results import Run, load, name_of
 from assay.runner.runner import Runner
-from assay.store.runs import find_run, run_folders, started_in, state_of
+from assay.store.runs import find_run, run_folders, state_of
 from assay.suites import find_suite
-from assay.usercode.named_code import CodeNotNamed
+from assay.usercode.named_code import CodeNotNamed, only_named_code
 from assay.usercode.opened_files import CODE_FILES, CodeFile, listed_files
 
 # So many shards, files and differences are named in a message.
 _MAX_NAMES = 10
 _OUTPUT_FLAGS = ("--output-dir", "--output-path")
+
+
+def merge(
+    shards: Sequence[str | Path | Run],
+    output_dir: str | Path,
+    observers: Sequence[Notify] = (),
+    say: Callable[[str], object] = lambda _: None,
+    code: Sequence[str | Path] = (),
+) -> Run:
+    """Make one run of all shards of a run (`--shard 3/16`), with report and result files. Sends no requests.
+
+    Raises UsageError if a shard is missing, not complete, or of another run. The same call continues a merge that was
+    killed. `say` receives a sentence about what is merged. `code` is that of `rescore`.
+    """
+    with only_named_code(code):
+        all_shards = ShardMerge([name_of(each) for each in shards], str(output_dir), observers)
+        count = "1 shard" if len(all_shards.shards) == 1 else f"{len(all_shards.shards):,} shards"
+        say(f"merge {count} with {all_shards.total:,} cases; no requests sent")
+        for sentence in all_shards.left_out:
+            say(sentence)
+        folder = all_shards.merge()
+        runner = all_shards.runner
+        if runner is None or all_shards.left_to:
+            return replace(load(folder), reason=all_shards.left_to)
+        return run_blocking(lambda: runner, computes=runner.suite.computes)
 
 
 class ShardRun(NamedTuple):
@@ -93,20 +118,9 @@ class ShardMerge:
             how = f"with output_dir={self._output_dir!r} and without shard. It calls nothing that was called"
             self.left_to = f"{error} {how}"
             return
-        try:
+        with hint_at_start_folder(self.shards[0].folder, info, "the shards were"):
             suite, models = replay_suite(info, spec)
             runner = Runner(suite, models, observers, asks=False, trusted=False)
-        except CodeNotNamed:
-            raise
-        except (UsageError, InputError) as error:
-            # The paths in the settings of a run are relative to the folder in which it was started.
-            folder = self.shards[0].folder
-            place = started_in(folder.resolve(), str(info.spec.get("output_dir") or ""))
-            if place is None or place == Path.cwd() or not place.is_dir():
-                raise
-            raise UsageError(
-                f"{error}\nthe shards were started in another folder. Change to {place} and repeat this command"
-            ) from error
         if runner.identity.ask != info.ask:
             changed = changed_places(info, runner.identity.ask_parts) or "the order of tasks"
             raise UsageError(

@@ -109,18 +109,19 @@ def open_suite(
     connect: Literal["all", "judges", "none"] = "all",
     endpoint: str = "",
     endpoints: Mapping[str, str] = MappingProxyType({}),
+    functions: Mapping[str, Model] = MappingProxyType({}),
 ) -> OpenedSuite:
     """Connect the models of a spec and build its suite with `make`. Only the models that `connect` names send requests.
 
     The other models stand for those of an existing run: `endpoint` is that of its main model, `endpoints` has those of
-    further roles.
+    further roles. `functions` has the models that have no name, by role: functions of the calling program.
     """
     connections = Connections(spec)
-    models: dict[str, Model] = {}
+    models = dict(functions)
     if connect == "all":
         if spec.model:
             models[MAIN] = connections.connect(spec.model)
-        endpoint = models[MAIN].endpoint if models else spec.base_url or ""
+        endpoint = models[MAIN].endpoint if MAIN in models else spec.base_url or ""
     # Requests contain the endpoint. The provider chooses it, so the suite is built after the model is connected.
     suite = make(replace(spec, base_url=endpoint or None))
     for name, role in suite.roles.items():

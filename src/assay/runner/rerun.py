@@ -1,7 +1,6 @@
 """`assay rerun`: runs a run's own command again, for all cases or only for those that failed.
 
-again = Rerun(find_run("results"), spec_of_its_command, failed=True)
-run = run_blocking(lambda: again.open(observers, print))
+run = rerun(find_run("results"), spec_of_its_command, failed=True, say=print)
 """
 
 from __future__ import annotations
@@ -17,7 +16,9 @@ from assay.core.events import Notify
 from assay.core.spec import RunSpec
 from assay.files.write import path_from_here
 from assay.journal.folder import read_info, usable_summary
+from assay.runner.loops import run_blocking
 from assay.runner.opening import open_run
+from assay.runner.results import Run
 from assay.runner.runner import Runner
 from assay.usercode.opened_files import CODE_FILES, outdated_files
 
@@ -31,6 +32,22 @@ NOTHING_FAILED = (
     "nothing failed: every case of {run} has an answer. Wrong answers and failed checks are not asked again, because "
     "that would only raise the score"
 )
+
+
+def rerun(
+    folder: Path,
+    spec: RunSpec,
+    *,
+    failed: bool,
+    observers: Sequence[Notify] = (),
+    say: Callable[[str], object] = lambda _: None,
+) -> Run:
+    """Run `spec`, the command of the run in `folder`, again: in a new run, or with `failed` only what failed.
+
+    `say` receives a sentence about what is asked.
+    """
+    again = Rerun(folder, spec, failed=failed)
+    return run_blocking(lambda: again.open(observers, say))
 
 
 class Rerun:

@@ -1,9 +1,13 @@
-"""`assay rescore`: scores a finished run again from its saved replies. Sends no requests."""
+"""`assay rescore`: scores a finished run again from its saved replies. Sends no requests.
+
+run = rescore("results", ["tasks/strict.yaml"], say=print)
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +19,36 @@ from assay.core.events import Notify
 from assay.core.spec import RunSpec, build, fields, outputs_named_by
 from assay.journal import folder as folders
 from assay.journal.folder import RunInfo
+from assay.runner.loops import run_blocking
 from assay.runner.opening import OpenedSuite, open_suite, refuse_incomplete
+from assay.runner.results import Run
 from assay.runner.runner import Runner
 from assay.store.runs import find_run, started_in
 from assay.suites import find_suite
-from assay.usercode.named_code import CodeNotNamed
+from assay.usercode.named_code import CodeNotNamed, only_named_code
 
 # The error message lists this many differences. A changed prompt differs in hundreds of places.
 _MAX_DIFFERENCES = 5
 # The folder for result files in a run folder that was moved out of its output folder.
 _OUTPUT_INSIDE = "results"
+
+
+def rescore(
+    name: str,
+    tasks: Sequence[str] = (),
+    observers: Sequence[Notify] = (),
+    say: Callable[[str], object] = lambda _: None,
+    code: Sequence[str | Path] = (),
+) -> Run:
+    """Score a finished run again from its saved replies, with `tasks` in place of its own task files.
+
+    Sends no requests. `say` receives a text that tells which replies are reused and what is scored again. Of the code
+    that the run names, only the files, folders and modules of `code` are run; a run that needs other code is refused.
+    """
+    with only_named_code(code):
+        again = Rescore(name, tasks, observers)
+        say(again.announcement)
+        return run_blocking(lambda: again.runner)
 
 
 class Rescore:
@@ -43,18 +67,8 @@ class Rescore:
         if summary is None or summary.state not in ("finished", "incomplete"):
             raise UsageError(f"{self.folder} is not finished. Repeat the run's command to continue it")
         self._before = summary
-        try:
+        with hint_at_start_folder(self.folder, self.info, "the run was"):
             self.runner = self._open(list(files), observers)
-        except CodeNotNamed:
-            raise
-        except (UsageError, InputError) as error:
-            # The paths in the settings of a run are relative to the folder in which it was started.
-            place = started_in(self.folder.resolve(), str(self.info.spec.get("output_dir") or ""))
-            if place is None or place == Path.cwd() or not place.is_dir():
-                raise
-            raise UsageError(
-                f"{error}\nthe run was started in another folder. Change to {place} and repeat this command"
-            ) from error
         self._check_same_requests()
 
     def _open(self, files: list[str], observers: Sequence[Notify]) -> Runner:
@@ -122,6 +136,25 @@ def left_out_outputs(info: RunInfo) -> list[str]:
         again = "repeat the program that made the run"
     rule = "Nothing outside of the output folder is written because a run names it"
     return [f"not written: {', '.join(left_out)}. {rule}. To write it, {again}"]
+
+
+@contextmanager
+def hint_at_start_folder(folder: Path, info: RunInfo, who_was: str) -> Iterator[None]:
+    """Add the folder in which a run was started to the error of an option or file, unless that is this folder.
+
+    The paths in the settings of a run are relative to that folder. `who_was` is "the run was" or "the shards were".
+    """
+    try:
+        yield
+    except CodeNotNamed:
+        raise
+    except (UsageError, InputError) as error:
+        place = started_in(folder.resolve(), str(info.spec.get("output_dir") or ""))
+        if place is None or place == Path.cwd() or not place.is_dir():
+            raise
+        raise UsageError(
+            f"{error}\n{who_was} started in another folder. Change to {place} and repeat this command"
+        ) from error
 
 
 def replay_suite(info: RunInfo, spec: RunSpec) -> OpenedSuite:

@@ -27,6 +27,7 @@ from assay.core.types import Call, Failure, Record, Score
 from assay.journal.earlier import EarlierScoring, earlier_scorings
 from assay.journal.folder import RunInfo, Summary
 from assay.store.cases import RunCases
+from assay.store.runs import find_run, state_of
 
 # Failed cases that `check` names: enough to see the pattern.
 _NAMED = 5
@@ -221,6 +222,32 @@ class Run(Struct, frozen=True):
             [] if self.report is None else [metric for entry in self.report.entries for metric in entry.metrics[:1]]
         )
         return "; ".join(map(str, numbers)) or "no numbers"
+
+
+def load(name: str | Path) -> Run:
+    """Return an existing run by its folder or name. Sends no requests."""
+    state = state_of(find_run(str(name)))
+    # A run that was killed has no summary. Exit code 3 is that of a run that can be continued.
+    summary = state.summary or Summary(
+        state=state.state,
+        score="",
+        scorers=[],
+        total=state.info.total,
+        ok=state.done,
+        subject_error=0,
+        infra_error=0,
+        exit_code=3,
+        seconds=0.0,
+        spent={},
+        this_start={},
+        files=[],
+    )
+    return Run(state.folder, state.info, summary, summary.exit_code, asked=False)
+
+
+def name_of(run: str | Path | Run) -> str:
+    """Return the name of a run for functions that find a run by its name: the folder of a Run, else the text itself."""
+    return str(run.folder if isinstance(run, Run) else run)
 
 
 def _warn(text: str) -> None:

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import math
-from typing import TypedDict
 
 from msgspec import Struct, field
 
@@ -41,18 +40,6 @@ class PowerQuestion(Struct, kw_only=True, frozen=True):
     run: str = ""
     metric: str = ""
     unpaired: bool = False
-
-
-class PowerAssumptions(TypedDict, total=False):
-    """The fields of a question that have defaults."""
-
-    alpha: float
-    correlation: float
-    cluster_size: float
-    icc: float
-    run: str
-    metric: str
-    unpaired: bool
 
 
 class PowerAnswer(Struct, kw_only=True):

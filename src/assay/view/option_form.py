@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from assay.core.errors import UsageError
 from assay.core.spec import Field, RunSpec, SuiteOptions, build, fields
-from assay.runner import api
+from assay.suites import find_options
 
 # `list` has one value a line; `names` is a list in one line with suggestions, in which the suite allows commas.
 Kind = Literal["text", "long", "number", "choice", "check", "list", "names", "pairs"]
@@ -75,7 +75,7 @@ class OptionForm(Struct, kw_only=True):
     @classmethod
     def of(cls, suite: str, values: Mapping[str, str]) -> Self:
         """Return the form of a suite with these values. Raises UsageError for an unknown suite."""
-        options = api.options_of(suite)
+        options = find_options(suite)
         titles = {"data": "Data", "model": "Model", "rest": "More options"}
         groups = {name: FieldGroup(title, []) for name, title in titles.items()}
         for field in _form_fields(options):
@@ -118,7 +118,7 @@ class OptionForm(Struct, kw_only=True):
 
         Files must be below `root`, also behind links.
         """
-        options = api.options_of(self.suite)
+        options = find_options(self.suite)
         values: dict[str, Any] = {}
         positional: list[str] = []
         flags: list[str] = []

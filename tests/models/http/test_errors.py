@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+import assay
 from assay.core.errors import ModelError
 from assay.models.http.errors import decode_json, status_error
 from assay.models.http.openai_format import read_completion
 from assay.models.http.wire import HttpResponse
-from assay.runner import api
 
 from support.commands import Job
 
@@ -189,7 +189,7 @@ def test_a_filtered_question_of_a_memory_test_costs_that_question(tmp_path: Path
     counts: list[int] = []
     asyncio.run(main())
     assert counts == [counts[0], 2 * counts[0], 2 * counts[0]]
-    every, filtered = (api.load(str(tmp_path / name)).metric("f1") for name in ("open", "filtered"))
+    every, filtered = (assay.load(str(tmp_path / name)).metric("f1") for name in ("open", "filtered"))
     assert (filtered.denominator, filtered.left_out) == (every.denominator, every.left_out)
 
 

@@ -13,7 +13,7 @@ import pytest
 import assay
 from assay.core.errors import InputError, UsageError
 from assay.core.judges import RUBRIC, Calibration, Share
-from assay.runner import api
+from assay.runner.rescore import rescore
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.panel import Panel
 from assay.scoring.questions import (
@@ -264,6 +264,6 @@ def test_rescore_stores_no_calibration_and_writes_no_file_that_the_run_names() -
     shutil.rmtree(stored)
     Path("saved.json").unlink()
     said: list[str] = []
-    api.rescore(str(run.folder), say=said.append)
+    rescore(str(run.folder), say=said.append)
     assert (stored.exists(), Path("saved.json").exists()) == (False, False)
     assert "not written: saved.json (--save), the judge's calibration for later reports." in said[0]

@@ -13,6 +13,7 @@ import pytest
 import assay
 from assay.core.errors import InputError, UsageError
 from assay.core.report import PairedRow
+from assay.hop import analyse
 from assay.journal.folder import write_summary
 from assay.runner import api
 from assay.store.run_list import RunFilter, list_runs
@@ -194,7 +195,7 @@ def test_a_status_counts_whatever_stands_beside_it(tmp_path: Path, result: str) 
     """FAIL with a list is no completed row, in the run and in its file."""
     run = Batch(tmp_path, f"def hop(n):\n    return 'FAIL', {result}\n", numbered(1)).run()
     (figures,) = numbers(run.report).values()
-    (read,) = numbers(api.analyse_hop(tmp_path / "out")).values()
+    (read,) = numbers(analyse(tmp_path / "out")).values()
     assert figures["completed"] == read["completed"] == 0
     assert figures["total"] == read["total"] == 1
 
@@ -375,7 +376,7 @@ def hop(n, session):
         '{"id": 1, "ta',
     ]
     (batch.out / "noise.jsonl").write_text("\n".join([*extra[:-1], json.dumps(numbered(1)[0]), extra[-1]]))
-    figures = numbers(api.analyse_hop(batch.out, f"{tmp_path}/hop.py:hop"))
+    figures = numbers(analyse(batch.out, f"{tmp_path}/hop.py:hop"))
     assert stable(figures) == stable(numbers(run.report))
     assert figures["a"]["errors"] == 4
     (ours,) = api.compare([f"{run.folder}@a", f"{run.folder}@b"]).comparisons

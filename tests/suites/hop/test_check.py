@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from assay.cli.main import main
-from assay.runner import api
+from assay.core.file_check import CheckOptions
+from assay.runner.check import recognise
 
 from support.hop_batch import as_lines, numbered
+from support.suite_files import problems_in
 
 META = {"_type": "meta", "profile": "a"}
 OBSERVED = {"type": "run_end", "run_id": "r", "timestamp": 1.0, "duration": 1.0, "status": "OK"}
@@ -38,7 +40,7 @@ def task(tmp_path: Path) -> Path:
 
 def told(path: Path) -> list[tuple[str, str]]:
     """Place and level of every problem, the place as it stands in the folder."""
-    found = api.check(path)
+    found = problems_in(path)
     base = str(path if path.is_dir() else path.parent)
     return [(problem.where.removeprefix(f"{base}/"), problem.level) for problem in found]
 
@@ -59,7 +61,9 @@ def suite_of(tmp_path: Path, record: Any, name: str = "f.jsonl") -> str:
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(record if isinstance(record, str) else json.dumps(record))
-    return api.recognise(path)
+    match = recognise(path, CheckOptions())
+    assert match is not None
+    return match.name
 
 
 @pytest.mark.parametrize("record", [META, OBSERVED, FLAT, VIEW, ["OK", "{}"], {"id": 1, "tag": "t", "q": 1}])
@@ -147,16 +151,16 @@ def test_rows_are_seen_with_the_contract_of_their_task(task: Path) -> None:
     """As a batch would refuse them; a wrong contract is told in its own file."""
     rows = task / "TestCases" / "rows.jsonl"
     rows.write_text(as_lines([{"id": 1, "tag": "t", "n": "one"}]))
-    assert [problem.message for problem in api.check(rows)] == ['the contract requires int, found "one"']
+    assert [problem.message for problem in problems_in(rows)] == ['the contract requires int, found "one"']
     (task / "Hoplet" / "metainfo.md").write_text("---\ninputs: {n: intt}\n---\n")
-    assert [problem.where.rpartition("/")[2] for problem in api.check(rows)] == ["metainfo.md:2"]
+    assert [problem.where.rpartition("/")[2] for problem in problems_in(rows)] == ["metainfo.md:2"]
 
 
 def test_a_file_of_rows_is_checked(tmp_path: Path) -> None:
     """What a batch would refuse or say of it."""
     path = tmp_path / "r.jsonl"
     path.write_text(as_lines(numbered(2)))
-    assert api.check(path) == []
+    assert problems_in(path) == []
     path.write_text(as_lines([{"tag": "t", "n": 1}, {"id": 2, "n": 1}]))
     assert told(path) == [("r.jsonl:1 $.id", "warning"), ("r.jsonl:2 $.tag", "warning")]
     path.write_text(as_lines([{"id": 1, "tag": "t", "n": 1}, {"id": 1, "tag": "t", "n": 2}]))

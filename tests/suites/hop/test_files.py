@@ -9,7 +9,7 @@ import pytest
 
 import assay.hop
 from assay.core.errors import UsageError
-from assay.runner import api
+from assay.hop import analyse, data_store
 
 from servers.fake_openai import FakeOpenAI
 from support.hop_batch import Batch, as_lines, numbered, numbers, results_of
@@ -26,7 +26,7 @@ def flat(result: Any, **more: Any) -> dict[str, Any]:
 def counts(tmp_path: Path, *lines: Any, profile: str = "p") -> tuple[int, int, int, int]:
     """Total, errors, completed and correct of all."""
     (tmp_path / "r.jsonl").write_text(as_lines(lines))
-    figures = numbers(api.analyse_hop(tmp_path))[profile]
+    figures = numbers(analyse(tmp_path))[profile]
     return figures["total"], figures["errors"], figures["completed"], figures["correct_of_all"]["numerator"]
 
 
@@ -93,14 +93,14 @@ def test_a_folder_of_many_tools(tmp_path: Path) -> None:
         f"{tmp_path}/a.jsonl: 1 line cannot be read as JSON and was left out: line 9",
         f"{tmp_path}/a.jsonl: 3 lines have no result and were left out: lines 6, 7, 8",
     ]
-    assert list(numbers(api.analyse_hop(tmp_path / "b.jsonl"))) == ["p"]
+    assert list(numbers(analyse(tmp_path / "b.jsonl"))) == ["p"]
 
 
 def test_without_any_result(tmp_path: Path) -> None:
     """Only meta lines are no results."""
     (tmp_path / "a.jsonl").write_text(META)
     with pytest.raises(UsageError, match="no result row"):
-        numbers(api.analyse_hop(tmp_path))
+        numbers(analyse(tmp_path))
 
 
 def test_the_contract_beside_the_results(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_the_contract_beside_the_results(tmp_path: Path) -> None:
         "---\nname: t\noutputs: {answer: {type: int, bands: {L: [0, 1], H: [2, 9]}}}\n---\n"
     )
     (tmp_path / "TestCases" / "r.jsonl").write_text(as_lines([flat('{"answer": 5}')]))
-    figures = numbers(api.analyse_hop(tmp_path / "TestCases"))["p"]
+    figures = numbers(analyse(tmp_path / "TestCases"))["p"]
     assert figures["bands"]["answer"]["matrix"]["H"] == {"L": 0, "H": 1}
     assert figures["correct_of_all"]["value"] == 1.0
 
@@ -122,7 +122,7 @@ def test_the_contract_of_a_bare_function(tmp_path: Path, folder: str) -> None:
     (tmp_path / "contract.yaml").write_text("outputs: {answer: {type: int, within: 3}}\n")
     (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / folder / "r.jsonl").write_text(as_lines([flat('{"answer": 5}')]))
-    assert numbers(api.analyse_hop(tmp_path / folder))["p"]["correct_of_all"]["value"] == 1.0
+    assert numbers(analyse(tmp_path / folder))["p"]["correct_of_all"]["value"] == 1.0
 
 
 def test_an_endpoint_that_fails_is_an_error_row_and_asked_again(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_store_counts_fields_as_the_contract_says(tmp_path: Path) -> None:
         "score_non_null_rate": 0.5,
         "errors_distribution": [{"value": "a", "count": 2}, {"value": "b", "count": 1}],
     }
-    for store in (api.hop_store(tmp_path / "Task"), api.hop_store(folder, str(tmp_path / "Task"))):
+    for store in (data_store(tmp_path / "Task"), data_store(folder, str(tmp_path / "Task"))):
         assert store.load_results() == 2
         assert {name: store.get_stats()[name] for name in expected} == expected
         assert store.config.output_fields[1].display_label == "how good"
@@ -174,7 +174,7 @@ def test_a_store_counts_fields_as_the_contract_says(tmp_path: Path) -> None:
 def test_a_store_of_files_that_nobody_told_of(tmp_path: Path) -> None:
     """Without a contract the fields that occur are counted."""
     (tmp_path / "r.jsonl").write_text(as_lines([flat('{"answer": 2}')]))
-    assert api.hop_store(tmp_path).get_stats()["avg_answer"] == 2
+    assert data_store(tmp_path).get_stats()["avg_answer"] == 2
 
 
 def test_profiles_of_files_are_compared_on_the_rows_they_share(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_profiles_of_files_are_compared_on_the_rows_they_share(tmp_path: Path) -
         *({"hop_result": '{"answer": 2}', "expected_answer": 2, "profile": name} for name in "ab"),
     ]
     (tmp_path / "r.jsonl").write_text(as_lines(lines))
-    figures = numbers(api.analyse_hop(tmp_path))
+    figures = numbers(analyse(tmp_path))
     assert figures["a"]["compared_with"] == {}
     row = figures["b"]["compared_with"]["a"]
     assert (row["n"], row["wins"], row["losses"], row["ties"]) == (3, 0, 2, 1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import assay
 from assay.runner import api
 
 from servers.loopback import LoopbackServer, chat
@@ -63,7 +64,7 @@ DOWN = (500, {"error": {"message": "down"}})
 REFUSED = (400, {"error": {"message": "not this one", "code": "content_filter"}})
 
 
-def run_talks(talks: Talks, server: Endpoint) -> api.Run:
+def run_talks(talks: Talks, server: Endpoint) -> assay.Run:
     """Test the memory with the endpoint, without retries."""
     return talks.run(model="openai/x", base_url=server.url, segments=1, max_retries=0)
 

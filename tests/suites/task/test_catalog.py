@@ -13,11 +13,12 @@ import pytest
 from assay.core.errors import InputError, UsageError
 from assay.core.file_check import CheckOptions
 from assay.core.suite import files_of
-from assay.runner.api import check, instead_of_run, spec
+from assay.runner.api import spec
 from assay.suites.task.catalog import TaskFolder
 from assay.suites.task.suite import TaskSuite
 
 from support.lab import Lab, docs_of
+from support.suite_files import problems_in
 
 BASE = "doc_to_text: '{{q}}'\ndoc_to_target: '{{a}}'\ndataset_path: json\ntest_split: test\n"
 _opened: list[str] = []
@@ -254,7 +255,7 @@ def test_listing_shows_tasks_groups_and_tags(lab: Lab) -> None:
     written(lab, "tasks/a.yaml", "task: a\ntag: t")
     written(lab, "tasks/b.yaml", "task: b\ntag: [t]")
     lab.write("tasks/g.yaml", "group: g\ntask: [a, b]\ntag: [t]\n")
-    sections = instead_of_run(spec("task", listing=True, include_path=["tasks"]))
+    sections = TaskSuite.instead_of_run(spec("task", listing=True, include_path=["tasks"]))
     assert isinstance(sections, list)
     assert sections[0].table.rows == [
         ["task", "a", "tasks/a.yaml"],
@@ -308,7 +309,7 @@ def test_check_of_a_folder_warns_about_duplicate_names(lab: Lab) -> None:
     written(lab, "tasks/a.yaml", "task: twice")
     written(lab, "tasks/b.yaml", "task: twice")
     written(lab, "tasks/c.yaml", "task: once")
-    problems = check(Path("tasks"))
+    problems = problems_in(Path("tasks"))
     assert [(p.level, p.where) for p in problems] == [("warning", "tasks/b.yaml")]
     assert "tasks/a.yaml has the name 'twice' too" in problems[0].message
     assert "3 of 3 files are fine" in files_of(TaskSuite).examine(Path("tasks"), CheckOptions()).contents

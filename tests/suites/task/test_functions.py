@@ -13,9 +13,9 @@ import pytest
 
 import assay
 from assay.core.errors import InputError, UsageError
-from assay.runner import api
 
 from support.lab import FOUR, Fn, Lab, docs_of
+from support.suite_files import problems_in
 
 # What is asked
 
@@ -410,7 +410,7 @@ def test_a_filter_that_the_tasks_python_registers_is_known_by_its_name(
     registering: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in acpbench. Checking the file imports nothing."""
-    assert api.check(registering.folder / "t.yaml") == []
+    assert problems_in(registering.folder / "t.yaml") == []
     registering.write("site/lm_eval/__init__.py", "")
     registering.write("site/lm_eval/api/__init__.py", "")
     registering.write("site/lm_eval/api/registry.py", REGISTRY)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from assay.core.errors import InputError, UsageError
-from assay.runner import api
 from assay.suites.task.suite import TaskSuite
 
 from support.lab import Fn, Lab, TaskResult, docs_of
+from support.suite_files import problems_in
 
 MEAN: list[dict[str, Any]] = [{"metric": "exact_match"}]
 TWO = docs_of("1=1", "2=0")
@@ -81,7 +81,7 @@ def test_a_metric_that_no_task_has_is_named_by_check_and_run(
     (notice,) = TaskSuite(pair.spec("g", include_path=["tasks"])).notices
     assert notice == f"{where}: {message}"
     for path in ("tasks/g.yaml", "tasks"):
-        (problem,) = [each for each in api.check(Path(path)) if each.level != "note"]
+        (problem,) = [each for each in problems_in(Path(path)) if each.level != "note"]
         assert (problem.level, problem.message) == ("warning", message)
     result = run(pair)
     assert list(result.results["g"]) == [
@@ -436,6 +436,6 @@ def test_a_weight_that_is_no_truth_counts_as_in_the_harness_with_a_warning(pair:
     pair.group("tasks/g.yaml", task=["two", "three"], aggregate_metric_list=[metric])
     message = "weight_by_size: expected true or false, found 'maybe', which counts as true"
     for path in ("tasks/g.yaml", "tasks"):
-        warnings = [problem for problem in api.check(pair.folder / path) if problem.level == "warning"]
+        warnings = [problem for problem in problems_in(pair.folder / path) if problem.level == "warning"]
         assert [message in problem.message for problem in warnings] == [True]
     assert run(pair).results["g"]["exact_match,none"] == pytest.approx(2 / 5)

@@ -13,6 +13,7 @@ import pytest
 import assay
 from assay.core.errors import UsageError
 from assay.runner import api
+from assay.runner.rescore import rescore
 from assay.scoring.questions import AnswerQuestion, Verdict
 from assay.store.cases import RunCases
 from assay.suites.task.filters import FilterChain
@@ -154,7 +155,7 @@ def test_rescore_of_a_judged_run_sends_no_request(lab: Lab, server: JudgingServe
     lab.task(docs=FOUR)
     run = lab.run(**at(server)).run
     lab.task(docs=FOUR, metric_list=[{"metric": "exact_match", "ignore_case": True}])
-    again = api.rescore(str(run.folder))
+    again = rescore(str(run.folder))
     assert len(server.bodies) == 8
     assert again.report is not None
     assert [metric.name for _, metric in again.report.metrics()] == ["exact_match", "judge"]

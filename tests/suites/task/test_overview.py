@@ -11,6 +11,7 @@ import assay
 from assay.core.errors import InputError, UsageError
 from assay.core.suite import Overview
 from assay.runner import api
+from assay.suites.task.suite import TaskSuite
 
 from support.lab import FOUR, Lab, has_requests
 
@@ -87,12 +88,12 @@ def test_invalid_data_is_refused(lab: Lab) -> None:
 def test_listing_without_a_folder_lists_an_installed_lm_eval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without --include-path and without the package, --list says what to do."""
     with pytest.raises(UsageError, match="pass the folder with --include-path DIR, or install the package lm_eval"):
-        api.instead_of_run(assay.spec("task", listing=True))
+        TaskSuite.instead_of_run(assay.spec("task", listing=True))
     tasks = tmp_path / "lm_eval" / "tasks"
     tasks.mkdir(parents=True)
     (tmp_path / "lm_eval" / "__init__.py").touch()
     (tasks / "riddles.yaml").write_text("task: riddles\n")
     monkeypatch.syspath_prepend(tmp_path)
-    sections = api.instead_of_run(assay.spec("task", listing=True))
+    sections = TaskSuite.instead_of_run(assay.spec("task", listing=True))
     assert isinstance(sections, list)
     assert sections[0].table.rows == [["task", "riddles", str(tasks / "riddles.yaml")]]

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from assay.core.errors import InputError
-from assay.runner import api
 from assay.suites.task.suite import TaskSuite
 
 from conftest import Assay
 from support.lab import Fn, Lab, docs_of
+from support.suite_files import problems_in
 
 TWO = docs_of("a=A", "b=b")
 
@@ -25,7 +25,7 @@ STRICT, LOOSE = {"metric": "exact_match"}, {"metric": "exact_match", "ignore_cas
 
 def warnings(lab: Lab) -> list[str]:
     """The warnings of `assay check`; other problems fail the test."""
-    problems = api.check(lab.folder / "t.yaml")
+    problems = problems_in(lab.folder / "t.yaml")
     assert {problem.level for problem in problems} <= {"warning"}
     return [problem.message for problem in problems]
 
@@ -96,7 +96,7 @@ def test_numbers_out_of_range_are_refused_by_check_and_by_the_run(
     lab: Lab, settings: dict[str, Any], message: str
 ) -> None:
     lab.task(docs=TWO, **settings)
-    (problem,) = api.check(lab.folder / "t.yaml")
+    (problem,) = problems_in(lab.folder / "t.yaml")
     assert problem.level == "error"
     assert message in str(problem)
     with pytest.raises(InputError, match=message):

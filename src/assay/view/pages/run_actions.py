@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from assay.core.errors import AssayError, UsageError
 from assay.core.run_end import BAD_INPUT
-from assay.runner import api
 from assay.store.notes import change_notes
 from assay.store.open_run import OpenRun
+from assay.suites import command_table
 from assay.view.pages.start import go_to_run
 from assay.view.processes import LOG, may_write, page_command, read_end
 from assay.view.site import SITE, Site
@@ -69,7 +69,7 @@ def _has_form(folder: Path) -> bool:
     except AssayError:
         return False
     # A run from another program has no options of ours.
-    return info.imported is None and info.suite in {command.name for command in api.suite_commands().values()}
+    return info.imported is None and info.suite in {command.name for command in command_table().values()}
 
 
 async def stop(request: web.Request) -> web.StreamResponse:

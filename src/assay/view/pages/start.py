@@ -22,6 +22,7 @@ from assay.core.errors import UsageError, unknown
 from assay.runner import api
 from assay.store.open_run import OpenRun
 from assay.store.runs import started_in
+from assay.suites import command_table, find_options
 from assay.view.option_form import OptionForm
 from assay.view.processes import Start
 from assay.view.run_options import RunOptions, options_of_run
@@ -94,7 +95,7 @@ async def show_suites(request: web.Request) -> web.StreamResponse:
 
 
 def _list_page(site: Site, error: str = "") -> StartListPage:
-    suites = [SuiteLink(command.name, words, command.summary) for words, command in api.suite_commands().items()]
+    suites = [SuiteLink(command.name, words, command.summary) for words, command in command_table().items()]
     return StartListPage(
         suites=suites,
         has_model=api.has_model(MODEL),
@@ -170,7 +171,7 @@ async def start_quickstart(request: web.Request) -> web.StreamResponse:
 
 
 async def _start(site: Site, words: list[str], form: OptionForm) -> web.StreamResponse:
-    output = form.values.get("output_dir") or api.options_of(form.suite).default_output
+    output = form.values.get("output_dir") or find_options(form.suite).default_output
     # The default of some suites is a sentence: it depends on the data. Then the run is looked for below all of DIR.
     places = [] if " " in output and "output_dir" not in form.values else [site.root / output]
     start = await site.processes.start(words, places=places)
@@ -190,7 +191,7 @@ async def go_to_run(site: Site, start: Start, seconds: float = HAND_OVER_SECONDS
     suite = next(
         (
             command.name
-            for words, command in api.suite_commands().items()
+            for words, command in command_table().items()
             if start.words[: len(words.split())] == words.split()
         ),
         "task",
@@ -221,7 +222,7 @@ async def _show_form(
 
 
 def _form(suite: str, values: dict[str, Any]) -> OptionForm:
-    names = [command.name for command in api.suite_commands().values()]
+    names = [command.name for command in command_table().values()]
     # `FILE.py:NAME` is a suite, too. Its code would run because somebody opened an address.
     if suite not in names:
         raise web.HTTPNotFound(text=unknown("suite", plain(suite), names))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assay.runner import api
+import assay
 from assay.scoring.questions import KINDS, AnswerQuestion, JudgeQuestion, RecallQuestion, Verdict
 
 from servers.judging import FORGIVEN, SPOILED, JudgingServer
@@ -42,14 +42,14 @@ def unspoiled(_matter: JudgeQuestion, _attempt: int) -> str:
     return ""
 
 
-def evaluated(folder: Path, spoil: Spoil = unspoiled, **options: Any) -> tuple[api.Run, Court]:
+def evaluated(folder: Path, spoil: Spoil = unspoiled, **options: Any) -> tuple[assay.Run, Court]:
     """A run over two samples with pseudo-random verdicts."""
     with JudgingServer(mixed, spoil, reply) as server:
         court = Court(folder, server, sample("one", 3), sample("two", 2))
         return court.run(**options), court
 
 
-def figures(run: api.Run) -> dict[str, Any]:
+def figures(run: assay.Run) -> dict[str, Any]:
     """Return value, numerator, denominator and interval of every metric."""
     return {
         metric.name: [
@@ -63,25 +63,25 @@ def figures(run: api.Run) -> dict[str, Any]:
     }
 
 
-def of(run: api.Run, key: str) -> dict[str, Any]:
+def of(run: assay.Run, key: str) -> dict[str, Any]:
     return {metric.name: getattr(metric, key) for metric in entry_of(run).metrics}
 
 
-def invalid(run: api.Run) -> dict[str, int]:
+def invalid(run: assay.Run) -> dict[str, int]:
     return {metric.name: metric.left_out.get("invalid", 0) for metric in entry_of(run).metrics}
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[api.Run, Court]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[assay.Run, Court]:
     return evaluated(tmp_path_factory.mktemp("whole") / "court")
 
 
 @pytest.fixture(scope="module")
-def first_alone(tmp_path_factory: pytest.TempPathFactory) -> api.Run:
+def first_alone(tmp_path_factory: pytest.TempPathFactory) -> assay.Run:
     return evaluated(tmp_path_factory.mktemp("first") / "court", sample_id=["one"])[0]
 
 
-def test_the_undisturbed_run_has_varied_figures(undisturbed: tuple[api.Run, Court]) -> None:
+def test_the_undisturbed_run_has_varied_figures(undisturbed: tuple[assay.Run, Court]) -> None:
     """Most figures are neither 0 nor 1, and nothing is invalid."""
     run, court = undisturbed
     between = [value for value in of(run, "value").values() if 0 < value < 1]
@@ -91,7 +91,7 @@ def test_the_undisturbed_run_has_varied_figures(undisturbed: tuple[api.Run, Cour
 
 
 @pytest.mark.parametrize("how", FORGIVEN)
-def test_readable_replies_in_another_form_count(tmp_path: Path, undisturbed: tuple[api.Run, Court], how: str) -> None:
+def test_readable_replies_in_another_form_count(tmp_path: Path, undisturbed: tuple[assay.Run, Court], how: str) -> None:
     """Code fences, surrounding text and trailing commas are accepted without another request."""
     run, court = evaluated(tmp_path / "court", lambda _matter, _attempt: how)
     assert stage_two(court.out) == stage_two(undisturbed[1].out)
@@ -100,7 +100,7 @@ def test_readable_replies_in_another_form_count(tmp_path: Path, undisturbed: tup
 
 
 @pytest.mark.parametrize("how", UNREADABLE)
-def test_a_second_reply_mends_a_bad_one(tmp_path: Path, undisturbed: tuple[api.Run, Court], how: str) -> None:
+def test_a_second_reply_mends_a_bad_one(tmp_path: Path, undisturbed: tuple[assay.Run, Court], how: str) -> None:
     """Every question is asked twice, and the files equal those of an undisturbed run."""
     _, court = evaluated(tmp_path / "court", lambda _matter, attempt: how if attempt == 1 else "")
     assert stage_two(court.out) == stage_two(undisturbed[1].out)
@@ -109,7 +109,7 @@ def test_a_second_reply_mends_a_bad_one(tmp_path: Path, undisturbed: tuple[api.R
 
 @pytest.mark.parametrize("how", UNREADABLE)
 def test_unreadable_verdicts_leave_the_denominator(
-    tmp_path: Path, undisturbed: tuple[api.Run, Court], first_alone: api.Run, how: str
+    tmp_path: Path, undisturbed: tuple[assay.Run, Court], first_alone: assay.Run, how: str
 ) -> None:
     """All verdicts of one sample are unreadable: figures are those of the other sample, and invalid ones are counted."""
     run, court = evaluated(tmp_path / "court", lambda matter, _: how if " two " in repr(matter) else "")
@@ -161,7 +161,7 @@ def nulls(court: Court) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_failing_verdicts_of_one_kind_leave_the_other_kinds(
-    tmp_path: Path, undisturbed: tuple[api.Run, Court], kind: str
+    tmp_path: Path, undisturbed: tuple[assay.Run, Court], kind: str
 ) -> None:
     """Only the metrics of the failing kind are invalid. All other figures are unchanged."""
     run, _ = evaluated(tmp_path / "court", lambda matter, _: "prose" if matter.kind == kind else "")
@@ -175,7 +175,7 @@ def test_failing_verdicts_of_one_kind_leave_the_other_kinds(
 
 
 def test_a_rate_limited_judge_is_asked_by_the_next_start(
-    tmp_path: Path, first_alone: api.Run, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, first_alone: assay.Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """429 beyond all retries is not an invalid verdict: exit code 3, and the same command asks for the rest."""
     busy = True
@@ -218,7 +218,7 @@ class Wavering:
         return isinstance(matter, AnswerQuestion | RecallQuestion) and "pet1x1" in repr(matter)
 
 
-def flaky(run: api.Run) -> dict[str, tuple[Any, Any]]:
+def flaky(run: assay.Run) -> dict[str, tuple[Any, Any]]:
     """Return the votes table: verdicts with several votes and disagreements, by score."""
     tables = [table for table in entry_of(run).tables if table.name == "votes"]
     return {str(name): (count, differ) for table in tables for name, count, differ in table.rows}
@@ -247,7 +247,7 @@ def test_votes_that_disagree_are_marked(tmp_path: Path, capsys: pytest.CaptureFi
     assert marked == ["S01", "probe_1/1"]
 
 
-def test_a_bad_vote_among_good_ones_is_asked_again(tmp_path: Path, undisturbed: tuple[api.Run, Court]) -> None:
+def test_a_bad_vote_among_good_ones_is_asked_again(tmp_path: Path, undisturbed: tuple[assay.Run, Court]) -> None:
     """Every question costs one more call, and all three votes count."""
     run, court = evaluated(tmp_path / "court", lambda _, attempt: "half" if attempt == 2 else "", votes=3)
     assert figures(run) == figures(undisturbed[0])

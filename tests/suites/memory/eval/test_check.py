@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from assay.core.errors import Problem
-from assay.runner import api
 from assay.suites.memory.eval import halumem, sample_schema
 from assay.suites.memory.eval.sample_files import has_samples, load_samples
 from assay.suites.memory.eval.sample_schema import CHECKPOINTS, MAIN, POINTS
 
 from suites.memory.eval.files import EXAMPLES, GOOD, Path_, changed, without, written
+from support.suite_files import problems_in
 
 POINT = ("memory_points", 0, "memory_points", 0)
 UPDATE = ("memory_points", 1, "memory_points", 0)
@@ -24,7 +24,7 @@ QUESTION = ("qa_checkpoints", 0, "questions", 0)
 
 def checked(path: Path) -> list[Problem]:
     """Return the problems that `assay check` reports, without the file name."""
-    return [each._replace(where=each.where.removeprefix(f"{path} ")) for each in api.check(path)]
+    return [each._replace(where=each.where.removeprefix(f"{path} ")) for each in problems_in(path)]
 
 
 def test_a_sound_sample_is_fine(tmp_path: Path) -> None:

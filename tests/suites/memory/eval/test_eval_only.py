@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
+import assay
 from assay.core.errors import InputError, ModelRefused, UsageError
-from assay.runner import api
 from assay.scoring import offline
 from assay.scoring.questions import JudgeQuestion, Verdict
 
@@ -167,7 +167,7 @@ def test_a_sample_that_a_kill_cut_off_is_not_judged(court: Court) -> None:
 def test_a_failed_judge_leaves_a_finished_run_finished(court: Court, failure: str) -> None:
     """The run keeps its state, its report and its files. A later judge and the first command both still work."""
     court.run(judge="offline")
-    run = api.load(str(court.out))
+    run = assay.load(str(court.out))
     before = stage_two(court.out)
     calls = court.calls()
     if failure == "unreachable":
@@ -181,7 +181,7 @@ def test_a_failed_judge_leaves_a_finished_run_finished(court: Court, failure: st
             pytest.raises(ModelRefused, match="401"),
         ):
             court.judged("openai/judge-b", judge_base_url=locked.url)
-    loaded = api.load(str(court.out))
+    loaded = assay.load(str(court.out))
     assert (loaded.folder, loaded.summary.state, loaded.exit_code) == (run.folder, "finished", 0)
     assert loaded.report == run.report
     assert stage_two(court.out) == before

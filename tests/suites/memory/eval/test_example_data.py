@@ -7,11 +7,11 @@ from collections import Counter
 
 import pytest
 
-from assay.runner import api
 from assay.suites.memory.eval.sample import MemoryPoint, Sample, SampleQuestion, SampleSession
 from assay.suites.memory.eval.sample_files import load_samples
 
 from suites.memory.eval.files import EXAMPLES
+from support.suite_files import problems_in
 
 SAMPLES = load_samples(EXAMPLES).samples
 QUESTIONS = [each for sample in SAMPLES for checkpoint in sample.checkpoints for each in checkpoint.questions]
@@ -34,8 +34,8 @@ def evidence_sessions(question: SampleQuestion) -> set[str]:
 
 def test_the_check_reports_nothing() -> None:
     """Neither errors nor warnings, for the folder and for each file."""
-    assert api.check(EXAMPLES) == []
-    assert [api.check(path) for path in sorted(EXAMPLES.glob("*.json"))] == [[]] * 6
+    assert problems_in(EXAMPLES) == []
+    assert [problems_in(path) for path in sorted(EXAMPLES.glob("*.json"))] == [[]] * 6
 
 
 def test_samples_sessions_and_questions_are_counted() -> None:

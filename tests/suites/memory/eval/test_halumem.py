@@ -7,11 +7,11 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from assay.runner import api
 from assay.suites.memory.eval.sample import Sample, SampleTurn
 from assay.suites.memory.eval.sample_files import has_samples, load_samples
 
 from suites.memory.eval.files import EXAMPLES, HALUMEM_USER as USER, problems, written
+from support.suite_files import problems_in
 
 UNKNOWN = "no point of this session or an earlier one has this text"
 
@@ -68,7 +68,7 @@ def test_generated_sessions_are_inserted_but_not_scored(tmp_path: Path) -> None:
 
 def test_the_example_is_sound() -> None:
     path = EXAMPLES.with_name("memory") / "halumem.jsonl"
-    assert api.check(path) == []
+    assert problems_in(path) == []
     (user,) = load_samples(path).samples
     assert [question.abbrev for _, _, question in user.questions_after("S02")] == ["DU", "BFR", "MB"]
 
@@ -78,13 +78,13 @@ def test_a_file_of_halumem_is_recognised_and_checked(tmp_path: Path) -> None:
     sample(tmp_path)
     path = tmp_path / "HaluMem-Medium.jsonl"
     assert has_samples(path)
-    assert api.check(path) == []
+    assert problems_in(path) == []
     user = deepcopy(USER)
     user["sessions"][1]["questions"][0]["evidence"][0]["memory_content"] = "Ada lives in Rome."
     user["sessions"][1]["memory_points"][0]["original_memories"] = ["Ada lives in Oslo."]
     user["sessions"][0]["dialogue"] = []
     path.write_text(json.dumps(USER) + "\n" + json.dumps(user | {"uuid": "u-8"}) + "\n")
-    told = [str(problem).removeprefix(f"{path}:") for problem in api.check(path)]
+    told = [str(problem).removeprefix(f"{path}:") for problem in problems_in(path)]
     assert told == [
         "2 $.sessions[0].dialogue: is empty: the session has no turns",
         "2 $.sessions[1].memory_points[0].original_memories: no earlier point has the text 'Ada lives in Oslo.'",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay.runner import api
+import assay
 
 from servers.loopback import LoopbackServer, chat
 from support.commands import typed
@@ -49,7 +49,7 @@ def given(folder: Path, metadata: str = '{"trust": 0.5}', trace: str = '{"words"
     return Samples(folder)
 
 
-def run_own(samples: Samples) -> api.Run:
+def run_own(samples: Samples) -> assay.Run:
     """Evaluate the memory."""
     return samples.run(baseline=[f"{samples.folder}/own.py:Own"], top_k=1)
 
@@ -133,5 +133,5 @@ def test_a_refused_answer_has_its_error_in_the_files(tmp_path: Path) -> None:
     assert refused["raw_trace"]["failed"] == "answer"
     assert refused["items"]
     assert entry_of(run).counts["errors"] == 1
-    imported = api.import_results(samples.out, f"{tmp_path}/imported")
+    imported = assay.import_results(samples.out, f"{tmp_path}/imported")
     assert "failed_searches" not in entry_of(imported).counts

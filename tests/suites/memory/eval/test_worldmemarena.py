@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from assay.runner import api
 from assay.suites.memory.eval.sample_files import load_samples
 
 from suites.memory.eval.files import written
+from support.suite_files import problems_in
 
 IMAGE = {"caption": "a red kayak", "type": "image", "image_id": "S01_img_1", "file_path": "images/kayak.png"}
 
@@ -103,5 +103,5 @@ def test_a_sample_has_points_captions_and_checkpoints(data: Path) -> None:
 
 def test_the_check_knows_the_layout(data: Path) -> None:
     """Only the checkpoint without a question is remarkable."""
-    messages = {problem.message for problem in api.check(data)}
+    messages = {problem.message for problem in problems_in(data)}
     assert messages == {"is empty: the checkpoint asks nothing"}

@@ -12,7 +12,6 @@ from aiohttp import web
 
 import assay
 from assay.core.errors import UsageError
-from assay.runner import api
 
 from servers.running import RunningServer
 from support.memory_talks import Talks, numbers_of, talk
@@ -46,8 +45,8 @@ def _vector(text: str, length: float) -> list[float]:
     return [length * (place == number) for place in range(8)]
 
 
-def run(talks: Talks, server: Vectors, **more: Any) -> api.Run:
-    async def main() -> api.Run:
+def run(talks: Talks, server: Vectors, **more: Any) -> assay.Run:
+    async def main() -> assay.Run:
         async with server:
             values: dict[str, Any] = talks.values(
                 memory=["dense"], model="", no_answer=True, embedder="openai/e", top_k=1
@@ -134,7 +133,7 @@ NUMBER = 3
 """
 
 
-def run_own(folder: Path, name: str) -> api.Run:
+def run_own(folder: Path, name: str) -> assay.Run:
     (folder / "letters.py").write_text(OWN)
     values = Talks(folder, talk(6)).values(memory=["dense"], model="", no_answer=True, top_k=1)
     return assay.run(assay.spec("memory-test", **values, embedder=f"{folder / 'letters.py'}:{name}"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import assay
 from assay.core.errors import UsageError
 from assay.runner import api
 from assay.scoring.questions import AnswerQuestion, Verdict
@@ -36,7 +37,7 @@ def asked(server: JudgingServer) -> list[str]:
     return sorted(matter.question for matter in server.questions if isinstance(matter, AnswerQuestion))
 
 
-def metrics(run: api.Run, name: str = "own") -> dict[str, dict[str, Any]]:
+def metrics(run: assay.Run, name: str = "own") -> dict[str, dict[str, Any]]:
     """Return the headline metrics of a memory by name, in order."""
     return {metric["metric"]: metric for metric in numbers_of(run, name)["metrics"]}
 
@@ -176,7 +177,7 @@ def test_votes_are_asked_for_and_kept(tmp_path: Path, server: JudgingServer) -> 
     assert (again.folder, len(server.bodies), len(talks.asked())) == (run.folder, 4, prompts)
 
 
-def _lines(run: api.Run) -> list[str]:
+def _lines(run: assay.Run) -> list[str]:
     return (run.folder / "scores.jsonl").read_text().splitlines()
 
 

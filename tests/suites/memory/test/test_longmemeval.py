@@ -9,13 +9,13 @@ import msgspec
 
 import assay
 from assay.core.memory import Turn
-from assay.runner import api
 from assay.suites.memory.conversation import ConversationTest
 from assay.suites.memory.test.conversation import Conversation
 from assay.suites.memory.test.loaders import find_loader
 from assay.suites.memory.test.schedule import TRIGGERS, ScheduleOptions, plan_tests
 
 from suites.memory.test.files import EXAMPLES, loaded, problems
+from support.suite_files import problems_in
 
 ENTRY: dict[str, Any] = {
     "question_id": "q1",
@@ -69,7 +69,7 @@ def test_an_entry_is_a_conversation_with_one_question(tmp_path: Path) -> None:
 def test_the_example_is_sound() -> None:
     """One question about time, one about an update in unsorted sessions, one without an answer."""
     path = EXAMPLES / "longmemeval.json"
-    assert api.check(path) == []
+    assert problems_in(path) == []
     sail, desk, cat = find_loader("longmemeval").conversations(path)
     assert sail.questions[0].date == "2024/05/18 (Sat) 19:00"
     assert [session.id for session in desk.sessions] == ["answer_desk_1", "noise_soup", "answer_desk_2"]

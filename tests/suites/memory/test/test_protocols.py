@@ -12,7 +12,6 @@ import assay
 from assay.core.errors import UsageError
 from assay.core.memory import MemoryItem, Message, Query, SearchHit
 from assay.core.spec import fields
-from assay.runner import api
 from assay.suites.memory.test.options import MemoryTestOptions
 from assay.suites.memory.test.protocols import find_protocol, protocol_names
 
@@ -102,7 +101,7 @@ class Lab:
         (folder / "data.json").write_text(json.dumps(data))
         (folder / "model.py").write_text(MODEL)
 
-    def run(self, protocol: str | None, **options: Any) -> api.Run:
+    def run(self, protocol: str | None, **options: Any) -> assay.Run:
         """Test bm25 with the judge of the folder."""
         values = {
             "dataset": self.dataset,
@@ -123,7 +122,7 @@ class Lab:
         return sorted(tuple(json.loads(line)) for line in lines)
 
 
-def notices_of(run: api.Run) -> str:
+def notices_of(run: assay.Run) -> str:
     """Return the notices of the report."""
     assert run.report is not None
     return "\n".join(run.report.notices)

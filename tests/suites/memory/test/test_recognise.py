@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from assay.runner import api
 from assay.suites.memory.test.loaders import check_file, recognise_dataset
 
 from suites.memory.test.files import EXAMPLES
+from support.suite_files import problems_in
 
 LONG = {"question_id": "q", "haystack_sessions": [], "haystack_dates": []}
 
@@ -49,7 +49,7 @@ def test_only_json_files_are_looked_at(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["talks.json", "plain.json"])
 def test_the_examples_are_fine(name: str) -> None:
     problems = check_file(EXAMPLES / name)
-    assert problems == api.check(EXAMPLES / name)
+    assert problems == problems_in(EXAMPLES / name)
     # Like LoCoMo, talks.json has questions whose evidence is missing, unparsable, or names a missing message.
     assert [problem.level for problem in problems] == {"talks.json": ["warning"] * 4, "plain.json": []}[name]
     assert recognise_dataset(EXAMPLES / name) == {"talks.json": "locomo", "plain.json": "plain"}[name]
@@ -58,7 +58,7 @@ def test_the_examples_are_fine(name: str) -> None:
 def test_each_is_checked_by_its_own_rules(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(LONG))
-    assert any("answer_session_ids: is missing" in str(problem) for problem in api.check(path))
+    assert any("answer_session_ids: is missing" in str(problem) for problem in problems_in(path))
 
 
 def test_evidence_without_its_message_is_a_warning(tmp_path: Path) -> None:
@@ -66,6 +66,6 @@ def test_evidence_without_its_message_is_a_warning(tmp_path: Path) -> None:
     session = {"messages": [{"speaker": "ann", "text": "Hello."}]}
     question = {"question": "Who?", "answer": "ann", "evidence": ["D1:1", "D9:1"]}
     path.write_text(json.dumps([{"id": "one", "sessions": [session], "questions": [question]}]))
-    (problem,) = api.check(path)
+    (problem,) = problems_in(path)
     assert problem.level == "warning"
     assert str(problem) == f"{path} one, question 1: evidence: there is no message D9:1"

@@ -34,13 +34,13 @@ def with_question_without_evidence() -> dict[str, Any]:
     return conversation
 
 
-def notices(run: api.Run) -> list[str]:
+def notices(run: assay.Run) -> list[str]:
     """Return the notices of a run."""
     assert run.report is not None
     return run.report.notices
 
 
-def recalls(run: api.Run) -> dict[str, Any]:
+def recalls(run: assay.Run) -> dict[str, Any]:
     """Return the evidence recall of each memory."""
     summaries = [numbers_of(run, name) for name in ("STMemory", "bm25")]
     return {each["memory"]: each["curve"][-1]["evidence_recall"]["value"] for each in summaries}
@@ -116,7 +116,7 @@ def test_results_with_questions_without_evidence_are_imported(tmp_path: Path) ->
     talks = Talks(tmp_path, with_question_without_evidence())
     run = talks.run(ask="at-end")
     folder = next(path.parent for path in run.files if path.name == "0000.json")
-    imported = api.import_results(folder, f"{tmp_path}/in", data=talks.values()["data"])
+    imported = assay.import_results(folder, f"{tmp_path}/in", data=talks.values()["data"])
     (comparison,) = api.compare(run, imported).comparisons
     (row,) = [row for row in comparison.rows if row.metric == "f1"]
     assert (row.n, row.ties) == (5, 5)

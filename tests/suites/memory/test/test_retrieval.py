@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import assay
 from assay.runner import api
 from assay.suites.memory.test.conversation import MessagePlace
 from assay.suites.memory.test.retrieval import retrieval_metrics, retrieval_values, session_recall
@@ -117,7 +118,7 @@ def test_metrics_are_sorted_by_their_rank() -> None:
     assert retrieval_metrics(names) == ["recall_at_5", "recall_at_10", "mrr", "ndcg"]
 
 
-def run_of(talks: Talks, **more: Any) -> api.Run:
+def run_of(talks: Talks, **more: Any) -> assay.Run:
     """Run bm25 and FUMemory, which returns one text, without answers."""
     options = {"memory": ["bm25", "FUMemory"], "model": "", "no_answer": True, "ask": "both", "top_k": 10}
     return talks.run(**options | more)
