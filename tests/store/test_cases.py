@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +104,22 @@ def test_a_number_is_an_id_before_it_is_a_position(tmp_path: Path) -> None:
     for name, choices in (("2", "@0 .*, @1 "), ("4", "@4 .*, @5 ")):
         with pytest.raises(UsageError, match=rf"'{name}' matches 2 cases\. Pass the position of one: {choices}"):
             cases.find(name)
+
+
+def test_reading_the_cases_of_a_run_again_and_again_leaves_no_file_open(tmp_path: Path) -> None:
+    """As a notebook does, which closes nothing."""
+    run = Made(tmp_path / "run")
+    run.case("abc1", [passed(1)])
+    folder = run.finish()
+
+    def open_files() -> list[Path]:
+        found = []
+        for link in Path("/proc/self/fd").iterdir():
+            with suppress(FileNotFoundError):  # another thread has closed it
+                found.append(link.readlink())
+        return [path for path in found if folder in path.parents]
+
+    for _ in range(3):
+        assert [case.failed for case in RunCases(folder)] == [False]
+    gc.collect()
+    assert open_files() == []

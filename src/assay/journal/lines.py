@@ -357,6 +357,10 @@ class LineFile:
             os.close(self._fd)
             self._fd = -1
 
+    def __del__(self) -> None:
+        # Who reads some cases of a run, in a notebook or for a page, has no moment at which to close their files.
+        self.close()
+
 
 def read_lines(path: Path, decoder: msgspec.json.Decoder[LineT]) -> Iterator[tuple[int, LineT]]:
     """Yield (offset, line) for every line after the header. Raises DamagedRun at the first damaged line."""
