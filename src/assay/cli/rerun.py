@@ -12,7 +12,7 @@ from assay.cli.footer import print_errors
 from assay.cli.printer import print_run
 from assay.cli.suite_command import suite_command
 from assay.core.errors import UsageError
-from assay.runner.own_command import continue_command
+from assay.runner.continue_command import continue_command
 from assay.runner.progress import observers
 from assay.store.runs import find_run
 

@@ -30,7 +30,7 @@ from threading import Thread
 from assay.core.errors import AssayError, DamagedRun, UsageError
 from assay.core.run_end import BAD_INPUT
 from assay.files.plain_files import open_plain_file
-from assay.runner.own_command import continue_command
+from assay.runner.continue_command import continue_command
 from assay.store.runs import is_locked, is_run_folder, last_owner, run_folders, state_of
 from assay.usercode.child_process import python_command
 

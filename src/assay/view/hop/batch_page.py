@@ -18,7 +18,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from assay.core.errors import AssayError, UsageError
-from assay.runner.own_command import continue_command
+from assay.runner.continue_command import continue_command
 from assay.store.open_run import OpenRun, RunProgress
 from assay.store.runs import is_locked, run_folders
 from assay.suites.hop.task_folder import HopTask
