@@ -16,7 +16,7 @@ import assay
 from assay.core.protocols import Upstream
 from assay.core.roles import Connection
 from assay.core.types import CallTime, Request, Response
-from assay.core.usage import StageUsage
+from assay.core.usage import PurposeUsage
 from assay.engine.gateway import Gateway
 from assay.models.openai import OpenAIModel
 from assay.store.cases import RunCases
@@ -209,7 +209,7 @@ class Named:
     endpoint = ""
     can: frozenset[str] = frozenset()
     purpose = ""
-    usage: dict[str, StageUsage] = {}  # noqa: RUF012
+    usage: dict[str, PurposeUsage] = {}  # noqa: RUF012
     seed: int | None = None
     call_times: list[CallTime] | None = None
 

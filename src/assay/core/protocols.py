@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from msgspec import Struct
 
 from assay.core.types import Call, CallTime, Case, End, Record, Request, Response, Score
-from assay.core.usage import StageUsage
+from assay.core.usage import PurposeUsage
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -56,7 +56,7 @@ class Asker(Protocol):
     can: frozenset[str]
     purpose: str
     """What the next calls are made for, such as `build`. Solvers may set it. Empty: not counted in `usage`."""
-    usage: dict[str, StageUsage]
+    usage: dict[str, PurposeUsage]
     """What the calls of this try cost, by purpose. Replies from a log count like new ones."""
     seed: int | None
     """The seed of all requests instead of the run's. None means the run's. Solvers may set it."""

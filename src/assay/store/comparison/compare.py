@@ -19,7 +19,7 @@ from assay.core.report import PairedRow
 from assay.core.types import JUDGE
 from assay.journal.columns import UNKNOWN_TOKENS
 from assay.scoring.paired import adjust_rows
-from assay.scoring.stage_table import NAME as STAGES_TABLE, StageNumbers, stage_numbers_of
+from assay.scoring.purpose_table import NAME as USAGE_TABLE, PurposeNumbers, purpose_numbers_of
 from assay.store.comparison.columns import CasePairs, NameNumbers, SubjectColumns, pair_cases
 from assay.store.comparison.flips import FlipReader, Flips
 from assay.store.comparison.rows import (
@@ -71,8 +71,8 @@ class Comparison(Struct, kw_only=True):
     only_new: OneSided
     cost: dict[str, Cost]
     notes: list[str]
-    stages: dict[str, dict[str, StageNumbers]] = field(default_factory=dict)
-    """Calls, tokens and seconds by stage of both sides, all cases: of memories, whose stages cost differently."""
+    stages: dict[str, dict[str, PurposeNumbers]] = field(default_factory=dict)
+    """Calls, tokens and seconds by purpose of both sides, all cases: of memories. `stages` is their key in `--json`."""
     one_sided_rows: list[PairedRow] = field(default_factory=list)
     """Metrics of which one side has no score at all. They have no numbers."""
     slices: list[PairedSlice] = field(default_factory=list)
@@ -169,7 +169,7 @@ class SubjectPair:
                 *_notes(self.base, self.new, cases, self._other_scorers),
                 *_one_sided_notes(self.one_sided_rows),
             ],
-            stages=_stages(self.base, self.new),
+            stages=_by_purpose(self.base, self.new),
             slices=self._slices(by) if by else [],
             regressions=regressions(rows),
             significant_regressions=significant_regressions(rows),
@@ -194,14 +194,14 @@ def _one_sided_notes(rows: Sequence[PairedRow]) -> list[str]:
     return notes
 
 
-def _stages(base: SelectedSubject, new: SelectedSubject) -> dict[str, dict[str, StageNumbers]]:
-    stages: dict[str, dict[str, StageNumbers]] = {}
+def _by_purpose(base: SelectedSubject, new: SelectedSubject) -> dict[str, dict[str, PurposeNumbers]]:
+    found: dict[str, dict[str, PurposeNumbers]] = {}
     for name, side in (("base", base), ("new", new)):
         for entry in side.run.report.entries if side.run.report else ():
             for table in entry.tables:
-                if entry.subject == side.subject and table.name == STAGES_TABLE:
-                    stages[name] = stage_numbers_of(table)
-    return stages
+                if entry.subject == side.subject and table.name == USAGE_TABLE:
+                    found[name] = purpose_numbers_of(table)
+    return found
 
 
 def _one_sided(reader: FlipReader, side: int, positions: NDArray[Any], most: int) -> OneSided:

@@ -26,11 +26,11 @@ from assay.store.render.tables import (
     judge_lines,
     overview_rows,
     overview_table,
+    purpose_table,
     row_remarks,
     slice_remarks,
     slice_rows,
     slice_table,
-    stage_table,
 )
 
 if TYPE_CHECKING:
@@ -144,9 +144,9 @@ def _comparison(comparison: Comparison) -> list[str]:
     parts += _one_sided("base", comparison.only_base)
     parts += _one_sided("new", comparison.only_new)
     parts += ["<h3>Time and cost</h3>", _table(cost_table(comparison))]
-    stages = stage_table(comparison)
-    if stages.rows:
-        parts.append(_table(stages))
+    purposes = purpose_table(comparison)
+    if purposes.rows:
+        parts.append(_table(purposes))
     return [*parts, _notes(comparison.notes)]
 
 

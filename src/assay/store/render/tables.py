@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from assay.core.dollars import dollars
 from assay.core.report import Cell, Entry, Interval, Metric, PairedRow, Report, Table
-from assay.scoring.stage_table import StageNumbers
+from assay.scoring.purpose_table import PurposeNumbers
 
 if TYPE_CHECKING:
     from assay.core.judges import JudgeInfo
@@ -267,12 +267,12 @@ def cost_table(comparison: Comparison) -> TextTable:
     return TextTable([paired, *columns], rows)
 
 
-def stage_table(comparison: Comparison) -> TextTable:
-    """Return the stages of both sides as `base → new`, or a table without rows if a side has none."""
+def purpose_table(comparison: Comparison) -> TextTable:
+    """Return the numbers by purpose of both sides as `base → new`, or a table without rows if a side has none."""
     base, new = comparison.stages.get("base", {}), comparison.stages.get("new", {})
     rows: list[list[str]] = []
-    for stage in dict.fromkeys([*base, *new]) if base and new else ():
-        sides = [side.get(stage, StageNumbers()) for side in (base, new)]
+    for purpose in dict.fromkeys([*base, *new]) if base and new else ():
+        sides = [side.get(purpose, PurposeNumbers()) for side in (base, new)]
         values: list[list[float | None]] = [
             [side.calls for side in sides],
             [side.reused for side in sides],
@@ -281,7 +281,7 @@ def stage_table(comparison: Comparison) -> TextTable:
             [side.cost for side in sides],
             [side.seconds for side in sides],
         ]
-        rows.append([stage, *(" → ".join(map(_stage_cell, pair)) for pair in values)])
+        rows.append([purpose, *(" → ".join(map(_purpose_cell, pair)) for pair in values)])
     columns = ["stage", "calls", "reused", "tokens in", "tokens out", "cost $", "seconds"]
     said = [0, *(n for n in range(1, len(columns)) if any(row[n] not in _NOTHING for row in rows))]
     return TextTable([columns[n] for n in said], [[row[n] for n in said] for row in rows])
@@ -290,7 +290,7 @@ def stage_table(comparison: Comparison) -> TextTable:
 _NOTHING = ("0 → 0", f"{NOT_MEASURED} → {NOT_MEASURED}")
 
 
-def _stage_cell(value: float | None) -> str:
+def _purpose_cell(value: float | None) -> str:
     if value is None:
         return NOT_MEASURED
     return f"{value:,}" if isinstance(value, int) else number(value)

@@ -22,7 +22,7 @@ from assay.suites.memory.search import Search, search_once
 from assay.suites.memory.snapshots import MemorySnapshot, SessionChanges, diff_snapshots
 from assay.suites.memory.timed_memory import TimedMemory
 
-# Kinds of records. `used` has what the calls of a sample cost, by stage.
+# Kinds of records. `used` has what the calls of a sample cost, by purpose.
 SESSION, ANSWER, USED = "session", "answer", "used"
 
 

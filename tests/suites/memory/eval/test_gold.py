@@ -16,7 +16,7 @@ from assay.core.errors import ModelError
 from assay.core.memory import Message
 from assay.core.protocols import Context
 from assay.core.types import Call, Failure, Request
-from assay.core.usage import StageUsage
+from assay.core.usage import PurposeUsage
 from assay.suites.memory.eval.suite import MemoryEvalSuite
 from assay.suites.memory.memory_set import MemorySet
 from assay.suites.memory.sessions import SampleInputs, SessionInputs, SessionQuestion, SessionsSolver
@@ -136,7 +136,7 @@ class Silent:
         return self
 
     name, endpoint, can = "nobody", "", frozenset[str]()
-    purpose, usage, call_times = "", dict[str, StageUsage](), None
+    purpose, usage, call_times = "", dict[str, PurposeUsage](), None
 
     async def call(self, request: Request) -> Call:
         raise ModelError(Failure("refusal", "nobody is there"))

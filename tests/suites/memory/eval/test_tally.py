@@ -8,7 +8,7 @@ import pytest
 
 from assay.core.report import Entry, Metric
 from assay.core.types import Record, Score
-from assay.core.usage import StageUsage
+from assay.core.usage import PurposeUsage
 from assay.scoring.questions import AnswerQuestion, JudgeQuestion, Verdict, invalid
 from assay.suites.memory.eval.eval_columns import Aggregate, sample_evals
 from assay.suites.memory.eval.rows import QaRow, SampleRows, SessionRow, answer_rows
@@ -251,7 +251,7 @@ def test_counts_failures_seconds_and_tokens() -> None:
         record("answer", search_seconds=0.25, answer_seconds=0.5, dropped=2, loose=True),
         record("answer", search_seconds=0.25, error="no answer"),
         record("answer", search_seconds=0.0, error="own.search: no", search_failed=True),
-        record("used", usage={"build": StageUsage(calls=3, input_tokens=15, output_tokens=6)}),
+        record("used", usage={"build": PurposeUsage(calls=3, input_tokens=15, output_tokens=6)}),
     ]
     tally.add_sample(2, 0, [], records, [])
     assert tally.counts == {

@@ -272,9 +272,9 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
             notices=self._judge_notices(),
         )
         groups = {name: baseline.group or name for name, baseline in source.baselines.items()}
-        stages = {name: tally.stages() for name, tally in tallies.items()}
+        by_purpose = {name: tally.by_purpose() for name, tally in tallies.items()}
         headline = F1 if self._panel is None else ANSWER
-        report.tables = memory_tables(memory_costs(report, headline, groups, stages))
+        report.tables = memory_tables(memory_costs(report, headline, groups, by_purpose))
         return Outcome(report, written)
 
     def _judge_notices(self) -> list[str]:

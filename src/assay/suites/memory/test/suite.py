@@ -375,8 +375,8 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             notices=[*self._protocol_notices(), *check.sentences()],
         )
         groups = {name: setting.group for name, setting in self.memories.items()}
-        stages = {name: tally.stages() for name, tally in tallies.items()}
-        report.tables = memory_tables(memory_costs(report, headline, groups, stages))
+        by_purpose = {name: tally.by_purpose() for name, tally in tallies.items()}
+        report.tables = memory_tables(memory_costs(report, headline, groups, by_purpose))
         return Outcome(report, files)
 
     def _protocol_notices(self) -> list[str]:
