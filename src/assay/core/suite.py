@@ -200,7 +200,7 @@ class RunFacts(Struct, frozen=True):
     folder: Path
 
 
-class WorkerParts(NamedTuple):
+class WorkerSolver(NamedTuple):
     """What a worker needs of a suite: how one case runs, and the `ask_identity` of the files it was built from."""
 
     solver: Solver
@@ -414,7 +414,7 @@ class Suite(ABC, Generic[OptionsT, DataT]):
 
     # On workers of another machine.
 
-    def recipe(self) -> Callable[[], WorkerParts] | None:
+    def recipe(self) -> Callable[[], WorkerSolver] | None:
         """Return a function that builds the solver on a worker, without data. None: the suite is built from its spec.
 
         The solver must not write files of its own there: see `write_remote_case`.

@@ -218,7 +218,7 @@ class ModelJudge:
         Parts and votes are requested concurrently. If one part has no valid verdict, the whole question has
         none. Raises ModelError if a request got no reply at all.
         """
-        parts = self._prompt.parts(question)
+        parts = self._prompt.split(question)
         ballots = await ctx.map(lambda part: self._collect_votes(part, asker, ctx), parts)
         return _join_parts(ballots)
 

@@ -35,7 +35,7 @@ from assay.core.suite import (
     Rows,
     RunFacts,
     Suite,
-    WorkerParts,
+    WorkerSolver,
 )
 from assay.core.suite_pages import Section
 from assay.files.redact import Redactor, secrets_of
@@ -201,7 +201,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
 
     # On workers of another machine.
 
-    def recipe(self) -> Callable[[], WorkerParts]:
+    def recipe(self) -> Callable[[], WorkerSolver]:
         """Return a function that builds the solver on a worker, without the observer's log."""
         return partial(build_on_worker, self.spec, self._feedback)
 
@@ -354,10 +354,10 @@ class HopSuite(Suite[HopOptions, HopRow]):
     # Files without a run.
 
 
-def build_on_worker(spec: RunSpec, feedback: Sequence[str]) -> WorkerParts:
+def build_on_worker(spec: RunSpec, feedback: Sequence[str]) -> WorkerSolver:
     """Build the solver on a worker. The driver writes the observer's log from the records."""
     suite = HopSuite(spec, feedback=feedback, observer=HopletObserver(Path(os.devnull), ""))
-    return WorkerParts(suite.solver, suite.ask_identity())
+    return WorkerSolver(suite.solver, suite.ask_identity())
 
 
 def _llm_identity(llm: LlmSettings) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Builds samples from their parts, and reports what no schema can express: missing ids, unknown sessions."""
+"""Builds samples from the values in files, and reports what no schema can express: missing ids, unknown sessions."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def build_sample(place: SamplePlace, problems: list[Problem]) -> Sample | None:
     """Build a sample. Adds all problems, and returns None if a value is missing or has a wrong type."""
     problems_before = len(problems)
     sample = convert(place.sample.value, SampleRecord, place.sample.record, problems)
-    blocks = _convert_part(place.points, list[BlockRecord], problems)
-    checkpoints = _convert_part(place.checkpoints, list[CheckpointRecord], problems)
+    blocks = _convert_value(place.points, list[BlockRecord], problems)
+    checkpoints = _convert_value(place.checkpoints, list[CheckpointRecord], problems)
     if sample is not None:
         _add_missing_keys(place.sample, problems)
     if checkpoints is not None:
@@ -40,7 +40,7 @@ def build_sample(place: SamplePlace, problems: list[Problem]) -> Sample | None:
     return _sample_of(place, sample, blocks, checkpoints)
 
 
-def _convert_part(place: PlacedValue, schema: Any, problems: list[Problem]) -> Any:
+def _convert_value(place: PlacedValue, schema: Any, problems: list[Problem]) -> Any:
     if place.value is msgspec.UNSET:
         problems.append(place.problem((), "is missing"))
         return None

@@ -1,4 +1,7 @@
-"""The parts of samples in their files. The older layout has points and checkpoints in two further files."""
+"""Where the sessions, points and checkpoints of samples stand in their files.
+
+The older layout has points and checkpoints in two further files.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +20,23 @@ _ID_KEYS = ("sample_id", "uuid")
 
 
 class PlacedValue(NamedTuple):
-    """A part of a sample: its raw value, the record that contains it, and its key path in that record."""
+    """A value of a sample: the raw value, the record that contains it, and its key path in that record."""
 
     record: FileRecord
     path: KeyPath
     value: Any
 
     def problem(self, path: KeyPath, message: str, level: str = "error") -> Problem:
-        """Return a problem with the value at `path` below this part."""
+        """Return a problem with the value at `path` below this value."""
         return self.record.problem((*self.path, *path), message, level)
 
     def name(self, path: KeyPath) -> str:
-        """Return the JSON path of the value at `path` below this part, without the file name."""
+        """Return the JSON path of the value at `path` below this value, without the file name."""
         return json_path((*self.path, *path), self.record.root)
 
 
 class SamplePlace(NamedTuple):
-    """The three parts of a sample: sessions, blocks of points, checkpoints. They may be in different files."""
+    """A sample with its points and its checkpoints. They may be in different files."""
 
     sample: PlacedValue
     points: PlacedValue
@@ -41,7 +44,7 @@ class SamplePlace(NamedTuple):
 
 
 def sample_places(file: Path, records: Iterable[FileRecord], problems: list[Problem]) -> Iterator[SamplePlace]:
-    """Yield the parts of every sample. `records` are those of `file`, which has the sessions."""
+    """Yield the place of every sample. `records` are those of `file`, which has the sessions."""
     if file.name == MAIN:
         yield from _older_places(file, records, problems)
         return
