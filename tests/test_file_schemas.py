@@ -20,8 +20,8 @@ from assay.core.errors import AssayError, InputError, Problem
 from assay.core.roles import Connection
 from assay.core.spec import build
 from assay.engine.prices import OWN_TABLE
+from assay.files.json_objects import read_objects
 from assay.files.json_schema import DIALECT
-from assay.files.records import read_records
 from assay.files.yaml_files import FunctionRef, load_yaml
 from assay.models import script
 from assay.runner import api
@@ -148,7 +148,7 @@ def yaml_values(*paths: Path) -> list[Any]:
 
 def record_values(*paths: Path) -> list[Any]:
     assert paths
-    return [record.value for path in paths for record in read_records(path, [])]
+    return [record.value for path in paths for record in read_objects(path, [])]
 
 
 def json_values(*paths: Path) -> list[Any]:

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
         Response as Response,
         Score as Score,
     )
-    from assay.files.records import read_structs as read_structs
+    from assay.files.json_objects import read_structs as read_structs
     from assay.files.schema import refuse as refuse
     from assay.runner.api import (
         Run as Run,
@@ -137,7 +137,7 @@ _MODULES = {
     "assay.core.errors": "CaseFailed CheckFailed InputError ModelError Problem UsageError",
     "assay.core.memory": "AboutMemory MemoryItem Message Query SearchHit options_of",
     "assay.core.protocols": "Context Scorer ScorerInput Solver",
-    "assay.files.records": "read_structs",
+    "assay.files.json_objects": "read_structs",
     "assay.core.report": "Entry Interval Metric Report Slice Table",
     "assay.files.schema": "refuse",
     "assay.core.spec": "RunSpec SuiteOptions ask how score",

@@ -22,8 +22,8 @@ import msgspec
 from assay.core.errors import InputError, Problem, UsageError, similar_file, unknown, unreadable
 from assay.core.hashing import RepeatFinder, Twins, row_key
 from assay.core.suite import Row
+from assay.files.json_objects import read_objects
 from assay.files.parquet import read_parquet
-from assay.files.records import read_records
 
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -109,7 +109,7 @@ def _from_file(path: Path) -> Iterable[Mapping[str, Any]]:
     if suffix not in (".jsonl", ".json", ".ndjson"):
         raise UsageError(f"{path}: rows are read from .jsonl, .json, .csv, .tsv and .parquet files")
     problems: list[Problem] = []
-    rows = [record.value for record in read_records(path, problems, thing="row")]
+    rows = [record.value for record in read_objects(path, problems, thing="row")]
     if problems:
         raise InputError(problems)
     return rows

@@ -27,7 +27,7 @@ from assay.suites.memory.eval.sample_schema import (
 def build_sample(place: SamplePlace, problems: list[Problem]) -> Sample | None:
     """Build a sample. Adds all problems, and returns None if a value is missing or has a wrong type."""
     problems_before = len(problems)
-    sample = convert(place.sample.value, SampleRecord, place.sample.record, problems)
+    sample = convert(place.sample.value, SampleRecord, place.sample.source, problems)
     blocks = _convert_value(place.points, list[BlockRecord], problems)
     checkpoints = _convert_value(place.checkpoints, list[CheckpointRecord], problems)
     if sample is not None:
@@ -44,7 +44,7 @@ def _convert_value(place: PlacedValue, schema: Any, problems: list[Problem]) -> 
     if place.value is msgspec.UNSET:
         problems.append(place.problem((), "is missing"))
         return None
-    return convert(place.value, schema, place.record, problems, place.path)
+    return convert(place.value, schema, place.source, problems, place.path)
 
 
 def _add_missing_keys(place: PlacedValue, problems: list[Problem]) -> None:

@@ -172,7 +172,7 @@ class Documents:
         return self.facts
 
     def _warn_of_repeated_keys(self, raw: bytes, value: Any, document: RawDocument) -> None:
-        from assay.files.records import REPEATED_KEY, repeated_keys
+        from assay.files.json_objects import REPEATED_KEY, repeated_keys
 
         for path in repeated_keys(raw, value) if len(self.warnings) < _MOST_WARNINGS else ():
             key = ".".join(map(str, path))
