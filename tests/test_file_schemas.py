@@ -28,7 +28,7 @@ from assay.runner import api
 from assay.suites import BUILT_IN, find_options
 from assay.suites.calibration.labels import read_labels
 from assay.suites.hop.contract import read_contract
-from assay.suites.hop.metainfo import markdown_contract
+from assay.suites.hop.contract_markdown import markdown_contract
 from assay.suites.hop.rows import read_rows
 from assay.suites.hop.settings import settings_problems
 from assay.suites.memory.eval.sample_files import check_samples

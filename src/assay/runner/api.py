@@ -503,7 +503,7 @@ def analyse_hop(path: Path, target: str = "") -> Report:
 
 def hop_store(path: Path | str, target: str = "") -> BaseDataStore:
     """Return a store for queries over the results of a folder or task. Its contract decides how fields count."""
-    from assay.suites.hop.files import data_store
+    from assay.suites.hop.result_folder import data_store
 
     return data_store(path, target)
 

@@ -26,10 +26,10 @@ from assay.core.types import Failure, Record
 from assay.files.foreign_json import MAX_DEPTH, ForeignLine, decode_json, json_lines
 from assay.files.result_lines import ResultLines
 from assay.suites.hop.analysis import NO_PROFILE, Analysis, RowResult
+from assay.suites.hop.batch_lines import file_status, is_meta, is_observer_line, is_pair
 from assay.suites.hop.contract import Contract, read_contract
-from assay.suites.hop.files import contract_file_beside, file_result, results_folder
 from assay.suites.hop.observer_log import FILE_NAME, ObservedCall, ObserverLog
-from assay.suites.hop.records import file_status, is_meta, is_observer_line, is_pair
+from assay.suites.hop.result_folder import contract_file_beside, file_result, results_folder
 from assay.suites.hop.rows import HopRow, RowReader
 from assay.suites.hop.scorer import NOT_RUN, check_row, row_score
 from assay.suites.hop.store.audit import Audit, read_audit, read_json

@@ -25,10 +25,10 @@ from assay.core.report import Report, Table
 from assay.files import jsonl
 from assay.scoring.statistics import percentiles
 from assay.suites.hop.analysis import NO_PROFILE, Analysis
+from assay.suites.hop.batch_lines import VIEW_SUFFIX, expectations, function_fields, is_meta, is_observer_line
 from assay.suites.hop.contract import Contract
-from assay.suites.hop.files import contract_of, file_result, results_folder, store_of
 from assay.suites.hop.observer_log import FILE_NAME, ObserverLog
-from assay.suites.hop.records import VIEW_SUFFIX, expectations, function_fields, is_meta, is_observer_line
+from assay.suites.hop.result_folder import contract_of, file_result, results_folder, store_of
 from assay.suites.hop.scorer import check_row
 from assay.suites.hop.store import FieldStats
 from assay.suites.hop.store.audit import Audit, read_audit, read_json

@@ -41,11 +41,11 @@ from assay.core.suite_pages import Section
 from assay.files.redact import Redactor, secrets_of
 from assay.suites.hop import messages
 from assay.suites.hop.analysis import Analysis, case_result
+from assay.suites.hop.batch_lines import RESULT_KEYS, result_file_name
 from assay.suites.hop.file_report import report_on_files
-from assay.suites.hop.files import PartialFile, ResultFile, meta_record
 from assay.suites.hop.options import HopOptions
-from assay.suites.hop.records import RESULT_KEYS, result_file_name
 from assay.suites.hop.remote_log import write_case
+from assay.suites.hop.result_file import PartialFile, ResultFile, meta_line
 from assay.suites.hop.rows import HopRow, HopRows, RowFile, read_rows
 from assay.suites.hop.scorer import HopScorer
 from assay.suites.hop.session import ModelSide
@@ -284,7 +284,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
     def prepare(self, run: RunFacts) -> None:
         """Open the file that has the rows of a batch while it runs, unless the batch has its result file already."""
         path = self._result_path(run)
-        metas = [meta_record(profile, *self._llms(profile), run.started) for profile in self._profiles]
+        metas = [meta_line(profile, *self._llms(profile), run.started) for profile in self._profiles]
         self._partial = PartialFile(path, metas, self.options.wrapper, self._redactor)
         if not path.exists():
             self._scorer.on_result = self._partial.add
