@@ -34,7 +34,7 @@ from assay.runner.loops import run_blocking
 from assay.runner.results import Run
 from assay.runner.runner import Runner
 from assay.suites.evaluate.options import EvaluateOptions
-from assay.suites.evaluate.rows import RowSource, read_rows
+from assay.suites.evaluate.rows import SampleSource, read_rows
 from assay.suites.evaluate.scorers import AnswerJudge, NamedMetric, OwnScorer, Rubric, ScorerLike
 from assay.suites.evaluate.suite import EvaluateSuite, SubjectSpec
 from assay.usercode import user_function
@@ -47,7 +47,7 @@ PromptLike = str | Callable[..., Any]
 
 
 def evaluate(  # noqa: PLR0913 - one parameter for each option
-    rows: RowSource,
+    rows: SampleSource,
     *,
     answer: AnswerFunction | Mapping[str, AnswerFunction] | None = None,
     model: ModelLike | Mapping[str, ModelLike] | None = None,
@@ -164,7 +164,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
 
 
 async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
-    rows: RowSource,
+    rows: SampleSource,
     *,
     answer: AnswerFunction | Mapping[str, AnswerFunction] | None = None,
     model: ModelLike | Mapping[str, ModelLike] | None = None,

@@ -22,7 +22,7 @@ from assay.suites.memory.eval.aggregate_file import fill_aggregate
 from assay.suites.memory.eval.eval_columns import Aggregate
 from assay.suites.memory.eval.output_files import AGGREGATE, QA_RECORDS, SESSION_RECORDS, OutputLines
 from assay.suites.memory.eval.recorded import QUESTIONS, SESSIONS
-from assay.suites.memory.eval.rows import QaEval, SessionEval, encode
+from assay.suites.memory.eval.result_lines import QaEval, SessionEval, encode
 from assay.suites.memory.eval.tally import JUDGED
 
 _SUITE = "memory-eval"

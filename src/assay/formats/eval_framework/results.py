@@ -28,17 +28,17 @@ from assay.suites.memory.eval.record_files import (
     sample_places,
 )
 from assay.suites.memory.eval.recorded import QUESTIONS, SESSIONS, baseline_named
-from assay.suites.memory.eval.rows import (
+from assay.suites.memory.eval.result_lines import (
     CITES,
     FAILED,
     FILES_SET,
-    QaRow,
-    SampleRows,
-    SessionRow,
-    answer_rows,
+    QaLine,
+    SampleResults,
+    SessionLine,
     encode,
     question_parts,
-    rows_key,
+    sample_answers,
+    sample_key,
     session_parts,
 )
 from assay.suites.memory.eval.sample import Sample, sample_inputs
@@ -147,19 +147,19 @@ class EvalRun(ImportedRun):
         questions = list(baseline.questions.of(sample)) if baseline.questions else []
         _refuse_repeated_sessions(sessions)
         baseline.tell_repeated_questions(questions)
-        rows = SampleRows([line.row for line in sessions], [line.row for line in questions])
+        results = SampleResults([line.content for line in sessions], [line.content for line in questions])
         words = imported_scorer("words")
-        scores = lexical_scores((*UNPLACED, words), answer_rows(rows.questions))
+        scores = lexical_scores((*UNPLACED, words), sample_answers(results.questions))
         records: list[Record] = []
-        for part, session in zip(session_parts(rows.sessions), sessions, strict=True):
+        for part, session in zip(session_parts(results.sessions), sessions, strict=True):
             scores += baseline.session_scores(part, session)
             records += _session_records(part, session)
-        for part, question in zip(question_parts(rows.questions), questions, strict=True):
+        for part, question in zip(question_parts(results.questions), questions, strict=True):
             scores += baseline.question_scores(part, question)
             records += _question_records(part, question)
-        baseline.tally.add_sample(number, len(sessions), rows.questions, (), scores)
+        baseline.tally.add_sample(number, len(sessions), results.questions, (), scores)
         return ImportedCase(
-            key=rows_key(rows) if self._samples is None else self._data_key(sample, sessions, questions),
+            key=sample_key(results) if self._samples is None else self._data_key(sample, sessions, questions),
             set=self._set,
             subject=baseline.name,
             label=sample,
@@ -168,7 +168,7 @@ class EvalRun(ImportedRun):
         )
 
     def _data_key(
-        self, name: str, sessions: Sequence[RecordLine[SessionRow]], questions: Sequence[RecordLine[QaRow]]
+        self, name: str, sessions: Sequence[RecordLine[SessionLine]], questions: Sequence[RecordLine[QaLine]]
     ) -> str:
         """Return the key that a native run gives a sample. Raises InputError if the data has other sessions."""
         assert self._samples is not None
@@ -179,7 +179,7 @@ class EvalRun(ImportedRun):
         if sessions:
             # --max-sessions inserts only the first ones.
             sample, _ = sample.first_sessions(len(sessions))
-            ids = [line.row.session_id for line in sessions]
+            ids = [line.content.session_id for line in sessions]
             if ids != [session.id for session in sample.sessions]:
                 raise InputError(Problem(where, f"the data has other sessions of the sample {name!r}"))
         texts = {
@@ -187,10 +187,10 @@ class EvalRun(ImportedRun):
             for session in sample.sessions
             for asked in sample.questions_after(session.id)
         }
-        for part, line in zip(question_parts([line.row for line in questions]), questions, strict=True):
-            if texts.get(part) != line.row.question:
+        for part, line in zip(question_parts([line.content for line in questions]), questions, strict=True):
+            if texts.get(part) != line.content.question:
                 raise InputError(
-                    Problem(line.where, f"the data of {name!r} has no question {line.row.question!r} at {part}")
+                    Problem(line.where, f"the data of {name!r} has no question {line.content.question!r} at {part}")
                 )
         # A native run adds the evidence to the key if one of its memories, such as `oracle`, sees it.
         built_in = [name for name in self._baselines if name in plugin_names("memory")]
@@ -219,8 +219,8 @@ class _BaselineResults:
             _first_file(folder, SESSION_RECORDS, SESSIONS),
             _first_file(folder, QA_RECORDS, QUESTIONS),
         )
-        self.sessions = RecordFile(sessions, SessionRow) if sessions else None
-        self.questions = RecordFile(questions, QaRow) if questions else None
+        self.sessions = RecordFile(sessions, SessionLine) if sessions else None
+        self.questions = RecordFile(questions, QaLine) if questions else None
         self.aggregate: AggregateFile | None = None
         self.paths = [path for path in (sessions, questions) if path]
         if (folder / AGGREGATE).is_file():
@@ -261,10 +261,10 @@ class _BaselineResults:
         if self.aggregate is not None and self.aggregate.baseline_id:
             return self.aggregate.baseline_id
         for question in self.questions.of(next(iter(self.samples))) if self.questions else ():
-            if name := question.row.retrieval.raw_trace.get("baseline"):
+            if name := question.content.retrieval.raw_trace.get("baseline"):
                 return str(name)
         for session in self.sessions.of(next(iter(self.samples))) if self.sessions else ():
-            sources = [item.source for item in session.row.memory_snapshot if item.source]
+            sources = [item.source for item in session.content.memory_snapshot if item.source]
             if sources:
                 return sources[0]
         return _UNNAMED
@@ -274,7 +274,7 @@ class _BaselineResults:
         """Contradictions in the files. Complete after all samples were read."""
         return [*self._warnings, *self._reader.notices]
 
-    def tell_repeated_questions(self, lines: Sequence[RecordLine[QaRow]]) -> None:
+    def tell_repeated_questions(self, lines: Sequence[RecordLine[QaLine]]) -> None:
         """Add a warning for each question that has two equal lines. Both count, because the data may repeat it."""
         seen: dict[bytes, str] = {}
         for line in lines:
@@ -282,15 +282,15 @@ class _BaselineResults:
             if first != line.where:
                 self._warnings.append(f"{line.where} repeats {first}: the question counts twice")
 
-    def session_scores(self, part: str, line: RecordLine[SessionRow]) -> list[Score]:
+    def session_scores(self, part: str, line: RecordLine[SessionLine]) -> list[Score]:
         """Return the judged scores of a session."""
         verdicts = read_session_verdicts(line)
-        return list(self._reader.session(part, line.row, verdicts, line.where)) if verdicts else []
+        return list(self._reader.session(part, line.content, verdicts, line.where)) if verdicts else []
 
-    def question_scores(self, part: str, line: RecordLine[QaRow]) -> list[Score]:
+    def question_scores(self, part: str, line: RecordLine[QaLine]) -> list[Score]:
         """Return the judged scores of a question."""
         verdicts = read_qa_verdicts(line)
-        return list(self._reader.question(part, line.row, verdicts, line.where)) if verdicts else []
+        return list(self._reader.question(part, line.content, verdicts, line.where)) if verdicts else []
 
 
 def _first_file(folder: Path, *names: str) -> Path | None:
@@ -304,23 +304,23 @@ def _counted(samples: Sequence[str]) -> str:
     return f"{len(samples):,} {noun} ({', '.join(samples[:_MOST_NAMES])}{more})"
 
 
-def _refuse_repeated_sessions(lines: Sequence[RecordLine[SessionRow]]) -> None:
+def _refuse_repeated_sessions(lines: Sequence[RecordLine[SessionLine]]) -> None:
     seen: dict[str, str] = {}
     for line in lines:
-        first = seen.setdefault(line.row.session_id, line.where)
+        first = seen.setdefault(line.content.session_id, line.where)
         if first != line.where:
             raise InputError(
                 Problem(
                     line.where,
-                    f"the sample {line.row.sample_id!r} has the session {line.row.session_id!r} at {first} too",
+                    f"the sample {line.content.sample_id!r} has the session {line.content.session_id!r} at {first} too",
                 )
             )
 
 
-def _session_records(part: str, line: RecordLine[SessionRow]) -> list[Record]:
-    items = {str(item.memory_id): item for item in line.row.memory_snapshot}
+def _session_records(part: str, line: RecordLine[SessionLine]) -> list[Record]:
+    items = {str(item.memory_id): item for item in line.content.memory_snapshot}
     changes = []
-    for change in line.row.memory_delta:
+    for change in line.content.memory_delta:
         name = "" if change.raw_backend_id is None else str(change.raw_backend_id)
         item = items.get(name)
         changes.append(
@@ -341,15 +341,15 @@ def _session_records(part: str, line: RecordLine[SessionRow]) -> list[Record]:
     ]
 
 
-def _question_records(part: str, line: RecordLine[QaRow]) -> list[Record]:
-    items = line.row.retrieval.items
+def _question_records(part: str, line: RecordLine[QaLine]) -> list[Record]:
+    items = line.content.retrieval.items
     data: dict[str, Any] = {
         "found": [(item.memory_id, item.score) for item in items],
         "texts": {item.memory_id: item.text for item in items},
-        "answer": line.row.generated_answer,
-        "cited": line.row.cited_memories,
+        "answer": line.content.generated_answer,
+        "cited": line.content.cited_memories,
     }
-    trace = line.row.retrieval.raw_trace
+    trace = line.content.retrieval.raw_trace
     if trace.get(CITES) is False:
         data["plain"] = True
     if isinstance(trace.get("error"), str):

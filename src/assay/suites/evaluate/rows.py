@@ -47,11 +47,11 @@ class DataFrame(Protocol):
     def __len__(self) -> int: ...
 
 
-RowSource = Iterable[Mapping[str, Any]] | str | os.PathLike[str] | DataFrame
+SampleSource = Iterable[Mapping[str, Any]] | str | os.PathLike[str] | DataFrame
 """The types that `assay.evaluate` accepts as rows."""
 
 
-def read_rows(source: RowSource) -> tuple[list[dict[str, Any]], str]:
+def read_rows(source: SampleSource) -> tuple[list[dict[str, Any]], str]:
     """Return all rows as JSON objects, and their origin for messages: a path, or "rows".
 
     Raises InputError for values without a JSON form.

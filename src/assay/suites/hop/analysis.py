@@ -23,7 +23,7 @@ from assay.core.report import (
     Example,
     Examples,
     Metric,
-    PairedRow,
+    PairedMetric,
     PairedSubjects,
     Report,
     Slice,
@@ -374,16 +374,16 @@ def _example(result: RowResult, verdict: RowVerdict) -> Example:
     return Example(label=label, index=result.index, part=kind, reason=reason)
 
 
-def _paired_row(base: dict[bytes, bool], new: dict[bytes, bool]) -> PairedRow | None:
+def _paired_row(base: dict[bytes, bool], new: dict[bytes, bool]) -> PairedMetric | None:
     """Compare two profiles on the rows they share, as `assay compare` does. Returns None if they share none."""
     import numpy as np
 
-    from assay.scoring.paired import fill_row, paired
+    from assay.scoring.paired import fill_metric, paired
 
     shared = [key for key in base if key in new]
     if not shared:
         return None
     sides = [np.array([side[key] for key in shared], dtype=float) for side in (base, new)]
-    row = PairedRow(set="", metric=METRIC, part="", higher_is_better=True, n=0)
-    fill_row(row, paired(sides[0], sides[1], np.arange(len(shared))))
+    row = PairedMetric(set="", metric=METRIC, part="", higher_is_better=True, n=0)
+    fill_metric(row, paired(sides[0], sides[1], np.arange(len(shared))))
     return row

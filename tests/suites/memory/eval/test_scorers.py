@@ -20,7 +20,7 @@ from assay.scoring.questions import (
     Verdict,
     invalid,
 )
-from assay.suites.memory.eval.rows import MemoryDelta, SampleRows, SnapshotMemory, answer_rows
+from assay.suites.memory.eval.result_lines import MemoryDelta, SampleResults, SnapshotMemory, sample_answers
 from assay.suites.memory.eval.scorers import EvalScorer, LexicalScorer
 
 from suites.memory.eval.doubles import Scripted, judge, point, question, scores_of, session
@@ -228,12 +228,12 @@ def test_answers_say_what_they_are_about() -> None:
 def test_a_scorer_is_named_by_its_judge_and_its_gold() -> None:
     """Another judge's scores stand beside; the name is the same, so that runs can be compared."""
     first, second, third = (
-        EvalScorer(Scripted(best, name), lambda _: SampleRows([], []), gold).id
+        EvalScorer(Scripted(best, name), lambda _: SampleResults([], []), gold).id
         for name, gold in (("a", ""), ("b", ""), ("a", "x"))
     )
     assert len({first, second, third}) == 3
     assert {name.partition("@")[0] for name in (first, second, third)} == {"judged"}
-    assert first == EvalScorer(Scripted(best, "a"), lambda _: SampleRows([], [])).id
+    assert first == EvalScorer(Scripted(best, "a"), lambda _: SampleResults([], [])).id
 
 
 def test_the_offline_panel_judges_a_sample() -> None:
@@ -256,7 +256,7 @@ def test_the_offline_panel_judges_a_sample() -> None:
 def test_words_are_compared_without_a_judge() -> None:
     """F1 and BLEU-1 of every answer under the part that a judge would use; none without a reference."""
     rows = [question("red kite", "a red kite"), question("red kite", "red"), question(" ", "red")]
-    scores = scores_of(LexicalScorer(lambda _: answer_rows(rows)))
+    scores = scores_of(LexicalScorer(lambda _: sample_answers(rows)))
     by_metric = values(scores)
     assert (by_metric["c/1", "f1"], by_metric["c/1", "bleu1"]) == (1.0, 1.0)
     assert by_metric["c/2", "f1"] == pytest.approx(2 / 3)

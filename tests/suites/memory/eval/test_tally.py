@@ -11,7 +11,7 @@ from assay.core.types import Record, Score
 from assay.core.usage import PurposeUsage
 from assay.scoring.questions import AnswerQuestion, JudgeQuestion, Verdict, invalid
 from assay.suites.memory.eval.eval_columns import Aggregate, sample_evals
-from assay.suites.memory.eval.rows import QaRow, SampleRows, SessionRow, answer_rows
+from assay.suites.memory.eval.result_lines import QaLine, SampleResults, SessionLine, sample_answers
 from assay.suites.memory.eval.scorers import LexicalScorer
 from assay.suites.memory.eval.tally import DIMENSIONS, JUDGED, BaselineTally
 
@@ -25,10 +25,10 @@ def metric_of(entry: Entry, name: str) -> Metric:
     return metric
 
 
-def add(tally: BaselineTally, cluster: int, sessions: list[SessionRow], questions: list[QaRow], panel: Any) -> None:
+def add(tally: BaselineTally, cluster: int, sessions: list[SessionLine], questions: list[QaLine], panel: Any) -> None:
     """A sample, judged and compared."""
     scores = judge(panel, sessions, questions)
-    words: list[Score] = scores_of(LexicalScorer(lambda _: answer_rows(questions)))
+    words: list[Score] = scores_of(LexicalScorer(lambda _: sample_answers(questions)))
     tally.add_sample(cluster, len(sessions), questions, [], [*scores, *words])
 
 
@@ -73,11 +73,11 @@ def two_samples() -> BaselineTally:
     return tally
 
 
-def aggregate(*samples: tuple[list[SessionRow], list[QaRow]]) -> dict[str, Any]:
+def aggregate(*samples: tuple[list[SessionLine], list[QaLine]]) -> dict[str, Any]:
     """The format's own numbers of these samples."""
     total = Aggregate()
     for sessions, questions in samples:
-        evals = sample_evals(SampleRows(sessions, questions), judge(Scripted(says), sessions, questions))
+        evals = sample_evals(SampleResults(sessions, questions), judge(Scripted(says), sessions, questions))
         for session_eval in evals.sessions:
             total.add_session(session_eval)
         for qa_eval in evals.questions:
@@ -149,7 +149,7 @@ def test_scores_are_unmoved_by_a_sample_of_which_nothing_could_be_read() -> None
         [session("S01", wrote=["good"], new=[point("a", "good")])],
         [question("good one", "good one")],
     )
-    unreadable = ([session("S01", wrote=["odd"], new=[point("a", "odd")])], list[QaRow]())
+    unreadable = ([session("S01", wrote=["odd"], new=[point("a", "odd")])], list[QaLine]())
     add(tally, 0, *readable, Scripted(says))
     before = tally.entry()
     add(tally, 1, *unreadable, Scripted(says))
@@ -203,7 +203,7 @@ def test_the_documents_aggregate_has_its_own_numbers() -> None:
 def test_without_a_judge_there_are_words_alone() -> None:
     """No row of a judge that said nothing."""
     tally, row = BaselineTally("m", "Memory", reference=True), question()
-    tally.add_sample(0, 0, [row], [], scores_of(LexicalScorer(lambda _: answer_rows([row]))))
+    tally.add_sample(0, 0, [row], [], scores_of(LexicalScorer(lambda _: sample_answers([row]))))
     entry = tally.entry()
     assert (entry.name, entry.title, entry.reference) == ("m", "Memory", True)
     assert [(metric.name, metric.value) for metric in entry.metrics] == [("f1", 1.0), ("bleu1", 1.0)]

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 from assay.files.write import write_json
 from assay.suites.memory.eval.eval_columns import Aggregate, SampleEvals
 from assay.suites.memory.eval.recorded import QUESTIONS, SESSIONS
-from assay.suites.memory.eval.row_source import SampleLines
-from assay.suites.memory.eval.rows import QaEval, SessionEval, encode
+from assay.suites.memory.eval.result_lines import QaEval, SessionEval, encode
+from assay.suites.memory.eval.sample_source import SampleLines
 
 SESSION_RECORDS, QA_RECORDS, AGGREGATE = "session_records.jsonl", "qa_records.jsonl", "aggregate_metrics.json"
 

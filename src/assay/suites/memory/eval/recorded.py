@@ -30,17 +30,17 @@ from assay.files.write import write_json
 from assay.scoring.questions import trivial_verdict
 from assay.store.runs import file_digests, run_folders, state_of
 from assay.suites.memory.eval.options import MemoryEvalOptions
-from assay.suites.memory.eval.row_source import Baseline, RowSource, SampleLines
-from assay.suites.memory.eval.rows import (
+from assay.suites.memory.eval.result_lines import (
     FILES_SET,
-    AnswerRow,
-    QaRow,
-    SampleRows,
-    SessionRow,
-    answer_rows,
+    QaLine,
+    SampleAnswer,
+    SampleResults,
+    SessionLine,
     encode,
-    rows_key,
+    sample_answers,
+    sample_key,
 )
+from assay.suites.memory.eval.sample_source import Baseline, SampleLines, SampleSource
 from assay.suites.memory.eval.scorers import judge_tasks
 from assay.usercode.plugins import find_memory
 
@@ -56,8 +56,8 @@ class RecordedSample(NamedTuple):
     """The only baseline that has this sample; empty if all baselines have it."""
 
 
-class RecordedSource(RowSource):
-    """The samples of the pipeline files. The gold of a case is its SampleRows.
+class RecordedSource(SampleSource):
+    """The samples of the pipeline files. The gold of a case is its SampleResults.
 
     With `--fresh` the files become a new run even if a run of assay wrote them. That run stays unchanged.
     """
@@ -141,8 +141,8 @@ class RecordedSource(RowSource):
 
     def judged_kinds(self) -> set[str]:
         """Return the kinds of all questions about the files that need a judge."""
-        samples = (files.read(name).rows() for files in self._files.values() for name in files.samples)
-        tasks = (task for rows in samples for task in judge_tasks(rows))
+        samples = (files.read(name).results() for files in self._files.values() for name in files.samples)
+        tasks = (task for results in samples for task in judge_tasks(results))
         return {task.question.kind for task in tasks if trivial_verdict(task.question) is None}
 
     def planned_calls(self) -> list[PlannedCalls]:
@@ -158,21 +158,21 @@ class RecordedSource(RowSource):
         return self._rows.count * (len(self.baselines) if self._own_run else 1)
 
     def case(self, row: Row[RecordedSample], subject: str) -> CaseContent:
-        """Return the rows of the files as gold for the scorers. The solver has nothing to do."""
+        """Return the results in the files as gold for the scorers. The solver has nothing to do."""
         name = row.data.sample_id
-        return CaseContent(name, gold=self._files[subject].read(name).rows(), label=name)
+        return CaseContent(name, gold=self._files[subject].read(name).results(), label=name)
 
     # Rows of the files.
 
-    def sample_rows(self, gold: Any, subject: str, records: Sequence[Record]) -> SampleRows:
-        """Return the rows that `case` read. The records of the run are not used."""
-        rows: SampleRows = gold
-        return rows
+    def sample_results(self, gold: Any, subject: str, records: Sequence[Record]) -> SampleResults:
+        """Return the results that `case` read. The records of the run are not used."""
+        results: SampleResults = gold
+        return results
 
-    def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> list[AnswerRow]:
+    def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> list[SampleAnswer]:
         """Return the answers in the files."""
-        rows: SampleRows = gold
-        return answer_rows(rows.questions)
+        results: SampleResults = gold
+        return sample_answers(results.questions)
 
     def lines(
         self, sample: RecordedSample, subject: str, end: End | None, records: Sequence[Record]
@@ -184,11 +184,11 @@ class RecordedSource(RowSource):
         lines = self._files[subject].read(sample.sample_id)
         if end is None or end.status == "infra_error" or not (lines.sessions or lines.questions):
             return None
-        rows = lines.rows()
+        results = lines.results()
         return SampleLines(
-            rows,
-            _without_evals(rows.sessions, lines.sessions),
-            _without_evals(rows.questions, lines.questions),
+            results,
+            _without_evals(results.sessions, lines.sessions),
+            _without_evals(results.questions, lines.questions),
         )
 
 
@@ -234,13 +234,13 @@ def baseline_named(name: str) -> Baseline:
 # The two files of a baseline.
 
 
-class _AnySessionRow(SessionRow, frozen=True, kw_only=True):
+class _AnySessionLine(SessionLine, frozen=True, kw_only=True):
     """A session line with any `eval`. An existing `eval` is ignored, because the line is judged again."""
 
     eval: Any = UNSET
 
 
-class _AnyQaRow(QaRow, frozen=True, kw_only=True):
+class _AnyQaLine(QaLine, frozen=True, kw_only=True):
     """A question line with any `eval`."""
 
     eval: Any = UNSET
@@ -265,21 +265,21 @@ class RecordedLines(NamedTuple):
     sessions: list[FileLine]
     questions: list[FileLine]
 
-    def rows(self) -> SampleRows:
-        """Decode the lines. Raises InputError for the first line that is not a valid row."""
-        return SampleRows(
-            [_decode(line, _AnySessionRow) for line in self.sessions],
-            [_decode(line, _AnyQaRow) for line in self.questions],
+    def results(self) -> SampleResults:
+        """Decode the lines. Raises InputError for the first line that is not valid."""
+        return SampleResults(
+            [_decode(line, _AnySessionLine) for line in self.sessions],
+            [_decode(line, _AnyQaLine) for line in self.questions],
         )
 
     def key(self) -> str:
-        """Return the key of the sample, see `rows_key`."""
-        return rows_key(self.rows())
+        """Return the key of the sample, see `sample_key`."""
+        return sample_key(self.results())
 
     def problems(self) -> list[Problem]:
-        """Return a problem for each line that is not a valid row."""
+        """Return a problem for each line that is not valid."""
         problems: list[Problem] = []
-        for lines, kind in ((self.sessions, _AnySessionRow), (self.questions, _AnyQaRow)):
+        for lines, kind in ((self.sessions, _AnySessionLine), (self.questions, _AnyQaLine)):
             for line in lines:
                 try:
                     _decode(line, kind)
@@ -354,12 +354,12 @@ def _decode(line: FileLine, kind: type[T]) -> T:
         raise InputError(Problem(line.where, str(error))) from None
 
 
-def _without_evals(rows: Sequence[SessionRow | QaRow], lines: Sequence[FileLine]) -> list[bytes]:
+def _without_evals(results: Sequence[SessionLine | QaLine], lines: Sequence[FileLine]) -> list[bytes]:
     plain = []
-    for row, line in zip(rows, lines, strict=True):
+    for result, line in zip(results, lines, strict=True):
         raw = line.raw
         # Only lines with an eval are encoded again: encoding may change the bytes of a line.
-        if row.eval is not UNSET:
+        if result.eval is not UNSET:
             value = msgspec.json.decode(raw)
             del value["eval"]
             raw = encode(value)
@@ -395,17 +395,17 @@ def _baseline_in(folder: Path) -> str:
 
     Lines that cannot be read are skipped: whoever reads them all names them.
     """
-    for row in _readable_rows(folder / QUESTIONS, _AnyQaRow):
-        if name := str(row.retrieval.raw_trace.get("baseline", "")):
+    for result in _readable_lines(folder / QUESTIONS, _AnyQaLine):
+        if name := str(result.retrieval.raw_trace.get("baseline", "")):
             return name
-    for session in _readable_rows(folder / SESSIONS, _AnySessionRow):
+    for session in _readable_lines(folder / SESSIONS, _AnySessionLine):
         for item in session.memory_snapshot:
             if item.source:
                 return item.source
     return "baseline"
 
 
-def _readable_rows(path: Path, kind: type[T]) -> Iterator[T]:
+def _readable_lines(path: Path, kind: type[T]) -> Iterator[T]:
     with path.open("rb") as file:
         for raw in file:
             with suppress(msgspec.DecodeError, UnicodeDecodeError):

@@ -63,8 +63,8 @@ def _value_or_list(value: dict[str, Any], key: str) -> Any:
 
 
 def _older_places(file: Path, sources: Iterable[FileObject], problems: list[Problem]) -> Iterator[SamplePlace]:
-    points = _SampleRows(file.with_name(POINTS), problems)
-    checkpoints = _SampleRows(file.with_name(CHECKPOINTS), problems)
+    points = _SampleFile(file.with_name(POINTS), problems)
+    checkpoints = _SampleFile(file.with_name(CHECKPOINTS), problems)
     for source in sources:
         points_row, checkpoints_row = points.row_of(source), checkpoints.row_of(source)
         if points_row and checkpoints_row:
@@ -85,7 +85,7 @@ def _first_key(source: FileObject, *keys: str) -> PlacedValue:
     return PlacedValue(source, (keys[0],), msgspec.UNSET)
 
 
-class _SampleRows:
+class _SampleFile:
     """The rows of a file of the older layout, by `sample_id` and `uuid`."""
 
     def __init__(self, path: Path, problems: list[Problem]) -> None:

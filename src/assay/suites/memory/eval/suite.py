@@ -2,7 +2,7 @@
 
 Stage one inserts samples into memories and asks questions; its results are the two pipeline files. Stage two judges
 them; its results are the two record files and the aggregate. `--eval-only` runs stage two alone, on existing pipeline
-files. A `RowSource` hides the difference: `LiveSource` runs the memories, `RecordedSource` reads the files.
+files. A `SampleSource` hides the difference: `LiveSource` runs the memories, `RecordedSource` reads the files.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from assay.suites.memory.eval.recorded import (
     pipeline_folders,
     refuse_foreign_files,
 )
-from assay.suites.memory.eval.row_source import RowSource, SampleLines
-from assay.suites.memory.eval.rows import SampleRows
+from assay.suites.memory.eval.result_lines import SampleResults
+from assay.suites.memory.eval.sample_source import SampleLines, SampleSource
 from assay.suites.memory.eval.scorers import ANSWER, F1, METRICS_BY_KIND, EvalScorer, LexicalScorer
 from assay.suites.memory.eval.tally import BaselineTally, answered_questions
 from assay.suites.memory.settings import split_settings
@@ -125,7 +125,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     def __init__(self, spec: RunSpec) -> None:
         super().__init__(spec)
         options = self.options
-        self.source: RowSource = RecordedSource(spec, options) if options.eval_only else LiveSource(spec, options)
+        self.source: SampleSource = RecordedSource(spec, options) if options.eval_only else LiveSource(spec, options)
         if self.source.writes_pipeline:
             refuse_foreign_files(Path(spec.output_dir), self.source.folders)
         # The files have fixed names, so a run with other settings must not write into the same folder.
@@ -161,8 +161,8 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         """The word scorer, and the judge if there is one. Two scorers, so that a new judge keeps the word scores."""
         source, gold = self.source, self.source.gold_fingerprint
 
-        def rows_of(view: ScorerInput) -> SampleRows:
-            return source.sample_rows(view.case.gold, view.case.subject, view.records)
+        def rows_of(view: ScorerInput) -> SampleResults:
+            return source.sample_results(view.case.gold, view.case.subject, view.records)
 
         scorers: list[Scorer] = [
             LexicalScorer(lambda view: source.answers(view.case.gold, view.case.subject, view.records), gold)
@@ -250,7 +250,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
                     reason = failure.message if failure else "not all sessions were inserted"
                     tally.add_failure(result.index, result.row.data.sample_id, reason)
                 else:
-                    files[result.subject].add_sample(lines, sample_evals(lines.rows, result.scores))
+                    files[result.subject].add_sample(lines, sample_evals(lines.results, result.scores))
                     _count_sample(tally, result, lines)
             hashes = {name: each.close() for name, each in files.items()}
             # The hashes must be on disk before the files get their names: see `add_written_files`.
@@ -296,8 +296,8 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
 
 
 def _count_sample(tally: BaselineTally, result: CaseResult[Any], lines: SampleLines) -> None:
-    rows = lines.rows
-    tally.add_sample(result.index, len(rows.sessions), rows.questions, result.records, result.scores)
+    results = lines.results
+    tally.add_sample(result.index, len(results.sessions), results.questions, result.records, result.scores)
 
 
 def _plain(value: Any) -> str:

@@ -23,7 +23,7 @@ from assay.core.usage import BUILD, RETRIEVE, PurposeUsage, add_usage, judge_usa
 from assay.scoring import questions
 from assay.scoring.metric_builders import ClusteredValues, ratio_metric
 from assay.scoring.purpose_table import PurposeNumbers, purpose_numbers, purpose_tables
-from assay.suites.memory.eval.rows import QaRow
+from assay.suites.memory.eval.result_lines import QaLine
 from assay.suites.memory.eval.scorers import (
     ANSWER,
     BLEU1,
@@ -201,17 +201,17 @@ class BaselineTally:
         self,
         cluster: int,
         sessions: int,
-        question_rows: Sequence[QaRow],
+        questions: Sequence[QaLine],
         records: Sequence[Record],
         scores: Sequence[Score],
     ) -> None:
         """Add a completed sample with its records and scores. `sessions` is the number of its sessions."""
         self.counts["samples"] += 1
         self.counts["sessions"] += sessions
-        for row in question_rows:
+        for question in questions:
             self.counts["questions"] += 1
-            self.counts["unanswered"] += not row.generated_answer.strip()
-            self.counts["citations"] += len(row.cited_memories)
+            self.counts["unanswered"] += not question.generated_answer.strip()
+            self.counts["citations"] += len(question.cited_memories)
         for record in records:
             self._add_record(record)
         for score in scores:

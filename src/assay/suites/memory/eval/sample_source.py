@@ -1,4 +1,4 @@
-"""The interface between the suite and the source of its rows.
+"""The interface between the suite and the source of its samples.
 
 `LiveSource` (`live.py`) runs samples through memories. `RecordedSource` (`recorded.py`) reads pipeline files. The suite
 calls its source for everything that differs between the two.
@@ -15,7 +15,7 @@ from assay.core.protocols import Solver
 from assay.core.roles import Role
 from assay.core.suite import CaseContent, PlannedCalls, Row, Rows
 from assay.core.types import End, Record
-from assay.suites.memory.eval.rows import AnswerRow, SampleRows
+from assay.suites.memory.eval.result_lines import SampleAnswer, SampleResults
 
 
 class Baseline(NamedTuple):
@@ -31,14 +31,14 @@ class Baseline(NamedTuple):
 
 
 class SampleLines(NamedTuple):
-    """The rows of a sample, and the bytes of their lines in `pipeline_sessions.jsonl` and `pipeline_qa.jsonl`."""
+    """The results of a sample, and the bytes of their lines in `pipeline_sessions.jsonl` and `pipeline_qa.jsonl`."""
 
-    rows: SampleRows
+    results: SampleResults
     sessions: list[bytes]
     questions: list[bytes]
 
 
-class RowSource(ABC):
+class SampleSource(ABC):
     """All samples of a run, each with all baselines. A baseline is an evaluated memory, the subject of a case."""
 
     writes_pipeline: bool
@@ -88,12 +88,12 @@ class RowSource(ABC):
         """Return the case for one sample and the baseline `subject`: its inputs and its gold."""
 
     @abstractmethod
-    def sample_rows(self, gold: Any, subject: str, records: Sequence[Record]) -> SampleRows:
-        """Build the rows of a case from its gold and its records. A failed sample has no rows."""
+    def sample_results(self, gold: Any, subject: str, records: Sequence[Record]) -> SampleResults:
+        """Build the results of a case from its gold and its records. A failed sample has none."""
 
     @abstractmethod
-    def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> Sequence[AnswerRow]:
-        """Return only the answers of a case, in the order of its rows."""
+    def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> Sequence[SampleAnswer]:
+        """Return only the answers of a case, in the order of its lines."""
 
     @abstractmethod
     def lines(self, sample: Any, subject: str, end: End | None, records: Sequence[Record]) -> SampleLines | None:
