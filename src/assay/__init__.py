@@ -84,13 +84,13 @@ if TYPE_CHECKING:
         spec as spec,
     )
     from assay.runner.evaluate import aevaluate as aevaluate, evaluate as evaluate
+    from assay.scoring.judge import ModelJudge as ModelJudge
     from assay.scoring.judge_prompt import OneLabelPrompt as OneLabelPrompt
     from assay.scoring.metric_builders import (
         ClusteredValues as ClusteredValues,
         mean_metric as mean_metric,
         proportion_metric as proportion_metric,
     )
-    from assay.scoring.panel import ModelJudge as ModelJudge
     from assay.store.comparison import ComparisonResult as ComparisonResult
     from assay.store.gate import GateResult as GateResult
     from assay.suites.evaluate.scorers import (
@@ -148,7 +148,7 @@ _MODULES = {
     "assay.runner.evaluate": "aevaluate evaluate",
     "assay.scoring.judge_prompt": "OneLabelPrompt",
     "assay.scoring.metric_builders": "ClusteredValues mean_metric proportion_metric",
-    "assay.scoring.panel": "ModelJudge",
+    "assay.scoring.judge": "ModelJudge",
     "assay.store.comparison": "ComparisonResult",
     "assay.store.gate": "GateResult",
     "assay.suites.evaluate.scorers": "ScorerLike exact_match judge metric rubric scorer",

@@ -11,7 +11,7 @@ import pytest
 from assay.core.errors import UsageError
 from assay.core.judges import Calibration
 from assay.scoring.agreement import JudgedRow, agreement
-from assay.scoring.panel import Panel
+from assay.scoring.judge import Judge
 from assay.scoring.questions import KINDS
 from assay.store.calibrations import save_calibration
 
@@ -145,14 +145,14 @@ def test_a_memory_evaluation_stops_if_a_kind_is_not_calibrated(tmp_path: Path) -
 
 def test_a_memory_evaluation_runs_if_every_kind_is_calibrated(tmp_path: Path) -> None:
     """A kappa below the minimum is refused again, with its value. --no-judge has no kappa."""
-    panel = Panel("offline")
+    judge = Judge("offline")
     for kind in KINDS:
         rows = [JudgedRow(value, value) for value in (True, False) * 5] + [JudgedRow(label=True, verdict=False)]
         save_calibration(
             Calibration(
                 judge="offline",
                 kind=kind,
-                fingerprint=panel.fingerprint(kind),
+                fingerprint=judge.fingerprint(kind),
                 votes=1,
                 labels="own.jsonl",
                 labels_sha256="0",

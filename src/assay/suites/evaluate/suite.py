@@ -26,7 +26,7 @@ from assay.files.excerpt import cut_end
 from assay.files.plain_files import is_plain, read_plain
 from assay.files.write import write_whole
 from assay.language.templates import Template, TemplateProblem, names_in
-from assay.scoring.panel import ROLE, Panel, judge_name
+from assay.scoring.judge import ROLE, Judge, judge_name
 from assay.suites.evaluate.arguments import subject_arguments
 from assay.suites.evaluate.options import EvaluateOptions
 from assay.suites.evaluate.rows import QUESTION_COLUMNS, EvaluateRows
@@ -117,10 +117,10 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
                 raise UsageError(f"tags: the rows have no column {column!r}")
         self._notices: list[str] = []
         self._identities: dict[str, Any] = {}
-        self._panel = self._judge_panel(score)
+        self._judge = self._named_judge(score)
         self.roles = self._model_roles(subjects)
-        if self._panel is not None:
-            self.roles |= self._panel.roles
+        if self._judge is not None:
+            self.roles |= self._judge.roles
         self._subjects = {name: self._subject(name, given) for name, given in subjects.items()}
         self.solver = EvaluateSolver(self._subjects, self.options.repeats)
         self._scorers = self._build_scorers(score)
@@ -244,13 +244,13 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
 
     # Scorers
 
-    def _judge_panel(self, score: Sequence[ScorerLike]) -> Panel | None:
+    def _named_judge(self, score: Sequence[ScorerLike]) -> Judge | None:
         uses_judge = any(each == "judge" or isinstance(each, (AnswerJudge, Rubric)) for each in score)
         own = [each for each in score if callable(each) or isinstance(each, OwnScorer)]
         if self.spec.judge:
             if not uses_judge and not own:
                 raise UsageError("judge= is named but no scorer asks it; add 'judge' or assay.rubric(...) to score")
-            return Panel(judge_name(self.spec.judge), self.spec.votes, params=self.spec.judge_kwargs)
+            return Judge(judge_name(self.spec.judge), self.spec.votes, params=self.spec.judge_kwargs)
         if uses_judge:
             raise UsageError("a scorer asks a judge; name it: judge='openai/NAME', or judge='offline' for fixed rules")
         return None
@@ -277,12 +277,12 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
             find_text_metric(each.metric)  # reports a mistyped metric before a missing column
             return MetricScorer(each, rows, self._target_of(each.column, each.name))
         if isinstance(each, AnswerJudge):
-            assert self._panel is not None
-            return JudgeScorer(each, self._panel, rows, self._target_of(each.column, "judge"), self._question_of(each))
+            assert self._judge is not None
+            return JudgeScorer(each, self._judge, rows, self._target_of(each.column, "judge"), self._question_of(each))
         if isinstance(each, Rubric):
-            assert self._panel is not None
+            assert self._judge is not None
             target = self._target_of(each.column, "rubric") if each.column else lambda _number: None
-            return RubricScorer(each, self._panel, rows, target)
+            return RubricScorer(each, self._judge, rows, target)
         if not isinstance(each, OwnScorer):
             if not callable(each):
                 raise UsageError(f"score= takes functions, names and scorers of assay, not {type(each).__name__}")

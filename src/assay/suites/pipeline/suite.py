@@ -31,7 +31,7 @@ from assay.core.suite import (
 from assay.core.types import Case, Record
 from assay.files.schema import refuse
 from assay.scoring.judges.rubric import RubricJudge
-from assay.store.judges import require_kappa, rubric_judge, with_calibration
+from assay.store.judges import require_kappa, rubric_judge_info, with_calibration
 from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, code_folder, step_language
 from assay.suites.pipeline.code import JavaScriptRunner, ProcessRunner, RunnerByLanguage, Sandbox, require_engine
 from assay.suites.pipeline.evaluation import Evaluation, read_output, records_by_test
@@ -255,7 +255,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         self._judge: JudgeInfo | None = None
         if judge is not None:
             assert self.spec.judge is not None
-            self._judge = rubric_judge(self.spec.judge, judge.fingerprint, [METRIC])
+            self._judge = rubric_judge_info(self.spec.judge, judge.fingerprint, [METRIC])
             if self.options.min_kappa is not None:
                 require_kappa([self._judge], self.options.min_kappa)
             parts["judge"] = self._judge.fingerprint

@@ -120,6 +120,6 @@ def scores_of(scorer: Scorer) -> list[Score]:
     return asyncio.run(scorer.score(VIEW, cast("Context", Inside())))
 
 
-def judge(panel: Any, sessions: list[SessionLine], questions: list[QaLine]) -> list[Score]:
+def judge(scripted: Any, sessions: list[SessionLine], questions: list[QaLine]) -> list[Score]:
     """Return all scores of these rows by this judge."""
-    return scores_of(EvalScorer(panel, lambda _: SampleResults(sessions, questions)))
+    return scores_of(EvalScorer(scripted, lambda _: SampleResults(sessions, questions)))

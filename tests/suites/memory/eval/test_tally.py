@@ -25,9 +25,11 @@ def metric_of(entry: Entry, name: str) -> Metric:
     return metric
 
 
-def add(tally: BaselineTally, cluster: int, sessions: list[SessionLine], questions: list[QaLine], panel: Any) -> None:
+def add(
+    tally: BaselineTally, cluster: int, sessions: list[SessionLine], questions: list[QaLine], scripted: Any
+) -> None:
     """A sample, judged and compared."""
-    scores = judge(panel, sessions, questions)
+    scores = judge(scripted, sessions, questions)
     words: list[Score] = scores_of(LexicalScorer(lambda _: sample_answers(questions)))
     tally.add_sample(cluster, len(sessions), questions, [], [*scores, *words])
 

@@ -95,7 +95,7 @@ AnswersOf = Callable[[ScorerInput], Iterable[SampleAnswer]]
 
 
 class EvalJudge(Protocol):
-    """The part of `Panel` that EvalScorer uses. Tests have their own implementations."""
+    """What EvalScorer uses of a `Judge`. Tests have their own implementations."""
 
     @property
     def id(self) -> str:
@@ -215,11 +215,11 @@ def question_tags(about: Mapping[str, Any]) -> tuple[str, ...]:
 class EvalScorer(Scorer):
     """Asks the judge about every session, point and question of a sample."""
 
-    def __init__(self, panel: EvalJudge, rows_of: RowsOf, gold: str = "") -> None:
+    def __init__(self, judge: EvalJudge, rows_of: RowsOf, gold: str = "") -> None:
         """`gold` is the gold fingerprint: corrected gold gives the scorer another id, and so scores again."""
-        self.id = f"judged@{fingerprint([_VERSION, panel.id, gold])}"
-        self._call_stage = f"judged@{fingerprint([_VERSION, panel.reply_identity])}"
-        self._panel = panel
+        self.id = f"judged@{fingerprint([_VERSION, judge.id, gold])}"
+        self._call_stage = f"judged@{fingerprint([_VERSION, judge.reply_identity])}"
+        self._judge = judge
         self._rows_of = rows_of
 
     @property
@@ -234,7 +234,7 @@ class EvalScorer(Scorer):
         numbers: dict[JudgeQuestion, int] = {}
         places = [numbers.setdefault(task.question, len(numbers)) for task in tasks]
         questions = list(numbers)
-        verdicts = [*map(_checked, questions, await self._panel.verdicts(questions, ctx))]
+        verdicts = [*map(_checked, questions, await self._judge.verdicts(questions, ctx))]
         scores: list[Score] = []
         for task, place in zip(tasks, places, strict=True):
             scores += self._scores(view, task, verdicts[place], place)

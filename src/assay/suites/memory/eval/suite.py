@@ -34,9 +34,9 @@ from assay.core.suite import (
     RunFacts,
     Suite,
 )
+from assay.scoring.judge import OFFLINE, Judge, judge_name
 from assay.scoring.judge_setup import setup_of
-from assay.scoring.panel import OFFLINE, Panel, judge_name
-from assay.store.judges import panel_judge, require_kappa, with_calibration
+from assay.store.judges import judge_info, require_kappa, with_calibration
 from assay.suites.memory.costs import memory_costs, memory_tables
 from assay.suites.memory.eval.checkpoint_files import CheckpointFiles
 from assay.suites.memory.eval.eval_columns import sample_evals
@@ -134,13 +134,13 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         self._checkpoint: CheckpointFiles | None = None
         self.open_cases = options.open_cases
         self.solver = self.source.solver
-        self._panel: Panel | None = None
+        self._judge: Judge | None = None
         setup = setup_of(options.judge_prompt, spec.judge, OFFLINE)
         if not options.no_judge:
-            self._panel = Panel(spec.judge or "", spec.votes, options.judge_base_url, spec.judge_kwargs, setup)
+            self._judge = Judge(spec.judge or "", spec.votes, options.judge_base_url, spec.judge_kwargs, setup)
         self.roles = dict(self.source.roles)
-        if self._panel is not None:
-            self.roles |= self._panel.roles
+        if self._judge is not None:
+            self.roles |= self._judge.roles
 
     # Identity of the run.
 
@@ -167,17 +167,17 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         scorers: list[Scorer] = [
             LexicalScorer(lambda view: source.answers(view.case.gold, view.case.subject, view.records), gold)
         ]
-        if self._panel is not None:
+        if self._judge is not None:
             if self.options.min_kappa is not None:
                 asked = source.judged_kinds()
                 require_kappa([each for each in self._judges() if each.kind in asked], self.options.min_kappa)
-            scorers.append(EvalScorer(self._panel, rows_of, gold))
+            scorers.append(EvalScorer(self._judge, rows_of, gold))
         return scorers
 
     @property
     def notices(self) -> Sequence[str]:  # type: ignore[override]  # reads the data, so not in __init__
         """Warnings about the data and the judge, and the checkpoints that --max-sessions skips."""
-        return [*self.source.notices, *(self._panel.notices if self._panel else ())]
+        return [*self.source.notices, *(self._judge.notices if self._judge else ())]
 
     # Rows and cases.
 
@@ -204,12 +204,12 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         facts = {name: _plain(value) for name, value in self.source.facts().items() if name != "files"}
         facts |= {"model": self.spec.model or "none", "top k": str(self.options.top_k), "judge": "none"}
         calls = self.source.planned_calls()
-        if self._panel is not None:
-            facts["judge"] = f"{self._panel.name}, votes: {self._panel.votes}"
+        if self._judge is not None:
+            facts["judge"] = f"{self._judge.name}, votes: {self._judge.votes}"
             # A judge without roles, such as `offline`, calls no model. The number of calls of a model judge depends
             # on what the memories will write, so it is unknown.
-            judge_calls = None if self._panel.roles else 0
-            calls.append(PlannedCalls(what="judge", model=self._panel.name, calls=judge_calls))
+            judge_calls = None if self._judge.roles else 0
+            calls.append(PlannedCalls(what="judge", model=self._judge.name, calls=judge_calls))
         facts["files"] = ", ".join(str(folder) for folder in self.source.folders.values())
         return Overview(facts=facts, calls=calls)
 
@@ -273,24 +273,24 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         )
         groups = {name: baseline.group or name for name, baseline in source.baselines.items()}
         by_purpose = {name: tally.by_purpose() for name, tally in tallies.items()}
-        headline = F1 if self._panel is None else ANSWER
+        headline = F1 if self._judge is None else ANSWER
         report.tables = memory_tables(memory_costs(report, headline, groups, by_purpose))
         return Outcome(report, written)
 
     def _judge_notices(self) -> list[str]:
-        if self._panel is None:
+        if self._judge is None:
             return [NOT_JUDGED]
-        return [ONE_WRONG_LABEL.format(file=self._panel.prompt_file)] if self._panel.binary else []
+        return [ONE_WRONG_LABEL.format(file=self._judge.prompt_file)] if self._judge.binary else []
 
     def _judges(self) -> list[JudgeInfo]:
         """Return the judge once per kind of question, answers first.
 
         Each kind is calibrated separately: agreement on answers says nothing about the other kinds.
         """
-        if self._panel is None:
+        if self._judge is None:
             return []
         kinds = sorted(METRICS_BY_KIND, key=lambda kind: kind != ANSWER_KIND)
-        return [with_calibration(panel_judge(self._panel, METRICS_BY_KIND[kind], kind)) for kind in kinds]
+        return [with_calibration(judge_info(self._judge, METRICS_BY_KIND[kind], kind)) for kind in kinds]
 
     # `assay check` and `assay show`.
 
