@@ -6,7 +6,7 @@ import pytest
 
 from assay.core.errors import InputError
 from assay.core.types import Record
-from assay.suites.pipeline.evaluation import read_output, records_by_test
+from assay.suites.pipeline.output_checks import read_output, records_by_test
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.testsets import CaseGroup
 

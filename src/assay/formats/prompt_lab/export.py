@@ -14,7 +14,7 @@ import msgspec
 from assay.core.exported import ExportedRun, Exporter
 from assay.core.suite_pages import StoredCase
 from assay.formats.prompt_lab.results import FILE_NAME, POINTS, TESTS, TestFields
-from assay.suites.pipeline.evaluation import read_output, records_by_test
+from assay.suites.pipeline.output_checks import read_output, records_by_test
 from assay.suites.pipeline.result_files import TestResult
 from assay.suites.pipeline.scorer import METRIC
 

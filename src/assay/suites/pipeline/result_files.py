@@ -20,7 +20,7 @@ from assay.files.csv_cell import csv_cell
 from assay.files.excerpt import cut_end
 from assay.files.json_objects import first_object
 from assay.files.write import path_from_here
-from assay.suites.pipeline.evaluation import RULES, TestOutput
+from assay.suites.pipeline.output_checks import RULES, TestOutput
 from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, NOT_EVALUATED, PASSED, SKIPPED
 from assay.suites.pipeline.tally import NO_ANSWER
 from assay.suites.pipeline.testset.case import TestCase
