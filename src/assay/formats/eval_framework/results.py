@@ -1,4 +1,4 @@
-"""Reads results of the memory evaluation for `assay import`: the files of one or more baselines, from any tool.
+"""Reads results of the suite memory-eval for `assay import`: the files of one or more memories, from any tool.
 
 The numbers of the report come from the record files. The aggregate file is compared with them, and gives the numbers
 that they lack. The files do not have the dialogues. With the samples (`--data`) the run gets the keys of a native run.
@@ -27,7 +27,7 @@ from assay.suites.memory.eval.record_files import (
     read_session_verdicts,
     sample_places,
 )
-from assay.suites.memory.eval.recorded import QUESTIONS, SESSIONS, baseline_named
+from assay.suites.memory.eval.recorded import QUESTIONS, SESSIONS, memory_named
 from assay.suites.memory.eval.result_lines import (
     CITES,
     FAILED,
@@ -44,7 +44,7 @@ from assay.suites.memory.eval.result_lines import (
 from assay.suites.memory.eval.sample import Sample, sample_inputs
 from assay.suites.memory.eval.sample_files import load_samples
 from assay.suites.memory.eval.scorers import lexical_scores
-from assay.suites.memory.eval.tally import BaselineTally
+from assay.suites.memory.eval.tally import MemoryEvalTally
 from assay.suites.memory.sessions import ANSWER, SESSION
 from assay.suites.memory.snapshots import ItemChange
 from assay.usercode.plugins import find_memory
@@ -59,7 +59,7 @@ _MOST_NAMES = 5
 
 
 def find_results(path: Path) -> ImportedRun | None:
-    """Return the results at a path: a folder with the files of a baseline, or of several in subfolders, or one file.
+    """Return the results at a path: a folder with the files of a memory, or of several in subfolders, or one file.
 
     One file stands for its whole folder. Returns None if the path has no such file.
     """
@@ -74,56 +74,56 @@ def _has_results(folder: Path) -> bool:
 
 
 class EvalRun(ImportedRun):
-    """The results of one or more baselines, each in its own folder."""
+    """The results of one or more memories, each in its own folder."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        self._baselines: dict[str, _BaselineResults] = {}
+        self._memories: dict[str, _MemoryResults] = {}
         for folder in folders:
-            baseline = _BaselineResults(folder)
-            other = self._baselines.get(baseline.name)
+            memory = _MemoryResults(folder)
+            other = self._memories.get(memory.name)
             if other is not None:
                 raise InputError(
                     Problem(
                         str(folder),
-                        f"has results of {baseline.name!r}, and so has {other.folder}. Import each one",
+                        f"has results of {memory.name!r}, and so has {other.folder}. Import each one",
                     )
                 )
-            self._baselines[baseline.name] = baseline
+            self._memories[memory.name] = memory
         self._samples: dict[str, Sample] | None = None
         self._set = FILES_SET
         scorers = ["words"]
-        if any(baseline.is_judged for baseline in self._baselines.values()):
+        if any(memory.is_judged for memory in self._memories.values()):
             scorers.append("judged")
         super().__init__(
             ImportPlan(
                 format=FORMAT,
                 suite="memory-eval",
-                files=[path for baseline in self._baselines.values() for path in baseline.paths],
-                total=sum(len(baseline.samples) for baseline in self._baselines.values()),
-                subjects=list(self._baselines),
+                files=[path for memory in self._memories.values() for path in memory.paths],
+                total=sum(len(memory.samples) for memory in self._memories.values()),
+                subjects=list(self._memories),
                 scorers=[imported_scorer(name) for name in scorers],
                 score_parts="rows",
                 missing=self._missing(),
-                facts={"baselines": list(self._baselines)},
+                facts={"baselines": list(self._memories)},
             )
         )
 
     def _missing(self) -> list[str]:
         missing = ["dialogues", "requests", "times", "tokens", "failed samples", "errors of single answers"]
-        baselines = self._baselines.values()
-        if any(baseline.is_judged for baseline in baselines):
+        memories = self._memories.values()
+        if any(memory.is_judged for memory in memories):
             missing += [
                 "the judge and its votes",
                 "which points and pieces of evidence are covered",
                 "evidence in all retrieved items",
             ]
-        for baseline in baselines:
-            if baseline.sessions is None:
-                missing.append(f"the sessions of {baseline.name}")
-            if baseline.questions is None:
-                missing.append(f"the questions of {baseline.name}")
-            if not baseline.is_judged:
-                missing.append(f"verdicts on {baseline.name}: `assay memory eval --eval-only` can judge it")
+        for memory in memories:
+            if memory.sessions is None:
+                missing.append(f"the sessions of {memory.name}")
+            if memory.questions is None:
+                missing.append(f"the questions of {memory.name}")
+            if not memory.is_judged:
+                missing.append(f"verdicts on {memory.name}: `assay memory eval --eval-only` can judge it")
         return missing
 
     def use_data(self, path: Path) -> None:
@@ -135,33 +135,33 @@ class EvalRun(ImportedRun):
         plan.missing.remove("dialogues")
 
     def cases(self) -> Iterator[ImportedCase]:
-        """Yield the samples in the order of the files, each with all baselines."""
-        order = dict.fromkeys(name for baseline in self._baselines.values() for name in baseline.samples)
+        """Yield the samples in the order of the files, each with all memories."""
+        order = dict.fromkeys(name for memory in self._memories.values() for name in memory.samples)
         for number, sample in enumerate(order):
-            for baseline in self._baselines.values():
-                if sample in baseline.samples:
-                    yield self._case(number, sample, baseline)
+            for memory in self._memories.values():
+                if sample in memory.samples:
+                    yield self._case(number, sample, memory)
 
-    def _case(self, number: int, sample: str, baseline: _BaselineResults) -> ImportedCase:
-        sessions = list(baseline.sessions.of(sample)) if baseline.sessions else []
-        questions = list(baseline.questions.of(sample)) if baseline.questions else []
+    def _case(self, number: int, sample: str, memory: _MemoryResults) -> ImportedCase:
+        sessions = list(memory.sessions.of(sample)) if memory.sessions else []
+        questions = list(memory.questions.of(sample)) if memory.questions else []
         _refuse_repeated_sessions(sessions)
-        baseline.tell_repeated_questions(questions)
+        memory.tell_repeated_questions(questions)
         results = SampleResults([line.content for line in sessions], [line.content for line in questions])
         words = imported_scorer("words")
         scores = lexical_scores((*UNPLACED, words), sample_answers(results.questions))
         records: list[Record] = []
         for part, session in zip(session_parts(results.sessions), sessions, strict=True):
-            scores += baseline.session_scores(part, session)
+            scores += memory.session_scores(part, session)
             records += _session_records(part, session)
         for part, question in zip(question_parts(results.questions), questions, strict=True):
-            scores += baseline.question_scores(part, question)
+            scores += memory.question_scores(part, question)
             records += _question_records(part, question)
-        baseline.tally.add_sample(number, len(sessions), results.questions, (), scores)
+        memory.tally.add_sample(number, len(sessions), results.questions, (), scores)
         return ImportedCase(
             key=sample_key(results) if self._samples is None else self._data_key(sample, sessions, questions),
             set=self._set,
-            subject=baseline.name,
+            subject=memory.name,
             label=sample,
             records=records,
             scores=scores,
@@ -193,25 +193,25 @@ class EvalRun(ImportedRun):
                     Problem(line.where, f"the data of {name!r} has no question {line.content.question!r} at {part}")
                 )
         # A native run adds the evidence to the key if one of its memories, such as `oracle`, sees it.
-        built_in = [name for name in self._baselines if name in plugin_names("memory")]
+        built_in = [name for name in self._memories if name in plugin_names("memory")]
         evidence = any(find_memory(name).about.needs_evidence for name in built_in)
         return row_key(encode([sample.sample_id, sample_inputs(sample, "", evidence=evidence)]))
 
     def report(self) -> Report:
-        """Return an entry for each baseline: computed from the records, and completed by its aggregate file."""
+        """Return an entry for each memory: computed from the records, and completed by its aggregate file."""
         notices = []
         entries = []
-        for baseline in self._baselines.values():
-            entry = baseline.tally.entry()
-            notices += baseline.notices
-            if baseline.aggregate is not None:
-                entry = with_aggregate(entry, baseline.aggregate, notices)
+        for memory in self._memories.values():
+            entry = memory.tally.entry()
+            notices += memory.notices
+            if memory.aggregate is not None:
+                entry = with_aggregate(entry, memory.aggregate, notices)
             entries.append(entry)
         return Report(entries=entries, entry_word="memory", notices=notices)
 
 
-class _BaselineResults:
-    """The files of one baseline."""
+class _MemoryResults:
+    """The files of one memory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -231,8 +231,8 @@ class _BaselineResults:
         self._warnings: list[str] = []
         self.samples = self._sample_ids()
         self.name = self._name()
-        about = baseline_named(self.name)
-        self.tally = BaselineTally(self.name, about.alias, reference=about.reference)
+        about = memory_named(self.name)
+        self.tally = MemoryEvalTally(self.name, about.alias, reference=about.reference)
 
     def _sample_ids(self) -> dict[str, None]:
         """Return the samples in order. A sample that one of the files lacks is told."""

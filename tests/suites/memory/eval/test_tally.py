@@ -13,7 +13,7 @@ from assay.scoring.questions import AnswerQuestion, JudgeQuestion, Verdict, inva
 from assay.suites.memory.eval.eval_columns import Aggregate, sample_evals
 from assay.suites.memory.eval.result_lines import QaLine, SampleResults, SessionLine, sample_answers
 from assay.suites.memory.eval.scorers import LexicalScorer
-from assay.suites.memory.eval.tally import DIMENSIONS, JUDGED, BaselineTally
+from assay.suites.memory.eval.tally import DIMENSIONS, JUDGED, MemoryEvalTally
 
 from suites.memory.eval.doubles import Scripted, judge, point, question, scores_of, session
 
@@ -26,7 +26,7 @@ def metric_of(entry: Entry, name: str) -> Metric:
 
 
 def add(
-    tally: BaselineTally, cluster: int, sessions: list[SessionLine], questions: list[QaLine], scripted: Any
+    tally: MemoryEvalTally, cluster: int, sessions: list[SessionLine], questions: list[QaLine], scripted: Any
 ) -> None:
     """A sample, judged and compared."""
     scores = judge(scripted, sessions, questions)
@@ -67,9 +67,9 @@ SECOND = (
 )
 
 
-def two_samples() -> BaselineTally:
+def two_samples() -> MemoryEvalTally:
     """Sample 0: two uneven sessions and three questions; sample 1: one session that cannot be judged."""
-    tally = BaselineTally("m")
+    tally = MemoryEvalTally("m")
     for cluster, (sessions, questions) in enumerate((FIRST, SECOND)):
         add(tally, cluster, sessions, questions, Scripted(says))
     return tally
@@ -146,7 +146,7 @@ def test_lower_is_better_of_hallucinations_and_omissions_alone() -> None:
 
 def test_scores_are_unmoved_by_a_sample_of_which_nothing_could_be_read() -> None:
     """Every value and interval is that of the sample that could."""
-    tally = BaselineTally("m")
+    tally = MemoryEvalTally("m")
     readable = (
         [session("S01", wrote=["good"], new=[point("a", "good")])],
         [question("good one", "good one")],
@@ -165,7 +165,7 @@ def test_scores_are_unmoved_by_a_sample_of_which_nothing_could_be_read() -> None
 
 def test_samples_are_the_clusters() -> None:
     """Ten equal answers of one sample say no more than one: two samples, two clusters."""
-    tally = BaselineTally("m")
+    tally = MemoryEvalTally("m")
     for cluster, answer in enumerate(("good", "bad", "good")):
         add(tally, cluster, [], [question("good", answer)] * 10, Scripted(says))
     metric = metric_of(tally.entry(), "answer")
@@ -204,7 +204,7 @@ def test_the_documents_aggregate_has_its_own_numbers() -> None:
 
 def test_without_a_judge_there_are_words_alone() -> None:
     """No row of a judge that said nothing."""
-    tally, row = BaselineTally("m", "Memory", reference=True), question()
+    tally, row = MemoryEvalTally("m", "Memory", reference=True), question()
     tally.add_sample(0, 0, [row], [], scores_of(LexicalScorer(lambda _: sample_answers([row]))))
     entry = tally.entry()
     assert (entry.name, entry.title, entry.reference) == ("m", "Memory", True)
@@ -214,7 +214,7 @@ def test_without_a_judge_there_are_words_alone() -> None:
 
 def test_a_dimension_without_items_was_not_measured() -> None:
     """Shown as a dash; in the document's aggregate it is 0.0."""
-    tally = BaselineTally("m")
+    tally = MemoryEvalTally("m")
     questions = [question("good", "good")]
     add(tally, 0, [], questions, Scripted(says))
     metric = metric_of(tally.entry(), "interference")
@@ -228,7 +228,7 @@ def test_flaky_verdicts_are_counted_where_there_were_votes() -> None:
     def voted(matter: JudgeQuestion) -> Verdict:
         return Verdict(("Correct",), votes=votes, stable="2" not in getattr(matter, "response", ""))
 
-    tally = BaselineTally("m")
+    tally = MemoryEvalTally("m")
     add(
         tally,
         0,

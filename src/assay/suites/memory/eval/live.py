@@ -42,7 +42,7 @@ from assay.suites.memory.eval.result_lines import (
 )
 from assay.suites.memory.eval.sample import Sample, SampleQuestion, SampleSession, sample_inputs
 from assay.suites.memory.eval.sample_files import load_samples
-from assay.suites.memory.eval.sample_source import Baseline, SampleLines, SampleSource
+from assay.suites.memory.eval.sample_source import MemoryInfo, SampleLines, SampleSource
 from assay.suites.memory.memory_set import MemorySet
 from assay.suites.memory.roles import EMBEDDER_ROLE, answer_model, build_model, memory_roles
 from assay.suites.memory.sessions import ANSWER, SESSION, USED, SessionsSolver
@@ -66,11 +66,12 @@ class LiveSource(SampleSource):
         self._spec = spec
         self._options = options
         self.memories = find_settings(options.baseline, options.memory_args, "--baseline", options.repeats)
-        self.baselines = {
-            name: Baseline(plugin.title, plugin.about.reference, plugin.group) for name, plugin in self.memories.items()
+        self.subjects = {
+            name: MemoryInfo(plugin.title, plugin.about.reference, plugin.group)
+            for name, plugin in self.memories.items()
         }
         output = Path(spec.output_dir)
-        # The format puts the files into the output folder itself. Several baselines need a subfolder each.
+        # The format puts the files into the output folder itself. Several memories need a subfolder each.
         self.folders = {name: output / name if len(self.memories) > 1 else output for name in self.memories}
         self._prompt = cited_prompt(Path(options.answer_prompt) if options.answer_prompt else None)
         memories = MemorySet(
@@ -176,7 +177,7 @@ class LiveSource(SampleSource):
         return self._rows
 
     def facts(self) -> dict[str, Any]:
-        """Return the numbers of samples, sessions and questions, and the names of the baselines."""
+        """Return the numbers of samples, sessions and questions, and the names of the memories."""
         return {
             "samples": len(self._samples),
             "sessions": sum(len(sample.sessions) for sample in self._samples),

@@ -18,8 +18,8 @@ from assay.core.types import End, Record
 from assay.suites.memory.eval.result_lines import SampleAnswer, SampleResults
 
 
-class Baseline(NamedTuple):
-    """The name of a memory in the outputs. The format calls a memory a baseline.
+class MemoryInfo(NamedTuple):
+    """How the outputs name a memory. `--baseline` and keys of files have the word of the format for a memory, baseline.
 
     `reference` is True for a memory that only serves as a reference, such as `oracle`. Repeats of a memory share
     `group`; empty means the name itself.
@@ -39,13 +39,13 @@ class SampleLines(NamedTuple):
 
 
 class SampleSource(ABC):
-    """All samples of a run, each with all baselines. A baseline is an evaluated memory, the subject of a case."""
+    """All samples of a run, each with all memories. A memory is the subject of a case."""
 
     writes_pipeline: bool
     """Whether the end of this run writes the pipeline files. A run that judges finished files leaves them alone."""
-    baselines: dict[str, Baseline]
+    subjects: dict[str, MemoryInfo]
     folders: dict[str, Path]
-    """The folder with the files of each baseline."""
+    """The folder with the files of each memory."""
     roles: dict[str, Role]
     solver: Solver
 
@@ -77,7 +77,7 @@ class SampleSource(ABC):
 
     @abstractmethod
     def has(self, row: Row[Any], subject: str) -> bool:
-        """Return False if the baseline `subject` has no data for this sample. The pair is then not a case."""
+        """Return False if the memory `subject` has no data for this sample. The pair is then not a case."""
 
     @abstractmethod
     def total(self) -> int:
@@ -85,7 +85,7 @@ class SampleSource(ABC):
 
     @abstractmethod
     def case(self, row: Row[Any], subject: str) -> CaseContent:
-        """Return the case for one sample and the baseline `subject`: its inputs and its gold."""
+        """Return the case for one sample and the memory `subject`: its inputs and its gold."""
 
     @abstractmethod
     def sample_results(self, gold: Any, subject: str, records: Sequence[Record]) -> SampleResults:

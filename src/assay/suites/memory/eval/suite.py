@@ -42,7 +42,7 @@ from assay.suites.memory.eval.checkpoint_files import CheckpointFiles
 from assay.suites.memory.eval.eval_columns import sample_evals
 from assay.suites.memory.eval.live import LiveSource
 from assay.suites.memory.eval.options import MemoryEvalOptions
-from assay.suites.memory.eval.output_files import BaselineFiles
+from assay.suites.memory.eval.output_files import MemoryFiles
 from assay.suites.memory.eval.recorded import (
     RecordedSource,
     WrittenFiles,
@@ -55,7 +55,7 @@ from assay.suites.memory.eval.recorded import (
 from assay.suites.memory.eval.result_lines import SampleResults
 from assay.suites.memory.eval.sample_source import SampleLines, SampleSource
 from assay.suites.memory.eval.scorers import ANSWER, F1, METRICS_BY_KIND, EvalScorer, LexicalScorer
-from assay.suites.memory.eval.tally import BaselineTally, answered_questions
+from assay.suites.memory.eval.tally import MemoryEvalTally, answered_questions
 from assay.suites.memory.settings import split_settings
 from assay.usercode.addresses import OPENAI, same_vendor
 from assay.usercode.loop import compute
@@ -70,7 +70,7 @@ _JUDGE_URLS = ("OPENAI_BASE_URL_JUDGE", "OPENAI_BASE_URL")
 
 
 class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
-    """Every sample with every baseline, which is the format's word for a memory. Writes five files per baseline."""
+    """Every sample with every memory, which the format calls a baseline. Writes five files per memory."""
 
     name = "memory-eval"
     files = "assay.suites.memory.eval.suite_files:MemoryEvalFiles"
@@ -185,18 +185,18 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         return self.source.rows()
 
     def subjects(self) -> Sequence[str]:
-        return list(self.source.baselines)
+        return list(self.source.subjects)
 
     def has(self, row: Row[Any], subject: str) -> bool:
-        """Return whether a baseline has a sample. Files of other tools may differ in their samples."""
+        """Return whether a memory has a sample. Files of other tools may differ in their samples."""
         return self.source.has(row, subject)
 
     def total(self, rows: Rows[Any]) -> int:
-        """Return the number of existing pairs of a sample and a baseline."""
+        """Return the number of existing pairs of a sample and a memory."""
         return self.source.total()
 
     def case(self, row: Row[Any], subject: str) -> CaseContent:
-        """Return the inputs and the gold of one sample with one baseline."""
+        """Return the inputs and the gold of one sample with one memory."""
         return self.source.case(row, subject)
 
     def overview(self, rows: Rows[Any]) -> Overview:
@@ -232,16 +232,15 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     # Results.
 
     def finish(self, results: Results[Any], run: RunFacts) -> Outcome:
-        """Write the five files of each baseline and build the report."""
+        """Write the five files of each memory and build the report."""
         source = self.source
-        files: dict[str, BaselineFiles] = {}
+        files: dict[str, MemoryFiles] = {}
         tallies = {
-            name: BaselineTally(name, baseline.alias, reference=baseline.reference)
-            for name, baseline in source.baselines.items()
+            name: MemoryEvalTally(name, info.alias, reference=info.reference) for name, info in source.subjects.items()
         }
         try:
             for name, folder in source.folders.items():
-                files[name] = BaselineFiles(folder, name, writes_pipeline=source.writes_pipeline)
+                files[name] = MemoryFiles(folder, name, writes_pipeline=source.writes_pipeline)
             for result in results:
                 lines = source.lines(result.row.data, result.subject, result.end, result.records)
                 tally = tallies[result.subject]
@@ -271,7 +270,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
             entry_word="memory",
             notices=self._judge_notices(),
         )
-        groups = {name: baseline.group or name for name, baseline in source.baselines.items()}
+        groups = {name: info.group or name for name, info in source.subjects.items()}
         by_purpose = {name: tally.by_purpose() for name, tally in tallies.items()}
         headline = F1 if self._judge is None else ANSWER
         report.tables = memory_tables(memory_costs(report, headline, groups, by_purpose))
@@ -295,7 +294,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     # `assay check` and `assay show`.
 
 
-def _count_sample(tally: BaselineTally, result: CaseResult[Any], lines: SampleLines) -> None:
+def _count_sample(tally: MemoryEvalTally, result: CaseResult[Any], lines: SampleLines) -> None:
     results = lines.results
     tally.add_sample(result.index, len(results.sessions), results.questions, result.records, result.scores)
 

@@ -177,7 +177,7 @@ class DimensionTallies(dict[str, DimensionTally]):
                 self[name].add(score, cluster)
 
 
-class BaselineTally:
+class MemoryEvalTally:
     """Collects the numbers of one memory, sample by sample."""
 
     def __init__(self, name: str, alias: str = "", *, reference: bool = False) -> None:
@@ -304,7 +304,7 @@ class BaselineTally:
         return [Examples(title="failed samples", total=total, shown=examples)]
 
 
-def answered_questions(tallies: Collection[BaselineTally]) -> AnswerCount:
+def answered_questions(tallies: Collection[MemoryEvalTally]) -> AnswerCount:
     """Return how many questions of all memories have an answer that is no error."""
     asked = sum(tally.counts["questions"] for tally in tallies)
     failed = sum(tally.counts["errors"] for tally in tallies)
