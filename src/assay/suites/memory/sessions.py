@@ -78,7 +78,7 @@ class SessionsSolver(Solver):
 
 
 class _SampleRun:
-    """One attempt at a sample: the memory, its items after the last session, and the pending answers."""
+    """One try of a sample: the memory, its items after the last session, and the pending answers."""
 
     def __init__(self, solver: SessionsSolver, name: str, memory: TimedMemory, ctx: Context) -> None:
         self._solver = solver
