@@ -76,11 +76,11 @@ def test_cases_are_those_of_the_run(lab: PipelineLab) -> None:
     run = run_all(lab)
     imported = api.import_results(run.folder / "results.jsonl", "imported")
     for native, read in zip(RunCases(run.folder), RunCases(imported.folder), strict=True):
-        ends = [replace(view.end, failure=None, usage=None, calls=0, seconds=0, lines=[]) for view in (native, read)]
+        ends = [replace(case.end, failure=None, usage=None, calls=0, seconds=0, lines=[]) for case in (native, read)]
         assert ends[0] == ends[1]
         scores = [
-            [(score.part, score.status, score.value, score.data["gold"]) for score in view.scores]
-            for view in (native, read)
+            [(score.part, score.status, score.value, score.data["gold"]) for score in case.scores]
+            for case in (native, read)
         ]
         assert scores[0] == scores[1]
         assert [record.part for record in read.records[1:]] == [record.part for record in native.records]

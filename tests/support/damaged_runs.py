@@ -275,13 +275,15 @@ def read_file(path: Path) -> Any:
 def read_cases(folder: Path) -> dict[int, Any]:
     """Return what `assay show` prints of each case, without times and tries."""
     cases = {}
-    for view in RunCases(folder):
+    for stored in RunCases(folder):
         # The questions of a conversation are asked at once, so their records are in any order.
-        records = sorted(json.dumps([record.kind, record.part, without_clock(record.data)]) for record in view.records)
-        scores = sorted(
-            json.dumps([score.metric, score.part, score.status, score.value, score.reason]) for score in view.scores
+        records = sorted(
+            json.dumps([record.kind, record.part, without_clock(record.data)]) for record in stored.records
         )
-        cases[view.end.index] = (view.end.case, view.end.status, view.end.label, records, scores)
+        scores = sorted(
+            json.dumps([score.metric, score.part, score.status, score.value, score.reason]) for score in stored.scores
+        )
+        cases[stored.end.index] = (stored.end.case, stored.end.status, stored.end.label, records, scores)
     return cases
 
 

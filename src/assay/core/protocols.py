@@ -144,7 +144,7 @@ class Scorer(ABC):
         """
         return self.id
 
-    def score_at_once(self, view: ScorerInput) -> list[Score] | None:
+    def score_at_once(self, given: ScorerInput) -> list[Score] | None:
         """Return what `score` returns, if that needs neither a model nor time; else None, and `score` is called.
 
         Scorers that only compute implement it: a context and a coroutine for every case cost more than most of them.
@@ -152,5 +152,5 @@ class Scorer(ABC):
         return None
 
     @abstractmethod
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return the scores of one case, in the order of their parts."""

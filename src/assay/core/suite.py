@@ -406,7 +406,7 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     def resume(self, results: Results[DataT]) -> None:
         """Take notice of the results so far. Called after `prepare` if the run is continued."""
 
-    async def checkpoint(self, view: ScorerInput, folder: Path, redact: Callable[[bytes], bytes]) -> None:
+    async def checkpoint(self, given: ScorerInput, folder: Path, redact: Callable[[bytes], bytes]) -> None:
         """Write the answers of a case that has ended and is not scored yet, for users who need them before the end.
 
         `folder` is the run folder, `redact` removes secrets from a line. May be called again for the same case.

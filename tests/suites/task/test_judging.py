@@ -348,9 +348,9 @@ def test_an_unfinished_run_shows_both_scorers(lab: Lab) -> None:
     lab.task()
     run = lab.run(judge="offline").run
     (run.folder / "summary.json").unlink()
-    view = RunCases(run.folder).case(0)
-    assert view is not None
-    assert [score.metric for score in view.scores] == ["exact_match", "judge"]
+    case = RunCases(run.folder).case(0)
+    assert case is not None
+    assert [score.metric for score in case.scores] == ["exact_match", "judge"]
 
 
 def test_a_task_names_votes_that_have_no_effect(lab: Lab) -> None:

@@ -34,8 +34,8 @@ def test_a_document_without_an_answer_has_its_target_once_for_each_filter(output
         ("exact_match", "strict", 0.0, expected),
         ("f1", "strict", None, None),
     ]
-    view = StoredCase(end, [], scores)
-    assert pages_of(TaskSuite).details(view).pairs == [
+    stored = StoredCase(end, [], scores)
+    assert pages_of(TaskSuite).details(stored).pairs == [
         AnswerPair(name=chain.name, expected=expected, found=None) for chain in chains if expected
     ]
-    assert pages_of(TaskSuite).sections(view)[0].text == ("no answer\nexpected 4" if expected else "no answer")
+    assert pages_of(TaskSuite).sections(stored)[0].text == ("no answer\nexpected 4" if expected else "no answer")

@@ -250,14 +250,14 @@ class OpenComparison:
         else:
             indexes, part = [line.base_index, *(cell.index for cell in line.cells)], line.base.part
         runs = [pairs[0].base.run, *(pair.new.run for pair in pairs)]
-        views = [
+        cases = [
             None if index is None else _part_of(run.case(index), part, run.info.score_parts)
             for run, index in zip(runs, indexes, strict=True)
         ]
         return ComparedCases(
             name=line.name,
-            sides=[view and CaseTexts(index=view.end.index, texts=case_texts(view)) for view in views],
-            scores=score_rows(views),
+            sides=[case and CaseTexts(index=case.end.index, texts=case_texts(case)) for case in cases],
+            scores=score_rows(cases),
             total=page.total,
         )
 

@@ -310,16 +310,16 @@ class CalibrationScorer(Scorer):
         self._judge = judge
         self._rubric_judge = rubric_judge
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Call the judge. Raises ModelError if its endpoint does not answer."""
-        row: LabelledRow = view.case.gold
+        row: LabelledRow = given.case.gold
         question = row.question
         if isinstance(question, RubricText):
             judged = await self._rubric_judge.judge(
                 ctx.model("judge"), question.rubric, question.response, question.reference
             )
             value = None if judged.passed is None else float(judged.passed)
-            return [self._score(view, row, 0, value, judged.reason, {"target": question.rubric})]
+            return [self._score(given, row, 0, value, judged.reason, {"target": question.rubric})]
         verdict = await self._judge.verdict(question, ctx)
         scores = []
         for number in range(question.count):
@@ -331,12 +331,12 @@ class CalibrationScorer(Scorer):
                 label = verdict.labels[number]
                 value = float(label == question.labels[0])
                 data |= {"label": label, "sure": confidence(question, verdict, number)}
-            scores.append(self._score(view, row, number, value, verdict.reason, data))
+            scores.append(self._score(given, row, number, value, verdict.reason, data))
         return scores
 
     def _score(
         self,
-        view: ScorerInput,
+        given: ScorerInput,
         row: LabelledRow,
         number: int,
         value: float | None,
@@ -344,14 +344,14 @@ class CalibrationScorer(Scorer):
         data: dict[str, Any],
     ) -> Score:
         return Score(
-            *view.case.head,
+            *given.case.head,
             self.id,
             METRIC,
             part=str(number + 1) if len(row.labels) > 1 else "",
             status="invalid" if value is None else "scored",
             value=value,
             reason=reason,
-            data={key: given for key, given in {"id": row.place, **data}.items() if given not in ("", None)},
+            data={key: item for key, item in {"id": row.place, **data}.items() if item not in ("", None)},
             expected=row.labels[number],
         )
 

@@ -232,18 +232,18 @@ class EvaluateScorer(Scorer):
         """Return the scores of a case that failed. By default the case is left out of the metric."""
         return {self.name: Scored(None, "not_applicable", NO_ANSWER)}
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return one score per metric. With repeats, it is the mean over the answers."""
-        number: int = view.case.gold
+        number: int = given.case.gold
         expected = self._target(number)
-        answers = [record.data for record in view.records if record.kind == "answer"]
+        answers = [record.data for record in given.records if record.kind == "answer"]
         repeats: list[Mapping[str, Scored]]
         if self.needs_target and expected is None:
             repeats = [{self.name: Scored(None, "not_applicable", "the row has no target")}]
-        elif view.end.status == "subject_error" or not answers:
+        elif given.end.status == "subject_error" or not answers:
             repeats = [self.without_answer()]
         else:
-            repeats = [await self.measure(answer, number, view.records, ctx) for answer in answers]
+            repeats = [await self.measure(answer, number, given.records, ctx) for answer in answers]
         # Runs with different rows have different scorer ids. `assay compare` pairs their scores if these are equal.
         gold = fingerprint([self._identity, self._rows.gold(number)])
         scores = []
@@ -251,7 +251,7 @@ class EvaluateScorer(Scorer):
             scored = _mean([repeat[name] for repeat in repeats if name in repeat])
             scores.append(
                 Score(
-                    *view.case.head,
+                    *given.case.head,
                     scorer=self.id,
                     metric=name,
                     status=scored.status,

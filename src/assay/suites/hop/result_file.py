@@ -109,11 +109,11 @@ class PartialFile:
                 ]
             )
 
-    def add(self, view: ScorerInput, audit: Audit, text: str | None) -> None:
+    def add(self, given: ScorerInput, audit: Audit, text: str | None) -> None:
         """Add a row that has ended, with its result as text. The event loop writes it some seconds later."""
         if self._is_given_up:
             return
-        case, records = view.case, view.records
+        case, records = given.case, given.records
         steps = [record.data for record in records if record.kind == "step"] if len(records) > 1 else ()
         self._pending.append(_EndedRow(case.gold, case.subject, text, audit.error, steps))
         if self._timer is None:

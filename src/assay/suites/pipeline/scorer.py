@@ -51,17 +51,17 @@ class PipelineScorer(Scorer):
         self._checkers = checkers
         self._judge = judge
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return a score for each test of the case, in the order of the tests."""
-        tests: list[TestCase] = view.case.gold
-        records = records_by_test(view.records, tests)
+        tests: list[TestCase] = given.case.gold
+        records = records_by_test(given.records, tests)
         outputs = {test.key: read_output(records[test.key], test.key) for test in tests}
-        return [await self._score_test(view, test, outputs[test.key], ctx) for test in tests]
+        return [await self._score_test(given, test, outputs[test.key], ctx) for test in tests]
 
-    async def _score_test(self, view: ScorerInput, test: TestCase, output: TestOutput, ctx: Context) -> Score:
-        checker = self._checkers[view.case.subject]
+    async def _score_test(self, given: ScorerInput, test: TestCase, output: TestOutput, ctx: Context) -> Score:
+        checker = self._checkers[given.case.subject]
         if output.skipped:
-            return self._score(view.case, test, SKIPPED, output.skipped, {})
+            return self._score(given.case, test, SKIPPED, output.skipped, {})
         checks = await apart(checker.checks, test, output)
         if self._judge is None:
             # Only a judge can compare a reference text (`expected`). Without a judge these checks are dropped.
@@ -70,15 +70,15 @@ class PipelineScorer(Scorer):
             checks = await ctx.map(lambda item: self._ask_judge(item, ctx), checks)
         result, reason = self._verdict(checker, output, checks)
         # The case failed outside its steps, for example in the solver.
-        if not output.answered and view.end.failure is not None:
-            result, reason = ERRORED, view.end.failure.message
+        if not output.answered and given.end.failure is not None:
+            result, reason = ERRORED, given.end.failure.message
         data: dict[str, Any] = {"checks": [_check_data(item) for item in checks]}
         first_wrong = checker.first_wrong(output, checks)
         if first_wrong:
             data["first_wrong"] = first_wrong
         if test.intermediate_expectations and not test.should_evaluate_intermediate():
             data["not_evaluated"] = "intermediate_expectations"
-        return self._score(view.case, test, result, reason, data)
+        return self._score(given.case, test, result, reason, data)
 
     def _verdict(self, checker: OutputChecker, output: TestOutput, checks: list[StepCheck]) -> tuple[str, str]:
         """Return the verdict of a test and its reason."""

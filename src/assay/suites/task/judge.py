@@ -75,17 +75,17 @@ class TaskJudge(Scorer):
             if reason := _why_not_judged(task):
                 yield f"{task.name} is not judged: it {reason}"
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return the judge's score. A document without a target is not applicable."""
-        case, chain = view.case, self.chain(view.case.set)
+        case, chain = given.case, self.chain(given.case.set)
         if chain is None:
             return []
-        if view.end.status == "subject_error":
+        if given.end.status == "subject_error":
             return [self._score(case, chain, value=0.0, reason=NO_ANSWER)]
         references = reference_texts(case.gold.label)
         if not references:
             return [self._score(case, chain, status="not_applicable", reason="the document has no target")]
-        answer = await apart(answer_to_judge, chain, view.records[0].data[0], case.gold.doc)
+        answer = await apart(answer_to_judge, chain, given.records[0].data[0], case.gold.doc)
         verdict = await judge_answer(self._judge, case.gold.question, references, answer, ctx)
         status, value = answer_value(verdict)
         reason = verdict.reason if verdict.valid else f"judge: {verdict.reason}"

@@ -227,9 +227,9 @@ class EvalScorer(Scorer):
         """Stage of the judge's calls. It has neither votes nor gold, so paid replies are reused when these change."""
         return self._call_stage
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return the scores of all tasks. Judges equal questions once, and all questions concurrently."""
-        tasks = await compute(lambda: judge_tasks(self._rows_of(view)))
+        tasks = await compute(lambda: judge_tasks(self._rows_of(given)))
         # Looked up once for each task, because hashing a question hashes all its texts.
         numbers: dict[JudgeQuestion, int] = {}
         places = [numbers.setdefault(task.question, len(numbers)) for task in tasks]
@@ -237,10 +237,10 @@ class EvalScorer(Scorer):
         verdicts = [*map(_checked, questions, await self._judge.verdicts(questions, ctx))]
         scores: list[Score] = []
         for task, place in zip(tasks, places, strict=True):
-            scores += self._scores(view, task, verdicts[place], place)
+            scores += self._scores(given, task, verdicts[place], place)
         return scores
 
-    def _scores(self, view: ScorerInput, task: JudgeTask, verdict: Verdict, number: int) -> Iterator[Score]:
+    def _scores(self, given: ScorerInput, task: JudgeTask, verdict: Verdict, number: int) -> Iterator[Score]:
         for place, metric in enumerate(task.metrics):
             data = dict(task.about)
             if place == 0:
@@ -272,7 +272,7 @@ class EvalScorer(Scorer):
                 data["numerator"] = numerator
                 value = numerator / total
             yield Score(
-                *(*view.case.head, self.id, metric, task.part),
+                *(*given.case.head, self.id, metric, task.part),
                 value=value,
                 status=status,
                 reason=reason,
@@ -301,9 +301,9 @@ class LexicalScorer(Scorer):
         self.id = f"words@{fingerprint([_VERSION, gold])}"
         self._answers_of = answers_of
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return two scores for each question, with the same part as the judged answer."""
-        return await compute(lambda: lexical_scores((*view.case.head, self.id), self._answers_of(view)))
+        return await compute(lambda: lexical_scores((*given.case.head, self.id), self._answers_of(given)))
 
 
 def lexical_scores(head: ScoreHead, answers: Iterable[SampleAnswer]) -> list[Score]:

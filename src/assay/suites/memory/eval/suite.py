@@ -161,11 +161,11 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         """The word scorer, and the judge if there is one. Two scorers, so that a new judge keeps the word scores."""
         source, gold = self.source, self.source.gold_fingerprint
 
-        def rows_of(view: ScorerInput) -> SampleResults:
-            return source.sample_results(view.case.gold, view.case.subject, view.records)
+        def rows_of(given: ScorerInput) -> SampleResults:
+            return source.sample_results(given.case.gold, given.case.subject, given.records)
 
         scorers: list[Scorer] = [
-            LexicalScorer(lambda view: source.answers(view.case.gold, view.case.subject, view.records), gold)
+            LexicalScorer(lambda given: source.answers(given.case.gold, given.case.subject, given.records), gold)
         ]
         if self._judge is not None:
             if self.options.min_kappa is not None:
@@ -213,18 +213,18 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         facts["files"] = ", ".join(str(folder) for folder in self.source.folders.values())
         return Overview(facts=facts, calls=calls)
 
-    async def checkpoint(self, view: ScorerInput, folder: Path, redact: Callable[[bytes], bytes]) -> None:
+    async def checkpoint(self, given: ScorerInput, folder: Path, redact: Callable[[bytes], bytes]) -> None:
         """Add the sample to the pipeline files, so that `--eval-only` can judge it whatever becomes of this run."""
-        await compute(partial(self._add_to_pipeline, view, folder, redact))
+        await compute(partial(self._add_to_pipeline, given, folder, redact))
 
-    def _add_to_pipeline(self, view: ScorerInput, folder: Path, redact: Callable[[bytes], bytes]) -> None:
-        case = view.case
+    def _add_to_pipeline(self, given: ScorerInput, folder: Path, redact: Callable[[bytes], bytes]) -> None:
+        case = given.case
         if self._checkpoint is None:
             self._checkpoint = CheckpointFiles(folder, self.source.gold_fingerprint, self.source.folders)
         files = self._checkpoint
         if files.has(case.subject, case.gold.sample_id):
             return
-        lines = self.source.lines(case.gold, case.subject, view.end, view.records)
+        lines = self.source.lines(case.gold, case.subject, given.end, given.records)
         if lines is not None:
             sessions, questions = (list(map(redact, each)) for each in (lines.sessions, lines.questions))
             files.add(case.subject, case.gold.sample_id, sessions, questions)

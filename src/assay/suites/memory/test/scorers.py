@@ -139,17 +139,17 @@ class WordScorer(Scorer):
         self._ks = ks or {}
         self._unranked = unranked
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return a score for each answer and each metric that applies to it."""
         # A conversation has hundreds of answers.
         return await compute(
             lambda: word_scores(
-                view.case,
-                view.records,
+                given.case,
+                given.records,
                 self.id,
                 answers=self._answers,
-                top_k=self._ks.get(view.case.subject, self._top_k),
-                ranked=view.case.subject not in self._unranked,
+                top_k=self._ks.get(given.case.subject, self._top_k),
+                ranked=given.case.subject not in self._unranked,
                 abstains=self.abstains,
             )
         )
@@ -228,9 +228,9 @@ class ConversationJudge(Scorer):
         self._judge = judge
         self._rules = rules
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return a score for each answer whose question has a reference."""
-        judged = await compute(lambda: _judged_answers(view.case.gold, view.records, self._rules))
+        judged = await compute(lambda: _judged_answers(given.case.gold, given.records, self._rules))
         questions = list(dict.fromkeys(each.question for each in judged))
 
         async def ask(question: AnswerQuestion) -> Verdict:
@@ -238,7 +238,7 @@ class ConversationJudge(Scorer):
             return await judge_answer(self._judge, question.question, references, question.response, ctx, question.rule)
 
         verdicts = dict(zip(questions, await ctx.map(ask, questions), strict=True))
-        return [self._score(view.case, each, verdicts[each.question]) for each in judged]
+        return [self._score(given.case, each, verdicts[each.question]) for each in judged]
 
     def _score(self, case: Case, judged: _JudgedAnswer, verdict: Verdict) -> Score:
         status, value = answer_value(verdict)
