@@ -51,10 +51,10 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVa
 from msgspec import Struct, field
 
 from assay.core.errors import UsageError
-from assay.core.hashing import RepeatFinder, Twins, row_key
 from assay.core.protocols import Scorer, ScorerInput, Solver
 from assay.core.report import Report
 from assay.core.roles import Role
+from assay.core.row_keys import RepeatedKeys, UniqueKeys, row_key
 from assay.core.spec import RunSpec, SuiteOptions, apply_limit
 from assay.core.suite_files import SuiteFiles, named
 from assay.core.suite_pages import Section, SuitePages
@@ -124,11 +124,11 @@ class ListedRows(Generic[DataT]):
         self.count = len(items)
         self.facts = facts or {}
         keys = [row_key(_as_bytes(key(item))) for item in items]
-        repeats = RepeatFinder()
+        repeats = RepeatedKeys()
         for name in keys:
             repeats.add(name)
-        twins = Twins(repeats.repeated())
-        self.keys = [twins.name(name) for name in keys]
+        unique_keys = UniqueKeys(repeats.keys())
+        self.keys = [unique_keys.of(name) for name in keys]
 
     def _first_of_each_set(self, items: Sequence[DataT], limit: float) -> Sequence[DataT]:
         counts = Counter(self._set_of(item) for item in items)

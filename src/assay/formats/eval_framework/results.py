@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import InputError, Problem
-from assay.core.hashing import row_key
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.memory import ACTIVE
 from assay.core.registry import names as plugin_names
 from assay.core.report import Report
+from assay.core.row_keys import row_key
 from assay.core.types import Record, Score
 from assay.formats.eval_framework.scores import EvalReader
 from assay.suites.memory.eval.aggregate_file import AggregateFile, read_aggregate, with_aggregate

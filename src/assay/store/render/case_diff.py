@@ -79,7 +79,7 @@ def compare_cases(left: StoredCase, right: StoredCase) -> CaseDiff:
     left_texts, right_texts = case_texts(left), case_texts(right)
     names = dict.fromkeys([*left_texts, *right_texts])
     pairs = [TextPair(name, left_texts.get(name), right_texts.get(name)) for name in names]
-    # A twin of a row has the same content.
+    # An equal row has the same content.
     same_row = left.end.case.partition("~")[0] == right.end.case.partition("~")[0]
     scores = TextTable(["score", "left", "right"], score_rows([left, right]))
     return CaseDiff(pairs, scores, same_row)

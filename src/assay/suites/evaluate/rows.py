@@ -20,7 +20,7 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from assay.core.errors import InputError, Problem, UsageError, similar_file, unknown, unreadable
-from assay.core.hashing import RepeatFinder, Twins, row_key
+from assay.core.row_keys import RepeatedKeys, UniqueKeys, row_key
 from assay.core.suite import Row
 from assay.files.json_objects import read_objects
 from assay.files.parquet import read_parquet
@@ -208,11 +208,11 @@ class EvaluateRows:
         self.facts: dict[str, Any] = {"columns": self.columns, "gold": list(self.gold_columns)}
         # The key identifies the inputs. Gold and the order of columns do not change it.
         keys = [row_key(_encode_sorted(self._without_gold(row))) for row in rows]
-        repeats = RepeatFinder()
+        repeats = RepeatedKeys()
         for key in keys:
             repeats.add(key)
-        twins = Twins(repeats.repeated())
-        self._keys = [twins.name(key) for key in keys]
+        unique_keys = UniqueKeys(repeats.keys())
+        self._keys = [unique_keys.of(key) for key in keys]
 
     def _without_gold(self, row: dict[str, Any]) -> dict[str, Any]:
         return {column: value for column, value in row.items() if column not in self.gold_columns}

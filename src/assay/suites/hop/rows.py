@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.errors import InputError, Problem, similar_names, unreadable
-from assay.core.hashing import row_key
+from assay.core.row_keys import row_key
 from assay.core.suite import Row
 from assay.files import jsonl
 from assay.files.excerpt import cut_end

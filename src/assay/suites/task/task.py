@@ -299,14 +299,14 @@ class Task:
         the data has equal rows (which are numbered in order).
         """
         documents, sampler = self.data.documents, self._sampler()
-        twins = documents.twins()
+        unique_keys = documents.unique_keys()
         draws = bool(self.values["num_fewshot"])
-        if (draws and not sampler.is_fixed) or len(twins) or self._samples is not None:
+        if (draws and not sampler.is_fixed) or len(unique_keys) or self._samples is not None:
             samples = None if self._samples is None else frozenset(self._samples)
             position = 0
             for document in documents.rows(self.count if samples is None else None):
                 value = documents.parse(document)
-                key = twins.name(documents.key(document, value))
+                key = unique_keys.of(documents.key(document, value))
                 if samples is not None and document.number not in samples:
                     continue
                 examples = _draw(sampler, value) if draws else []

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import InputError, UsageError, unknown
-from assay.core.hashing import fingerprint, row_key
+from assay.core.hashing import fingerprint
 from assay.core.memory import BUNDLE
+from assay.core.row_keys import row_key
 from assay.core.spec import RunSpec, apply_limit
 from assay.core.suite import CaseContent, ListedRows, PlannedCalls, Row, files_of
 from assay.core.types import End, Record

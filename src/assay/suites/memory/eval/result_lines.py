@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from assay.core.hashing import Twins, row_key
+from assay.core.row_keys import UniqueKeys, row_key
 
 
 class SnapshotMemory(Struct, frozen=True):
@@ -290,8 +290,8 @@ def unique_names(names: Sequence[str]) -> list[str]:
     """Return the names made unique: the second of equal names gets `~2`."""
     if len(set(names)) == len(names):
         return list(names)
-    twins = Twins(name for name, count in Counter(names).items() if count > 1)
-    return [twins.name(name) for name in names]
+    unique_keys = UniqueKeys(name for name, count in Counter(names).items() if count > 1)
+    return [unique_keys.of(name) for name in names]
 
 
 class SampleAnswer(NamedTuple):
