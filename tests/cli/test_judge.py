@@ -18,7 +18,7 @@ from assay.store.judges import judge_info, rubric_judge_info
 
 from servers.loopback import LoopbackServer
 from support.labels import answer, even, text, write
-from support.pipelines import COMMAND, PipelineLab, case, says, typed
+from support.pipeline_project import COMMAND, PipelineProject, case, says, typed
 from support.runs import Made
 
 JUDGE = "openai/judge"
@@ -133,7 +133,7 @@ def test_help_has_examples(capsys: Captured) -> None:
 
 def judged_pipeline(folder: Path) -> None:
     """A pipeline whose only test needs a judge, and a model that counts."""
-    lab = PipelineLab(folder)
+    lab = PipelineProject(folder)
     lab.pipeline(says("one", "number 4"))
     lab.tests(case(expected_outputs={"one": "judge:It is even."}))
 
@@ -196,7 +196,7 @@ def test_a_judge_that_was_edited_is_another_judge(folder: Path, capsys: Captured
 
 def test_a_pipeline_without_a_judges_check_needs_none(folder: Path, capsys: Captured) -> None:
     """A floor is no reason to refuse what no judge decides."""
-    lab = PipelineLab(folder)
+    lab = PipelineProject(folder)
     lab.pipeline(says("one", "4"))
     lab.tests(case(expected_outputs={"one": "4"}))
     code, out, _ = typed(capsys, *COMMAND, "--min-kappa", "0.9")

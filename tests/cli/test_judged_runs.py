@@ -16,10 +16,10 @@ from assay.scoring.questions import KINDS
 from assay.store.calibrations import save_calibration
 
 from support.commands import typed
-from support.lab import Lab, docs_of
 from support.labels import write
 from support.memory_samples import Samples, entry_of, sample
 from support.memory_talks import Talks, talk
+from support.task_project import TaskProject, docs_of
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_judged_task_has_one_more_line(
 ) -> None:
     """And a case shows the judge's word with its reason."""
     monkeypatch.chdir(tmp_path)
-    Lab(tmp_path).task(docs=docs_of("a red kite=red kite", "x=the sea"))
+    TaskProject(tmp_path).task(docs=docs_of("a red kite=red kite", "x=the sea"))
     command = (
         "task",
         "t.yaml",
@@ -245,7 +245,7 @@ def test_a_task_takes_a_judge_prompt(
 ) -> None:
     """Its answers are judged with the user's words."""
     monkeypatch.chdir(tmp_path)
-    Lab(tmp_path).task(docs=docs_of("a red kite=red kite", "x=the sea"))
+    TaskProject(tmp_path).task(docs=docs_of("a red kite=red kite", "x=the sea"))
     Path("judge.py").write_text(JUDGE)
     Path("own.txt").write_text(PROMPT)
     command = ("task", "t.yaml", "--model", "python/model.py:echo", "--output-dir", "out")

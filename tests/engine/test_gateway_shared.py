@@ -23,9 +23,9 @@ from assay.store.cases import RunCases
 
 from servers.endpoint import Endpoint
 from servers.fake_openai import FakeOpenAI
-from servers.gateway_lab import CHAT, Told, post
 from suites import shared
 from support.commands import Job
+from support.gateway_run import CHAT, Told, post
 from support.killing import CONCURRENCY, looked_at
 
 

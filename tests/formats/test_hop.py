@@ -16,7 +16,7 @@ from assay.runner import api
 from assay.store.cases import RunCases
 
 from support.hop_batch import Batch, as_lines
-from support.pipelines import typed
+from support.pipeline_project import typed
 
 CODE = """
 def hop(n, session):

@@ -14,7 +14,7 @@ from assay.scoring import prompt_budget
 from assay.scoring.judge import ROLE, Judge, judge_name
 from assay.scoring.questions import CORRECT, KINDS, Verdict
 
-from servers.gateway_lab import Lab
+from support.gateway_run import GatewayRun
 from support.judge_questions import EXAMPLES
 
 FUNCTION = '''
@@ -96,7 +96,7 @@ def test_a_function_of_the_user_judges_and_is_known_by_its_content(tmp_path: Pat
     async def solve(_: Any, ctx: Context) -> None:
         found.append(await Judge(f"python/{file}:judge").verdict(EXAMPLES["answer"], ctx))
 
-    asyncio.run(Lab(tmp_path, f"python/{file}:judge").done(solve))
+    asyncio.run(GatewayRun(tmp_path, f"python/{file}:judge").done(solve))
     assert found == [Verdict((CORRECT,), "fine")]
 
 

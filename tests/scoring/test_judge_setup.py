@@ -14,8 +14,8 @@ from assay.scoring.judge import Judge
 from assay.scoring.judge_setup import WORDS, JudgeSetup, OwnAnswerPrompt, setup_of
 from assay.scoring.questions import CORRECT, HALLUCINATION, KINDS, OMISSION, AnswerQuestion, Verdict
 
-from servers.gateway_lab import Lab
 from servers.loopback import LoopbackServer, chat
+from support.gateway_run import GatewayRun
 
 BODY = "Q: {question}\nGold: {reference}\nGot: {response}\nAnswer yes or no only.\n"
 QUESTION = AnswerQuestion("Where does Ada live?", "Oslo", "In {reference} I think.")
@@ -171,7 +171,7 @@ def test_a_model_is_asked_with_the_prompt(tmp_path: Path) -> None:
         found.append(await judge.verdict(QUESTION, ctx))
 
     with LoopbackServer(reply) as server:
-        asyncio.run(Lab(tmp_path, judge.name, server.url).done(solve))
+        asyncio.run(GatewayRun(tmp_path, judge.name, server.url).done(solve))
     assert [verdict.labels for verdict in found] == [(HALLUCINATION,)]
     assert len(asked) == 2
     assert [message["role"] for message in asked[0]["messages"]] == ["user"]

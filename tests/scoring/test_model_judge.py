@@ -35,9 +35,9 @@ from assay.scoring.questions import (
     Verdict,
 )
 
-from servers.gateway_lab import Lab
 from servers.judging import FORGIVEN, SPOILED, JudgingServer
 from servers.loopback import LoopbackServer, chat
+from support.gateway_run import GatewayRun
 from support.judge_questions import EXAMPLES
 
 ANSWER = EXAMPLES["answer"]
@@ -60,7 +60,7 @@ def judged(
             except ModelError as error:
                 found.append(error.failure)
 
-    lab = Lab(folder, judge.name, server.url)
+    lab = GatewayRun(folder, judge.name, server.url)
     lab.max_retries = retries
     asyncio.run(lab.done(solve))
     return found
@@ -301,7 +301,7 @@ def test_a_part_that_differs_makes_the_whole_unstable(tmp_path: Path) -> None:
 def test_a_replay_pays_nothing_and_says_the_same(tmp_path: Path) -> None:
     """Bad replies and their second tries included, with votes side by side."""
     with LoopbackServer(voting("", CORRECT, "", OMISSION, CORRECT)) as server:
-        lab = Lab(tmp_path, "openai/judge", server.url)
+        lab = GatewayRun(tmp_path, "openai/judge", server.url)
         judge, found = Judge(lab.name, 3), []
 
         async def judge_then_stop(_: Any, ctx: Context) -> None:

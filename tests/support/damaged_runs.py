@@ -32,11 +32,11 @@ from assay.store.runs import states
 from assay.store.sql import RunDatabase
 
 from support.hop_batch import numbered
-from support.lab import as_yaml
 from support.labels import answer as labelled_answer
 from support.memory_samples import MODEL as SAMPLE_MODEL, sample
 from support.memory_talks import MODEL as TALK_MODEL, talk
-from support.pipelines import MODEL as PIPELINE_MODEL, case, says
+from support.pipeline_project import MODEL as PIPELINE_MODEL, case, says
+from support.task_project import as_yaml
 
 JOURNAL = ("calls.jsonl", "records.jsonl", "scores.jsonl")
 # A scenario takes a tenth of a second. One that takes this long is stuck, however busy the machine is.
