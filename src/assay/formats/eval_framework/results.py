@@ -25,7 +25,7 @@ from assay.suites.memory.eval.record_files import (
     RecordLine,
     read_qa_verdicts,
     read_session_verdicts,
-    sample_places,
+    sample_line_offsets,
 )
 from assay.suites.memory.eval.recorded import QUESTIONS, SESSIONS, memory_named
 from assay.suites.memory.eval.result_lines import (
@@ -246,7 +246,7 @@ class _MemoryResults:
         for name in (SESSIONS, QUESTIONS):
             path = self.folder / name
             if self.is_judged and path not in by_path and path.is_file():
-                unjudged = [sample for sample in sample_places(path) if sample not in samples]
+                unjudged = [sample for sample in sample_line_offsets(path) if sample not in samples]
                 if unjudged:
                     self._warnings.append(f"{path} has {_counted(unjudged)} that the record files lack")
         for path, names in by_path.items():

@@ -104,11 +104,11 @@ class _ReportBuilder:
                     self._known += names
                     self._starts.append(_started(file)[0])
                     with_results.append((file, names))
-            twins = {f"{file.stem}{VIEW_SUFFIX}" for file, _ in with_results}
+            view_stems = {f"{file.stem}{VIEW_SUFFIX}" for file, _ in with_results}
             chosen = [
                 file
                 for file, names in with_results
-                if file.stem not in twins and (not self._profiles or set(names) & set(self._profiles))
+                if file.stem not in view_stems and (not self._profiles or set(names) & set(self._profiles))
             ]
             chosen = chosen if all_files else chosen[:1]
             self._files += chosen

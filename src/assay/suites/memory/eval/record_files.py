@@ -92,7 +92,7 @@ class RecordFile(Generic[LineT]):
     def __init__(self, path: Path, kind: type[LineT]) -> None:
         self.path = path
         self._kind: type[LineT] = kind
-        self._places = sample_places(path)
+        self._places = sample_line_offsets(path)
 
     @property
     def samples(self) -> list[str]:
@@ -111,7 +111,7 @@ class RecordFile(Generic[LineT]):
                 yield RecordLine(where, convert_json(raw, self._kind, where), raw, value.get("eval"))
 
 
-def sample_places(path: Path) -> dict[str, array[int]]:
+def sample_line_offsets(path: Path) -> dict[str, array[int]]:
     """Return the places of each sample's lines, a flat array of line number, offset, line number, offset."""
     places: dict[str, array[int]] = {}
     for line in json_lines(path):
