@@ -87,7 +87,7 @@ def stage(folder: Path) -> float:
     from assay.suites.task.config import TaskFiles, read_task
     from assay.suites.task.filters import read_filters
     from assay.suites.task.metrics import read_metrics
-    from assay.suites.task.outputs import TaskGold
+    from assay.suites.task.requests import TaskGold
     from assay.suites.task.scorer import TaskScorer, TaskScoring
 
     path = folder / "filters.yaml"

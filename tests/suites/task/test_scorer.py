@@ -12,7 +12,7 @@ from assay.core.types import ASK, Case, End, Failure
 from assay.suites.task.config import GENERATE, ROLLING
 from assay.suites.task.filters import FilterChain
 from assay.suites.task.metrics import TaskMetric
-from assay.suites.task.outputs import TaskGold
+from assay.suites.task.requests import TaskGold
 from assay.suites.task.scorer import TaskScorer, TaskScoring
 from assay.suites.task.suite import TaskSuite
 

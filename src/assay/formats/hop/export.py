@@ -21,7 +21,6 @@ from assay.core.hashing import file_sha256
 from assay.core.suite_pages import StoredCase
 from assay.files.foreign_json import decode_json, json_lines
 from assay.formats.hop.results import ROW, row_number
-from assay.suites.hop.analysis import RowResult, case_result
 from assay.suites.hop.batch_lines import RESULT_KEYS, is_meta, result_file_name
 from assay.suites.hop.contract import MARKDOWN, YAML_NAMES, Contract, contract_file, read_contract
 from assay.suites.hop.observer_log import FILE_NAME
@@ -29,6 +28,7 @@ from assay.suites.hop.result import FAIL, OK
 from assay.suites.hop.result_file import ResultFile
 from assay.suites.hop.rows import HopRow, RowReader
 from assay.suites.hop.store.audit import read_json
+from assay.suites.hop.tally import RowResult, case_result
 from assay.suites.hop.target import HOPLET, TEST_CASES
 
 _STEP_KEYS = ("timestamp", "step", "op", "task", "status", "duration", "retry_count", "metadata")

@@ -27,7 +27,7 @@ from assay.files.write import fitting_name, write_whole
 from assay.formats.lm_eval.results import DOCUMENT, FORMAT
 from assay.suites.task.catalog import sanitise, task_file_part
 from assay.suites.task.filters import NO_FILTER
-from assay.suites.task.outputs import TaskGold
+from assay.suites.task.requests import TaskGold
 from assay.suites.task.samples import SamplesWriter
 from assay.suites.toolkit.prompt import PromptInputs
 

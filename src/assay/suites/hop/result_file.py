@@ -21,11 +21,11 @@ from assay.core.protocols import ScorerInput
 from assay.core.suite import CaseResult
 from assay.files.redact import Redactor
 from assay.files.write import FILE_MODE
-from assay.suites.hop.analysis import RowResult, case_result, retry_count
 from assay.suites.hop.batch_lines import PARTIAL_SUFFIX, view_record
 from assay.suites.hop.rows import HopRow
 from assay.suites.hop.settings import LlmSettings
 from assay.suites.hop.store.audit import Audit
+from assay.suites.hop.tally import RowResult, case_result, retry_count
 
 _encode = msgspec.json.Encoder().encode
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import cast
 
 from assay.files.yaml_files import YamlFile
-from assay.suites.hop.analysis import NO_PROFILE, RowResult, retry_count
 from assay.suites.hop.contract import Contract, contract_file, read_contract
 from assay.suites.hop.rows import UNTAGGED
 from assay.suites.hop.store import BaseDataStore
 from assay.suites.hop.store.audit import Audit
 from assay.suites.hop.store.data_store import Aggregation, FieldAggregation, ViewConfig
+from assay.suites.hop.tally import NO_PROFILE, RowResult, retry_count
 from assay.suites.hop.target import HOPLET, TEST_CASES, find_target
 
 
@@ -65,7 +65,7 @@ def contract_file_beside(path: Path) -> YamlFile | None:
 
 
 def file_result(audit: Audit) -> RowResult:
-    """Return the result of a line, for an analysis."""
+    """Return the result of a line, for a tally."""
     row, stats = audit.row, audit.stats
     error = audit.error or ""
     # With a status such as FAIL, a text that is not JSON is an explanation by the function, not an error.

@@ -40,7 +40,6 @@ from assay.core.suite import (
 from assay.core.suite_pages import Section
 from assay.files.redact import Redactor, secrets_of
 from assay.suites.hop import messages
-from assay.suites.hop.analysis import Analysis, case_result
 from assay.suites.hop.batch_lines import RESULT_KEYS, result_file_name
 from assay.suites.hop.file_report import report_on_files
 from assay.suites.hop.options import HopOptions
@@ -57,6 +56,7 @@ from assay.suites.hop.settings import (
     load_settings,
 )
 from assay.suites.hop.solver import HopInputs, HopSolver, ProfileModels
+from assay.suites.hop.tally import HopTally, case_result
 from assay.suites.hop.target import Target, find_data, find_target, find_task
 from assay.suites.hop.trace import HopletObserver
 from assay.usercode.modules import USER_MODULE
@@ -307,7 +307,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
         path = self._result_path(run)
         path.parent.mkdir(parents=True, exist_ok=True)
         file = ResultFile(path, self.options.wrapper, run.started)
-        analysis = Analysis(self._fields)
+        tally = HopTally(self._fields)
         for profile in self._profiles:
             file.meta(profile, *self._llms(profile))
             cases = results.of(profile)
@@ -316,14 +316,14 @@ class HopSuite(Suite[HopOptions, HopRow]):
                     case_result(case.end, case.records, case.row.data, case.subject, case.index) for case in group
                 ]
                 for case, answer in zip(group, answers, strict=True):
-                    analysis.add(answer, self._scorer.verdict(case.row.data, case.scores))
+                    tally.add(answer, self._scorer.verdict(case.row.data, case.scores))
                 for case, answer in zip(group, answers, strict=True):
                     file.row(case.row.data, answer)
         file.close()
         if self._partial is not None:
             self._partial.remove()
         self._observer.close()
-        report = analysis.report()
+        report = tally.report()
         if lost := self._observer.lost:
             # The results do not depend on the observer's log, so lost records are only a notice.
             records = f"{lost:,} record{'s' if lost > 1 else ''} of the observer"

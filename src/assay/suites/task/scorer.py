@@ -16,7 +16,7 @@ from assay.scoring.statistics import OF_NUMBERS, first_votes
 from assay.suites.task.config import GENERATE, ROLLING
 from assay.suites.task.filters import NO_FILTER, FilterChain, FilterResult
 from assay.suites.task.metrics import TaskMetric, measure_likelihoods
-from assay.suites.task.outputs import TaskGold
+from assay.suites.task.requests import TaskGold
 from assay.usercode.errors import is_failure, message_of, place_note, raised_as, traceback_of
 
 NO_ANSWER = "no answer"

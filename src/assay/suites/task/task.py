@@ -36,7 +36,6 @@ from assay.suites.task.dataset.source import DataSource
 from assay.suites.task.filters import read_filters
 from assay.suites.task.metrics import BYPASS, TaskMetric, read_metrics, refuse_lists
 from assay.suites.task.options import Seeds, TaskOptions, seeds_of
-from assay.suites.task.outputs import RequestBuilder, RequestSettings, TaskGold, wire_params
 from assay.suites.task.prompts import (
     BadDocument,
     Document,
@@ -45,6 +44,7 @@ from assay.suites.task.prompts import (
     PromptBuilder,
     question_of,
 )
+from assay.suites.task.requests import RequestBuilder, RequestSettings, TaskGold, wire_params
 from assay.suites.task.scorer import TaskScoring
 from assay.suites.toolkit.prompt import PromptInputs
 from assay.usercode import plugins

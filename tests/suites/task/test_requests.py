@@ -9,7 +9,7 @@ import pytest
 
 from assay.core.errors import InputError, UsageError
 from assay.store.cases import RunCases
-from assay.suites.task.outputs import wire_params
+from assay.suites.task.requests import wire_params
 
 from support.task_project import Fn, TaskProject, TaskResult, docs_of
 

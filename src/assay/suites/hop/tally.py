@@ -1,8 +1,8 @@
 """Counts the results of rows and builds the report: by profile, tag, difficulty, field, operator and error.
 
-analysis = Analysis(contract.outputs)
-analysis.add(result, verdict)              # once per row, of a run or of a result file
-report = analysis.report()
+tally = HopTally(contract.outputs)
+tally.add(result, verdict)                 # once per row, of a run or of a result file
+report = tally.report()
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def retry_count(step: Mapping[str, Any]) -> int:
     return count if type(count) is int else 0
 
 
-class Analysis:
+class HopTally:
     """Collects rows, in any order, by profile."""
 
     def __init__(self, fields: Mapping[str, OutputField]) -> None:
@@ -123,7 +123,7 @@ class Analysis:
 
     def report(self) -> Report:
         """Return the report with one entry per profile, in order of appearance."""
-        entries = [analysis.entry(name) for name, analysis in self.profiles.items()]
+        entries = [tally.entry(name) for name, tally in self.profiles.items()]
         total = sum(entry.counts["total"] for entry in entries)
         errors = sum(entry.counts["errors"] for entry in entries)
         return Report(entries=entries, entry_word="profile", answered=_answered(total, errors))
